@@ -1,0 +1,47 @@
+# Two commands do everything a new machine needs: `make demo` and `make test`.
+# Needs git, make and Python 3.11 or newer; everything else is installed into .venv.
+
+PYTHON ?= $(shell for p in python3 python3.14 python3.13 python3.12 python3.11; do \
+	command -v $$p >/dev/null 2>&1 && $$p -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null && { echo $$p; break; }; done)
+UV_VERSION := 0.13.9
+UV := .venv/bin/uv
+export UV_COMPILE_BYTECODE = 1
+
+.PHONY: help setup demo test lint types docs wheel clean
+
+help:  ## list these targets
+	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 14
+
+setup: .venv/ready  ## make .venv with everything, from the lock file
+
+.venv/ready: pyproject.toml uv.lock
+	@test -n "$(PYTHON)" || { echo 'remit needs Python 3.11 or newer: none of python3, python3.11 … python3.14 is. Install one, or run: make PYTHON=/path/to/python3'; exit 2; }
+	@test -x .venv/bin/python || $(PYTHON) -m venv .venv || { rm -rf .venv; echo 'hint: on Debian and Ubuntu, venv is a package of its own: apt install python3-venv'; exit 2; }
+	.venv/bin/python -m pip install --quiet --disable-pip-version-check uv==$(UV_VERSION)
+	VIRTUAL_ENV= UV_PROJECT_ENVIRONMENT=.venv $(UV) sync --locked --inexact --quiet
+	@touch .venv/ready
+
+demo: .venv/ready  ## the whole story in a throw-away repository, without any agent installed
+	@.venv/bin/remit demo
+
+test: .venv/ready  ## every test; those that need a real agent fetch it from its registry
+	.venv/bin/python -m pytest -n auto
+
+lint: .venv/ready  ## style, imports, dependencies, dead code
+	.venv/bin/ruff check src tests benchmarks
+	.venv/bin/ruff format --check src tests benchmarks
+	.venv/bin/lint-imports
+	.venv/bin/deptry src
+	.venv/bin/vulture
+
+types: .venv/ready  ## pyright, strict
+	.venv/bin/pyright
+
+docs: .venv/ready  ## build the documentation into site/
+	.venv/bin/zensical build --clean --strict
+
+wheel: .venv/ready  ## build dist/*.whl
+	$(UV) build --wheel --quiet --out-dir dist
+
+clean:  ## remove what the other targets made
+	rm -rf .venv dist site .pytest_cache .ruff_cache .hypothesis

@@ -1,0 +1,1 @@
+"""NOUNS: frozen values and pure functions that every other room shares."""

@@ -1,0 +1,66 @@
+"""What an agent asks to do, and what came of it, whichever agent it is."""
+
+from typing import Literal, TypeAlias
+
+from msgspec import Struct
+
+from remit.core.contents import LineRange
+
+Effect: TypeAlias = Literal["read", "write", "delete", "execute", "network", "meta", "none"]
+CallClass: TypeAlias = Literal["safe", "meta", "destructive"]
+
+
+class SessionKey(Struct, frozen=True):
+    """One conversation of one agent. A sub-agent carries its parent's id and an `agent_id` of its own."""
+
+    session_id: str
+    agent_id: str = ""
+
+    @property
+    def parent(self) -> "SessionKey | None":
+        """The session that started this sub-agent; None for a session of its own."""
+        return SessionKey(self.session_id) if self.agent_id else None
+
+
+class Citation(Struct, frozen=True):
+    """What a write tool of Remit's own agent says about itself; other agents' calls have none."""
+
+    intent_id: str | None = None
+    mutation_class: str | None = None
+    expected_content_hash: str | None = None
+
+
+class ToolCall(Struct, frozen=True):
+    """One tool call, normalised by an adapter. Nothing in it has been believed yet.
+
+    `paths` are as the agent wrote them: absolute, or relative to `cwd`. `call_id` is empty where the agent
+    gives none. `malformed` says why the arguments do not fit the agent's row.
+    """
+
+    agent: str
+    session: SessionKey
+    tool: str
+    effect: Effect
+    cwd: str
+    call_id: str = ""
+    paths: tuple[str, ...] = ()
+    command: str | None = None
+    arguments_sha256: str = ""
+    remit_tool: str | None = None
+    malformed: str | None = None
+    citation: Citation = Citation()
+    whole_workspace: bool = False
+    """Its effects cannot be told from its arguments: compare the whole workspace around it."""
+
+
+class Outcome(Struct, frozen=True):
+    """What the agent says came of a call. Evidence of last resort: the workspace is compared all the same.
+
+    `positions` are the lines that the tool's own answer says it wrote, by the path as the agent wrote it.
+    """
+
+    ok: bool = True
+    exit_code: int | None = None
+    summary: str = ""
+    duration_ms: int | None = None
+    positions: dict[str, tuple[LineRange, ...]] = {}

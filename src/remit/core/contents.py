@@ -1,0 +1,51 @@
+"""What a content is: its hash, its git name, its lines."""
+
+import hashlib
+from typing import Literal
+
+from msgspec import Struct
+
+Sha256 = str
+"""64 lower-case hex digits."""
+
+
+def sha256(content: bytes) -> Sha256:
+    """The SHA-256 of the raw bytes, in hex."""
+    return hashlib.sha256(content).hexdigest()
+
+
+def git_blob(content: bytes, algorithm: Literal["sha1", "sha256"] = "sha1") -> str:
+    """The name git gives these bytes. Source: git-hash-object(1), read 2026-11."""
+    digest = hashlib.new(algorithm, usedforsecurity=False)
+    digest.update(b"blob %d\0" % len(content))
+    digest.update(content)
+    return digest.hexdigest()
+
+
+def count_lines(content: bytes) -> int:
+    """Lines as `git blame` counts them: a last line without its newline is a line."""
+    return content.count(b"\n") + (1 if content and not content.endswith(b"\n") else 0)
+
+
+def range_hash(content: bytes, start: int, end: int) -> str:
+    """`sha256:…` of lines `start` to `end` (1-based, both included), CRLF as LF, final LF added."""
+    lines = content.split(b"\n")[start - 1 : end]
+    text = b"\n".join(line.removesuffix(b"\r") for line in lines)
+    return "sha256:" + sha256(text + b"\n")
+
+
+class Version(Struct, frozen=True):
+    """One content of one file. `mode` is git's (100644, 100755, 120000)."""
+
+    sha256: Sha256
+    git_blob: str
+    lines: int
+    size: int
+    mode: str = "100644"
+
+
+class LineRange(Struct, frozen=True, order=True):
+    """Lines `start` to `end`, 1-based, both included."""
+
+    start: int
+    end: int

@@ -1,0 +1,96 @@
+"""What Remit answers: findings, the decision they add up to, and the violation an agent reads."""
+
+from typing import Any, Literal, TypeAlias
+
+from msgspec import UNSET, Struct, UnsetType
+
+from remit.core.call import CallClass
+
+Verdict: TypeAlias = Literal["allow", "contain", "ask", "deny"]
+Mode: TypeAlias = Literal["observe", "warn", "enforce"]
+
+STRICTNESS: tuple[Verdict, ...] = ("allow", "contain", "ask", "deny")
+
+ErrorType: TypeAlias = Literal[
+    "MISSING_OR_INVALID_INTENT",
+    "INVALID_INTENT_ID",
+    "INTENT_NOT_FOUND",
+    "INTENT_BLOCKED",
+    "INTENT_CLOSED",
+    "INTENT_IGNORED",
+    "INTENT_ALREADY_ACTIVE",
+    "INTENT_MISMATCH",
+    "INTENTS_FILE_INVALID",
+    "INTENTS_FILE_MISSING",
+    "CONFIG_INVALID",
+    "SCOPE_VIOLATION",
+    "INTENTIGNORE_PATH_BLOCKED",
+    "PROTECTED_PATH",
+    "OUTSIDE_WORKSPACE",
+    "STALE_FILE",
+    "FILE_LEASED",
+    "CONSTRAINT_VIOLATION",
+    "COMMAND_BLOCKED",
+    "INVALID_ARGUMENTS",
+    "USER_REJECTED",
+    "CIRCUIT_OPEN",
+    "HOOK_BLOCKED",
+]
+
+
+def strictest(verdicts: tuple[Verdict, ...]) -> Verdict:
+    """The strictest of these; `allow` of none."""
+    none: Verdict = "allow"
+    return max(verdicts, key=STRICTNESS.index, default=none)
+
+
+class Finding(Struct, frozen=True):
+    """One check's objection to one call. `message` says what is wrong and what to do, in a sentence or two."""
+
+    rule: str
+    code: ErrorType
+    message: str
+    verdict: Verdict = "deny"
+    path: str | None = None
+    context: dict[str, Any] = {}
+
+
+class Decision(Struct, frozen=True):
+    """What all checks together say of a call.
+
+    `verdict` is the strictest finding; `effect` is what is done about it in the mode in force: in `observe`
+    and `warn` a call passes whatever the verdict. `findings` are in the order in which they lead.
+    """
+
+    effect: Verdict
+    verdict: Verdict
+    call_class: CallClass
+    mode: Mode
+    findings: tuple[Finding, ...] = ()
+    intent_id: str | None = None
+    context: str = ""
+    governed: bool = True
+
+    @property
+    def leading(self) -> Finding | None:
+        """The finding that the agent is told first: the strictest, and of those the first in order."""
+        return next((f for f in self.findings if f.verdict == self.verdict), None)
+
+
+UNGOVERNED = Decision(effect="allow", verdict="allow", call_class="safe", mode="observe", governed=False)
+
+
+class Violation(Struct, frozen=True, omit_defaults=True):
+    """Why a call was denied, in a form that a model can act on. The wire shape of contracts §5."""
+
+    error_type: ErrorType
+    error: str
+    message: str
+    tool: str
+    classification: CallClass
+    intent_id: str | None
+    recoverable: bool
+    action_hint: str
+    context: dict[str, Any]
+    path: str | UnsetType = UNSET
+    status: Literal["error"] | UnsetType = "error"

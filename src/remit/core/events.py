@@ -1,0 +1,62 @@
+"""What an agent's hook tells us, whichever agent it is."""
+
+from typing import Literal, TypeAlias
+
+from msgspec import Struct
+
+from remit.core.call import Outcome, SessionKey, ToolCall
+
+
+class Before(Struct, frozen=True):
+    """A tool is about to run: the only event that can refuse."""
+
+    call: ToolCall
+
+
+class After(Struct, frozen=True):
+    """A tool has run."""
+
+    call: ToolCall
+    outcome: Outcome
+
+
+class SessionStarted(Struct, frozen=True):
+    """A conversation began, was resumed, or lost its context to compaction."""
+
+    session: SessionKey
+    cwd: str
+    source: Literal["startup", "resume", "clear", "compact", "other"] = "startup"
+    model: str | None = None
+    agent_version: str | None = None
+
+
+class PromptGiven(Struct, frozen=True):
+    """A person wrote to the agent."""
+
+    session: SessionKey
+    cwd: str
+
+
+class TurnEnded(Struct, frozen=True):
+    """The agent stopped, for now."""
+
+    session: SessionKey
+    cwd: str
+
+
+class SessionEnded(Struct, frozen=True):
+    """The conversation is over."""
+
+    session: SessionKey
+    cwd: str
+    reason: str = ""
+
+
+class Ignored(Struct, frozen=True):
+    """An event that Remit has no use for."""
+
+    name: str
+    cwd: str = ""
+
+
+HookEvent: TypeAlias = Before | After | SessionStarted | PromptGiven | TurnEnded | SessionEnded | Ignored

@@ -1,0 +1,62 @@
+"""Everything a decision may depend on, gathered before it: `policy` sees facts, not the world."""
+
+from typing import Literal, TypeAlias
+
+from msgspec import Struct
+
+from remit.core.decision import Mode
+from remit.core.intent import Intent, LintFinding
+from remit.core.repopath import RepoPath
+
+
+class Target(Struct, frozen=True):
+    """One path that a call names, as the workspace resolved it, links followed.
+
+    `path` is None where it lies outside the workspace. `sha256` is None where there is no file.
+    `seen_sha256` is what this session last read or wrote there. `diff` is what changed since.
+    """
+
+    raw: str
+    resolved: str
+    path: RepoPath | None
+    protected: str | None = None
+    tolerated: bool = False
+    """Outside, but a temporary folder or the agent's own: allowed, and recorded."""
+    sha256: str | None = None
+    seen_sha256: str | None = None
+    diff: str = ""
+    ignored_by: str | None = None
+    folds: bool = False
+    """The file system takes two spellings of a name for one."""
+
+
+class SessionFacts(Struct, frozen=True):
+    """What is known of the session that calls. `source` is who bound the intent: a selection, a branch, …"""
+
+    intent_id: str | None = None
+    source: str = ""
+
+
+IntentsState: TypeAlias = Literal["ok", "missing", "invalid"]
+
+
+class Facts(Struct, frozen=True):
+    """The situation a call meets. A pure value: the same facts give the same decision for ever."""
+
+    mode: Mode
+    session: SessionFacts = SessionFacts()
+    intents: tuple[Intent, ...] = ()
+    intents_state: IntentsState = "ok"
+    intents_findings: tuple[LintFinding, ...] = ()
+    config_error: str | None = None
+    ignored_intents: frozenset[str] = frozenset()
+    targets: tuple[Target, ...] = ()
+
+    def intent(self, intent_id: str | None) -> Intent | None:
+        """The intent of that id, if there is one."""
+        return next((i for i in self.intents if i.id == intent_id), None)
+
+    @property
+    def active(self) -> Intent | None:
+        """The intent this session works under, if it still exists."""
+        return self.intent(self.session.intent_id)

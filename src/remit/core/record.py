@@ -1,0 +1,208 @@
+"""The ledger's line for one event: an Agent Trace record that carries Remit's own part under `dev.remit`.
+
+Source of the outer shape: the Agent Trace schema 0.1.0, read 2026-11.
+"""
+
+from typing import Any, Literal, TypeAlias
+
+from msgspec import UNSET, Struct, UnsetType, json
+
+TRACE_VERSION = "0.1.0"
+SCHEMA = "remit.trace/1"
+KEY = "dev.remit"
+
+EventName: TypeAlias = Literal[
+    "mutation",
+    "tool_use",
+    "tool_result",
+    "denied",
+    "approval_requested",
+    "approval_answered",
+    "intent_selected",
+    "intent_cleared",
+    "intent_transition",
+    "intent_changed",
+    "session_start",
+    "session_end",
+    "verification",
+    "lesson",
+    "snapshot",
+    "restore",
+    "human_edit",
+    "check_failed",
+    "recovery",
+    "tree_head",
+]
+
+
+class Wire(Struct, frozen=True, omit_defaults=True):
+    """Base of the parts of a record: absent parts are left out of the line."""
+
+
+class Vcs(Wire, frozen=True):
+    """HEAD when the record was made; left out where there is no commit yet."""
+
+    type: Literal["git"] | UnsetType = UNSET
+    revision: str | UnsetType = UNSET
+    revision_id: str | UnsetType = UNSET
+
+
+class Tool(Wire, frozen=True):
+    """The agent, as the Agent Trace schema calls it."""
+
+    name: str | UnsetType = UNSET
+    version: str | UnsetType = UNSET
+
+
+class Contributor(Wire, frozen=True):
+    """Who wrote the lines; the field names of the published schema and their older twins."""
+
+    type: Literal["human", "ai", "mixed", "unknown"] | UnsetType = UNSET
+    entity_type: str | UnsetType = UNSET
+    model_id: str | UnsetType = UNSET
+    model_identifier: str | UnsetType = UNSET
+
+
+class Range(Wire, frozen=True):
+    """Lines that the call put there, and the hash of exactly those lines."""
+
+    start_line: int | UnsetType = UNSET
+    end_line: int | UnsetType = UNSET
+    content_hash: str | UnsetType = UNSET
+
+
+class Related(Wire, frozen=True):
+    """A pointer from a conversation to what it served."""
+
+    type: str | UnsetType = UNSET
+    url: str | UnsetType = UNSET
+    value: str | UnsetType = UNSET
+
+
+class Conversation(Wire, frozen=True):
+    """The part of a file that one session wrote. `ranges` is always present, as the schema asks."""
+
+    ranges: tuple[Range, ...] | UnsetType = UNSET
+    url: str | UnsetType = UNSET
+    contributor: Contributor | UnsetType = UNSET
+    related: tuple[Related, ...] | UnsetType = UNSET
+
+
+class TracedFile(Wire, frozen=True):
+    """One file of a mutation, in the published shape."""
+
+    path: str | UnsetType = UNSET
+    relative_path: str | UnsetType = UNSET
+    conversations: tuple[Conversation, ...] | UnsetType = UNSET
+
+
+class Content(Wire, frozen=True):
+    """One side of a mutation: hashes, never the content."""
+
+    sha256: str | UnsetType = UNSET
+    git_blob: str | UnsetType = UNSET
+    lines: int | UnsetType = UNSET
+    mode: str | UnsetType = UNSET
+
+
+class MutatedFile(Wire, frozen=True):
+    """What happened to one file. `before` is absent on create, `after` on delete."""
+
+    path: str | UnsetType = UNSET
+    operation: Literal["create", "modify", "delete", "rename"] | UnsetType = UNSET
+    before: Content | UnsetType = UNSET
+    after: Content | UnsetType = UNSET
+    in_scope: bool | UnsetType = UNSET
+    ranges: tuple[Range, ...] | UnsetType = UNSET
+
+
+class CallPart(Wire, frozen=True):
+    """The call that a record is about."""
+
+    id: str | UnsetType = UNSET
+    name: str | UnsetType = UNSET
+    effect: str | UnsetType = UNSET
+    paths: tuple[str, ...] | UnsetType = UNSET
+    command: str | UnsetType = UNSET
+    arguments_sha256: str | UnsetType = UNSET
+
+
+class DecisionPart(Wire, frozen=True):
+    """What was decided, by which rules, under which version of the intents file."""
+
+    effect: str | UnsetType = UNSET
+    verdict: str | UnsetType = UNSET
+    mode: str | UnsetType = UNSET
+    rules: tuple[str, ...] | UnsetType = UNSET
+    approved_by: str | None | UnsetType = UNSET
+    grant: str | None | UnsetType = UNSET
+    intent_sha256: str | UnsetType = UNSET
+
+
+class MutationClass(Wire, frozen=True):
+    """What the agent called the change, and what the syntax trees say. None is: not said, not known."""
+
+    declared: str | None | UnsetType = UNSET
+    computed: str | None | UnsetType = UNSET
+
+
+class Chain(Wire, frozen=True):
+    """Where the record stands: log `<repository>/<machine>`, 0-based `seq`, the previous line's leaf hash."""
+
+    log: str | UnsetType = UNSET
+    seq: int | UnsetType = UNSET
+    prev: str | UnsetType = UNSET
+
+
+class Body(Wire, frozen=True):
+    """Remit's own part of a record. `intent_id` and `session_id` are always written, if only as null."""
+
+    event: EventName | UnsetType = UNSET
+    schema: str | UnsetType = UNSET
+    intent_id: str | None | UnsetType = UNSET
+    session_id: str | None | UnsetType = UNSET
+    agent_id: str | UnsetType = UNSET
+    trace_id: str | UnsetType = UNSET
+    call: CallPart | UnsetType = UNSET
+    decision: DecisionPart | UnsetType = UNSET
+    violation: dict[str, Any] | UnsetType = UNSET
+    mutation_class: MutationClass | UnsetType = UNSET
+    files: tuple[MutatedFile, ...] | UnsetType = UNSET
+    in_scope: bool | UnsetType = UNSET
+    covered: bool | UnsetType = UNSET
+    result: dict[str, Any] | UnsetType = UNSET
+    detail: dict[str, Any] | UnsetType = UNSET
+    """The event's own keys; on the line they stand beside the others."""
+    branch: str | UnsetType = UNSET
+    dirty: bool | UnsetType = UNSET
+    duration_ms: int | UnsetType = UNSET
+    chain: Chain | UnsetType = UNSET
+
+
+class Record(Struct, frozen=True):
+    """One event. `id` is a UUID v7, `timestamp` is UTC with microseconds and a `Z`."""
+
+    id: str
+    timestamp: str
+    body: Body
+    vcs: Vcs | None = None
+    tool: Tool | None = None
+    files: tuple[TracedFile, ...] = ()
+
+
+def encode_record(record: Record, chain: Chain) -> bytes:
+    """The record as its line, without the newline: sorted keys, UTF-8, no control character unescaped."""
+    body = json.decode(json.encode(record.body))
+    detail = body.pop("detail", {})
+    document: dict[str, Any] = {
+        "version": TRACE_VERSION,
+        "id": record.id,
+        "timestamp": record.timestamp,
+        "files": record.files,
+        "metadata": {KEY: {**detail, **body, "schema": SCHEMA, "chain": chain}},
+    }
+    if record.vcs is not None:
+        document["vcs"] = record.vcs
+    if record.tool is not None:
+        document["tool"] = record.tool
+    return json.encode(document, order="sorted")

@@ -1,0 +1,1 @@
+"""ENFORCE: the write path. Gather facts, decide, wait for a person, perform, record."""

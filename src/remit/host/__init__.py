@@ -1,0 +1,1 @@
+"""RUN ONE: the scripted model provider, and later Remit's own agent."""

@@ -1,0 +1,1 @@
+"""REMEMBER: the append-only machine log, its chain, and the index that can be deleted."""

@@ -1,0 +1,1 @@
+"""DECIDE: (call, facts) -> decision. Pure: no I/O, no clock, no chance."""

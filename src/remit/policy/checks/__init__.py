@@ -1,0 +1,1 @@
+"""One file a check; each says one reason to refuse a call."""

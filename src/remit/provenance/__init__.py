@@ -1,0 +1,1 @@
+"""EXPLAIN: the read path. Which record put a line where it is."""

@@ -1,0 +1,1 @@
+"""LISTEN: the faces that programs talk to. They hold no rule of their own."""

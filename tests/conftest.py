@@ -1,0 +1,45 @@
+"""Fixtures that every room's tests share."""
+
+import os
+import subprocess
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+Git = Callable[..., str]
+
+
+@pytest.fixture(autouse=True)
+def home(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A HOME of its own for each test: no test may touch, or depend on, the developer's."""
+    folder = tmp_path_factory.mktemp("home")
+    for name in list(os.environ):
+        if name.startswith(("GIT_", "REMIT_", "CLAUDE", "XDG_")):
+            monkeypatch.delenv(name)
+    monkeypatch.setenv("HOME", str(folder))
+    monkeypatch.setenv("GIT_CONFIG_NOSYSTEM", "1")
+    (folder / ".gitconfig").write_text(
+        "[user]\n\tname = A Person\n\temail = person@example.org\n[init]\n\tdefaultBranch = main\n"
+    )
+    return folder
+
+
+def run_git(folder: Path, *arguments: str) -> str:
+    """Run real git in `folder`; its standard output."""
+    done = subprocess.run(["git", "-C", str(folder), *arguments], check=True, capture_output=True)
+    return done.stdout.decode()
+
+
+@pytest.fixture
+def repository(tmp_path: Path) -> Path:
+    """A git repository with one commit and nothing of Remit's."""
+    folder = tmp_path / "repo"
+    folder.mkdir()
+    run_git(folder, "init", "-q")
+    (folder / "README.md").write_text("# Example\n")
+    (folder / "src").mkdir()
+    (folder / "src" / "app.py").write_text("def main():\n    return 1\n")
+    run_git(folder, "add", "-A")
+    run_git(folder, "commit", "-q", "-m", "first")
+    return folder
