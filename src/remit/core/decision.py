@@ -40,12 +40,12 @@ ErrorType: TypeAlias = Literal[
 
 def strictest(verdicts: tuple[Verdict, ...]) -> Verdict:
     """The strictest of these; `allow` of none."""
-    none: Verdict = "allow"
-    return max(verdicts, key=STRICTNESS.index, default=none)
+    present = set(verdicts)
+    return next((v for v in reversed(STRICTNESS) if v in present), "allow")
 
 
 class Finding(Struct, frozen=True):
-    """One check's objection to one call. `message` says what is wrong and what to do, in a sentence or two."""
+    """One check's objection to one call. `message` says what is wrong and what to do next."""
 
     rule: str
     code: ErrorType
