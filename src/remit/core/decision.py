@@ -40,8 +40,7 @@ ErrorType: TypeAlias = Literal[
 
 def strictest(verdicts: tuple[Verdict, ...]) -> Verdict:
     """The strictest of these; `allow` of none."""
-    present = set(verdicts)
-    return next((v for v in reversed(STRICTNESS) if v in present), "allow")
+    return STRICTNESS[max(map(STRICTNESS.index, verdicts), default=0)]
 
 
 class Finding(Struct, frozen=True):
