@@ -1,1 +1,14 @@
-"""COMMANDS: one file a command."""
+"""COMMANDS: one file a command. Nothing heavy is imported before it is known which command it is."""
+
+import sys
+
+
+def main() -> None:
+    """The `remit` command. A hook call goes straight to its answer: click alone would cost more than deciding."""
+    if sys.argv[1:2] == ["hook"]:
+        from remit.cli.hook import main as hook
+
+        sys.exit(hook(sys.argv[2:]))
+    from remit.cli.root import remit
+
+    remit(prog_name="remit")

@@ -1,13 +1,37 @@
 """What an agent asks to do, and what came of it, whichever agent it is."""
 
+import hashlib
 from typing import Literal, TypeAlias
 
-from msgspec import Struct
+from msgspec import Struct, json
 
 from remit.core.contents import LineRange
 
 Effect: TypeAlias = Literal["read", "write", "delete", "execute", "network", "meta", "none"]
 CallClass: TypeAlias = Literal["safe", "meta", "destructive"]
+
+
+REMIT_TOOLS = frozenset(
+    {"select_active_intent", "list_active_intents", "get_intent_context", "clear_active_intent", "complete_intent"}
+)
+"""The agent-facing tools that exist; `tools` offers exactly these."""
+
+REMIT_COMMANDS = frozenset(
+    {
+        ("intent", "select"),
+        ("intent", "clear"),
+        ("intent", "list"),
+        ("intent", "show"),
+        ("intent", "complete"),
+        ("log",),
+        ("show",),
+        ("blame",),
+        ("status",),
+        ("--help",),
+        ("--version",),
+    }
+)
+"""The first words of those `remit …` commands that an agent may run; the rest are for people."""
 
 
 class SessionKey(Struct, frozen=True):
@@ -51,6 +75,10 @@ class ToolCall(Struct, frozen=True):
     citation: Citation = Citation()
     whole_workspace: bool = False
     """Its effects cannot be told from its arguments: compare the whole workspace around it."""
+    transcript: str | None = None
+    """Where the agent says it writes the conversation."""
+    checks_itself: bool = False
+    """A search/replace edit: it fails by itself on a file that changed, so it is never stale."""
 
 
 class Outcome(Struct, frozen=True):
@@ -64,3 +92,8 @@ class Outcome(Struct, frozen=True):
     summary: str = ""
     duration_ms: int | None = None
     positions: dict[str, tuple[LineRange, ...]] = {}
+
+
+def hash_arguments(arguments: object) -> str:
+    """SHA-256 of a call's arguments in canonical JSON: the same in the hook and in the MCP server."""
+    return hashlib.sha256(json.encode(arguments or {}, order="sorted")).hexdigest()

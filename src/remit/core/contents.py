@@ -49,3 +49,20 @@ class LineRange(Struct, frozen=True, order=True):
 
     start: int
     end: int
+
+
+class Hunk(Struct, frozen=True):
+    """One difference of two contents, as `@@ -old,old_lines +new,new_lines @@` of a diff without context.
+
+    With `old_lines` 0 the lines come after line `old`; likewise for `new`.
+    """
+
+    old: int
+    old_lines: int
+    new: int
+    new_lines: int
+
+    @property
+    def added(self) -> LineRange | None:
+        """The lines that are new; None where lines only went."""
+        return LineRange(self.new, self.new + self.new_lines - 1) if self.new_lines else None

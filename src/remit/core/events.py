@@ -6,6 +6,8 @@ from msgspec import Struct
 
 from remit.core.call import Outcome, SessionKey, ToolCall
 
+Source: TypeAlias = Literal["startup", "resume", "clear", "compact", "other"]
+
 
 class Before(Struct, frozen=True):
     """A tool is about to run: the only event that can refuse."""
@@ -25,7 +27,7 @@ class SessionStarted(Struct, frozen=True):
 
     session: SessionKey
     cwd: str
-    source: Literal["startup", "resume", "clear", "compact", "other"] = "startup"
+    source: Source = "startup"
     model: str | None = None
     agent_version: str | None = None
 

@@ -1,0 +1,223 @@
+"""`remit demo`: the whole story in a throw-away repository. No agent, no key, no network.
+
+The agent is scripted, all else is real: each of its calls goes through `remit hook` in a process of its own, its
+intent is selected through the MCP server, and what it changes is changed on disk.
+"""
+
+import asyncio
+import os
+import shutil
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+from typing import Any
+from uuid import uuid4
+
+import click
+import msgspec
+
+from remit.cli.init import own_command
+from remit.cli.output import FINDINGS
+
+STORY = """\
+A repository with one intent: INT-001 "Greet people by name" owns src/** and nothing else.
+An agent (scripted here) works in it. Every tool call it makes goes through `remit hook`.
+"""
+
+OLD = "def greet():\n    return 'hello'\n"
+NEW = 'def greet(name):\n    return f"hello {name}"\n'
+TEAMMATE = "# reviewed by Kim\n"
+
+
+class ScriptedAgent:
+    """A stand-in for Claude Code: it asks the hook, acts if it may, and tells the hook what came of it."""
+
+    def __init__(self, repository: Path, environment: dict[str, str]) -> None:
+        self.repository = repository
+        self.environment = environment
+        self.session = f"demo-{uuid4()}"
+
+    def hook(self, event: str, **fields: object) -> dict[str, Any]:
+        """One hook call, in a process of its own; the answer."""
+        payload = {"session_id": self.session, "cwd": str(self.repository), "hook_event_name": event, **fields}
+        kind = {"PreToolUse": "pre", "PostToolUse": "post"}.get(event, "note")
+        done = subprocess.run(
+            [sys.executable, "-c", "from remit.cli import main; main()", "hook", "claude-code", kind],
+            input=msgspec.json.encode(payload),
+            cwd=self.repository,
+            env=self.environment,
+            capture_output=True,
+            check=False,
+        )
+        if done.returncode:
+            raise click.ClickException(f"remit hook failed: {done.stderr.decode('utf-8', 'replace')}")
+        return msgspec.json.decode(done.stdout).get("hookSpecificOutput", {}) if done.stdout else {}
+
+    def use(self, tool: str, **given: object) -> str | None:
+        """One tool call; the reason where it was refused."""
+        call = {"tool_name": tool, "tool_input": given, "tool_use_id": f"toolu_{uuid4().hex[:12]}"}
+        answer = self.hook("PreToolUse", **call)
+        if answer.get("permissionDecision") == "deny":
+            return str(answer["permissionDecisionReason"])
+        result = self.act(tool, given, str(call["tool_use_id"]))
+        after = self.hook("PostToolUse", **call, tool_response=result)
+        self.told = after.get("additionalContext", "")
+        return None
+
+    told = ""
+
+    def act(self, tool: str, given: dict[str, object], call_id: str) -> dict[str, Any]:
+        """Do what the tool does."""
+        if tool == "Write":
+            Path(str(given["file_path"])).write_text(str(given["content"]))
+        elif tool == "Bash":
+            subprocess.run(
+                ["bash", "-c", str(given["command"])], cwd=self.repository, env=self.environment, check=False
+            )
+        elif tool.startswith("mcp__remit__"):
+            return asyncio.run(self.ask_server(tool.removeprefix("mcp__remit__"), given, call_id))
+        return {}
+
+    async def ask_server(self, tool: str, given: dict[str, object], call_id: str) -> dict[str, Any]:
+        """Call a tool of the real MCP server."""
+        from mcp.client.client import Client
+        from mcp.client.stdio import StdioServerParameters, stdio_client
+
+        server = StdioServerParameters(
+            command=sys.executable,
+            args=["-c", "from remit.cli import main; main()", "mcp"],
+            cwd=str(self.repository),
+            env=self.environment,
+        )
+        async with Client(stdio_client(server)) as client:
+            result = await client.call_tool(tool, dict(given), meta={"claudecode/toolUseId": call_id})
+        return {"content": [block.model_dump(mode="json") for block in result.content]}
+
+
+@click.command()
+@click.option("--keep", is_flag=True, help="Leave the repository there, to look around in.")
+def demo(keep: bool) -> None:
+    """Show the whole story in a throw-away repository: denied, allowed, recorded, blamed."""
+    home = Path(tempfile.mkdtemp(prefix="remit-demo-"))
+    try:
+        tell(home)
+    finally:
+        if keep:
+            click.echo(f"The repository is still there: {home / 'repo'}")
+        else:
+            shutil.rmtree(home, ignore_errors=True)
+
+
+def tell(home: Path) -> None:
+    """The story, scene by scene."""
+    repository, environment = prepared(home)
+    agent = ScriptedAgent(repository, environment)
+    app = repository / "src" / "app.py"
+    click.echo(STORY)
+    agent.hook("SessionStart", source="startup")
+
+    scene("1. The agent writes without an intent")
+    refused(agent.use("Write", file_path=str(app), content=NEW), "MISSING_OR_INVALID_INTENT")
+
+    scene("2. It selects the intent, through the MCP server")
+    allowed(agent.use("mcp__remit__select_active_intent", intent_id="INT-001", reasoning="the person asked for names"))
+
+    scene("3. The same write now lands")
+    agent.use("Read", file_path=str(app))
+    allowed(agent.use("Write", file_path=str(app), content=NEW))
+
+    scene("4. A file outside the scope")
+    refused(agent.use("Write", file_path=str(repository / "README.md"), content="# new\n"), "SCOPE_VIOLATION")
+
+    scene("5. A teammate edits the file meanwhile; the agent, not knowing, writes over it")
+    app.write_text(TEAMMATE + NEW)
+    refused(agent.use("Write", file_path=str(app), content=NEW + "\n\ngreet('you')\n"), "STALE_FILE")
+
+    scene("6. It goes round by a shell command")
+    allowed(agent.use("Bash", command="echo 'sneaky' >> README.md"))
+    click.echo(click.style("   found out  ", fg="yellow") + agent.told)
+
+    agent.hook("SessionEnd", reason="other")
+    for title, words in (
+        ("7. What the ledger holds", ("log", "-n", "20")),
+        ("8. Who wrote each line, and why", ("blame", "src/app.py")),
+        ("9. Nothing in it was altered", ("ledger", "verify")),
+    ):
+        scene(title)
+        run(repository, environment, *words)
+    click.echo(ending())
+
+
+def prepared(home: Path) -> tuple[Path, dict[str, str]]:
+    """A repository with one commit and one intent, and an environment that touches nothing of the user's."""
+    repository = home / "repo"
+    (repository / "src").mkdir(parents=True)
+    (repository / "src" / "app.py").write_text(OLD)
+    (repository / "README.md").write_text("# Greeter\n")
+    (home / "tmp").mkdir()
+    keep = {name: os.environ[name] for name in ("PATH", "LANG", "LC_ALL", "TERM") if name in os.environ}
+    environment = {**keep, "HOME": str(home), "TMPDIR": str(home / "tmp"), "GIT_CONFIG_NOSYSTEM": "1"}
+    identity = ("-c", "user.name=A Person", "-c", "user.email=person@example.org")
+    for words in (("init", "-q", "-b", "main"), ("add", "-A"), (*identity, "commit", "-q", "-m", "first")):
+        subprocess.run(["git", *words], cwd=repository, env=environment, check=True, capture_output=True)
+    for words in (
+        ("init", "--mode", "enforce"),
+        ("intent", "new", "Greet people by name", "--scope", "src/**", "--criterion", "greet() takes a name"),
+    ):
+        run(repository, environment, *words, quiet=True)
+    return repository, environment
+
+
+def run(repository: Path, environment: dict[str, str], *words: str, quiet: bool = False) -> None:
+    """Run a `remit` command, shown as one would type it."""
+    if not quiet:
+        click.echo(click.style(f"   $ remit {' '.join(words)}", bold=True))
+    done = subprocess.run(
+        [sys.executable, "-c", "from remit.cli import main; main()", *words],
+        cwd=repository,
+        env=environment,
+        capture_output=True,
+        check=False,
+    )
+    if done.returncode:
+        raise click.ClickException(f"remit {' '.join(words)} failed: {done.stderr.decode('utf-8', 'replace')}")
+    if not quiet:
+        click.echo("".join(f"   {line}\n" for line in done.stdout.decode("utf-8", "replace").splitlines()), nl=False)
+
+
+def scene(title: str) -> None:
+    """A heading."""
+    click.echo(click.style(f"\n{title}", bold=True))
+
+
+def refused(reason: str | None, code: str) -> None:
+    """Show a refusal as the model gets it; any other answer ends the demo as failed."""
+    if reason is None or code not in reason:
+        click.echo(click.style(f"   expected a refusal with {code}, got: {reason or 'allowed'}", fg="red"))
+        sys.exit(FINDINGS)
+    first, *rest = reason.splitlines()
+    click.echo(click.style("   refused    ", fg="red") + first)
+    for line in rest:
+        click.echo(f"              {line}")
+
+
+def allowed(reason: str | None) -> None:
+    """Show that a call went through."""
+    if reason is not None:
+        click.echo(click.style(f"   expected it to be allowed, got: {reason}", fg="red"))
+        sys.exit(FINDINGS)
+    click.echo(click.style("   allowed", fg="green"))
+
+
+def ending() -> str:
+    """What to type next."""
+    remit = own_command()
+    return f"""
+{click.style("That was it. In your own repository:", bold=True)}
+
+   cd your-repository
+   {remit} init                                 # nothing is refused yet; shows how to wire your agent
+   {remit} intent new "…" --scope 'src/**'       # what an agent may do
+   {remit} mode enforce                         # when you have seen enough of what it does
+"""

@@ -1,0 +1,118 @@
+"""The tree of commands, loaded when they are called."""
+
+from collections.abc import Callable
+
+import click
+
+
+def intent() -> click.Command:
+    """`remit intent`."""
+    from remit.cli.intent import intent
+
+    return intent
+
+
+def mode() -> click.Command:
+    """`remit mode`."""
+    from remit.cli.mode import mode
+
+    return mode
+
+
+def log() -> click.Command:
+    """`remit log`."""
+    from remit.cli.log import log
+
+    return log
+
+
+def show() -> click.Command:
+    """`remit show`."""
+    from remit.cli.show import show
+
+    return show
+
+
+def blame() -> click.Command:
+    """`remit blame`."""
+    from remit.cli.blame import blame
+
+    return blame
+
+
+def ledger() -> click.Command:
+    """`remit ledger`."""
+    from remit.cli.ledger import ledger
+
+    return ledger
+
+
+def init() -> click.Command:
+    """`remit init`."""
+    from remit.cli.init import init
+
+    return init
+
+
+def status() -> click.Command:
+    """`remit status`."""
+    from remit.cli.status import status
+
+    return status
+
+
+def mcp() -> click.Command:
+    """`remit mcp`."""
+    from remit.cli.mcp import mcp
+
+    return mcp
+
+
+def demo() -> click.Command:
+    """`remit demo`."""
+    from remit.cli.demo import demo
+
+    return demo
+
+
+COMMANDS: dict[str, tuple[str, Callable[[], click.Command]]] = {
+    "init": ("start governing this repository", init),
+    "intent": ("what agents may do: make, list, select, complete", intent),
+    "mode": ("observe, warn or enforce", mode),
+    "status": ("what is governed here, and what happened lately", status),
+    "log": ("the newest records", log),
+    "show": ("one record, whole", show),
+    "blame": ("who wrote each line, under which intent", blame),
+    "ledger": ("check the ledger", ledger),
+    "mcp": ("serve the agent-facing tools on stdio (agents start this)", mcp),
+    "demo": ("the whole story in a throw-away repository", demo),
+}
+
+
+class Commands(click.Group):
+    """A group whose commands are imported when they are called; their help lines stand in the table above."""
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        """All commands, in the order in which one meets them."""
+        return [*COMMANDS, "hook"]
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        """One command."""
+        if cmd_name == "hook":
+            return click.Command("hook", help="Answer an agent's hook call (agents start this).")
+        found = COMMANDS.get(cmd_name)
+        return found[1]() if found else None
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        """The list in `--help`, without importing one of them."""
+        with formatter.section("Commands"):
+            formatter.write_dl([(name, about) for name, (about, _) in COMMANDS.items()])
+
+
+@click.group(cls=Commands, context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100})
+@click.version_option(package_name="remit", message="%(prog)s %(version)s")
+def remit() -> None:
+    """A coding agent acts within its remit, and every line it leaves can say why it is there.
+
+    Start in a repository with `remit init`, or see it all work first with `remit demo`.
+    """

@@ -1,0 +1,69 @@
+"""`remit status`: what is governed here, and what happened lately."""
+
+from pathlib import Path
+
+import click
+
+from remit.cli.log import summary_line
+from remit.cli.output import emit, json_option, open_gate, repo_option, reports_failures
+from remit.gate.gate import Gate
+from remit.ledger.index import Index
+
+
+@click.command()
+@repo_option
+@json_option
+@reports_failures
+def status(repo: Path, as_json: bool) -> None:
+    """Show what is governed here, who works on what, and what happened lately."""
+    gate = open_gate(repo)
+    if not gate.governed:
+        emit({"governed": False}, as_json, "Remit does not govern this repository; start with `remit init`")
+        return
+    data = facts(gate)
+    emit(data, as_json, text(gate, data))
+
+
+def facts(gate: Gate) -> dict[str, object]:
+    """The status as data."""
+    rules = gate.governing
+    intents = rules.document.intents if rules.document else ()
+    sessions = [
+        {"session_id": key.session_id, "intent_id": gate.state.active(key).intent_id}
+        for key in gate.state.recent_sessions(5)
+    ]
+    return {
+        "governed": True,
+        "root": str(gate.workspace.root),
+        "mode": rules.mode,
+        "config_error": rules.config_error,
+        "intents": {"open": sum(i.status in ("DRAFT", "IN_PROGRESS") for i in intents), "all": len(intents)},
+        "errors": len(rules.document.errors) if rules.document else 0,
+        "sessions": sessions,
+        "waiting_records": gate.recorder.spool.pending(),
+    }
+
+
+def text(gate: Gate, data: dict[str, object]) -> str:
+    """The status for people."""
+    workspace = gate.workspace
+    with Index.open(workspace.state / "index.db", workspace.log_folder) as index:
+        index.catch_up()
+        newest = index.find(limit=5)
+    rules = gate.governing
+    lines = [f"{workspace.root}", f"mode     {rules.mode}"]
+    if rules.config_error:
+        lines.append(f"         remit.toml is broken: {rules.config_error}")
+    intents = rules.document.intents if rules.document else ()
+    open_ids = [f"{i.id} {i.title}" for i in intents if i.status in ("DRAFT", "IN_PROGRESS")]
+    lines.append(
+        f"intents  {'; '.join(open_ids[:5]) or 'none open: make one with `remit intent new NAME --scope GLOB`'}"
+    )
+    if data["errors"]:
+        lines.append(f"         active_intents.yaml has {data['errors']} errors: see `remit intent lint`")
+    for key in gate.state.recent_sessions(5):
+        session = gate.state.active(key)
+        lines.append(f"session  {key.session_id}  {session.agent}  {session.intent_id or 'no intent'}")
+    if data["waiting_records"]:
+        lines.append(f"spool    {data['waiting_records']} records wait to be written")
+    return "\n".join([*lines, *(f"         {summary_line(d)}" for d in newest)])

@@ -1,0 +1,202 @@
+"""Step 8: what really changed, as a record."""
+
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+from typing import Any, Literal
+
+import msgspec
+from msgspec import UNSET
+
+from remit.core.call import Outcome, ToolCall
+from remit.core.contents import LineRange, Version, range_hash
+from remit.core.decision import Violation
+from remit.core.globs import Scope
+from remit.core.intent import Intent
+from remit.core.record import (
+    Body,
+    CallPart,
+    Content,
+    Contributor,
+    Conversation,
+    DecisionPart,
+    MutatedFile,
+    MutationClass,
+    Range,
+    Related,
+    TracedFile,
+)
+from remit.core.redaction import redact
+from remit.core.repopath import InvalidPath, OutsideWorkspace, RepoPath
+from remit.gate.environment import Environment
+from remit.gate.state import PendingCall
+from remit.workspace.contents import ContentStore
+from remit.workspace.observe import Change
+from remit.workspace.paths import real_paths
+from remit.workspace.place import Workspace
+from remit.workspace.versions import KEEP_BYTES, Seen
+
+Operation = Literal["create", "modify", "delete"]
+
+
+def operation(change: Change) -> Operation:
+    """What happened to the file."""
+    if change.before is None:
+        return "create"
+    return "delete" if change.after is None else "modify"
+
+
+def added_ranges(
+    changes: Iterable[Change], positions: Mapping[str, tuple[LineRange, ...]], store: ContentStore
+) -> dict[str, tuple[LineRange, ...]]:
+    """The lines that each change put there: where the tool's own answer tells, from it, else by git's diff."""
+    found: dict[str, tuple[LineRange, ...]] = {}
+    unclear: dict[str, tuple[bytes, bytes]] = {}
+    for change in changes:
+        after = change.after
+        if after is None or after.content is None or not after.version.lines:
+            continue
+        told = positions.get(change.path, ())
+        if change.before is None:
+            found[change.path] = (LineRange(1, after.version.lines),)
+        elif told and all(r.end <= after.version.lines for r in told):
+            found[change.path] = told
+        elif change.before.content is not None:
+            unclear[change.path] = (change.before.content, after.content)
+    hunks = store.hunks(unclear)
+    return {**found, **{path: tuple(r for h in hs if (r := h.added)) for path, hs in hunks.items()}}
+
+
+def in_scope(path: str, intent: Intent | None) -> bool:
+    """Whether the intent owned that path when it was changed."""
+    return intent is not None and Scope(intent.owned_scope).matches(path)
+
+
+def content(found: Seen | None) -> Content:
+    """One side of a change."""
+    if found is None:
+        return Content()
+    v = found.version
+    return Content(sha256=v.sha256, git_blob=v.git_blob, lines=v.lines, mode=v.mode)
+
+
+def traced_ranges(after: Seen | None, ranges: tuple[LineRange, ...]) -> tuple[Range, ...]:
+    """The ranges with the hash of their lines."""
+    text = after.content if after else None
+    if text is None:
+        return ()
+    return tuple(
+        Range(start_line=r.start, end_line=r.end, content_hash=range_hash(text, r.start, r.end)) for r in ranges
+    )
+
+
+def traced_file(
+    path: str, ranges: tuple[Range, ...], session_id: str, intent_id: str | None, model: str | None
+) -> TracedFile:
+    """One changed file in the published shape."""
+    related = (
+        (Related(type="specification", url=f"urn:remit:intent:{intent_id}", value=intent_id),) if intent_id else UNSET
+    )
+    contributor = Contributor(type="ai", entity_type="AI", model_id=model or UNSET, model_identifier=model or UNSET)
+    conversation = Conversation(
+        ranges=ranges, url=f"urn:remit:session:{quoted(session_id)}", contributor=contributor, related=related
+    )
+    return TracedFile(path=path, relative_path=path, conversations=(conversation,))
+
+
+def quoted(text: str) -> str:
+    """`text` as part of a URN. Source: RFC 8141 §2, read 2026-11."""
+    keep = "-._~"
+    return "".join(
+        c if c.isascii() and (c.isalnum() or c in keep) else "".join(f"%{b:02X}" for b in c.encode("utf-8", "replace"))
+        for c in text
+    )
+
+
+def mutated_file(change: Change, intent: Intent | None, ranges: tuple[Range, ...]) -> MutatedFile:
+    """One changed file in Remit's own part."""
+    return MutatedFile(
+        path=change.path,
+        operation=operation(change),
+        before=UNSET if change.before is None else content(change.before),
+        after=UNSET if change.after is None else content(change.after),
+        in_scope=in_scope(change.path, intent),
+        ranges=ranges or UNSET,
+    )
+
+
+def call_part(call: ToolCall, paths: Iterable[str] = ()) -> CallPart:
+    """The call as records name it."""
+    return CallPart(
+        id=call.call_id or UNSET,
+        name=call.tool,
+        effect=call.effect,
+        paths=tuple(paths),
+        command=UNSET if call.command is None else redacted(call.command),
+        arguments_sha256=call.arguments_sha256,
+    )
+
+
+COMMAND_CHARS = 4096
+
+
+def redacted(command: str) -> str:
+    """A command without the secrets that can be told from its text, cut at 4 KiB."""
+    return redact(command)[:COMMAND_CHARS]
+
+
+def mutation_body(
+    call: ToolCall, outcome: Outcome, pending: PendingCall | None, intent: Intent | None, files: tuple[MutatedFile, ...]
+) -> Body:
+    """The record of a mutation, without the published part."""
+    judged = set(pending.judged) if pending else set[str]()
+    return Body(
+        event="mutation",
+        intent_id=pending.intent_id if pending else None,
+        session_id=call.session.session_id,
+        agent_id=call.session.agent_id or UNSET,
+        call=call_part(call, [str(f.path) for f in files]),
+        mutation_class=MutationClass(declared=call.citation.mutation_class, computed=None),
+        files=files,
+        decision=decision_part(pending) if pending else UNSET,
+        in_scope=all(f.in_scope for f in files),
+        covered=pending is not None and all(f.path in judged for f in files),
+        duration_ms=UNSET if outcome.duration_ms is None else outcome.duration_ms,
+    )
+
+
+def decision_part(pending: PendingCall) -> DecisionPart:
+    """The decision that let the call through."""
+    return DecisionPart(
+        effect="allow",
+        verdict=pending.verdict,
+        mode=pending.mode,
+        rules=pending.rules,
+        approved_by=None,
+        grant=None,
+        intent_sha256=pending.intent_sha256 or UNSET,
+    )
+
+
+def as_document(violation: Violation) -> dict[str, Any]:
+    """The violation as its JSON object, without the diff: records hold no file contents."""
+    document = msgspec.to_builtins(violation)
+    return {**document, "context": {k: v for k, v in document.get("context", {}).items() if k != "diff"}}
+
+
+def reseen(version: Version | None, store: ContentStore) -> Seen | None:
+    """A version from before a call, with its content where it was kept."""
+    if version is None:
+        return None
+    return Seen(version, store.load(version.git_blob, version.sha256) if version.size <= KEEP_BYTES else None)
+
+
+def inside(workspace: Workspace, call: ToolCall, raws: Iterable[str], around: Environment) -> list[str]:
+    """Those paths of the call that lie in the workspace, relative to its root."""
+    found: list[str] = []
+    for raw in raws:
+        try:
+            reals = real_paths(raw, Path(call.cwd), around.home)
+            found += [str(RepoPath.of(real, str(workspace.root))) for real in reals]
+        except (InvalidPath, OutsideWorkspace):
+            continue
+    return found

@@ -1,0 +1,27 @@
+"""What the gate must be told about the machine: it reads no environment variable, and its clock is an argument."""
+
+import tempfile
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+from msgspec import Struct
+
+
+class Environment(Struct, frozen=True):
+    """The machine around a gate. `settings` and `own_folders` come from the agents' rows, relative to HOME.
+
+    `bound_intent` is what `REMIT_INTENT` says. `clock` gives seconds since the epoch.
+    """
+
+    home: Path
+    temporary: Path
+    settings: tuple[str, ...] = ()
+    own_folders: tuple[str, ...] = ()
+    bound_intent: str | None = None
+    clock: Callable[[], float] = time.time
+
+    @classmethod
+    def here(cls) -> "Environment":
+        """The environment of this process, for those who embed the library."""
+        return cls(home=Path.home(), temporary=Path(tempfile.gettempdir()))

@@ -1,0 +1,100 @@
+"""Step 4: everything a decision may depend on."""
+
+from pathlib import Path
+
+from msgspec.structs import replace
+
+from remit.core.call import ToolCall
+from remit.core.facts import Facts, IntentsState, SessionFacts, Target
+from remit.core.repopath import InvalidPath
+from remit.gate.environment import Environment
+from remit.gate.governing import Governing
+from remit.gate.state import State
+from remit.workspace.contents import ContentStore
+from remit.workspace.git import GitError
+from remit.workspace.ignore import barred_paths
+from remit.workspace.observe import glance
+from remit.workspace.paths import Surroundings, folds_case, real_paths, target, with_content
+from remit.workspace.place import Workspace
+
+DIFF_CHARS = 12_000
+
+
+class Gathered:
+    """The call as it can be judged, and the facts. A path that can name no file makes the call malformed."""
+
+    def __init__(self, call: ToolCall, facts: Facts) -> None:
+        self.call = call
+        self.facts = facts
+
+
+def gather(
+    call: ToolCall, workspace: Workspace, governing: Governing, state: State, store: ContentStore, around: Environment
+) -> Gathered:
+    """Collect the facts for `call`. Raises StateError, GitError, OSError."""
+    session = state.active(call.session)
+    try:
+        targets = resolve(call, workspace, around)
+    except InvalidPath as error:
+        call, targets = replace(call, malformed=str(error)), ()
+    targets = tuple(look_at(t, call, workspace, state, store) for t in targets)
+    document = governing.document
+    facts = Facts(
+        mode=governing.mode,
+        session=SessionFacts(session.intent_id, session.source),
+        intents=document.intents if document else (),
+        intents_state=intents_state(governing),
+        intents_findings=document.findings if document else (),
+        config_error=governing.config_error,
+        ignored_intents=governing.ignore.intents,
+        targets=with_ignored(targets, workspace, governing),
+    )
+    return Gathered(call, facts)
+
+
+def intents_state(governing: Governing) -> IntentsState:
+    """Whether the intents file can be used."""
+    if governing.document is None:
+        return "missing"
+    return "invalid" if governing.document.errors else "ok"
+
+
+def resolve(call: ToolCall, workspace: Workspace, around: Environment) -> tuple[Target, ...]:
+    """The targets that the call's paths may name. Raises InvalidPath."""
+    surroundings = Surroundings(around.home, around.temporary, around.settings, around.own_folders)
+    folds = bool(call.paths) and folds_case(workspace.root)
+    return tuple(
+        replace(target(workspace, real, raw, surroundings), folds=folds)
+        for raw in call.paths
+        for real in real_paths(raw, Path(call.cwd), around.home)
+    )
+
+
+def look_at(found: Target, call: ToolCall, workspace: Workspace, state: State, store: ContentStore) -> Target:
+    """The target with what is there now and what this session last saw there."""
+    if found.path is None:
+        return found
+    now = glance(workspace.root / found.path)
+    seen = state.seen(call.session, found.path)
+    changed = seen is not None and (now is None or now.version.sha256 != seen[0])
+    diff = difference(store, seen, now.content if now else b"") if changed and not call.checks_itself else ""
+    return with_content(found, now, seen[0] if seen else None, diff)
+
+
+def difference(store: ContentStore, seen: tuple[str, str] | None, now: bytes | None) -> str:
+    """What changed since the session saw it; empty where the old content is not at hand."""
+    old = store.load(seen[1], seen[0]) if seen else None
+    if old is None or now is None:
+        return ""
+    diff = store.diff(old, now)
+    return diff if len(diff) <= DIFF_CHARS else diff[:DIFF_CHARS] + "\n… (cut: read the file)"
+
+
+def with_ignored(targets: tuple[Target, ...], workspace: Workspace, governing: Governing) -> tuple[Target, ...]:
+    """The targets, those that `.intentignore` bars marked. Where git cannot be asked, all count as barred."""
+    inside = [t.path for t in targets if t.path is not None]
+    try:
+        barred = barred_paths(workspace, governing.ignore, inside)
+    except (GitError, OSError) as error:
+        barred = dict.fromkeys(map(str, inside), f"git could not be asked: {error}"[:200])
+    return tuple(replace(t, ignored_by=barred.get(t.path)) if t.path in barred else t for t in targets)

@@ -1,0 +1,128 @@
+"""What governs a workspace now: its mode, its intents, its ignore file."""
+
+import re
+from pathlib import Path
+
+from msgspec import Struct
+
+from remit.core.config import Config
+from remit.core.decision import Mode
+from remit.core.intent import IntentsDocument, LintFinding
+from remit.workspace.config import ConfigError, read_config
+from remit.workspace.ignore import IntentIgnore, read_ignore
+from remit.workspace.intents_file import read_intents, write_atomically
+from remit.workspace.place import ENFORCE, FOLDER, GOVERNED, Workspace, main_worktree
+
+CACHE = "intents-cache"
+COPIES = "governing"
+KEPT = ("active_intents.yaml", "remit.toml", ".intentignore")
+
+TABLE = re.compile(r"^[ \t]*\[", re.MULTILINE)
+MODE_LINE = re.compile(r"^[ \t]*mode[ \t]*=.*$", re.MULTILINE)
+
+
+class Governing(Struct, frozen=True):
+    """The rules in force. `document` is None where there is no intents file, and never was."""
+
+    mode: Mode
+    config: Config
+    config_error: str | None
+    document: IntentsDocument | None
+    ignore: IntentIgnore
+
+
+def governing(workspace: Workspace) -> Governing:
+    """Read what governs. What cannot be read is told as an error, never guessed."""
+    config, error = configuration(workspace)
+    document = intents(workspace)
+    try:
+        ignore = read_ignore(workspace)
+    except OSError as failure:
+        ignore, error = IntentIgnore(), error or f".intentignore cannot be read ({failure.strerror})"
+    return Governing(mode_of(config, error, document), config or Config(), error, document, ignore)
+
+
+def intents(workspace: Workspace) -> IntentsDocument | None:
+    """The intents; None where there is no file. Where even the folder is gone, and every copy, that is an error."""
+    folder = source_folder(workspace)
+    if workspace.governed and not folder.is_dir():
+        lost = f"{FOLDER}/ is missing, and no copy of it is left. Restore it, or run `remit uninstall`."
+        return IntentsDocument(findings=(LintFinding("YAML_PARSE_ERROR", "error", lost),))
+    return read_intents(folder / "active_intents.yaml", workspace.state / CACHE)
+
+
+def configuration(workspace: Workspace) -> tuple[Config | None, str | None]:
+    """The configuration and what is wrong with it. A worktree without the folder follows the main worktree."""
+    try:
+        return read_config(source_folder(workspace) / "remit.toml"), None
+    except ConfigError as error:
+        return None, str(error)
+
+
+def source_folder(workspace: Workspace) -> Path:
+    """The `.orchestration/` that governs: the workspace's own; where it is missing (an old commit, a stash, a fresh
+    worktree), the main worktree's; else the newest copy that Remit kept.
+    """
+    if workspace.folder.is_dir():
+        return workspace.folder
+    main = main_worktree(workspace)
+    if main is not None and (main / FOLDER).is_dir():
+        return main / FOLDER
+    return workspace.state / COPIES
+
+
+def mode_of(config: Config | None, error: str | None, document: IntentsDocument | None) -> Mode:
+    """The mode in force. Broken configuration is no way out of enforcement."""
+    if error is not None:
+        return "enforce"
+    if config is not None and config.mode is not None:
+        return config.mode
+    return "enforce" if document is not None else "observe"
+
+
+def keep_copy(workspace: Workspace) -> None:
+    """Keep what governs now, for the day its folder is missing. Raises OSError."""
+    copies = workspace.state / COPIES
+    copies.mkdir(parents=True, exist_ok=True)
+    for name in KEPT:
+        source = workspace.folder / name
+        if source.is_file():
+            write_atomically(copies / name, source.read_bytes())
+        else:
+            (copies / name).unlink(missing_ok=True)
+
+
+def govern(workspace: Workspace) -> None:
+    """Start governing here: the state folder, its marker, and what git should ignore. Raises OSError."""
+    workspace.state.mkdir(parents=True, exist_ok=True)
+    workspace.folder.mkdir(exist_ok=True)
+    ignored = workspace.folder / ".gitignore"
+    if not ignored.exists():
+        ignored.write_text("agent_trace.jsonl\nTODO.md\n.state/\n")
+    (workspace.state / GOVERNED).touch()
+    mark(workspace, governing(workspace).mode)
+
+
+def mark(workspace: Workspace, mode: Mode) -> None:
+    """Keep the marker true that tells a failing hook client whether to deny. Raises OSError."""
+    marker = workspace.state / ENFORCE
+    if mode == "enforce" and not marker.exists():
+        marker.touch()
+    elif mode != "enforce":
+        marker.unlink(missing_ok=True)
+
+
+def set_mode(workspace: Workspace, mode: Mode) -> None:
+    """Write the mode into `remit.toml`, all else in it as it was. Raises ConfigError, OSError."""
+    path = workspace.config_path
+    old = path.read_text("utf-8") if path.exists() else ""
+    top = TABLE.search(old)
+    known, tail = (old[: top.start()], old[top.start() :]) if top else (old, "")
+    line = f'mode = "{mode}"'
+    head = MODE_LINE.sub(line, known, count=1) if MODE_LINE.search(known) else f"{line}\n{known}"
+    workspace.folder.mkdir(exist_ok=True)
+    write_atomically(path, (head + tail).encode())
+    if (read_config(path) or Config()).mode != mode:
+        write_atomically(path, old.encode())
+        raise ConfigError(f"{path} could not be changed safely; set `{line}` at its top by hand")
+    mark(workspace, mode)

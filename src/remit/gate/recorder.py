@@ -1,0 +1,109 @@
+"""Making records and getting them into the log: durably before an answer, and never lost after a deed."""
+
+import os
+from collections.abc import Sequence
+from datetime import UTC, datetime
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+from remit.core.contents import sha256
+from remit.core.identifiers import uuid7
+from remit.core.record import Body, Record, Tool, TracedFile, Vcs
+from remit.gate.environment import Environment
+from remit.ledger.log import Appended, MachineLog
+from remit.ledger.segments import LedgerError
+from remit.ledger.spool import Spool
+from remit.workspace.git import Git, GitError
+from remit.workspace.identity import machine_id, repository_id
+from remit.workspace.place import Workspace
+
+SPOOL = ".local/state/remit/spool"
+
+
+class Recorder:
+    """Writes the records of one workspace."""
+
+    def __init__(self, workspace: Workspace, environment: Environment) -> None:
+        self.workspace = workspace
+        self.environment = environment
+
+    @cached_property
+    def machine(self) -> str:
+        """This machine's name. Raises OSError."""
+        return machine_id(self.environment.home)
+
+    @cached_property
+    def repository(self) -> str:
+        """The repository's name. Raises OSError."""
+        return repository_id(self.workspace)
+
+    @cached_property
+    def log(self) -> MachineLog:
+        """The machine log. Raises OSError where machine or repository have no name and none can be written."""
+        name = f"{self.repository}/{self.machine}"
+        return MachineLog.open(self.workspace.log_folder, name, make_recovery=self.recovery)
+
+    @cached_property
+    def spool(self) -> Spool:
+        """Where records wait that could not be appended."""
+        name = self.workspace.root.name + "-" + str(hash_of(str(self.workspace.root)))
+        return Spool(self.environment.home / SPOOL / f"{name}.jsonl")
+
+    @cached_property
+    def vcs(self) -> Vcs | None:
+        """HEAD now; None before the first commit, or where git cannot tell."""
+        if self.workspace.common_dir is None:
+            return None
+        try:
+            head = Git(self.workspace.root).head()
+        except GitError:
+            return None
+        return Vcs(type="git", revision=head, revision_id=head) if head else None
+
+    def record(self, body: Body, agent: str | None = None, files: tuple[TracedFile, ...] = ()) -> Record:
+        """A record of now."""
+        now = self.environment.clock()
+        return Record(
+            id=uuid7(int(now * 1000), os.urandom(10)),
+            timestamp=datetime.fromtimestamp(now, UTC).isoformat(timespec="microseconds").replace("+00:00", "Z"),
+            body=body,
+            vcs=self.vcs,
+            tool=Tool(name=agent) if agent else None,
+            files=files,
+        )
+
+    def recovery(self, detail: dict[str, Any]) -> Record:
+        """The record of a repair of the log."""
+        return self.record(Body(event="recovery", intent_id=None, session_id=None, detail=detail))
+
+    def append(self, records: Sequence[Record], *, sync: bool = True) -> tuple[Appended, ...]:
+        """Append, durably when `sync`. What waits in the spool goes first.
+
+        Raises OSError, LedgerError: then nothing of this is in the log.
+        """
+        if self.spool.pending():
+            self.spool.drain(self.log, views=self.views)
+        return self.log.append(records, sync=sync, views=self.views)
+
+    @property
+    def views(self) -> tuple[Path, ...]:
+        """The live view, where the workspace has its folder."""
+        return (self.workspace.view_path,) if self.workspace.folder.is_dir() else ()
+
+    def append_or_spool(self, records: Sequence[Record], *, sync: bool = True) -> str | None:
+        """Append what already happened; what cannot be appended waits in the spool.
+
+        The reason in words where it had to wait; raises OSError where even that failed.
+        """
+        try:
+            self.append(records, sync=sync)
+        except (OSError, LedgerError) as error:
+            self.spool.put(records)
+            return str(error)
+        return None
+
+
+def hash_of(text: str) -> int:
+    """A short number for a path, the same in every process."""
+    return int(sha256(text.encode("utf-8", "surrogateescape"))[:12], 16)

@@ -1,0 +1,269 @@
+"""What must outlive a process but is no record: sessions, what they have read, calls under way.
+
+One SQLite file for each repository, shared by all its worktrees; rows name the workspace they belong to.
+"""
+
+import sqlite3
+from collections.abc import Generator
+from contextlib import contextmanager
+from pathlib import Path
+
+import msgspec
+from msgspec import Struct
+
+from remit.core.call import SessionKey
+from remit.core.contents import Version
+
+SCHEMA_VERSION = 1
+
+TABLES = """
+CREATE TABLE IF NOT EXISTS sessions(
+  workspace TEXT, session_id TEXT, agent_id TEXT, agent TEXT, model TEXT, intent_id TEXT, source TEXT,
+  told TEXT, seen_at REAL, PRIMARY KEY(workspace, session_id, agent_id)) WITHOUT ROWID;
+CREATE TABLE IF NOT EXISTS reads(
+  workspace TEXT, session_id TEXT, agent_id TEXT, path TEXT, sha256 TEXT, git_blob TEXT,
+  PRIMARY KEY(workspace, session_id, agent_id, path)) WITHOUT ROWID;
+CREATE TABLE IF NOT EXISTS calls(
+  id INTEGER PRIMARY KEY, workspace TEXT, session_id TEXT, agent_id TEXT, call_id TEXT, tool TEXT,
+  arguments_sha256 TEXT, at REAL, before BLOB);
+CREATE INDEX IF NOT EXISTS calls_by_session ON calls(workspace, session_id, agent_id);
+CREATE TABLE IF NOT EXISTS remit_calls(
+  id INTEGER PRIMARY KEY, session_id TEXT, agent_id TEXT, agent TEXT, call_id TEXT, digest TEXT, at REAL);
+CREATE TABLE IF NOT EXISTS kept(git_blob TEXT PRIMARY KEY) WITHOUT ROWID;
+CREATE TABLE IF NOT EXISTS facts(workspace TEXT, name TEXT, value TEXT, PRIMARY KEY(workspace, name)) WITHOUT ROWID;
+"""
+
+
+class StateError(RuntimeError):
+    """The state database cannot be used."""
+
+    def __init__(self, path: Path, why: str) -> None:
+        super().__init__(f"Remit's state {str(path)!r} cannot be used: {why}")
+        self.path = path
+
+
+class Session(Struct, frozen=True):
+    """One session as it is known. `told` is the hash of the last context block that reached it."""
+
+    agent: str = ""
+    model: str | None = None
+    intent_id: str | None = None
+    source: str = ""
+    told: str = ""
+
+
+class PendingCall(Struct, frozen=True):
+    """A call that was let through and has not come back. `head` and `before` are the observation before it."""
+
+    intent_id: str | None
+    verdict: str
+    mode: str
+    rules: tuple[str, ...]
+    judged: tuple[str, ...]
+    whole: bool
+    head: str | None
+    before: dict[str, Version | None]
+    intent_sha256: str = ""
+    session_started_model: str | None = None
+
+
+class RemitCall(Struct, frozen=True):
+    """A call to one of Remit's own tools, as the agent's hook announced it."""
+
+    session: SessionKey
+    agent: str
+
+
+class State:
+    """The state of one workspace."""
+
+    def __init__(self, path: Path, workspace: Path) -> None:
+        self.path = path
+        self.workspace = str(workspace)
+        self.connection = connect(path)
+
+    def close(self) -> None:
+        """Let go of the file."""
+        self.connection.close()
+
+    @contextmanager
+    def writing(self) -> Generator[sqlite3.Connection]:
+        """One transaction. Raises StateError where the file cannot be written."""
+        try:
+            with self.connection:
+                self.connection.execute("BEGIN IMMEDIATE")
+                yield self.connection
+        except sqlite3.Error as error:
+            raise StateError(self.path, str(error)) from error
+
+    def row(self, query: str, *values: object) -> sqlite3.Row | None:
+        """The first row of a query."""
+        try:
+            return self.connection.execute(query, values).fetchone()
+        except sqlite3.Error as error:
+            raise StateError(self.path, str(error)) from error
+
+    def session(self, key: SessionKey) -> Session | None:
+        """What is known of this session; None where it was never heard of."""
+        row = self.row(
+            "SELECT agent, model, intent_id, source, told FROM sessions"
+            " WHERE workspace=? AND session_id=? AND agent_id=?",
+            *(self.workspace, key.session_id, key.agent_id),
+        )
+        return None if row is None else Session(*row)
+
+    def active(self, key: SessionKey) -> Session:
+        """The session with the intent it works under: a sub-agent inherits until it selects its own."""
+        own = self.session(key)
+        if key.parent is None or (own is not None and (own.intent_id or own.source == "cleared")):
+            return own or Session()
+        parent = self.session(key.parent) or Session()
+        return Session(
+            agent=parent.agent, model=(own and own.model) or parent.model, intent_id=parent.intent_id, source="parent"
+        )
+
+    def put_session(self, key: SessionKey, session: Session, at: float) -> None:
+        """Remember this session as it now is."""
+        with self.writing() as connection:
+            connection.execute(
+                "INSERT OR REPLACE INTO sessions VALUES(?,?,?,?,?,?,?,?,?)",
+                (
+                    *(self.workspace, key.session_id, key.agent_id),
+                    *(session.agent, session.model, session.intent_id, session.source, session.told, at),
+                ),
+            )
+
+    def recent_sessions(self, most: int = 20) -> list[SessionKey]:
+        """The sessions heard of here, the newest first; sub-agents left out."""
+        try:
+            rows = self.connection.execute(
+                "SELECT session_id FROM sessions WHERE workspace=? AND agent_id='' ORDER BY seen_at DESC LIMIT ?",
+                (self.workspace, most),
+            ).fetchall()
+        except sqlite3.Error as error:
+            raise StateError(self.path, str(error)) from error
+        return [SessionKey(row[0]) for row in rows]
+
+    def seen(self, key: SessionKey, path: str) -> tuple[str, str] | None:
+        """(SHA-256, git blob) of what this session last read or wrote at `path`; a sub-agent's reads are its own."""
+        row = self.row(
+            "SELECT sha256, git_blob FROM reads WHERE workspace=? AND session_id=? AND agent_id=? AND path=?",
+            *(self.workspace, key.session_id, key.agent_id, path),
+        )
+        return None if row is None else (row[0], row[1])
+
+    def put_seen(self, key: SessionKey, versions: dict[str, Version | None]) -> None:
+        """This session has now seen these contents; None forgets the path."""
+        rows = [
+            (self.workspace, key.session_id, key.agent_id, path, v.sha256 if v else None, v.git_blob if v else None)
+            for path, v in versions.items()
+        ]
+        with self.writing() as connection:
+            connection.executemany("INSERT OR REPLACE INTO reads VALUES(?,?,?,?,?,?)", rows)
+            connection.execute("DELETE FROM reads WHERE sha256 IS NULL")
+
+    def put_call(self, key: SessionKey, call_id: str, tool: str, digest: str, call: PendingCall, at: float) -> None:
+        """A call is under way."""
+        blob = msgspec.json.encode(call)
+        with self.writing() as connection:
+            connection.execute(
+                "INSERT INTO calls(workspace, session_id, agent_id, call_id, tool, arguments_sha256, at, before)"
+                " VALUES(?,?,?,?,?,?,?,?)",
+                (self.workspace, key.session_id, key.agent_id, call_id, tool, digest, at, blob),
+            )
+
+    def take_call(self, key: SessionKey, call_id: str, tool: str, digest: str) -> PendingCall | None:
+        """The call that came back, forgotten here: by its id, else the oldest with the same tool and arguments."""
+        with self.writing() as connection:
+            row = connection.execute(
+                "SELECT id, before FROM calls WHERE workspace=? AND session_id=? AND agent_id=?"
+                " AND ((call_id<>'' AND call_id=?) OR (?='' AND tool=? AND arguments_sha256=?)) ORDER BY id LIMIT 1",
+                (self.workspace, key.session_id, key.agent_id, call_id, call_id, tool, digest),
+            ).fetchone()
+            if row is None:
+                return None
+            connection.execute("DELETE FROM calls WHERE id=?", (row[0],))
+        return msgspec.json.decode(row[1], type=PendingCall)
+
+    def put_remit_call(self, call: RemitCall, call_id: str, digest: str, at: float) -> None:
+        """A call to Remit's own tools was announced by the agent's hook."""
+        key = call.session
+        with self.writing() as connection:
+            connection.execute("DELETE FROM remit_calls WHERE at < ?", (at - 3600,))
+            connection.execute(
+                "INSERT INTO remit_calls(session_id, agent_id, agent, call_id, digest, at) VALUES(?,?,?,?,?,?)",
+                (key.session_id, key.agent_id, call.agent, call_id, digest, at),
+            )
+
+    def take_remit_call(self, call_id: str, digest: str, since: float) -> RemitCall | None:
+        """Whose call this is: by its id (and the same arguments), else by the arguments alone, oldest first."""
+        with self.writing() as connection:
+            row = connection.execute(
+                "SELECT id, session_id, agent_id, agent FROM remit_calls WHERE digest=? AND at>=?"
+                " AND (?='' OR call_id=?) ORDER BY id LIMIT 1",
+                (digest, since, call_id, call_id),
+            ).fetchone()
+            if row is None:
+                return None
+            connection.execute("DELETE FROM remit_calls WHERE id=?", (row[0],))
+        return RemitCall(SessionKey(row[1], row[2]), row[3])
+
+    def unkept(self, blobs: set[str]) -> set[str]:
+        """Those of these git names whose content was not kept yet."""
+        return {blob for blob in blobs if self.row("SELECT 1 FROM kept WHERE git_blob=?", blob) is None}
+
+    def put_kept(self, blobs: set[str]) -> None:
+        """These contents are kept."""
+        with self.writing() as connection:
+            connection.executemany("INSERT OR IGNORE INTO kept VALUES(?)", [(blob,) for blob in blobs])
+
+    def fact(self, name: str) -> str | None:
+        """A remembered value of this workspace."""
+        row = self.row("SELECT value FROM facts WHERE workspace=? AND name=?", self.workspace, name)
+        return None if row is None else row[0]
+
+    def put_fact(self, name: str, value: str) -> None:
+        """Remember a value for this workspace."""
+        with self.writing() as connection:
+            connection.execute("INSERT OR REPLACE INTO facts VALUES(?,?,?)", (self.workspace, name, value))
+
+
+def connect(path: Path) -> sqlite3.Connection:
+    """The database, made where it is missing; a damaged one is moved aside, never overwritten.
+
+    Raises StateError.
+    """
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        return opened(path)
+    except sqlite3.DatabaseError as error:
+        if isinstance(error, sqlite3.OperationalError):
+            raise StateError(path, str(error)) from error
+        return replaced(path)
+    except OSError as error:
+        raise StateError(path, error.strerror or str(error)) from error
+
+
+def opened(path: Path) -> sqlite3.Connection:
+    """The database with its tables."""
+    connection = sqlite3.connect(path, timeout=10.0, isolation_level=None)
+    if connection.execute("PRAGMA user_version").fetchone()[0] != SCHEMA_VERSION:
+        connection.execute("PRAGMA journal_mode=WAL")
+        connection.executescript(f"BEGIN IMMEDIATE; {TABLES} PRAGMA user_version={SCHEMA_VERSION}; COMMIT;")
+    connection.execute("PRAGMA synchronous=NORMAL")
+    return connection
+
+
+def replaced(path: Path) -> sqlite3.Connection:
+    """A new database in place of a damaged one, which stays beside it under another name."""
+    aside = path.with_name(f"{path.name}.damaged")
+    count = 1
+    while aside.exists():
+        aside, count = path.with_name(f"{path.name}.damaged.{count}"), count + 1
+    try:
+        path.replace(aside)
+        for suffix in ("-wal", "-shm"):
+            path.with_name(path.name + suffix).unlink(missing_ok=True)
+        return opened(path)
+    except (OSError, sqlite3.Error) as error:
+        raise StateError(path, str(error)) from error

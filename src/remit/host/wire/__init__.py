@@ -1,0 +1,1 @@
+"""What carries a model to an agent: one file a wire format."""

@@ -1,0 +1,136 @@
+"""Where the lines of a log lie: segments named by the first seq they hold, and a head that vouches for the end.
+
+Every hook call imports this module, so it imports only what is cheap.
+"""
+
+import os
+import sys
+from typing import TYPE_CHECKING
+
+from msgspec import Struct
+
+from remit.core.contents import sha256
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+LINE_LIMIT = 4 * 1024 * 1024
+"""The longest line, newline included, that is written or read."""
+
+ZEROS = "0" * 64
+_BLOCK = 64 * 1024
+_SUFFIX = ".jsonl"
+_DIGITS = 12
+
+
+class LedgerError(Exception):
+    """Something is wrong with the ledger."""
+
+
+def segment_name(first: int) -> str:
+    """The file name of the segment whose first record is `first`."""
+    return f"{first:0{_DIGITS}d}{_SUFFIX}"
+
+
+def first_seq(segment: str) -> int:
+    """The seq that the name of a segment promises for its first line."""
+    return int(segment.removesuffix(_SUFFIX))
+
+
+def is_segment(name: str) -> bool:
+    """Whether a file of that name in the log folder is a segment."""
+    stem = name.removesuffix(_SUFFIX)
+    return stem != name and len(stem) == _DIGITS and stem.isascii() and stem.isdigit()
+
+
+def segments(folder: "Path") -> list[str]:
+    """The names of the segments, oldest first; none where there is no folder."""
+    try:
+        return sorted(path.name for path in folder.iterdir() if is_segment(path.name))
+    except (FileNotFoundError, NotADirectoryError):
+        return []
+
+
+class Head(Struct, frozen=True):
+    """The last line that was appended: its seq and leaf, and the offset after its newline.
+
+    `synced` is the last seq known to have reached the disk: what comes after it may go in a power failure.
+    The default stands before the first line, so its leaf is the first record's `prev`.
+    """
+
+    seq: int = -1
+    leaf: str = ZEROS
+    segment: str = segment_name(0)
+    end: int = 0
+    synced: int = -1
+
+
+def encode_head(head: Head) -> bytes:
+    """One line of fixed width with a check sum, so that it is overwritten in place."""
+    text = f"{head.seq:012d} {head.leaf} {head.segment} {head.end:012d} {head.synced:012d}"
+    return f"{text} {sha256(text.encode())[:16]}\n".encode()
+
+
+def decode_head(raw: bytes) -> Head | None:
+    """The head in these bytes; None where its check sum does not hold."""
+    text, _, check = raw.decode("latin-1").removesuffix("\n").rpartition(" ")
+    if sha256(text.encode())[:16] != check:
+        return None
+    seq, leaf, segment, end, synced = text.split(" ")
+    return Head(int(seq), leaf, segment, int(end), int(synced))
+
+
+def read_head(folder: "Path") -> Head | None:
+    """The head of a log; None where it is missing or damaged."""
+    try:
+        return decode_head((folder / "head").read_bytes())
+    except FileNotFoundError:
+        return None
+
+
+def write_head(folder: "Path", head: Head) -> None:
+    """Overwrite the head in place. It is not synced: after a crash it may be behind, which is allowed."""
+    descriptor = os.open(folder / "head", os.O_WRONLY | os.O_CREAT | os.O_CLOEXEC, 0o600)
+    try:
+        os.pwrite(descriptor, encode_head(head), 0)
+    finally:
+        os.close(descriptor)
+
+
+def whole_lines(descriptor: int, end: int) -> int:
+    """The offset after the last newline before `end`; 0 where there is none. Reads from the end."""
+    while end > 0:
+        start = max(0, end - _BLOCK)
+        found = os.pread(descriptor, end - start, start).rfind(b"\n")
+        if found >= 0:
+            return start + found + 1
+        end = start
+    return 0
+
+
+def line_before(descriptor: int, end: int) -> bytes:
+    """The line whose newline is the last byte before `end`, without that newline."""
+    start = whole_lines(descriptor, end - 1)
+    return os.pread(descriptor, end - 1 - start, start)
+
+
+if sys.platform == "darwin":
+    from fcntl import F_FULLFSYNC, fcntl
+
+    def flush(descriptor: int) -> None:
+        """Wait until the content is on the disk; `fsync` alone stops at the drive's cache here."""
+        fcntl(descriptor, F_FULLFSYNC)
+else:
+
+    def flush(descriptor: int) -> None:
+        """Wait until the content, and the size that it needs, is on the disk."""
+        os.fdatasync(descriptor)
+
+
+def flush_folder(folder: "Path") -> None:
+    """Wait until the names in `folder` are on the disk."""
+    descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)

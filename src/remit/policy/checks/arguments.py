@@ -1,0 +1,16 @@
+"""The arguments do not fit the tool: there is nothing to judge."""
+
+from remit.core.call import ToolCall
+from remit.core.decision import Finding
+from remit.core.facts import Facts
+
+
+def check(call: ToolCall, facts: Facts) -> Finding | None:
+    """INVALID_ARGUMENTS where the path or the command is missing or is no text."""
+    if call.malformed is None:
+        return None
+    return Finding(
+        rule="arguments",
+        code="INVALID_ARGUMENTS",
+        message=f"The arguments of {call.tool} cannot be judged: {call.malformed}.",
+    )

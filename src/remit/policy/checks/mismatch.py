@@ -1,0 +1,19 @@
+"""A call that cites an intent has to cite the one it works under."""
+
+from remit.core.call import ToolCall
+from remit.core.decision import Finding
+from remit.core.facts import Facts
+
+
+def check(call: ToolCall, facts: Facts) -> Finding | None:
+    """INTENT_MISMATCH where the cited intent is not the active one."""
+    cited, active = call.citation.intent_id, facts.session.intent_id
+    if cited is None or active is None or cited == active:
+        return None
+    return Finding(
+        rule="mismatch",
+        code="INTENT_MISMATCH",
+        message=f"The call cites {cited!r}, but {active} is active in this session. "
+        f"Cite {active}, or select the other.",
+        context={"cited": cited, "active": active},
+    )

@@ -1,0 +1,20 @@
+"""An intent never owns anything outside its workspace."""
+
+from remit.core.call import ToolCall
+from remit.core.decision import Finding
+from remit.core.facts import Facts
+from remit.core.text import shown
+
+
+def check(call: ToolCall, facts: Facts) -> Finding | None:
+    """OUTSIDE_WORKSPACE where a path, links followed, leaves the workspace."""
+    target = next((t for t in facts.targets if t.path is None and not t.tolerated and not t.protected), None)
+    if target is None:
+        return None
+    led = f" (it leads to {shown(target.resolved)})" if target.resolved != target.raw else ""
+    return Finding(
+        rule="outside",
+        code="OUTSIDE_WORKSPACE",
+        message=f"{shown(target.raw)}{led} is outside the workspace. Choose a path inside it, or a temporary folder.",
+        path=target.raw,
+    )

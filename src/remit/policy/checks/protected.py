@@ -1,0 +1,20 @@
+"""What governs an agent is not the agent's to change."""
+
+from remit.core.call import ToolCall
+from remit.core.decision import Finding
+from remit.core.facts import Facts
+from remit.core.text import shown
+
+
+def check(call: ToolCall, facts: Facts) -> Finding | None:
+    """PROTECTED_PATH for Remit's own files, agents' hook settings and git's internals."""
+    target = next((t for t in facts.targets if t.protected), None)
+    if target is None:
+        return None
+    return Finding(
+        rule="protected",
+        code="PROTECTED_PATH",
+        message=f"{shown(target.path or target.resolved)} is protected: {target.protected}. "
+        "Agents change it only through Remit's own tools.",
+        path=str(target.path or target.raw),
+    )

@@ -1,0 +1,40 @@
+"""A file that changed since the session read it must be read again before it is overwritten."""
+
+from remit.core.call import ToolCall
+from remit.core.decision import Finding
+from remit.core.facts import Facts, Target
+from remit.core.text import shown
+
+
+def check(call: ToolCall, facts: Facts) -> Finding | None:
+    """STALE_FILE, with the difference since that read, so that recovery costs no extra turn.
+
+    Never read and no hash expected: not stale. A search/replace edit checks itself.
+    """
+    if call.checks_itself:
+        return None
+    target = next((t for t in facts.targets if is_stale(call, t)), None)
+    if target is None:
+        return None
+    gone = target.sha256 is None
+    return Finding(
+        rule="stale",
+        code="STALE_FILE",
+        message=f"{shown(target.path or '')} "
+        f"{'was deleted' if gone else 'has changed'} since this session last read it. "
+        "Read it again, take the change in, then write.",
+        path=str(target.path),
+        context={"diff": target.diff} if target.diff else {},
+    )
+
+
+def is_stale(call: ToolCall, target: Target) -> bool:
+    """Whether the content on disk is another than the one the call builds on."""
+    expected = expected_sha256(call) or target.seen_sha256
+    return target.path is not None and expected is not None and target.sha256 != expected
+
+
+def expected_sha256(call: ToolCall) -> str | None:
+    """The hash that the call itself says it builds on, without its `sha256:`."""
+    said = call.citation.expected_content_hash
+    return said.removeprefix("sha256:") if said else None

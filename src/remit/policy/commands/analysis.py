@@ -1,0 +1,93 @@
+"""The answer about one command: what is proved of it, by which words."""
+
+import re
+from typing import Literal, TypeAlias
+
+from msgspec import Struct
+
+from remit.policy.commands.proof import Proof, prove, simple_command
+from remit.policy.commands.words import Refused
+
+CommandOutcome: TypeAlias = Literal["read_only", "literal_writes", "dangerous", "unknown"]
+
+LONGEST = 64 * 1024
+"""Bytes; a longer text is unknown without being parsed."""
+
+CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u2028\u2029]")
+
+
+class CommandAnalysis(Struct, frozen=True):
+    """What a command does. `unknown` says nothing against it: it says that the text does not tell.
+
+    `reasons` name the words that decided. `reads` are the literal file operands of a proved read-only
+    command, unquoted, relative to the folder it starts in. `remit` are the words after `remit`, when
+    that is the whole command; it decides nothing by itself.
+    """
+
+    outcome: CommandOutcome
+    reasons: tuple[str, ...] = ()
+    reads: tuple[str, ...] = ()
+    remit: tuple[str, ...] | None = None
+
+
+def analyse(command: str, repositories: frozenset[str] = frozenset()) -> CommandAnalysis:
+    """What `command`, run by bash, does. Never raises; pure.
+
+    `repositories` are absolute folders whose git settings are known to be the user's own: `cd` to one of
+    them, or `git -C`, leaves a git command provable. A repository made by the agent could name a program
+    to run in its settings, so git anywhere else is unknown.
+    """
+    try:
+        text = _plain_text(command)
+        words = simple_command(text)
+        proof = _at_home(prove(text), repositories)
+    except Refused as refused:
+        return CommandAnalysis("unknown", (str(refused),), remit=_remit_words(command))
+    return CommandAnalysis("read_only", _reasons(proof), _reads(proof), _after_remit(words))
+
+
+def _plain_text(command: str) -> str:
+    """`command`, when it can be parsed at all; raises Refused."""
+    if len(command) > LONGEST:
+        raise Refused(f"the command is longer than {LONGEST} bytes")
+    if found := CONTROL.search(command):
+        raise Refused(f"the command holds the control character {found[0]!r}")
+    try:
+        size = len(command.encode())
+    except UnicodeEncodeError as error:
+        raise Refused("the command is not valid Unicode") from error
+    if size > LONGEST:
+        raise Refused(f"the command is longer than {LONGEST} bytes")
+    return command
+
+
+def _at_home(proof: Proof, repositories: frozenset[str]) -> Proof:
+    """`proof`, unless it runs git where settings may not be the user's; raises Refused."""
+    strange = [folder for folder in proof.folders if folder not in repositories]
+    if "git" in proof.programs and strange:
+        raise Refused(f"git in {strange[0]!r} may meet settings that run programs")
+    return proof
+
+
+def _reasons(proof: Proof) -> tuple[str, ...]:
+    names = tuple(dict.fromkeys(proof.programs))
+    return tuple(f"`{name}` only reads here" for name in names) or ("nothing is run",)
+
+
+def _reads(proof: Proof) -> tuple[str, ...]:
+    """The files read; after a change of folder only the absolute ones can be named."""
+    named = dict.fromkeys(proof.reads)
+    return tuple(path for path in named if path.startswith("/") or not proof.folders)
+
+
+def _remit_words(command: str) -> tuple[str, ...] | None:
+    try:
+        return _after_remit(simple_command(_plain_text(command)))
+    except Refused:
+        return None
+
+
+def _after_remit(words: tuple[str, ...] | None) -> tuple[str, ...] | None:
+    if words is None or words[0].rpartition("/")[2] != "remit":
+        return None
+    return words[1:]

@@ -1,0 +1,80 @@
+"""One call, all checks, one decision.
+
+Every check runs and every finding is kept; the strictest effect wins; a check that breaks denies. The order of
+the table decides only which finding leads.
+"""
+
+from collections.abc import Callable, Mapping
+from typing import TypeAlias
+
+from remit.core.call import ToolCall
+from remit.core.decision import Decision, Finding, Mode, Verdict, strictest
+from remit.core.facts import Facts
+from remit.policy.checks import (
+    active_intent,
+    arguments,
+    command,
+    ignored,
+    intents_file,
+    mismatch,
+    outside,
+    protected,
+    scope,
+    stale,
+)
+from remit.policy.classify import classify
+
+Check: TypeAlias = Callable[[ToolCall, Facts], Finding | None]
+
+CHECKS: Mapping[str, Check] = {
+    "arguments": arguments.check,
+    "intents_file": intents_file.check,
+    "protected": protected.check,
+    "outside": outside.check,
+    "active_intent": active_intent.check,
+    "mismatch": mismatch.check,
+    "ignored": ignored.check,
+    "scope": scope.check,
+    "stale": stale.check,
+    "command": command.check,
+}
+
+
+def decide(call: ToolCall, facts: Facts, checks: Mapping[str, Check] = CHECKS) -> Decision:
+    """What to do about `call`. Safe and meta calls meet no check: nothing they do needs an intent."""
+    call_class = classify(call)
+    found = run(checks, call, facts) if call_class == "destructive" else ()
+    verdict = strictest(tuple(f.verdict for f in found))
+    return Decision(
+        effect=enforced(verdict, facts.mode),
+        verdict=verdict,
+        call_class=call_class,
+        mode=facts.mode,
+        findings=found,
+        intent_id=facts.session.intent_id,
+    )
+
+
+def run(checks: Mapping[str, Check], call: ToolCall, facts: Facts) -> tuple[Finding, ...]:
+    """The findings of all checks, in the order of the table."""
+    answers = (guarded(rule, check, call, facts) for rule, check in checks.items())
+    return tuple(finding for finding in answers if finding is not None)
+
+
+def guarded(rule: str, check: Check, call: ToolCall, facts: Facts) -> Finding | None:
+    """The check's answer; where it breaks, a finding that denies. Guards that open when they break guard nothing."""
+    try:
+        return check(call, facts)
+    except Exception as error:  # noqa: BLE001  any failure at all must become a denial
+        return Finding(
+            rule=rule,
+            code="HOOK_BLOCKED",
+            message=f"Remit's own check {rule!r} broke ({type(error).__name__}), so it denies. "
+            "Tell the person; `remit log --event check_failed` has the details.",
+            context={"check": rule, "exception": f"{type(error).__name__}: {error}"[:500]},
+        )
+
+
+def enforced(verdict: Verdict, mode: Mode) -> Verdict:
+    """What is done about a verdict: `observe` and `warn` let everything pass."""
+    return verdict if mode == "enforce" else "allow"

@@ -1,0 +1,122 @@
+"""A denial in words: the violation of contracts §5, and the same in five parts for surfaces that show text."""
+
+from typing import Any
+
+from msgspec import UNSET
+
+from remit.core.call import ToolCall
+from remit.core.decision import Decision, ErrorType, Finding, Violation
+
+HINTS: dict[ErrorType, str] = {
+    "MISSING_OR_INVALID_INTENT": "select_active_intent",
+    "INVALID_INTENT_ID": "select_active_intent",
+    "INTENT_NOT_FOUND": "select_active_intent",
+    "INTENT_BLOCKED": "select_active_intent",
+    "INTENT_CLOSED": "select_active_intent",
+    "INTENT_IGNORED": "select_active_intent",
+    "INTENT_ALREADY_ACTIVE": "clear_active_intent",
+    "INTENT_MISMATCH": "select_active_intent",
+    "INTENTS_FILE_INVALID": "ask_user",
+    "INTENTS_FILE_MISSING": "ask_user",
+    "CONFIG_INVALID": "ask_user",
+    "SCOPE_VIOLATION": "request_scope_expansion",
+    "INTENTIGNORE_PATH_BLOCKED": "choose_another_path",
+    "PROTECTED_PATH": "use_remit_tools",
+    "OUTSIDE_WORKSPACE": "choose_another_path",
+    "STALE_FILE": "read_file",
+    "FILE_LEASED": "retry_later",
+    "CONSTRAINT_VIOLATION": "revise_content",
+    "COMMAND_BLOCKED": "revise_command",
+    "INVALID_ARGUMENTS": "revise_arguments",
+    "USER_REJECTED": "ask_user",
+    "CIRCUIT_OPEN": "stop_and_report",
+    "HOOK_BLOCKED": "ask_user",
+}
+
+NOT_RECOVERABLE: frozenset[ErrorType] = frozenset(
+    {"INTENTS_FILE_INVALID", "INTENTS_FILE_MISSING", "CONFIG_INVALID", "CIRCUIT_OPEN", "HOOK_BLOCKED"}
+)
+
+EXAMPLES: dict[str, str] = {
+    "select_active_intent": 'select_active_intent(intent_id="{intent}")',
+    "clear_active_intent": "clear_active_intent()",
+    "request_scope_expansion": "stay inside {scope}, or ask the person to widen the scope of {active}",
+    "choose_another_path": "write to a path inside {scope}",
+    "use_remit_tools": 'complete_intent(intent_id="{active}", verification_notes="…")',
+    "read_file": "read {path}, then write it again with the change taken in",
+    "revise_command": "the same work with your file tools, inside {scope}",
+    "revise_arguments": "the same call with a file path (or a command) that is text",
+}
+
+WHY: dict[str, str] = {
+    "select_active_intent": "Work is done under an intent, so that every line can say why it is there.",
+    "clear_active_intent": "A session works under one intent at a time.",
+    "ask_user": "What governs agents is a person's to mend; until then changes are refused.",
+    "request_scope_expansion": "A change outside the agreed scope surprises the people and agents who own it.",
+    "choose_another_path": "Some places are nobody's to change under an intent.",
+    "use_remit_tools": "An agent that could edit its own rules would not be bound by them.",
+    "read_file": "Writing over a change one has not seen loses somebody's work.",
+    "revise_command": "That command is not an agent's to run.",
+    "revise_arguments": "A call that cannot be read cannot be judged.",
+}
+
+
+def violation_of(call: ToolCall, decision: Decision) -> Violation | None:
+    """The violation that leads; None where there is none."""
+    finding = decision.leading
+    return None if finding is None else violation(finding, call, decision)
+
+
+def violation(finding: Finding, call: ToolCall, decision: Decision) -> Violation:
+    """One finding as the wire shape of contracts §5. What else was found stands in `context.also`."""
+    also: list[str] = [f.code for f in decision.findings if f is not finding]
+    context: dict[str, Any] = {**finding.context, **({"also": also} if also else {})}
+    return Violation(
+        error_type=finding.code,
+        error=finding.message,
+        message=finding.message,
+        tool=call.tool,
+        classification=decision.call_class,
+        intent_id=decision.intent_id,
+        recoverable=finding.code not in NOT_RECOVERABLE,
+        action_hint=HINTS[finding.code],
+        context=context,
+        path=UNSET if finding.path is None else str(finding.path),
+    )
+
+
+def explain(violation: Violation) -> str:
+    """The violation in five parts: what was violated, what happened, what to do, an example, why the rule exists."""
+    hint = violation.action_hint
+    parts = [
+        f"[{violation.error_type}] {violation.error}",
+        f"What happened: {violation.tool} was not run; nothing was changed.",
+        f"What to do: {hint}",
+    ]
+    if hint in EXAMPLES:
+        parts.append(f"Example: {EXAMPLES[hint].format_map(Words(words(violation)))}")
+    parts.append(f"Why: {WHY.get(hint, WHY['ask_user'])}")
+    diff = violation.context.get("diff")
+    if diff:
+        parts.append(f"Changed since you read it:\n{diff}")
+    return "\n".join(parts)
+
+
+def words(violation: Violation) -> dict[str, str]:
+    """The names that an example may use."""
+    context = violation.context
+    offered = [*context.get("owning_intents", []), *context.get("available_intents", [])]
+    scope = context.get("owned_scope") or ["the scope of your intent"]
+    return {
+        "intent": str(offered[0]) if offered else "INT-001",
+        "active": violation.intent_id or "your intent",
+        "scope": ", ".join(map(str, scope[:5])),
+        "path": str(violation.path) if isinstance(violation.path, str) else "the file",
+    }
+
+
+class Words(dict[str, str]):
+    """Format arguments where a name that is missing stays as it is."""
+
+    def __missing__(self, key: str) -> str:
+        return "{" + key + "}"

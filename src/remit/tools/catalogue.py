@@ -1,0 +1,172 @@
+"""The agent-facing tools of contracts §4: one Struct of arguments and one function each."""
+
+from collections.abc import Callable
+from typing import Annotated, Any
+
+import msgspec
+from msgspec import Meta, Struct
+
+from remit.core.call import SessionKey
+from remit.core.decision import Violation
+from remit.core.intent import Intent
+from remit.gate.gate import Gate
+from remit.gate.intents import Refused, refusal
+
+Words = Annotated[str, Meta(max_length=20_000)]
+
+
+class Caller(Struct, frozen=True):
+    """Whose call it is."""
+
+    session: SessionKey
+    agent: str
+
+
+class ToolResult(Struct, frozen=True):
+    """What a tool answers: text for the model, and the same as data."""
+
+    text: str
+    data: dict[str, Any]
+    ok: bool = True
+
+
+class SelectActiveIntent(Struct, frozen=True, forbid_unknown_fields=True):
+    """Select the intent you work under. Do this before you change anything; the answer is what binds you."""
+
+    intent_id: Words
+    reasoning: Words = ""
+    expected_mutations: list[Words] = []
+
+
+class ListActiveIntents(Struct, frozen=True, forbid_unknown_fields=True):
+    """List the intents of this workspace: id, name, status and the files each owns."""
+
+    status_filter: Words | None = None
+
+
+class GetIntentContext(Struct, frozen=True, forbid_unknown_fields=True):
+    """Read an intent's context (scope, constraints, acceptance criteria) without selecting it."""
+
+    intent_id: Words
+
+
+class ClearActiveIntent(Struct, frozen=True, forbid_unknown_fields=True):
+    """Release the active intent, for example to select another."""
+
+
+class CompleteIntent(Struct, frozen=True, forbid_unknown_fields=True):
+    """Say that the active intent's acceptance criteria are met, and how you verified them."""
+
+    intent_id: Words
+    verification_notes: Words
+
+
+def select_active_intent(gate: Gate, caller: Caller, given: SelectActiveIntent) -> ToolResult:
+    """The intent's context block; warnings first."""
+    selection = gate.intents.select(
+        caller.session,
+        caller.agent,
+        given.intent_id,
+        reasoning=given.reasoning,
+        expected=given.expected_mutations,
+    )
+    text = "\n".join((*(f"Warning: {w}" for w in selection.warnings), selection.block))
+    data = {"success": True, "context": selection.block, "intent": summary(selection.intent)}
+    return ToolResult(text, {**data, **({"warnings": list(selection.warnings)} if selection.warnings else {})})
+
+
+def list_active_intents(gate: Gate, caller: Caller, given: ListActiveIntents) -> ToolResult:
+    """The intents, one a line."""
+    wanted = given.status_filter
+    found = [i for i in gate.intents.document.intents if wanted is None or i.status == wanted.upper()]
+    lines = [f"{i.id} [{i.status}] {i.title} (scope: {', '.join(i.owned_scope)})" for i in found]
+    active = gate.state.active(caller.session).intent_id
+    text = "\n".join([*lines, f"Active in this session: {active or 'none'}"] if lines else ["There is no such intent."])
+    return ToolResult(text, {"success": True, "intents": [summary(i) for i in found], "active": active})
+
+
+def get_intent_context(gate: Gate, caller: Caller, given: GetIntentContext) -> ToolResult:
+    """The context block, nothing selected."""
+    intent = gate.intents.known(given.intent_id)
+    if intent is None:
+        known = [i.id for i in gate.intents.document.intents]
+        raise refusal(
+            "INTENT_NOT_FOUND",
+            f"There is no intent {given.intent_id[:60]!r} (known: {', '.join(known) or 'none'}).",
+            "get_intent_context",
+            gate.state.active(caller.session).intent_id,
+            known,
+        )
+    block = gate.intents.block(intent)
+    return ToolResult(block, {"success": True, "context": block, "intent": summary(intent)})
+
+
+def clear_active_intent(gate: Gate, caller: Caller, given: ClearActiveIntent) -> ToolResult:
+    """What was released."""
+    released = gate.intents.clear(caller.session, caller.agent)
+    text = f"{released} is released." if released else "No intent was active."
+    return ToolResult(text, {"success": True, "released": released})
+
+
+def complete_intent(gate: Gate, caller: Caller, given: CompleteIntent) -> ToolResult:
+    """DONE, or what failed."""
+    done = gate.intents.complete(caller.session, caller.agent, given.intent_id, given.verification_notes)
+    return ToolResult(f"{done.id} is DONE.", {"success": True, "intent": summary(done)})
+
+
+def summary(intent: Intent) -> dict[str, Any]:
+    """An intent in short."""
+    return {
+        "id": intent.id,
+        "name": intent.title,
+        "status": intent.status,
+        "owned_scope": list(intent.owned_scope),
+    }
+
+
+class Tool(Struct, frozen=True):
+    """One tool as doors offer it. Its description and JSON Schema come from its Struct of arguments."""
+
+    arguments: type[Struct]
+    run: Callable[[Gate, Caller, Any], ToolResult]
+
+    @property
+    def description(self) -> str:
+        """What the model is told the tool is for."""
+        return (self.arguments.__doc__ or "").strip()
+
+    @property
+    def schema(self) -> dict[str, Any]:
+        """The JSON Schema of the arguments; strict."""
+        (_, components) = msgspec.json.schema_components([self.arguments])
+        own = components[self.arguments.__name__]
+        return {k: v for k, v in own.items() if k not in ("title", "description")}
+
+
+TOOLS: dict[str, Tool] = {
+    "select_active_intent": Tool(SelectActiveIntent, select_active_intent),
+    "list_active_intents": Tool(ListActiveIntents, list_active_intents),
+    "get_intent_context": Tool(GetIntentContext, get_intent_context),
+    "clear_active_intent": Tool(ClearActiveIntent, clear_active_intent),
+    "complete_intent": Tool(CompleteIntent, complete_intent),
+}
+
+
+def run_tool(gate: Gate, caller: Caller, name: str, arguments: object) -> ToolResult:
+    """Run one tool. Arguments that do not fit, and refusals, are results that the model can act on."""
+    tool = TOOLS[name]
+    try:
+        given = msgspec.convert(arguments or {}, type=tool.arguments)
+        return tool.run(gate, caller, given)
+    except msgspec.ValidationError as error:
+        return failed(
+            refusal("INVALID_ARGUMENTS", f"The arguments of {name} do not fit: {error}.", name, None).violation
+        )
+    except Refused as refused:
+        return failed(refused.violation)
+
+
+def failed(violation: Violation) -> ToolResult:
+    """A violation as a result."""
+    document = msgspec.to_builtins(violation)
+    return ToolResult(msgspec.json.format(msgspec.json.encode(document), indent=1).decode(), document, ok=False)

@@ -1,0 +1,177 @@
+"""Keeping the contents that records name, as git objects under a private ref so that `gc` leaves them.
+
+Without git: a folder of files named by their SHA-256.
+"""
+
+import fcntl
+import os
+import re
+import tempfile
+from collections.abc import Generator, Iterable, Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+
+from remit.core.contents import Hunk, git_blob, sha256
+from remit.workspace.git import Git, GitError
+from remit.workspace.place import Workspace
+
+HUNK = re.compile(rb"@@ -(\d+)(?:,(\d+))? \+(\d+)(?:,(\d+))? @@")
+
+
+class ContentStore:
+    """The contents of one workspace's records. `machine` names the ref, so that machines never collide."""
+
+    def __init__(self, workspace: Workspace, machine: str) -> None:
+        self.workspace = workspace
+        self.ref = f"refs/remit/blobs/{machine}"
+
+    def keep(self, contents: Iterable[bytes]) -> None:
+        """Make sure that these can be had again. Raises OSError, GitError."""
+        wanted = {git_blob(content): content for content in contents}
+        if not wanted:
+            return
+        if self.workspace.common_dir is None:
+            self.keep_as_files(wanted.values())
+            return
+        with self.locked():
+            known = Git(self.workspace.root).text("rev-parse", "-q", "--verify", self.ref, ok=(0, 1))
+            stream = b"".join(self.stream(wanted, known or None))
+            Git(self.workspace.root).run("fast-import", "--quiet", "--done", "--date-format=now", stdin=stream)
+
+    def stream(self, wanted: dict[str, bytes], known: str | None) -> Iterator[bytes]:
+        """One commit on the private ref that holds the contents. Source: git-fast-import(1), read 2026-11."""
+        for mark, content in enumerate(wanted.values(), 1):
+            yield b"blob\nmark :%d\ndata %d\n%s\n" % (mark, len(content), content)
+        yield f"commit {self.ref}\ncommitter Remit <remit@localhost> now\ndata 0\n".encode()
+        if known:
+            yield f"from {known}\n".encode()
+        for mark, name in enumerate(wanted, 1):
+            yield f"M 100644 :{mark} {name[:2]}/{name[2:]}\n".encode()
+        yield b"\ndone\n"
+
+    def load(self, blob: str, digest: str | None = None) -> bytes | None:
+        """The content of that git name (or, without git, of that SHA-256); None where it is not at hand."""
+        if self.workspace.common_dir is None:
+            return self.load_file(digest)
+        try:
+            return Git(self.workspace.root).run("cat-file", "blob", blob)
+        except GitError:
+            return None
+
+    def diff(self, old: bytes, new: bytes) -> str:
+        """A unified diff between two contents, as git shows it, without the header."""
+        with scratch(self.workspace.state, old, new) as (a, b):
+            out = Git(self.workspace.state).run(
+                "diff", "--no-index", "--no-color", "--no-ext-diff", "--no-textconv", a, b, ok=(0, 1)
+            )
+        text = out.decode("utf-8", "replace")
+        return text[text.find("@@") :] if "@@" in text else ""
+
+    def load_many(self, blobs: Iterable[str]) -> dict[str, bytes]:
+        """The contents of those git names that are at hand: one git for all."""
+        asked = list(dict.fromkeys(blobs))
+        if not asked or self.workspace.common_dir is None:
+            return {}
+        out = Git(self.workspace.root).run("cat-file", "--batch", stdin="".join(f"{b}\n" for b in asked).encode())
+        return {blob: content for blob, content in zip(asked, batch(out), strict=True) if content is not None}
+
+    def hunks(self, pairs: Mapping[str, tuple[bytes, bytes]]) -> dict[str, tuple[Hunk, ...]]:
+        """How the second content of each pair differs from the first, by git's diff: one git for all."""
+        if not pairs:
+            return {}
+        with scratch_folders(self.workspace.state, pairs) as (folder, names):
+            out = Git(folder).run(
+                *("diff", "--no-index", "--no-color", "--no-ext-diff", "--no-textconv", "--no-renames", "-U0"),
+                *("--text", "old", "new"),
+                ok=(0, 1),
+            )
+        return {**dict.fromkeys(pairs, ()), **{names[n]: tuple(found) for n, found in read_hunks(out).items()}}
+
+    @contextmanager
+    def locked(self) -> Generator[None]:
+        """One writer of the ref at a time."""
+        self.workspace.state.mkdir(parents=True, exist_ok=True)
+        descriptor = os.open(self.workspace.state / "contents.lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+        try:
+            fcntl.flock(descriptor, fcntl.LOCK_EX)
+            yield
+        finally:
+            os.close(descriptor)
+
+    def file_of(self, digest: str) -> Path:
+        """Where a content lies without git."""
+        return self.workspace.state / "contents" / digest[:2] / digest[2:]
+
+    def keep_as_files(self, contents: Iterable[bytes]) -> None:
+        """Write each content once, whole or not at all."""
+        for content in contents:
+            path = self.file_of(sha256(content))
+            if path.exists():
+                continue
+            path.parent.mkdir(parents=True, exist_ok=True)
+            fresh = path.with_name(f"{path.name}.{os.getpid()}")
+            fresh.write_bytes(content)
+            fresh.replace(path)
+
+    def load_file(self, digest: str | None) -> bytes | None:
+        """A content that lies as a file."""
+        path = self.file_of(digest) if digest else None
+        return path.read_bytes() if path and path.is_file() else None
+
+
+@contextmanager
+def scratch(folder: Path, *contents: bytes) -> Generator[list[str]]:
+    """Files that hold these contents for as long as the block runs."""
+    folder.mkdir(parents=True, exist_ok=True)
+    paths = [folder / f"scratch.{os.getpid()}.{n}" for n in range(len(contents))]
+    try:
+        for path, content in zip(paths, contents, strict=True):
+            path.write_bytes(content)
+        yield [str(path) for path in paths]
+    finally:
+        for path in paths:
+            path.unlink(missing_ok=True)
+
+
+@contextmanager
+def scratch_folders(folder: Path, pairs: Mapping[str, tuple[bytes, bytes]]) -> Generator[tuple[Path, dict[str, str]]]:
+    """`old/` and `new/` with one numbered file for each pair, and which number stands for which name."""
+    folder.mkdir(parents=True, exist_ok=True)
+    with tempfile.TemporaryDirectory(prefix="scratch.", dir=folder) as name:
+        here = Path(name)
+        numbers: dict[str, str] = {}
+        for side in ("old", "new"):
+            (here / side).mkdir()
+        for number, (path, (old, new)) in enumerate(pairs.items()):
+            (here / "old" / str(number)).write_bytes(old)
+            (here / "new" / str(number)).write_bytes(new)
+            numbers[str(number)] = path
+        yield here, numbers
+
+
+def read_hunks(diff: bytes) -> dict[str, list[Hunk]]:
+    """The hunks of a `-U0` diff, by the number of the file. A content line begins with a sign, a header never."""
+    found: dict[str, list[Hunk]] = {}
+    number = ""
+    for line in diff.split(b"\n"):
+        if line.startswith(b"diff --git "):
+            number = line.rpartition(b"/")[2].decode()
+        elif header := HUNK.match(line):
+            old, old_lines, new, new_lines = (int(part) if part is not None else 1 for part in header.groups())
+            found.setdefault(number, []).append(Hunk(old, old_lines, new, new_lines))
+    return found
+
+
+def batch(out: bytes) -> Iterator[bytes | None]:
+    """The contents in the output of `cat-file --batch`; None for an object that is missing."""
+    at = 0
+    while at < len(out):
+        end = out.index(b"\n", at)
+        fields = out[at:end].rsplit(b" ", 2)
+        if not fields[-1].isdigit():
+            yield None
+            at = end + 1
+            continue
+        size = int(fields[-1])
+        yield out[end + 1 : end + 1 + size]
+        at = end + size + 2

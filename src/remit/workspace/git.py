@@ -1,0 +1,56 @@
+"""The one seam to git: every call of the git command goes through here."""
+
+import subprocess
+from collections.abc import Iterable
+from pathlib import Path
+
+GUARDS = (
+    "--no-optional-locks",
+    "-c",
+    "core.fsmonitor=false",
+    "-c",
+    "core.quotePath=false",
+    "-c",
+    "core.hooksPath=/dev/null",
+    "-c",
+    "gc.auto=0",
+)
+"""What a repository's own configuration may not make our reading do: run programs, take locks, start gc."""
+
+TIMEOUT_S = 60.0
+
+
+class GitError(RuntimeError):
+    """git could not be run, or said no."""
+
+    def __init__(self, arguments: Iterable[str], code: int | None, message: str) -> None:
+        command = " ".join(["git", *arguments])
+        super().__init__(f"`{command[:300]}` failed ({code}): {message.strip()[:500]}")
+        self.code = code
+        self.message = message
+
+
+class Git:
+    """git in one repository."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+
+    def run(self, *arguments: str, stdin: bytes = b"", ok: tuple[int, ...] = (0,)) -> bytes:
+        """Standard output of `git <arguments>`. Raises GitError for an exit code that is not in `ok`."""
+        command = ["git", *GUARDS, "-C", str(self.folder), *arguments]
+        try:
+            done = subprocess.run(command, input=stdin, capture_output=True, timeout=TIMEOUT_S, check=False)
+        except (OSError, subprocess.TimeoutExpired) as error:
+            raise GitError(arguments, None, str(error)) from error
+        if done.returncode not in ok:
+            raise GitError(arguments, done.returncode, done.stderr.decode("utf-8", "replace"))
+        return done.stdout
+
+    def text(self, *arguments: str, ok: tuple[int, ...] = (0,)) -> str:
+        """Standard output as text, without the last newline."""
+        return self.run(*arguments, ok=ok).decode("utf-8", "surrogateescape").rstrip("\n")
+
+    def head(self) -> str | None:
+        """The commit that HEAD names; None before the first."""
+        return self.text("rev-parse", "--verify", "--quiet", "HEAD^{commit}", ok=(0, 1, 128)) or None

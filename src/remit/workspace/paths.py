@@ -1,0 +1,120 @@
+"""What a path in a call really names: links followed, and every way an agent may read it judged."""
+
+import os
+from collections.abc import Iterable
+from pathlib import Path
+
+from msgspec import Struct
+
+from remit.core.facts import Target
+from remit.core.repopath import InvalidPath, OutsideWorkspace, RepoPath, checked, fold
+from remit.workspace.place import FOLDER, Workspace
+from remit.workspace.versions import Seen
+
+
+class Surroundings(Struct, frozen=True):
+    """Where the machine's own places are. `settings` and `own_folders` come from the agents' rows."""
+
+    home: Path
+    temporary: Path
+    settings: tuple[str, ...] = ()
+    own_folders: tuple[str, ...] = ()
+
+
+def real_paths(raw: str, cwd: Path, home: Path) -> tuple[str, ...]:
+    """The absolute paths that `raw` may name, links followed: one, or two where agents differ.
+
+    `a/link/../b` is `a/b` to an agent that tidies the text first, and something else to the kernel.
+    Raises InvalidPath, also for white space at the ends, which some agents cut off and others keep.
+    """
+    if raw != raw.strip():
+        raise InvalidPath(raw, "it begins or ends with white space")
+    expanded = str(home) + raw[1:] if raw == "~" or raw.startswith("~/") else raw
+    joined = os.path.join(cwd, checked(expanded))  # noqa: PTH118  Path would tidy `..` away
+    readings = (os.path.realpath(os.path.normpath(joined)), os.path.realpath(joined))
+    return tuple(dict.fromkeys(readings))
+
+
+def target(workspace: Workspace, real: str, raw: str, around: Surroundings) -> Target:
+    """`real` as a target in this workspace; its content is the caller's to fill in."""
+    try:
+        path: RepoPath | None = RepoPath.of(real, str(workspace.root))
+    except OutsideWorkspace:
+        path = None
+    why = protected_inside(path, around.settings) if path else protected_outside(workspace, real, around)
+    return Target(
+        raw=raw,
+        resolved=real,
+        path=path,
+        protected=why,
+        tolerated=path is None and why is None and is_tolerated(workspace, real, around),
+    )
+
+
+def with_content(target: Target, now: Seen | None, seen_sha256: str | None, diff: str) -> Target:
+    """The target with what is on disk and what the session last saw."""
+    return Target(
+        raw=target.raw,
+        resolved=target.resolved,
+        path=target.path,
+        protected=target.protected,
+        tolerated=target.tolerated,
+        sha256=now.version.sha256 if now else None,
+        seen_sha256=seen_sha256,
+        diff=diff,
+        ignored_by=target.ignored_by,
+        folds=target.folds,
+    )
+
+
+def protected_inside(path: str, settings: Iterable[str]) -> str | None:
+    """Why a path inside the workspace is protected. Any spelling counts, on any file system."""
+    folded = fold(path)
+    parts = folded.split("/")
+    if ".git" in parts:
+        return "it is git's own"
+    if FOLDER in parts or parts[-1] == ".intentignore":
+        return "it governs agents"
+    for setting in settings:
+        if below(folded, fold(setting)):
+            return "it steers an agent"
+    return None
+
+
+def below(path: str, place: str) -> bool:
+    """Whether `path` is `place`, or in it, at the root or in any folder."""
+    return f"/{place}/" in f"/{path}/"
+
+
+def protected_outside(workspace: Workspace, real: str, around: Surroundings) -> str | None:
+    """Why a path outside the workspace is protected, beyond being outside."""
+    places = [
+        (workspace.common_dir, "it is git's own"),
+        (around.home / ".local/state/remit", "it is Remit's own"),
+        (around.home / ".local/share/remit", "it is Remit's own"),
+        *((around.home / setting, "it steers an agent") for setting in around.settings),
+    ]
+    return next((why for place, why in places if place and within(real, place)), None)
+
+
+def is_tolerated(workspace: Workspace, real: str, around: Surroundings) -> bool:
+    """A temporary folder, or one of the agent's own. A workspace inside the temporary folder has no such neighbours."""
+    places = [around.home / folder for folder in around.own_folders]
+    if not within(str(workspace.root), around.temporary):
+        places.append(around.temporary)
+    return any(within(real, place) for place in places)
+
+
+def within(real: str, place: Path) -> bool:
+    """Whether the absolute path is that place or lies in it, links in the place's own name followed."""
+    folder = os.path.realpath(place)
+    return real == folder or real.startswith(folder.rstrip("/") + "/")
+
+
+def folds_case(root: Path) -> bool:
+    """Whether the file system at `root` takes `A` and `a` for one, told by a name that is there anyway."""
+    swapped = root.with_name(root.name.swapcase())
+    try:
+        return swapped.name != root.name and swapped.samefile(root)
+    except OSError:
+        return False
