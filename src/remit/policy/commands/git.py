@@ -127,7 +127,7 @@ def other_repository(words: Sequence[Word]) -> str | None:
         _subcommand(taken.operands)
     if not taken.operands and not taken.has("--version"):
         raise Refused("`git` without a subcommand is not on the read-only table")
-    return folders[0].text if folders and folders[0].text != "." else None
+    return folders[0].text.rstrip("/") if folders and folders[0].text != "." else None
 
 
 def _subcommand(words: Sequence[Word]) -> None:

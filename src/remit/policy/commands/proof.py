@@ -168,7 +168,7 @@ class _Walk:
         if before is None or child.type == "comment" or before.type in PUNCTUATION:
             return
         gap = self.raw[before.end_byte : child.start_byte]
-        if not before.is_named or child.type == "variable_assignment":
+        if not before.is_named or child.type in ("variable_assignment", "elif_clause", "else_clause"):
             fits = bool(gap)
         else:
             fits = NEW_LINE.search(gap) is not None
