@@ -7,7 +7,10 @@ UV_VERSION := 0.13.9
 UV := .venv/bin/uv
 export UV_COMPILE_BYTECODE = 1
 
-.PHONY: help setup demo test lint types docs wheel clean
+.PHONY: help setup demo test lint types reference docs wheel ci clean
+
+bench: .venv/ready  ## budgets, as ratios measured in one run
+	.venv/bin/python benchmarks/hook.py
 
 help:  ## list these targets
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 14
@@ -28,8 +31,8 @@ test: .venv/ready  ## every test; those that need a real agent fetch it from its
 	.venv/bin/python -m pytest -n auto
 
 lint: .venv/ready  ## style, imports, dependencies, dead code
-	.venv/bin/ruff check src tests benchmarks
-	.venv/bin/ruff format --check src tests benchmarks
+	.venv/bin/ruff check
+	.venv/bin/ruff format --check
 	.venv/bin/lint-imports
 	.venv/bin/deptry src
 	.venv/bin/vulture
@@ -37,11 +40,18 @@ lint: .venv/ready  ## style, imports, dependencies, dead code
 types: .venv/ready  ## pyright, strict
 	.venv/bin/pyright
 
-docs: .venv/ready  ## build the documentation into site/
+reference: .venv/ready  ## write docs/reference/ anew, from the code
+	.venv/bin/python docs/generate.py
+
+docs: .venv/ready  ## build the documentation into site/; a broken link ends it
+	.venv/bin/python docs/generate.py --check
 	.venv/bin/zensical build --clean --strict
 
 wheel: .venv/ready  ## build dist/*.whl
 	$(UV) build --wheel --quiet --out-dir dist
 
+ci:  ## everything that must hold, and the wheel in an environment of its own
+	bash .ci/run
+
 clean:  ## remove what the other targets made
-	rm -rf .venv dist site .pytest_cache .ruff_cache .hypothesis
+	rm -rf .venv dist site .pytest_cache .ruff_cache .hypothesis .import_linter_cache

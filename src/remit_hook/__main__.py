@@ -1,29 +1,117 @@
-"""The pure-Python client: `python -I -S -E …/remit_hook/__main__.py AGENT CLASS < payload`.
+"""The pure-Python client, for where no C client can be had: `python -I -S -E hook.py AGENT pre|post|note < payload`.
 
-It hands its standard streams to a fresh `remit hook` and is gone: bytes in, bytes out, nothing parsed. It imports
-C modules only; with `-I -S` that costs a bare interpreter and no more. Where nobody can be reached, a *pre* call is
-denied (exit 2): the fallback in the agent's settings then decides by the repository's mode.
+It does what `client.c` does: bytes in, bytes out, nothing parsed. It imports C modules only, since with `-I -S` an
+interpreter is up in 8 ms and `import socket` alone costs as much again. Where nobody can be reached, a *pre* call
+is denied (exit 2): the fallback in the agent's settings then decides by the repository's mode.
 """
 
 import sys
-from posix import environ, execve
+from _socket import AF_UNIX, SHUT_WR, SOCK_STREAM, socket
+from posix import close, dup2, environ, execv, fork, getcwd, open, pipe, read, write
 
-ARGUMENTS = 3
+O_RDONLY = 0
+ACK_S = 2.0
+BLOCK = 1 << 16
+LIMIT = 64 * 1024 * 1024
+FORWARDED = (b"REMIT_INTENT", b"TMPDIR")
 WORDS = (b"-I", b"-c", b"from remit.cli import main; main()", b"hook")
 
 
-def main() -> int:
-    """Become `remit hook AGENT CLASS`; returns only where that is not possible."""
-    if len(sys.argv) != ARGUMENTS:
-        sys.stderr.write("usage: remit_hook AGENT pre|post|note < payload\n")
-        return 2
-    interpreter = sys.executable.encode("utf-8", "surrogateescape")
-    asked = [word.encode("utf-8", "surrogateescape") for word in sys.argv[1:]]
+def read_all(descriptor: int) -> bytes:
+    """Everything up to the end, or as much as any payload may be."""
+    blocks = [b""]
+    size = 0
+    while size <= LIMIT:
+        block = read(descriptor, BLOCK)
+        if not block:
+            break
+        blocks.append(block)
+        size += len(block)
+    return b"".join(blocks)
+
+
+def configuration(folder: str) -> list[bytes]:
+    """Version, interpreter, socket and seconds to wait; this interpreter and no socket where there is no file."""
     try:
-        execve(interpreter, [interpreter, *WORDS, *asked], environ)
+        file = open(folder + "/hook.conf", O_RDONLY)
+    except OSError:
+        return [b"", sys.executable.encode("utf-8", "surrogateescape"), b"", b"0"]
+    lines = read_all(file).split(b"\n")
+    close(file)
+    return lines
+
+
+def framed(version: bytes, words: list[bytes], payload: bytes) -> bytes:
+    """The request: see `servers/frames.py`."""
+    variables = [name + b"=" + environ[name] for name in FORWARDED if environ.get(name)]
+    try:
+        folder = getcwd().encode("utf-8", "surrogateescape")
+    except OSError:
+        folder = b"/"
+    return b"\0".join([b"RMT1", version, *words, folder, *variables]) + b"\0\0" + payload
+
+
+def ask_daemon(path: bytes, request: bytes, wait_s: float) -> int | None:
+    """The exit code of a whole answer; None where the daemon gave none."""
+    line = socket(AF_UNIX, SOCK_STREAM)
+    line.settimeout(ACK_S)
+    try:
+        line.connect(path)
+        line.sendall(request)
+        line.shutdown(SHUT_WR)
+        if line.recv(1) != b"A":
+            return None
+        line.settimeout(wait_s)
+        reply = b""
+        while block := line.recv(BLOCK):
+            reply += block
+    except OSError:
+        return None
+    out, err = int.from_bytes(reply[1:5], "big"), int.from_bytes(reply[5:9], "big")
+    if len(reply) < 9 or len(reply) != 9 + out + err:
+        return None
+    write_all(2, reply[9 + out :])
+    write_all(1, reply[9 : 9 + out])
+    return reply[0]
+
+
+def write_all(descriptor: int, content: bytes) -> None:
+    """Write all of it; a reader that is gone is no failure of ours."""
+    try:
+        while content:
+            content = content[write(descriptor, content) :]
+    except OSError:
+        return
+
+
+def ask_fresh(interpreter: bytes, words: list[bytes], payload: bytes) -> int:
+    """Become `remit hook AGENT CLASS`, with the payload on standard input; returns only where that fails."""
+    ours, theirs = pipe()
+    if fork() == 0:
+        close(ours)
+        close(1)
+        close(2)
+        write_all(theirs, payload)
+        sys.exit(0)
+    close(theirs)
+    dup2(ours, 0)
+    try:
+        execv(interpreter, [interpreter, *WORDS, *words, b"--client"])
     except OSError as error:
-        sys.stderr.write(f"remit: {sys.executable} cannot be started: {error}\n")
-    return 2 if sys.argv[2] == "pre" else 0
+        sys.stderr.write(f"remit: {interpreter!r} cannot be started ({error.strerror}); run: remit doctor --fix\n")
+    return 2 if words[1] == b"pre" else 0
+
+
+def main() -> int:
+    """Answer one call."""
+    if len(sys.argv) != 3:
+        sys.stderr.write("usage: hook AGENT pre|post|note < payload\n")
+        return 2
+    words = [word.encode("utf-8", "surrogateescape") for word in sys.argv[1:]]
+    version, interpreter, path, wait_s, *_ = configuration(sys.argv[0].rpartition("/")[0])
+    payload = read_all(0)
+    code = ask_daemon(path, framed(version, words, payload), float(wait_s)) if path else None
+    return ask_fresh(interpreter, words, payload) if code is None else code
 
 
 if __name__ == "__main__":

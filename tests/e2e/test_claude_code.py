@@ -41,7 +41,7 @@ def about(record: dict[str, Any]) -> dict[str, Any]:
 @pytest.fixture
 def governed(repository: Path) -> Path:
     """The repository in enforce, with one intent that owns src/**."""
-    remit(repository, "init", "--mode", "enforce")
+    remit(repository, "init", "--mode", "enforce", "--yes")
     remit(repository, "intent", "new", "Names", "--scope", "src/**")
     return repository
 

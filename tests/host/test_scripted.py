@@ -20,7 +20,8 @@ from remit.host.scripted import (
     ToolResult,
     Use,
 )
-from remit.host.wire.anthropic import MAX_BODY, SIDE_ANSWER, AnthropicWire
+from remit.host.wire.anthropic import AnthropicWire
+from remit.host.wire.serving import MAX_BODY, SIDE_ANSWER
 
 WRITE = {"name": "Write", "description": "Writes a file.", "input_schema": {"type": "object"}}
 

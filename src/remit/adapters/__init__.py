@@ -1,14 +1,29 @@
 """TRANSLATE: an agent's words to ours and ours to its, by dialect and row. No I/O."""
 
-from remit.adapters import claude
+from collections.abc import Sequence
+
+from remit.adapters import claude, gemini
+from remit.adapters.codex import codex_trust
 from remit.adapters.row import AdapterError, AgentRow, HookReply
 from remit.adapters.rows import ROWS
 from remit.core.decision import Decision
 from remit.core.events import HookEvent
+from remit.core.text import encodable
 
-__all__ = ["DIALECTS", "ROWS", "AdapterError", "AgentRow", "HookReply", "parse", "render", "settings"]
+__all__ = [
+    "DIALECTS",
+    "ROWS",
+    "AdapterError",
+    "AgentRow",
+    "HookReply",
+    "codex_trust",
+    "parse",
+    "render",
+    "servers",
+    "settings",
+]
 
-DIALECTS = {"claude": claude}
+DIALECTS = {"claude": claude, "gemini": gemini}
 
 
 def parse(agent: str, payload: bytes) -> HookEvent:
@@ -20,10 +35,17 @@ def parse(agent: str, payload: bytes) -> HookEvent:
 def render(agent: str, event: HookEvent, decision: Decision | None, reason: str = "", context: str = "") -> HookReply:
     """The agent's own minimal form of the answer, never looser than the decision."""
     row = ROWS[agent]
-    return DIALECTS[row.dialect].render(row, event, decision, reason, context)
+    return DIALECTS[row.dialect].render(row, event, decision, encodable(reason), encodable(context))
 
 
 def settings(agent: str, client: str) -> dict[str, object]:
-    """What has to stand in the agent's settings, as its settings file would hold it."""
+    """What has to stand in the agent's `hooks_file`, as that file would hold it."""
     row = ROWS[agent]
     return DIALECTS[row.dialect].settings(row, client)
+
+
+def servers(agent: str, command: Sequence[str]) -> dict[str, object]:
+    """What has to stand in the agent's `mcp_file` for it to start `command` as Remit's server, and ask nobody."""
+    row = ROWS[agent]
+    program, *arguments = command
+    return {row.servers_key: {"remit": {"command": program, "args": arguments, **row.server_approval}}}

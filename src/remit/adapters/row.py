@@ -5,8 +5,13 @@ from typing import Literal, TypeAlias
 from msgspec import Struct
 
 from remit.core.call import Effect
+from remit.core.events import After, Before, HookEvent, PromptGiven, SessionStarted
+
+DENIED = "Remit refused this call."
+"""The reason where nobody gave one: some agents run a tool whose denial has no reason."""
 
 Event: TypeAlias = Literal["before", "after", "failed", "session_start", "prompt", "turn_end", "session_end"]
+TimeoutUnit: TypeAlias = Literal["s", "ms"]
 
 
 class ToolRow(Struct, frozen=True):
@@ -18,6 +23,8 @@ class ToolRow(Struct, frozen=True):
     effect: Effect
     paths: tuple[str, ...] = ()
     command: str | None = None
+    patch: str | None = None
+    """The argument that holds a V4A patch: the call's paths are the files it names."""
     checks_itself: bool = False
     whole_workspace: bool = False
 
@@ -35,10 +42,48 @@ class AgentRow(Struct, frozen=True):
     events: dict[str, Event]
     tools: dict[str, ToolRow]
     mcp_name: str
+    binary: str
+    """What a person types to start it."""
+    config_folder: str
+    """The folder of its settings: below HOME, and below a project's root."""
+    hooks_file: str
+    """Where its hooks stand, below HOME."""
+    mcp_file: str
+    """Where its MCP servers stand, below HOME."""
+    timeout_unit: TimeoutUnit
+    max_timeout: int
+    """The longest hook timeout to ask it for, in its unit. Every agent runs the tool when its own timeout fires."""
     settings: tuple[str, ...] = ()
     own_folders: tuple[str, ...] = ()
     """Folders below HOME where the agent keeps plans and notes of its own: writing there is allowed, and recorded."""
     asks: bool = False
+    context: tuple[Event, ...] = ("before", "after", "failed", "session_start", "prompt")
+    """The events whose answer can carry text to the model."""
+    unwatched_stdin: bool = False
+    """It can write to a running command without any hook: a command that would wait for input is marked."""
+    subagent_transcripts: bool = False
+    """A sub-agent's conversation is a file of its own beside its parent's."""
+    permissions: tuple[str, ...] = ()
+    """What has to stand in `permissions.allow` of its settings for Remit's tools to run unasked."""
+    servers_key: str = "mcpServers"
+    """The key that its MCP servers stand under in `mcp_file`."""
+    server_approval: dict[str, str | bool] = {}
+    """What has to stand in the entry of Remit's server for its tools to run unasked."""
+
+
+def can_tell(row: AgentRow, event: HookEvent) -> bool:
+    """Whether the answer to this event can carry text to the model."""
+    match event:
+        case Before():
+            return "before" in row.context
+        case After(failed=failed):
+            return ("failed" if failed else "after") in row.context
+        case SessionStarted():
+            return "session_start" in row.context
+        case PromptGiven():
+            return "prompt" in row.context
+        case _:
+            return False
 
 
 class HookReply(Struct, frozen=True):

@@ -162,7 +162,7 @@ def prepared(home: Path) -> tuple[Path, dict[str, str]]:
     for words in (("init", "-q", "-b", "main"), ("add", "-A"), (*identity, "commit", "-q", "-m", "first")):
         subprocess.run(["git", *words], cwd=repository, env=environment, check=True, capture_output=True)
     for words in (
-        ("init", "--mode", "enforce"),
+        ("init", "--yes", "--no-agents", "--mode", "enforce"),
         ("intent", "new", "Greet people by name", "--scope", "src/**", "--criterion", "greet() takes a name"),
     ):
         run(repository, environment, *words, quiet=True)

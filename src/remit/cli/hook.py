@@ -4,23 +4,38 @@ import os
 import sys
 
 from remit.adapters import ROWS
+from remit.gate.environment import Environment
 from remit.servers.environment import enter
-from remit.servers.hook import Frame, answer
+from remit.servers.hook import Frame, answer, event_class
 
 USAGE = "usage: remit hook AGENT [pre|post|note] < payload   (AGENT: {agents})\n"
-CLASSES = ("pre", "post", "note")
 
 
 def main(arguments: list[str]) -> int:
     """Answer one hook call. 0 for every answer, denials included; 2 where a *pre* event could not be answered."""
-    agent, event_class = (*arguments, "", "")[:2]
-    if agent not in ROWS or len(arguments) > 2 or (event_class and event_class not in CLASSES):
+    from_client = arguments[-1:] == ["--client"]
+    words = arguments[:-1] if from_client else arguments
+    kind = event_class(words[1]) if len(words) == 2 else None
+    if not 1 <= len(words) <= 2 or words[0] not in ROWS or (len(words) == 2 and kind is None):
         sys.stderr.write(USAGE.format(agents=", ".join(ROWS)))
-        return 0 if event_class in ("post", "note") else 2
+        return 0 if kind in ("post", "note") else 2
     environment = enter()
-    frame = Frame(agent, folder(), next((c for c in CLASSES if c == event_class), None))
+    frame = Frame(words[0], folder(), kind)
     reply = answer(sys.stdin.buffer.read(), frame, environment)
-    return write(reply.stdout, reply.stderr, reply.exit_code)
+    code = write(reply.stdout, reply.stderr, reply.exit_code)
+    if from_client:
+        warm_up(environment)
+    return code
+
+
+def warm_up(environment: Environment) -> None:
+    """The client found no daemon: start one, for the next call. Its failure is not this call's."""
+    from remit.servers.daemon import start
+
+    try:
+        start(environment.home)
+    except OSError as error:
+        sys.stderr.write(f"remit: no daemon could be started: {error}\n")
 
 
 def folder() -> str:

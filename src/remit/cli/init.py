@@ -1,71 +1,255 @@
-"""`remit init`: start governing this repository."""
+"""`remit init`: govern this repository, and wire the agents that are here."""
 
-import shlex
+import os
 import sys
+from collections.abc import Sequence
+from datetime import UTC, datetime
+from importlib.metadata import version
 from pathlib import Path
+from typing import Literal
 
 import click
-import msgspec
+from msgspec import Struct
 
-from remit.adapters import settings
-from remit.cli.output import document, emit, json_option, repo_option, reports_failures
+from remit.adapters import ROWS
+from remit.cli.output import USAGE, Failure, emit, json_option, repo_option, reports_failures
 from remit.cli.people import only_people
+from remit.cli.wired import own_command, reports_wiring, root_to_govern
+from remit.core.config import Share
 from remit.core.decision import Mode
-from remit.gate.gate import Gate
-from remit.gate.governing import govern, governing, set_mode
+from remit.gate.governing import governing
 from remit.servers.environment import enter
+from remit.wiring.agents import TRUST, Found, Place, find_agents, wanted_hooks
+from remit.wiring.client import client_words, install_client, is_current, server_command
+from remit.wiring.manifest import Manifest, read_manifest, write_manifest
+from remit.wiring.plan import FilePlan, perform, plan, shown_path
+from remit.wiring.starting import Start, start, start_plan
 from remit.workspace.place import Workspace
 
+__all__ = ["init", "own_command"]
+
 NEXT = """\
-{root} is governed; mode: {mode}.
 
 Next:
-  1. Merge this into ~/.claude/settings.json (or .claude/settings.local.json in the repository):
-{settings}
-  2. Give Claude Code the tools:      claude mcp add --scope user remit -- {remit} mcp
-  3. Say what an agent may do:        remit intent new "…" --scope 'src/**'
-  4. When you have seen what it does: remit mode enforce
-"""
+  1. Say what an agent may do:        remit intent new "…" --scope 'src/**'
+  2. Work as usual, then look:        remit status
+  3. When you have seen what it does: remit mode enforce
+Undo any time: remit uninstall"""
+
+MODES: tuple[Mode, ...] = ("observe", "warn", "enforce")
+
+
+class Setup(Struct, frozen=True):
+    """Everything that `init` would do."""
+
+    workspace: Workspace
+    home: Path
+    agents: tuple[Found, ...]
+    files: tuple[FilePlan, ...]
+    start: Start
+    manifest: Manifest
+
+    @property
+    def changed(self) -> list[FilePlan]:
+        """The settings files that would change."""
+        return [file for file in self.files if file.changes]
+
+    @property
+    def changes(self) -> bool:
+        """Whether there is anything to do."""
+        fresh_client = bool(self.agents) and not is_current(self.home)
+        return bool(self.changed) or self.start.changes or fresh_client
+
+
+class Asked(Struct, frozen=True):
+    """What the command line says."""
+
+    mode: Mode | None
+    agents: tuple[str, ...]
+    no_agents: bool
+    project: bool
+    trust: bool | None
+    share: Share | None
 
 
 @click.command()
-@click.option("--mode", type=click.Choice(["observe", "warn", "enforce"]), default=None, help="Default: observe.")
+@click.option("--mode", type=click.Choice(MODES), default=None, help="Default: observe.")
+@click.option("--yes", "-y", is_flag=True, help="Do it without asking.")
+@click.option("--diff", is_flag=True, help="Show each change of a settings file.")
+@click.option(
+    "--agent", "agents", multiple=True, type=click.Choice(list(ROWS)), help="Wire only this agent; repeatable."
+)
+@click.option("--no-agents", is_flag=True, help="Wire no agent: only govern the repository.")
+@click.option("--project", is_flag=True, help="Wire the agents in this repository only, not for all of yours.")
+@click.option("--trust-codex/--no-trust-codex", "trust", default=None, help="Tell Codex to trust these hooks.")
+@click.option("--share-notes", is_flag=True, help="Share attribution as git notes.")
+@click.option("--share-log", type=click.Choice(["off", "ref", "tree"]), default=None, help="Share the log itself.")
 @repo_option
 @json_option
 @reports_failures
-def init(mode: Mode | None, repo: Path, as_json: bool) -> None:
-    """Start governing this repository: `.orchestration/`, Remit's state, and what to put into the agent's settings."""
+@reports_wiring
+def init(
+    mode: Mode | None,
+    yes: bool,
+    diff: bool,
+    agents: tuple[str, ...],
+    no_agents: bool,
+    project: bool,
+    trust: bool | None,
+    share_notes: bool,
+    share_log: str | None,
+    repo: Path,
+    as_json: bool,
+) -> None:
+    """Start governing this repository, and wire the agents that are here. Shows what would change, and asks."""
     only_people("`remit init`")
-    gate = Gate.open(repo, enter())
-    workspace = gate.found or Workspace(repo.resolve(), None, None)
-    fresh = not workspace.config_path.exists()
-    govern(workspace)
-    if mode is not None or fresh:
-        set_mode(workspace, mode or "observe")
-    now = governing(workspace).mode
-    wanted = settings("claude-code", client())
-    text = NEXT.format(
-        root=workspace.root,
-        mode=now,
-        remit=own_command(),
-        settings=indented(msgspec.json.format(document(wanted), indent=2)),
+    share = Share(share_notes, log_share(share_log)) if share_notes or share_log else None
+    asked = Asked(mode, agents, no_agents, project, trust, share)
+    asking = sys.stdin.isatty() and not yes and not as_json
+    home = enter().home
+    setup = gathered(repo, home, asked)
+    if not setup.changes:
+        emit(data(setup), as_json, f"nothing to do: {headline(setup)}")
+        return
+    if not yes:
+        click.echo(plan_text(setup, diff), err=as_json)
+    if asking:
+        confirm(setup)
+        asked = with_answers(asked, setup)
+        setup = gathered(repo, home, asked)
+    elif not yes:
+        raise Failure("NOT_CONFIRMED", "nothing was changed: nobody is there to ask", fix="add --yes", exit_code=USAGE)
+    performed(setup)
+    emit(data(setup), as_json, done_text(setup, diff and yes))
+
+
+def log_share(word: str | None) -> Literal["off", "ref", "tree"]:
+    """The word as the configuration has it."""
+    return "ref" if word == "ref" else "tree" if word == "tree" else "off"
+
+
+# --- gather, then perform ----------------------------------------------------------------------------------
+
+
+def gathered(repo: Path, home: Path, asked: Asked) -> Setup:
+    """What would be done. Nothing is written."""
+    workspace = root_to_govern(repo, home)
+    agents = () if asked.no_agents else find_agents(home, os.environ.get("PATH", os.defpath), asked.agents)
+    manifest = read_manifest(home)
+    place = Place(home, workspace.root if asked.project else None)
+    trusting = set(TRUST) if asked.trust else set[str]()
+    files = plan(agents, place, client_words(home), server_command(), manifest, trusting) if agents else []
+    return Setup(
+        workspace=workspace,
+        home=home,
+        agents=tuple(agents),
+        files=tuple(files),
+        start=start_plan(workspace, asked.mode, asked.share),
+        manifest=manifest,
     )
-    emit({"root": str(workspace.root), "mode": now, "settings": {"claude-code": wanted}}, as_json, text)
 
 
-def indented(text: str) -> str:
-    """`text`, set in under a list item."""
-    return "\n".join(f"     {line}" for line in text.splitlines())
+def performed(setup: Setup) -> None:
+    """Do it: the client first, so that no hook ever names one that is not there."""
+    if setup.agents:
+        install_client(setup.home)
+    manifest = setup.manifest.with_repository(setup.workspace.root)
+    now = datetime.now(UTC).isoformat(timespec="seconds").replace("+00:00", "Z")
+    manifest = perform(setup.files, setup.home, manifest, now, version("remit"))
+    write_manifest(setup.home, manifest)
+    start(setup.workspace, setup.start)
 
 
-def own_command() -> str:
-    """The `remit` of this installation, as a shell word."""
-    return shlex.quote(str(Path(sys.executable).with_name("remit")))
+def confirm(setup: Setup) -> None:
+    """Ask whether to go on. Raises Failure where not."""
+    while True:
+        answer = click.prompt("Apply? [Y/n/d = show the changes]", default="y", show_default=False).strip().lower()
+        if answer == "d":
+            click.echo(diffs(setup.changed, setup.home) or "no settings file changes")
+        elif answer in ("y", "yes"):
+            return
+        elif answer in ("n", "no"):
+            raise Failure("NOT_CONFIRMED", "nothing was changed", exit_code=USAGE)
 
 
-def client() -> str:
-    """The hook client of this installation, as shell words."""
-    import remit_hook
+def with_answers(asked: Asked, setup: Setup) -> Asked:
+    """What was asked, with the answers to those questions that the command line left open."""
+    trust, share = asked.trust, asked.share
+    named = [agent.row.title for agent in setup.agents if agent.row.agent in TRUST]
+    if trust is None and named:
+        trust = click.confirm(f"{', '.join(named)} runs only hooks that you trust. Trust Remit's?", default=False)
+    if share is None and setup.start.govern:
+        notes = click.confirm("Share who wrote which line as git notes, when you push?", default=False)
+        log = click.confirm("Share the log itself as refs/remit/log/<machine>?", default=False)
+        share = Share(notes, "ref" if log else "off")
+    return Asked(asked.mode, asked.agents, asked.no_agents, asked.project, trust, share)
 
-    path = Path(remit_hook.__file__).with_name("__main__.py")
-    return f"{shlex.quote(sys.executable)} -I -S -E {shlex.quote(str(path))}"
+
+# --- words -------------------------------------------------------------------------------------------------
+
+
+def headline(setup: Setup) -> str:
+    """The repository and its mode, as they are now."""
+    return f"{setup.workspace.root} is governed; mode: {governing(setup.workspace).mode}."
+
+
+def agent_line(agent: Found) -> str:
+    """One agent, and why it counts as here."""
+    return f"  {agent.row.agent:<14} {agent.binary or f'its folder ~/{agent.row.config_folder}'}"
+
+
+def file_line(file: FilePlan, home: Path) -> str:
+    """One settings file, and what comes in."""
+    fresh = "new file" if file.before is None else "changed"
+    return f"  {shown_path(file.path, home):<32} {fresh}: {file.about}"
+
+
+def repository_lines(setup: Setup) -> list[str]:
+    """What happens in the repository."""
+    wanted, root = setup.start, setup.workspace.root
+    lines = [f"  {root}/.orchestration/  what agents may do here, and Remit's state"] if wanted.govern else []
+    lines += ["  .orchestration/active_intents.yaml  with an example to fill in"] if wanted.starter else []
+    lines += [f"  mode: {wanted.mode}"] if wanted.mode else []
+    share = wanted.share
+    return lines + ([f"  share: notes {'on' if share.notes else 'off'}, log {share.log}"] if share else [])
+
+
+def plan_text(setup: Setup, with_diff: bool) -> str:
+    """The whole plan for people."""
+    parts = ["Found", *map(agent_line, setup.agents)] if setup.agents else ["No agent to wire"]
+    parts += ["", "This will change", *(file_line(file, setup.home) for file in setup.changed)]
+    parts += repository_lines(setup)
+    parts += untrusted(setup)
+    return "\n".join([*parts, *(["", diffs(setup.changed, setup.home)] if with_diff else [])])
+
+
+def untrusted(setup: Setup) -> list[str]:
+    """A word about agents that will not run our hooks yet."""
+    trusted = {agent for file in setup.files if "trust" in file.parts for agent in file.agents}
+    waiting = [a.row.title for a in setup.agents if a.row.agent in TRUST and a.row.agent not in trusted]
+    return [f"  {name} runs these hooks once you trust them: --trust-codex, or /hooks in it" for name in waiting]
+
+
+def diffs(files: Sequence[FilePlan], home: Path) -> str:
+    """The changes of these files, as unified diffs."""
+    return "".join(file.diff(home) for file in files)
+
+
+def done_text(setup: Setup, with_diff: bool) -> str:
+    """What was done, and what comes next."""
+    lines = [headline(setup), *(file_line(file, setup.home) for file in setup.changed), *untrusted(setup)]
+    if with_diff:
+        lines += ["", diffs(setup.changed, setup.home)]
+    return "\n".join([*lines, NEXT])
+
+
+def data(setup: Setup) -> dict[str, object]:
+    """The same as data. `settings` is what stands in each agent's file of hooks, as ours."""
+    words = client_words(setup.home)
+    return {
+        "root": str(setup.workspace.root),
+        "mode": governing(setup.workspace).mode,
+        "agents": [agent.row.agent for agent in setup.agents],
+        "files": [{"path": str(f.path), "created": f.before is None, "parts": f.parts} for f in setup.changed],
+        "settings": {agent.row.agent: wanted_hooks(agent.row, words) for agent in setup.agents},
+    }

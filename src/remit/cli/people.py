@@ -2,15 +2,19 @@
 
 import os
 
+from remit.adapters import ROWS
 from remit.cli.output import REFUSED, Failure
+from remit.workspace.processes import below
 
 AGENT_VARIABLES = ("CLAUDECODE", "CLAUDE_CODE_SESSION_ID", "CODEX_SESSION_ID", "GEMINI_CLI", "QWEN_CODE_SESSION_ID")
-"""Set by agents in the shells they start. A hint, not a proof: the hook refuses such commands by their text too."""
+"""Set by agents in the shells they start; a shell can unset them, so the process tree is looked at too."""
 
 
 def below_an_agent() -> bool:
-    """Whether this process seems to have been started by an agent."""
-    return any(os.environ.get(name) for name in AGENT_VARIABLES)
+    """Whether this process was started by an agent, as its variables or its ancestors tell."""
+    return (
+        any(os.environ.get(name) for name in AGENT_VARIABLES) or below(row.binary for row in ROWS.values()) is not None
+    )
 
 
 def only_people(what: str) -> None:

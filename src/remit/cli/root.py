@@ -75,16 +75,48 @@ def demo() -> click.Command:
     return demo
 
 
+def approvals() -> click.Command:
+    """`remit approvals`."""
+    from remit.cli.approvals import approvals
+
+    return approvals
+
+
+def daemon() -> click.Command:
+    """`remit daemon`."""
+    from remit.cli.daemon import daemon
+
+    return daemon
+
+
+def uninstall() -> click.Command:
+    """`remit uninstall`."""
+    from remit.cli.uninstall import uninstall
+
+    return uninstall
+
+
+def doctor() -> click.Command:
+    """`remit doctor`."""
+    from remit.cli.doctor import doctor
+
+    return doctor
+
+
 COMMANDS: dict[str, tuple[str, Callable[[], click.Command]]] = {
-    "init": ("start governing this repository", init),
+    "init": ("govern this repository, and wire the agents that are here", init),
     "intent": ("what agents may do: make, list, select, complete", intent),
     "mode": ("observe, warn or enforce", mode),
     "status": ("what is governed here, and what happened lately", status),
     "log": ("the newest records", log),
     "show": ("one record, whole", show),
     "blame": ("who wrote each line, under which intent", blame),
+    "approvals": ("answer what agents may not do without a person", approvals),
+    "doctor": ("what is wired, what works, and what to do about the rest", doctor),
+    "uninstall": ("take everything out again", uninstall),
     "ledger": ("check the ledger", ledger),
     "mcp": ("serve the agent-facing tools on stdio (agents start this)", mcp),
+    "daemon": ("answer hook calls from a warm process (the hook client starts it)", daemon),
     "demo": ("the whole story in a throw-away repository", demo),
 }
 

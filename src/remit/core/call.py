@@ -79,6 +79,8 @@ class ToolCall(Struct, frozen=True):
     """Where the agent says it writes the conversation."""
     checks_itself: bool = False
     """A search/replace edit: it fails by itself on a file that changed, so it is never stale."""
+    opens_stdin: bool = False
+    """The command would wait for input, and this agent sends such input without asking its hooks."""
 
 
 class Outcome(Struct, frozen=True):

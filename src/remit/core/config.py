@@ -4,7 +4,7 @@ from typing import Literal
 
 from msgspec import Struct
 
-from remit.core.decision import Mode
+from remit.core.decision import ErrorType, Mode
 
 
 class Share(Struct, frozen=True, forbid_unknown_fields=True):
@@ -19,6 +19,27 @@ class Ledger(Struct, frozen=True, forbid_unknown_fields=True):
 
     witness: str | None = None
     trusted_keys: tuple[str, ...] = ()
+
+
+class ApprovalRules(Struct, frozen=True, forbid_unknown_fields=True):
+    """When a person is asked, and how long their yes lasts. `threshold` 0 asks about every destructive call.
+
+    `timeout_s` is how long a question waits; the agent's own time-out less 5 s by default.
+    """
+
+    threshold: int = 100
+    timeout_s: float | None = None
+    grant_hours: float = 8
+
+
+OVERRIDABLE: tuple[ErrorType, ...] = (
+    "MISSING_OR_INVALID_INTENT",
+    "SCOPE_VIOLATION",
+    "INTENTIGNORE_PATH_BLOCKED",
+    "STALE_FILE",
+    "INTENT_CLOSED",
+)
+"""The denials that are offered to a person, unless the configuration says otherwise."""
 
 
 class Session(Struct, frozen=True, forbid_unknown_fields=True):
@@ -36,3 +57,5 @@ class Config(Struct, frozen=True, forbid_unknown_fields=True):
     share: Share = Share()
     ledger: Ledger = Ledger()
     session: Session = Session()
+    approvals: ApprovalRules = ApprovalRules()
+    overrides: tuple[ErrorType, ...] = OVERRIDABLE

@@ -69,6 +69,8 @@ class Decision(Struct, frozen=True):
     intent_id: str | None = None
     context: str = ""
     governed: bool = True
+    grants: tuple[str, ...] = ()
+    """The yeses that a finding was waived by."""
 
     @property
     def leading(self) -> Finding | None:
@@ -79,7 +81,7 @@ class Decision(Struct, frozen=True):
 UNGOVERNED = Decision(effect="allow", verdict="allow", call_class="safe", mode="observe", governed=False)
 
 
-class Violation(Struct, frozen=True, omit_defaults=True):
+class Violation(Struct, frozen=True):
     """Why a call was denied, in a form that a model can act on. The wire shape of contracts §5."""
 
     error_type: ErrorType

@@ -20,6 +20,8 @@ class After(Struct, frozen=True):
 
     call: ToolCall
     outcome: Outcome
+    failed: bool = False
+    """The agent has an event of its own for a tool that failed, and this is it."""
 
 
 class SessionStarted(Struct, frozen=True):
@@ -33,10 +35,11 @@ class SessionStarted(Struct, frozen=True):
 
 
 class PromptGiven(Struct, frozen=True):
-    """A person wrote to the agent."""
+    """A person wrote to the agent. The same `prompt_id` again is no new prompt; empty where the agent gives none."""
 
     session: SessionKey
     cwd: str
+    prompt_id: str = ""
 
 
 class TurnEnded(Struct, frozen=True):

@@ -4,8 +4,10 @@ from typing import Literal, TypeAlias
 
 from msgspec import Struct
 
-from remit.core.decision import Mode
+from remit.core.decision import ErrorType, Mode
+from remit.core.grant import Grant
 from remit.core.intent import Intent, LintFinding
+from remit.core.intentset import IntentSet
 from remit.core.repopath import RepoPath
 
 
@@ -30,6 +32,9 @@ class Target(Struct, frozen=True):
     """The file system takes two spellings of a name for one."""
 
 
+NO_INTENTS = IntentSet()
+
+
 class SessionFacts(Struct, frozen=True):
     """What is known of the session that calls. `source` is who bound the intent: a selection, a branch, …"""
 
@@ -45,16 +50,19 @@ class Facts(Struct, frozen=True):
 
     mode: Mode
     session: SessionFacts = SessionFacts()
-    intents: tuple[Intent, ...] = ()
+    intents: IntentSet = NO_INTENTS
     intents_state: IntentsState = "ok"
     intents_findings: tuple[LintFinding, ...] = ()
     config_error: str | None = None
     ignored_intents: frozenset[str] = frozenset()
     targets: tuple[Target, ...] = ()
+    grants: tuple[Grant, ...] = ()
+    waived: frozenset[ErrorType] = frozenset()
+    """Rules that a person waived for this very call."""
 
     def intent(self, intent_id: str | None) -> Intent | None:
         """The intent of that id, if there is one."""
-        return next((i for i in self.intents if i.id == intent_id), None)
+        return self.intents.get(intent_id)
 
     @property
     def active(self) -> Intent | None:

@@ -13,12 +13,12 @@ PATTERNS = (
     r"\b(?:AKIA|ASIA)[A-Z0-9]{16}\b",
     r"\bAIza[A-Za-z0-9_-]{30,}",
     r"\bxox[abprs]-[A-Za-z0-9-]{10,}",
-    r"\beyJ[A-Za-z0-9_-]{10,}\.[A-Za-z0-9_-]{10,}\.[A-Za-z0-9_-]*",
+    r"\beyJ[A-Za-z0-9_-]{10,4000}\.[A-Za-z0-9_-]{10,4000}\.[A-Za-z0-9_-]*",
     r"-----BEGIN [A-Z ]*PRIVATE KEY-----[\s\S]{0,20000}?(?:-----END [A-Z ]*PRIVATE KEY-----|\Z)",
 )
 ASSIGNED = (
-    r"(?P<name>\b[A-Za-z0-9_.-]*(?:password|passwd|secret|token|api[_-]?key|access[_-]?key|credential)[A-Za-z0-9_]*"
-    r"['\"]?\s*[=:]\s*['\"]?)(?P<value>[^\s'\"&;|]{6,})"
+    r"(?P<name>(?:password|passwd|secret|token|api[_-]?key|access[_-]?key|credential)[A-Za-z0-9_]{0,64}"
+    r"['\"]?\s{0,16}[=:]\s{0,16}['\"]?)(?P<value>[^\s'\"&;|]{6,})"
 )
 IN_URL = r"(?P<before>\b[a-z][a-z0-9+.-]{1,20}://[^\s/:@]{1,200}:)(?P<password>[^\s/@]{1,200})(?=@)"
 BEARER = r"(?P<scheme>\b(?:Bearer|Basic|token)\s+)(?P<credential>[A-Za-z0-9+/=._~-]{12,})"

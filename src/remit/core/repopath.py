@@ -42,8 +42,7 @@ class RepoPath(str):
         Raises InvalidPath, OutsideWorkspace. `root` and `cwd` are absolute.
         """
         absolute = posixpath.join(cwd or root, checked(raw))
-        clean = posixpath.normpath(absolute)
-        base = posixpath.normpath(root)
+        clean, base = tidied(absolute), tidied(root)
         if clean == base:
             return str.__new__(cls, ".")
         prefix = base if base.endswith("/") else base + "/"
@@ -55,6 +54,12 @@ class RepoPath(str):
     def folded(self) -> str:
         """The spelling that a case- and Unicode-folding file system compares."""
         return fold(self)
+
+
+def tidied(path: str) -> str:
+    """`path` without `.`, `..` and doubled slashes. POSIX lets two leading slashes stand; no system here means them."""
+    clean = posixpath.normpath(path)
+    return clean[1:] if clean.startswith("//") else clean
 
 
 def checked(raw: str) -> str:

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable, Mapping
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Literal, cast
 
 import msgspec
 from msgspec import UNSET
@@ -27,6 +27,8 @@ from remit.core.record import (
 )
 from remit.core.redaction import redact
 from remit.core.repopath import InvalidPath, OutsideWorkspace, RepoPath
+from remit.core.text import encodable, quoted_path
+from remit.core.textdiff import added_lines
 from remit.gate.environment import Environment
 from remit.gate.state import PendingCall
 from remit.workspace.contents import ContentStore
@@ -61,7 +63,11 @@ def added_ranges(
         elif told and all(r.end <= after.version.lines for r in told):
             found[change.path] = told
         elif change.before.content is not None:
-            unclear[change.path] = (change.before.content, after.content)
+            small = added_lines(change.before.content, after.content)
+            if small is None:
+                unclear[change.path] = (change.before.content, after.content)
+            else:
+                found[change.path] = small
     hunks = store.hunks(unclear)
     return {**found, **{path: tuple(r for h in hs if (r := h.added)) for path, hs in hunks.items()}}
 
@@ -100,7 +106,8 @@ def traced_file(
     conversation = Conversation(
         ranges=ranges, url=f"urn:remit:session:{quoted(session_id)}", contributor=contributor, related=related
     )
-    return TracedFile(path=path, relative_path=path, conversations=(conversation,))
+    name = quoted_path(path)
+    return TracedFile(path=name, relative_path=name, conversations=(conversation,))
 
 
 def quoted(text: str) -> str:
@@ -115,7 +122,7 @@ def quoted(text: str) -> str:
 def mutated_file(change: Change, intent: Intent | None, ranges: tuple[Range, ...]) -> MutatedFile:
     """One changed file in Remit's own part."""
     return MutatedFile(
-        path=change.path,
+        path=quoted_path(change.path),
         operation=operation(change),
         before=UNSET if change.before is None else content(change.before),
         after=UNSET if change.after is None else content(change.after),
@@ -130,25 +137,27 @@ def call_part(call: ToolCall, paths: Iterable[str] = ()) -> CallPart:
         id=call.call_id or UNSET,
         name=call.tool,
         effect=call.effect,
-        paths=tuple(paths),
+        paths=tuple(map(quoted_path, paths)),
         command=UNSET if call.command is None else redacted(call.command),
         arguments_sha256=call.arguments_sha256,
     )
 
 
 COMMAND_CHARS = 4096
+SEARCHED_CHARS = 4 * COMMAND_CHARS
+"""No more of a command is searched for secrets: an agent may send one of many megabytes."""
 
 
 def redacted(command: str) -> str:
     """A command without the secrets that can be told from its text, cut at 4 KiB."""
-    return redact(command)[:COMMAND_CHARS]
+    return redact(command[:SEARCHED_CHARS])[:COMMAND_CHARS]
 
 
 def mutation_body(
     call: ToolCall, outcome: Outcome, pending: PendingCall | None, intent: Intent | None, files: tuple[MutatedFile, ...]
 ) -> Body:
     """The record of a mutation, without the published part."""
-    judged = set(pending.judged) if pending else set[str]()
+    judged = set(map(quoted_path, pending.judged)) if pending else set[str]()
     return Body(
         event="mutation",
         intent_id=pending.intent_id if pending else None,
@@ -180,14 +189,27 @@ def decision_part(pending: PendingCall) -> DecisionPart:
 def as_document(violation: Violation) -> dict[str, Any]:
     """The violation as its JSON object, without the diff: records hold no file contents."""
     document = msgspec.to_builtins(violation)
-    return {**document, "context": {k: v for k, v in document.get("context", {}).items() if k != "diff"}}
+    return clean({**document, "context": {k: v for k, v in document.get("context", {}).items() if k != "diff"}})
+
+
+def clean(value: Any) -> Any:
+    """A JSON value as records may hold it: without secrets, and encodable."""
+    match value:
+        case str():
+            return encodable(redacted(value))
+        case dict():
+            return {key: clean(found) for key, found in cast("dict[str, Any]", value).items()}
+        case list() | tuple():
+            return [clean(found) for found in cast("list[Any]", value)]
+        case _:
+            return value
 
 
 def reseen(version: Version | None, store: ContentStore) -> Seen | None:
     """A version from before a call, with its content where it was kept."""
     if version is None:
         return None
-    return Seen(version, store.load(version.git_blob, version.sha256) if version.size <= KEEP_BYTES else None)
+    return Seen(version, store.load(version.git_blob) if version.size <= KEEP_BYTES else None)
 
 
 def inside(workspace: Workspace, call: ToolCall, raws: Iterable[str], around: Environment) -> list[str]:

@@ -3,7 +3,9 @@
 import tempfile
 import time
 from collections.abc import Callable
+from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
+from typing import Any
 
 from msgspec import Struct
 
@@ -20,6 +22,8 @@ class Environment(Struct, frozen=True):
     own_folders: tuple[str, ...] = ()
     bound_intent: str | None = None
     clock: Callable[[], float] = time.time
+    unlocked: Callable[[], AbstractContextManager[Any]] = nullcontext
+    """What to hold open while a person thinks: the daemon lets other calls pass meanwhile."""
 
     @classmethod
     def here(cls) -> "Environment":

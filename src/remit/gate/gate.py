@@ -4,24 +4,29 @@ The eight steps of a call, as `docs/explanation/one-tool-call.md` tells them, me
 enforce (6), remember (8).
 """
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from functools import cached_property
 from pathlib import Path
+from typing import TypeVar
 
 from msgspec import UNSET, Struct
+from msgspec.structs import replace
 
 from remit.core.call import Outcome, SessionKey, ToolCall, hash_arguments
-from remit.core.contents import git_blob
-from remit.core.decision import UNGOVERNED, Decision, Finding, Mode
+from remit.core.contents import LineRange, git_blob
+from remit.core.decision import UNGOVERNED, Decision, ErrorType, Finding, Mode
 from remit.core.events import SessionEnded, SessionStarted
 from remit.core.facts import Facts
+from remit.core.intent import INTENT_ID
 from remit.core.record import Body, DecisionPart, Record
 from remit.core.text import shown
 from remit.gate import effects
+from remit.gate.approvals import Approvals
+from remit.gate.asking import Asking, with_words
 from remit.gate.environment import Environment
 from remit.gate.gather import gather
 from remit.gate.governing import Governing, governing, mark
-from remit.gate.intents import Intents
+from remit.gate.intents import Binding, Intents
 from remit.gate.protocol import protocol
 from remit.gate.recorder import Recorder
 from remit.gate.state import PendingCall, RemitCall, Session, State, StateError
@@ -31,9 +36,12 @@ from remit.policy.engine import decide
 from remit.policy.violations import explain, violation_of
 from remit.workspace.contents import ContentStore
 from remit.workspace.git import GitError
+from remit.workspace.head import branch_name
 from remit.workspace.observe import Change, Observation, at_commit, changes, glance, observe, observe_paths, versions
 from remit.workspace.place import Workspace, locate
 from remit.workspace.transcripts import last_model
+
+T = TypeVar("T")
 
 CannotRecord = (StateError, LedgerError, GitError, OSError)
 """What can keep a record from being written: disk, database, git."""
@@ -45,6 +53,28 @@ class Answer(Struct, frozen=True):
     decision: Decision
     reason: str = ""
     context: str = ""
+
+
+class Attempts:
+    """Steps of which each is tried, and what kept some from being done."""
+
+    def __init__(self) -> None:
+        self.failed: list[str] = []
+
+    def made(self, step: Callable[[], T], otherwise: T) -> T:
+        """What `step` gives; `otherwise` where it cannot be done."""
+        try:
+            return step()
+        except CannotRecord as error:
+            self.failed.append(str(error).partition("\n")[0])
+            return otherwise
+
+    @property
+    def said(self) -> str:
+        """What failed, each once, for the model."""
+        if not self.failed:
+            return ""
+        return f"Remit could not do all of its work ({'; '.join(dict.fromkeys(self.failed))}). Tell the person."
 
 
 class Gate:
@@ -73,10 +103,32 @@ class Gate:
             )
         return self.found
 
+    def current(self) -> bool:
+        """Whether a gate that was kept open still holds what is on disk: its state may have been replaced."""
+        try:
+            return self.state.current()
+        except StateError:
+            return False
+
     @cached_property
     def state(self) -> State:
-        """The state database. Raises StateError."""
-        return State(self.workspace.state / "state.db", self.workspace.root)
+        """The state database. Raises StateError; also what keeps a repair from being recorded."""
+        state = State(self.workspace.state / "state.db", self.workspace.root)
+        if state.aside is not None:
+            repair = {"reason": "state_damaged", "moved_to": state.aside.name}
+            self.recorder.append_or_spool([self.recorder.recovery(repair)])
+        return state
+
+    @property
+    def news(self) -> str:
+        """What has to be said about the state, once it was opened."""
+        state = self.__dict__.get("state")
+        if not isinstance(state, State) or state.aside is None:
+            return ""
+        return (
+            f"Remit's state was damaged and begins anew; the old file is {state.aside.name}. "
+            "No record is lost, but select your intent again."
+        )
 
     @cached_property
     def recorder(self) -> Recorder:
@@ -105,17 +157,33 @@ class Gate:
         if not self.governed:
             return Answer(UNGOVERNED)
         try:
-            return self.judged(call)
+            return self.with_news(self.judged(call))
         except CannotRecord as error:
             return self.unrecordable(call, error)
 
-    def judged(self, call: ToolCall) -> Answer:
-        """The answer, recorded. Raises what CannotRecord names."""
+    def with_news(self, answer: Answer) -> Answer:
+        """The answer with what has to be said beside it."""
+        if not self.news:
+            return answer
+        reason = joined(answer.reason, self.news) if answer.reason else ""
+        return Answer(answer.decision, reason, joined(answer.context, self.news))
+
+    def judged(self, call: ToolCall, waived: frozenset[ErrorType] = frozenset()) -> Answer:
+        """The answer, recorded. Raises what CannotRecord names.
+
+        `waived` are the rules that a person has just waived for this call: all else is judged anew, since the world
+        went on while they thought.
+        """
         rules = self.governing
         self.notice(rules)
         gathered = gather(call, self.workspace, rules, self.state, self.store, self.environment)
-        call, facts = gathered.call, gathered.facts
+        call, facts = gathered.call, replace(gathered.facts, grants=self.approvals.grants(), waived=waived)
         decision = decide(call, facts)
+        reply = None if waived else self.asking.ask(call, facts, decision, rules)
+        if reply is not None and reply.allow:
+            return self.judged(call, frozenset(f.code for f in decision.findings))
+        if reply is not None:
+            decision = with_words(decision, reply)
         if call.remit_tool is not None:
             self.announce(call)
         if decision.effect != "allow":
@@ -124,6 +192,16 @@ class Gate:
             self.prepare(call, facts, decision, rules)
         self.recorder.append([self.use_record(call, facts, decision, rules), *self.broken(call, decision)])
         return Answer(decision, context=self.remark(call, decision))
+
+    @cached_property
+    def approvals(self) -> Approvals:
+        """Questions to a person, and the yeses given so far."""
+        return Approvals(self.state, self.environment.clock)
+
+    @property
+    def asking(self) -> Asking:
+        """Who puts a denial to a person."""
+        return Asking(self.approvals, self.recorder, self.environment)
 
     def announce(self, call: ToolCall) -> None:
         """Tell the MCP server whose call it is about to get: the hook knows, the server does not."""
@@ -188,6 +266,8 @@ class Gate:
             verdict=decision.verdict,
             mode=decision.mode,
             rules=tuple(f.rule for f in decision.findings),
+            approved_by="person" if decision.grants else None,
+            grant=", ".join(decision.grants) or None,
             intent_sha256=document.sha256 if document and document.sha256 else UNSET,
         )
 
@@ -243,22 +323,40 @@ class Gate:
         if not self.governed:
             return Answer(UNGOVERNED)
         passed = Decision("allow", "allow", classify(call), "observe")
-        try:
-            return Answer(passed, context=self.remembered(call, outcome))
-        except CannotRecord as error:
-            return Answer(passed, context=f"Remit could not record what this call did: {error}. Tell the person.")
+        return self.with_news(Answer(passed, context=self.remembered(call, outcome)))
 
     def remembered(self, call: ToolCall, outcome: Outcome) -> str:
-        """Record what came of the call; what the model should know about it."""
-        pending = self.state.take_call(call.session, call.call_id, call.tool, call.arguments_sha256)
-        destructive = classify(call) == "destructive"
-        done = self.effects_of(call, pending) if pending or destructive else ()
-        records = [self.result_record(call, outcome, pending)]
-        if done:
-            records.insert(0, self.mutation_record(call, outcome, pending, done))
-        waiting = self.recorder.append_or_spool(records, sync=bool(done))
-        self.saw(call.session, self.seen_by(call, done))
-        return "\n".join(filter(None, (self.warning(call, pending, done), waiting and said_waiting(waiting))))
+        """Record what came of the call; what the model should know about it.
+
+        A step that fails does not stop the next: the tool has run, and what is known of it must not get lost.
+        """
+        tries = Attempts()
+        pending = self.came_back(call, tries)
+        done = tries.made(lambda: self.effects_of(call, pending), ()) if pending or is_destructive(call) else ()
+        records = tries.made(lambda: self.records_of(call, outcome, pending, done, tries), ())
+        waiting = tries.made(lambda: self.recorder.append_or_spool(records, sync=bool(done)), None)
+        if not tries.failed and (outcome.ok or call.effect != "read"):
+            tries.made(lambda: self.saw(call.session, self.seen_by(call, done)), None)
+        return joined(self.warning(call, pending, done), said_waiting(waiting) if waiting else "", tries.said)
+
+    def came_back(self, call: ToolCall, tries: "Attempts") -> PendingCall | None:
+        """The call as it was when it was let through. On a full disk it can be read, though not forgotten."""
+        asked = (call.session, call.call_id, call.tool, call.arguments_sha256)
+        found = tries.made(lambda: self.state.take_call(*asked), None)
+        return tries.made(lambda: self.state.peek_call(*asked), None) if tries.failed else found
+
+    def records_of(
+        self, call: ToolCall, outcome: Outcome, pending: PendingCall | None, done: tuple[Change, ...], tries: "Attempts"
+    ) -> tuple[Record, ...]:
+        """The records of a call that came back: its effects first."""
+        session = tries.made(lambda: self.state.active(call.session), Session())
+        result = self.result_record(call, outcome, pending.intent_id if pending else session.intent_id)
+        if not done:
+            return (result,)
+        tries.made(lambda: self.keep(contents_of(done)), None)
+        ranges = tries.made(lambda: self.ranges_of(call, outcome, done), {})
+        model = (last_model(Path(call.transcript)) if call.transcript else None) or session.model
+        return (self.mutation_record(call, outcome, pending, done, ranges, model), result)
 
     def effects_of(self, call: ToolCall, pending: PendingCall | None) -> tuple[Change, ...]:
         """What the call changed, by comparing; where it was never seen before, against HEAD, its own paths only."""
@@ -275,15 +373,22 @@ class Gate:
         """The observation from before the call, its contents from the store."""
         return Observation(pending.head, {p: effects.reseen(v, self.store) for p, v in pending.before.items()})
 
-    def mutation_record(
-        self, call: ToolCall, outcome: Outcome, pending: PendingCall | None, done: tuple[Change, ...]
-    ) -> Record:
-        """The record of what changed; both contents are kept first."""
-        self.keep(s.content for change in done for s in (change.before, change.after) if s and s.content is not None)
+    def ranges_of(self, call: ToolCall, outcome: Outcome, done: tuple[Change, ...]) -> dict[str, tuple[LineRange, ...]]:
+        """The lines that the call put into each file."""
         positions = {path: r for raw, r in outcome.positions.items() for path in self.inside_paths(call, (raw,))}
-        ranges = effects.added_ranges(done, positions, self.store)
-        intent = self.intents.known(pending.intent_id if pending else None)
-        model = self.model_of(call)
+        return effects.added_ranges(done, positions, self.store)
+
+    def mutation_record(
+        self,
+        call: ToolCall,
+        outcome: Outcome,
+        pending: PendingCall | None,
+        done: tuple[Change, ...],
+        ranges: Mapping[str, tuple[LineRange, ...]],
+        model: str | None,
+    ) -> Record:
+        """The record of what changed."""
+        intent = self.governing.intents.get(pending.intent_id if pending else None)
         traced = {c.path: effects.traced_ranges(c.after, ranges.get(c.path, ())) for c in done}
         body = effects.mutation_body(
             call, outcome, pending, intent, tuple(effects.mutated_file(c, intent, traced[c.path]) for c in done)
@@ -293,18 +398,12 @@ class Gate:
         )
         return self.recorder.record(body, call.agent, files)
 
-    def model_of(self, call: ToolCall) -> str | None:
-        """The model behind the call, as `vendor/model` where the agent's row names a vendor."""
-        session = self.state.active(call.session)
-        told = last_model(Path(call.transcript)) if call.transcript else None
-        return told or session.model
-
-    def result_record(self, call: ToolCall, outcome: Outcome, pending: PendingCall | None) -> Record:
+    def result_record(self, call: ToolCall, outcome: Outcome, intent_id: str | None) -> Record:
         """The record that the call came back."""
         result = {"ok": outcome.ok, "exit_code": outcome.exit_code, "summary": shown(effects.redacted(outcome.summary))}
         body = Body(
             event="tool_result",
-            intent_id=pending.intent_id if pending else self.state.active(call.session).intent_id,
+            intent_id=intent_id,
             session_id=call.session.session_id,
             agent_id=call.session.agent_id or UNSET,
             call=effects.call_part(call),
@@ -317,7 +416,7 @@ class Gate:
         """What the model is told about effects that its intent does not own."""
         if pending is None or not pending.intent_id or not pending.whole:
             return ""
-        intent = self.intents.known(pending.intent_id)
+        intent = self.governing.intents.get(pending.intent_id)
         stray = [c.path for c in done if not effects.in_scope(c.path, intent)]
         if not stray:
             return ""
@@ -370,7 +469,17 @@ class Gate:
         """A session began, or lost its context: the protocol, and its intent where it has one."""
         if not self.governed:
             return ""
-        rules = self.governing
+        rules, tries = self.governing, Attempts()
+        tries.made(lambda: self.begun(event, agent, rules), None)
+        block = tries.made(lambda: self.block_at_start(event.session, agent), "")
+        return "\n\n".join(filter(None, (protocol(rules.mode, rules.document), block, self.news, tries.said)))
+
+    def block_at_start(self, session: SessionKey, agent: str) -> str:
+        """The block of the intent that the session works under, or is now bound to."""
+        return self.intents.bind_unselected(session, agent, self.binding()) or self.intents.block_to_tell(session)
+
+    def begun(self, event: SessionStarted, agent: str, rules: Governing) -> None:
+        """Remember the session, and record that it began."""
         self.notice(rules)
         known = self.state.session(event.session)
         session = Session(
@@ -378,6 +487,7 @@ class Gate:
             model=event.model or (known.model if known else None),
             intent_id=known.intent_id if known else None,
             source=known.source if known else "",
+            told=known.told if known else "",
         )
         self.state.put_session(event.session, session, self.environment.clock())
         detail = {"agent": agent, "model": session.model, "cwd": event.cwd, "source": event.source}
@@ -388,35 +498,64 @@ class Gate:
             detail={key: value for key, value in detail.items() if value is not None},
         )
         self.recorder.append_or_spool([self.recorder.record(body, agent)])
-        return "\n\n".join(
-            filter(None, (protocol(rules.mode, rules.document), self.intents.block_to_tell(event.session)))
-        )
+
+    def binding(self) -> Binding | None:
+        """What a session works under where nothing was selected: `REMIT_INTENT`, else the branch's name."""
+        if self.environment.bound_intent:
+            return Binding(self.environment.bound_intent, "environment")
+        named = INTENT_ID.search(branch_name(self.workspace) or "")
+        return Binding(named[0], "branch") if named else None
 
     def prompted(self, session: SessionKey, agent: str) -> str:
         """A person wrote: the intent's block where it changed since the session was told."""
         if not self.governed:
             return ""
-        self.notice(self.governing)
+        tries = Attempts()
+        tries.made(lambda: self.notice(self.governing), None)
+        block = tries.made(lambda: self.block_at_prompt(session, agent), "")
+        return joined(block, self.news, tries.said)
+
+    def block_at_prompt(self, session: SessionKey, agent: str) -> str:
+        """The block of the session's intent, where it was not told exactly this."""
         if self.state.session(session) is None:
             self.state.put_session(session, Session(agent=agent), self.environment.clock())
-        return self.intents.block_to_tell(session, only_changed=True)
+        bound = self.intents.bind_unselected(session, agent, self.binding())
+        return bound or self.intents.block_to_tell(session, only_changed=True)
 
-    def ended(self, event: SessionEnded, agent: str) -> None:
-        """The conversation is over; the intent stays, for a resume."""
+    def ended(self, event: SessionEnded, agent: str) -> str:
+        """The conversation is over; the intent stays, for a resume. What could not be done, in words."""
         if not self.governed:
-            return
+            return ""
+        tries = Attempts()
+        session = tries.made(lambda: self.state.active(event.session), Session())
         body = Body(
             event="session_end",
-            intent_id=self.state.active(event.session).intent_id,
+            intent_id=session.intent_id,
             session_id=event.session.session_id,
             detail={"reason": shown(event.reason, 100)},
         )
-        self.recorder.append_or_spool([self.recorder.record(body, agent)])
+        tries.made(lambda: self.recorder.append_or_spool([self.recorder.record(body, agent)]), None)
+        return tries.said
 
 
 def named(facts: Facts) -> list[str]:
     """The paths of a call as records name them."""
     return [str(t.path) if t.path is not None else shown(t.resolved) for t in facts.targets]
+
+
+def is_destructive(call: ToolCall) -> bool:
+    """Whether the call may have changed something."""
+    return classify(call) == "destructive"
+
+
+def contents_of(done: Iterable[Change]) -> Iterator[bytes]:
+    """Both sides of each change, where they are at hand."""
+    return (s.content for c in done for s in (c.before, c.after) if s is not None and s.content is not None)
+
+
+def joined(*parts: str) -> str:
+    """The parts that say something, a line each."""
+    return "\n".join(filter(None, parts))
 
 
 def body_intent(body: Body) -> str | None:

@@ -42,7 +42,7 @@ def gather(
     facts = Facts(
         mode=governing.mode,
         session=SessionFacts(session.intent_id, session.source),
-        intents=document.intents if document else (),
+        intents=governing.intents,
         intents_state=intents_state(governing),
         intents_findings=document.findings if document else (),
         config_error=governing.config_error,
@@ -83,7 +83,7 @@ def look_at(found: Target, call: ToolCall, workspace: Workspace, state: State, s
 
 def difference(store: ContentStore, seen: tuple[str, str] | None, now: bytes | None) -> str:
     """What changed since the session saw it; empty where the old content is not at hand."""
-    old = store.load(seen[1], seen[0]) if seen else None
+    old = store.load(seen[1]) if seen else None
     if old is None or now is None:
         return ""
     diff = store.diff(old, now)

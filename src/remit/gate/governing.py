@@ -1,17 +1,21 @@
 """What governs a workspace now: its mode, its intents, its ignore file."""
 
+import os
 import re
+import time
 from pathlib import Path
+from typing import TypeAlias
 
 from msgspec import Struct
 
 from remit.core.config import Config
 from remit.core.decision import Mode
 from remit.core.intent import IntentsDocument, LintFinding
+from remit.core.intentset import IntentSet
 from remit.workspace.config import ConfigError, read_config
 from remit.workspace.ignore import IntentIgnore, read_ignore
 from remit.workspace.intents_file import read_intents, write_atomically
-from remit.workspace.place import ENFORCE, FOLDER, GOVERNED, Workspace, main_worktree
+from remit.workspace.place import ENFORCE, FOLDER, GOVERNED, Workspace, is_folder, is_there, main_worktree
 
 CACHE = "intents-cache"
 COPIES = "governing"
@@ -29,17 +33,61 @@ class Governing(Struct, frozen=True):
     config_error: str | None
     document: IntentsDocument | None
     ignore: IntentIgnore
+    intents: IntentSet
+
+
+Signature: TypeAlias = tuple[tuple[int, ...], ...]
+
+RACY_S = 0.05
+"""A file changed this lately may change again without its times telling."""
+
+KNOWN: dict[Path, tuple[Signature, Governing]] = {}
+"""What was read last, by workspace, with the state that its files had then. A cache: it may be emptied at any time."""
+
+KNOWN_MOST = 64
 
 
 def governing(workspace: Workspace) -> Governing:
-    """Read what governs. What cannot be read is told as an error, never guessed."""
+    """What governs. What cannot be read is told as an error, never guessed."""
+    now = signature(workspace)
+    known = KNOWN.get(workspace.root)
+    if known is not None and known[0] == now and now:
+        return known[1]
+    found = read_governing(workspace)
+    if len(KNOWN) >= KNOWN_MOST:
+        KNOWN.clear()
+    KNOWN[workspace.root] = (now, found)
+    return found
+
+
+def signature(workspace: Workspace) -> Signature:
+    """The state of the files that govern; empty where one changed so lately that its times prove nothing."""
+    folder = source_folder(workspace)
+    paths = (folder, *(folder / name for name in KEPT), workspace.root / ".intentignore", workspace.state / GOVERNED)
+    found = tuple(state_of(path) for path in paths)
+    newest = max((times[-1] for times in found), default=0)
+    return found if time.time_ns() - newest > RACY_S * 1e9 else ()
+
+
+def state_of(path: Path) -> tuple[int, ...]:
+    """What changes whenever the file at `path` does."""
+    try:
+        status = path.stat()
+    except OSError:
+        return (0,)
+    return (status.st_dev, status.st_ino, status.st_size, status.st_mtime_ns, status.st_ctime_ns)
+
+
+def read_governing(workspace: Workspace) -> Governing:
+    """Read what governs."""
     config, error = configuration(workspace)
     document = intents(workspace)
     try:
         ignore = read_ignore(workspace)
     except OSError as failure:
         ignore, error = IntentIgnore(), error or f".intentignore cannot be read ({failure.strerror})"
-    return Governing(mode_of(config, error, document), config or Config(), error, document, ignore)
+    found = IntentSet(document.intents if document else ())
+    return Governing(mode_of(config, error, document), config or Config(), error, document, ignore, found)
 
 
 def intents(workspace: Workspace) -> IntentsDocument | None:
@@ -80,12 +128,21 @@ def mode_of(config: Config | None, error: str | None, document: IntentsDocument 
     return "enforce" if document is not None else "observe"
 
 
+def intents_text(workspace: Workspace) -> str:
+    """The intents file that governs, as text; empty where there is none. Raises OSError."""
+    path = source_folder(workspace) / "active_intents.yaml"
+    return path.read_bytes().decode("utf-8", "replace") if path.is_file() else ""
+
+
 def keep_copy(workspace: Workspace) -> None:
     """Keep what governs now, for the day its folder is missing. Raises OSError."""
     copies = workspace.state / COPIES
     copies.mkdir(parents=True, exist_ok=True)
+    folder = source_folder(workspace)
+    if folder == copies:
+        return
     for name in KEPT:
-        source = workspace.folder / name
+        source = folder / name
         if source.is_file():
             write_atomically(copies / name, source.read_bytes())
         else:
@@ -104,12 +161,24 @@ def govern(workspace: Workspace) -> None:
 
 
 def mark(workspace: Workspace, mode: Mode) -> None:
-    """Keep the marker true that tells a failing hook client whether to deny. Raises OSError."""
-    marker = workspace.state / ENFORCE
-    if mode == "enforce" and not marker.exists():
-        marker.touch()
-    elif mode != "enforce":
+    """Keep the marker true that tells a failing hook client whether to deny. Raises OSError.
+
+    Several workspaces may share a repository: the marker names those that enforce, and goes with the last.
+    """
+    marker, own = workspace.state / ENFORCE, os.fsencode(workspace.root)
+    there = marker.exists()
+    before = set(marker.read_bytes().split(b"\0")) - {b""} if there else set[bytes]()
+    others = {root for root in before - {own} if still_there(Path(os.fsdecode(root)))}
+    now = others | {own} if mode == "enforce" else others
+    if now and (now != before or not there):
+        write_atomically(marker, b"\0".join(sorted(now)))
+    elif not now:
         marker.unlink(missing_ok=True)
+
+
+def still_there(root: Path) -> bool:
+    """Whether that folder is a workspace yet."""
+    return is_folder(root / FOLDER) or is_there(root / ".git")
 
 
 def set_mode(workspace: Workspace, mode: Mode) -> None:

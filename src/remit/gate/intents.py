@@ -1,5 +1,6 @@
 """Intents: who works under which, and every change of what they are. Each change is a record."""
 
+import sqlite3
 from collections.abc import Callable, Mapping, Sequence
 from datetime import UTC, datetime
 from typing import Any
@@ -15,11 +16,13 @@ from remit.core.globs import Scope, glob_error, is_absolute_pattern
 from remit.core.intent import FINAL, Intent, IntentsDocument, LintFinding, Status, is_intent_id
 from remit.core.lifecycle import completion_obstacles, transition, unfinished_dependencies
 from remit.core.record import KEY, Body, EventName, Record
+from remit.core.redaction import redact
 from remit.core.text import shown
-from remit.gate.governing import Governing, govern, governing, keep_copy
+from remit.gate.governing import Governing, govern, governing, intents_text, keep_copy
 from remit.gate.recorder import Recorder
 from remit.gate.state import Session, State
 from remit.ledger.index import Index
+from remit.ledger.segments import LedgerError
 from remit.policy.violations import violation
 from remit.workspace.intents_edit import add_intent, next_id, remove_intent, set_fields, write_intents
 from remit.workspace.intents_file import parse_intents
@@ -39,6 +42,13 @@ class Refused(Exception):
 
 class IntentError(ValueError):
     """A person asked for something that cannot be done. The message names the next step."""
+
+
+class Binding(Struct, frozen=True):
+    """An intent that a session's surroundings name: `REMIT_INTENT` (`environment`) or its `branch`."""
+
+    intent_id: str
+    source: str
 
 
 class Selection(Struct, frozen=True):
@@ -90,10 +100,13 @@ class Intents:
         )
 
     def recent_changes(self, intent_id: str, most: int = 10) -> list[RecentChange]:
-        """The newest changes under an intent, from the ledger."""
-        with Index.open(self.workspace.state / "index.db", self.workspace.log_folder) as index:
-            index.catch_up()
-            found = index.find(event="mutation", intent_id=intent_id, limit=most)
+        """The newest changes under an intent, from the ledger; none where its index cannot be used."""
+        try:
+            with Index.open(self.workspace.state / "index.db", self.workspace.log_folder) as index:
+                index.catch_up()
+                found = index.find(event="mutation", intent_id=intent_id, limit=most)
+        except (sqlite3.Error, OSError, LedgerError):
+            return []
         return [change for document in found for change in changes_in(document)][:most]
 
     # -- selecting ------------------------------------------------------------------------------------------
@@ -107,6 +120,7 @@ class Intents:
         reasoning: str = "",
         expected: Sequence[str] = (),
         tool: str = "select_active_intent",
+        source: str = "selected",
     ) -> Selection:
         """Work under an intent from now on. Raises Refused; also what keeps a record from being written."""
         rules = self.rules
@@ -115,12 +129,13 @@ class Intents:
         warnings = [*self.dependency_warnings(intent), *scope_warnings(intent, expected, self.document.intents)]
         if intent.status == "DRAFT":
             intent = self.set_status(intent.id, "IN_PROGRESS", by=agent, session=session)
-        detail: dict[str, Any] = {"reasoning": shown(reasoning, 2000), "by": agent}
+        by = agent if source == "selected" else source
+        detail: dict[str, Any] = {"reasoning": said(reasoning), "by": by}
         if expected:
             detail["expected_mutations"] = [shown(path) for path in expected[:100]]
         self.recorder.append([self.record("intent_selected", intent.id, session, detail, agent)])
         block = self.block(intent)
-        self.bind(session, agent, intent.id, "selected", block)
+        self.bind(session, agent, intent.id, source, block)
         return Selection(intent, block, tuple(warnings))
 
     def selectable(self, intent_id: str, active: Session, rules: Governing, tool: str) -> Intent:
@@ -188,6 +203,19 @@ class Intents:
         self.bind(session, agent, None, "cleared", "")
         return active
 
+    def bind_unselected(self, session: SessionKey, agent: str, binding: Binding | None) -> str:
+        """Bind a session that has selected nothing to what its surroundings name; the block it must be told.
+
+        Nothing where there is no such binding, or where the intent cannot be selected: then nothing is bound.
+        """
+        active = self.state.active(session)
+        if binding is None or active.intent_id is not None or active.source == "cleared":
+            return ""
+        try:
+            return self.select(session, agent, binding.intent_id, source=binding.source).block
+        except Refused:
+            return ""
+
     def block_to_tell(self, session: SessionKey, *, only_changed: bool = False) -> str:
         """The active intent's block; with `only_changed`, nothing where the session was told exactly this."""
         active = self.state.active(session)
@@ -253,7 +281,7 @@ class Intents:
         elif intent.blocked_reason is not None:
             changes["blocked_reason"] = None
         self.rewrite(lambda text: set_fields(text, intent_id, changes, now=self.now()))
-        detail = {"from": intent.status, "to": to, "notes": shown(notes, 2000), "by": by}
+        detail = {"from": intent.status, "to": to, "notes": said(notes), "by": by}
         self.recorder.append([self.record("intent_transition", intent_id, session, detail)])
         self.notice(self.rules, by=by)
         return self.get(intent_id)
@@ -317,7 +345,7 @@ class Intents:
         document = rules.document
         if document is None or not document.sha256 or document.sha256 == self.state.fact("intents_sha256"):
             return
-        before = parse_intents(self.kept_text()).intents
+        before = parse_intents((self.state.fact("intents_text") or "").encode()).intents
         old = {i.id: i for i in before}
         changed = [i for i in document.intents if old.get(i.id) != i]
         gone = [i for i in before if i.id not in {n.id for n in document.intents}]
@@ -329,12 +357,8 @@ class Intents:
         ]
         self.recorder.append(records)
         keep_copy(self.workspace)
+        self.state.put_fact("intents_text", intents_text(self.workspace))
         self.state.put_fact("intents_sha256", document.sha256)
-
-    def kept_text(self) -> bytes:
-        """The intents file as Remit last knew it."""
-        path = self.workspace.state / "governing" / "active_intents.yaml"
-        return path.read_bytes() if path.is_file() else b""
 
     def now(self) -> str:
         """The time, as the file writes it."""
@@ -358,6 +382,11 @@ class Intents:
             detail=detail,
         )
         return self.recorder.record(body, agent)
+
+
+def said(text: str) -> str:
+    """What an agent said about its own work, as records may hold it."""
+    return shown(redact(text[:8_000]), 2_000)
 
 
 def changes_in(document: dict[str, Any]) -> list[RecentChange]:

@@ -14,7 +14,8 @@ from remit.gate.environment import Environment
 from remit.ledger.log import Appended, MachineLog
 from remit.ledger.segments import LedgerError
 from remit.ledger.spool import Spool
-from remit.workspace.git import Git, GitError
+from remit.workspace.git import GitError
+from remit.workspace.head import head_commit
 from remit.workspace.identity import machine_id, repository_id
 from remit.workspace.place import Workspace
 
@@ -50,15 +51,10 @@ class Recorder:
         name = self.workspace.root.name + "-" + str(hash_of(str(self.workspace.root)))
         return Spool(self.environment.home / SPOOL / f"{name}.jsonl")
 
-    @cached_property
+    @property
     def vcs(self) -> Vcs | None:
         """HEAD now; None before the first commit, or where git cannot tell."""
-        if self.workspace.common_dir is None:
-            return None
-        try:
-            head = Git(self.workspace.root).head()
-        except GitError:
-            return None
+        head = head_commit(self.workspace)
         return Vcs(type="git", revision=head, revision_id=head) if head else None
 
     def record(self, body: Body, agent: str | None = None, files: tuple[TracedFile, ...] = ()) -> Record:
@@ -98,7 +94,7 @@ class Recorder:
         """
         try:
             self.append(records, sync=sync)
-        except (OSError, LedgerError) as error:
+        except (OSError, LedgerError, GitError) as error:
             self.spool.put(records)
             return str(error)
         return None

@@ -3,6 +3,7 @@
 One SQLite file for each repository, shared by all its worktrees; rows name the workspace they belong to.
 """
 
+import json
 import sqlite3
 from collections.abc import Generator
 from contextlib import contextmanager
@@ -13,8 +14,12 @@ from msgspec import Struct
 
 from remit.core.call import SessionKey
 from remit.core.contents import Version
+from remit.core.text import quoted_path
 
 SCHEMA_VERSION = 1
+
+BUSY_TIMEOUT_S = 5.0
+"""How long one statement waits for another process. A hook that waits too long is passed over by its agent."""
 
 TABLES = """
 CREATE TABLE IF NOT EXISTS sessions(
@@ -30,8 +35,17 @@ CREATE INDEX IF NOT EXISTS calls_by_session ON calls(workspace, session_id, agen
 CREATE TABLE IF NOT EXISTS remit_calls(
   id INTEGER PRIMARY KEY, session_id TEXT, agent_id TEXT, agent TEXT, call_id TEXT, digest TEXT, at REAL);
 CREATE TABLE IF NOT EXISTS kept(git_blob TEXT PRIMARY KEY) WITHOUT ROWID;
+CREATE TABLE IF NOT EXISTS approvals(
+  id TEXT PRIMARY KEY, workspace TEXT, question BLOB, reply BLOB, expires_at REAL, closed INTEGER DEFAULT 0);
+CREATE TABLE IF NOT EXISTS grants(id TEXT PRIMARY KEY, workspace TEXT, body BLOB, until REAL);
 CREATE TABLE IF NOT EXISTS facts(workspace TEXT, name TEXT, value TEXT, PRIMARY KEY(workspace, name)) WITHOUT ROWID;
 """
+
+
+RETURNED = (
+    "SELECT id, before FROM calls WHERE workspace=? AND session_id=? AND agent_id=?"
+    " AND ((call_id<>'' AND call_id=?) OR (?='' AND tool=? AND arguments_sha256=?)) ORDER BY id LIMIT 1"
+)
 
 
 class StateError(RuntimeError):
@@ -75,12 +89,22 @@ class RemitCall(Struct, frozen=True):
 
 
 class State:
-    """The state of one workspace."""
+    """The state of one workspace. `aside` is where a damaged file was moved when this one was made."""
 
     def __init__(self, path: Path, workspace: Path) -> None:
         self.path = path
-        self.workspace = str(workspace)
-        self.connection = connect(path)
+        self.workspace = quoted_path(str(workspace))
+        self.connection, self.aside = connect(path)
+        status = path.stat()
+        self.identity = (status.st_dev, status.st_ino)
+
+    def current(self) -> bool:
+        """Whether the open database is still the one at its path."""
+        try:
+            status = self.path.stat()
+        except OSError:
+            return False
+        return (status.st_dev, status.st_ino) == self.identity
 
     def close(self) -> None:
         """Let go of the file."""
@@ -94,14 +118,21 @@ class State:
                 self.connection.execute("BEGIN IMMEDIATE")
                 yield self.connection
         except sqlite3.Error as error:
-            raise StateError(self.path, str(error)) from error
+            raise StateError(self.path, explained(error)) from error
 
     def row(self, query: str, *values: object) -> sqlite3.Row | None:
         """The first row of a query."""
         try:
             return self.connection.execute(query, values).fetchone()
         except sqlite3.Error as error:
-            raise StateError(self.path, str(error)) from error
+            raise StateError(self.path, explained(error)) from error
+
+    def rows(self, query: str, *values: object) -> list[sqlite3.Row]:
+        """All rows of a query."""
+        try:
+            return self.connection.execute(query, values).fetchall()
+        except sqlite3.Error as error:
+            raise StateError(self.path, explained(error)) from error
 
     def session(self, key: SessionKey) -> Session | None:
         """What is known of this session; None where it was never heard of."""
@@ -115,11 +146,15 @@ class State:
     def active(self, key: SessionKey) -> Session:
         """The session with the intent it works under: a sub-agent inherits until it selects its own."""
         own = self.session(key)
-        if key.parent is None or (own is not None and (own.intent_id or own.source == "cleared")):
+        if key.parent is None or (own is not None and own.source not in ("", "parent")):
             return own or Session()
-        parent = self.session(key.parent) or Session()
+        own, parent = own or Session(), self.session(key.parent) or Session()
         return Session(
-            agent=parent.agent, model=(own and own.model) or parent.model, intent_id=parent.intent_id, source="parent"
+            agent=own.agent or parent.agent,
+            model=own.model or parent.model,
+            intent_id=parent.intent_id,
+            source="parent",
+            told=own.told,
         )
 
     def put_session(self, key: SessionKey, session: Session, at: float) -> None:
@@ -135,27 +170,27 @@ class State:
 
     def recent_sessions(self, most: int = 20) -> list[SessionKey]:
         """The sessions heard of here, the newest first; sub-agents left out."""
-        try:
-            rows = self.connection.execute(
-                "SELECT session_id FROM sessions WHERE workspace=? AND agent_id='' ORDER BY seen_at DESC LIMIT ?",
-                (self.workspace, most),
-            ).fetchall()
-        except sqlite3.Error as error:
-            raise StateError(self.path, str(error)) from error
+        rows = self.rows(
+            "SELECT session_id FROM sessions WHERE workspace=? AND agent_id='' ORDER BY seen_at DESC LIMIT ?",
+            *(self.workspace, most),
+        )
         return [SessionKey(row[0]) for row in rows]
 
     def seen(self, key: SessionKey, path: str) -> tuple[str, str] | None:
         """(SHA-256, git blob) of what this session last read or wrote at `path`; a sub-agent's reads are its own."""
         row = self.row(
             "SELECT sha256, git_blob FROM reads WHERE workspace=? AND session_id=? AND agent_id=? AND path=?",
-            *(self.workspace, key.session_id, key.agent_id, path),
+            *(self.workspace, key.session_id, key.agent_id, quoted_path(path)),
         )
         return None if row is None else (row[0], row[1])
 
     def put_seen(self, key: SessionKey, versions: dict[str, Version | None]) -> None:
         """This session has now seen these contents; None forgets the path."""
         rows = [
-            (self.workspace, key.session_id, key.agent_id, path, v.sha256 if v else None, v.git_blob if v else None)
+            (
+                *(self.workspace, key.session_id, key.agent_id, quoted_path(path)),
+                *((v.sha256, v.git_blob) if v else (None, None)),
+            )
             for path, v in versions.items()
         ]
         with self.writing() as connection:
@@ -164,7 +199,7 @@ class State:
 
     def put_call(self, key: SessionKey, call_id: str, tool: str, digest: str, call: PendingCall, at: float) -> None:
         """A call is under way."""
-        blob = msgspec.json.encode(call)
+        blob = packed(call)
         with self.writing() as connection:
             connection.execute(
                 "INSERT INTO calls(workspace, session_id, agent_id, call_id, tool, arguments_sha256, at, before)"
@@ -175,15 +210,20 @@ class State:
     def take_call(self, key: SessionKey, call_id: str, tool: str, digest: str) -> PendingCall | None:
         """The call that came back, forgotten here: by its id, else the oldest with the same tool and arguments."""
         with self.writing() as connection:
-            row = connection.execute(
-                "SELECT id, before FROM calls WHERE workspace=? AND session_id=? AND agent_id=?"
-                " AND ((call_id<>'' AND call_id=?) OR (?='' AND tool=? AND arguments_sha256=?)) ORDER BY id LIMIT 1",
-                (self.workspace, key.session_id, key.agent_id, call_id, call_id, tool, digest),
-            ).fetchone()
+            row = connection.execute(RETURNED, self.returned(key, call_id, tool, digest)).fetchone()
             if row is None:
                 return None
             connection.execute("DELETE FROM calls WHERE id=?", (row[0],))
-        return msgspec.json.decode(row[1], type=PendingCall)
+        return unpacked(row[1])
+
+    def peek_call(self, key: SessionKey, call_id: str, tool: str, digest: str) -> PendingCall | None:
+        """The same call, not forgotten: for when nothing can be written."""
+        row = self.row(RETURNED, *self.returned(key, call_id, tool, digest))
+        return None if row is None else unpacked(row[1])
+
+    def returned(self, key: SessionKey, call_id: str, tool: str, digest: str) -> tuple[str, ...]:
+        """The values that RETURNED asks for."""
+        return (self.workspace, key.session_id, key.agent_id, call_id, call_id, tool, digest)
 
     def put_remit_call(self, call: RemitCall, call_id: str, digest: str, at: float) -> None:
         """A call to Remit's own tools was announced by the agent's hook."""
@@ -228,17 +268,45 @@ class State:
             connection.execute("INSERT OR REPLACE INTO facts VALUES(?,?,?)", (self.workspace, name, value))
 
 
-def connect(path: Path) -> sqlite3.Connection:
-    """The database, made where it is missing; a damaged one is moved aside, never overwritten.
+def packed(call: PendingCall) -> bytes:
+    """The call as ASCII: a path in it may not be UTF-8, and has to come back as it was."""
+    return json.dumps(msgspec.to_builtins(call)).encode("ascii")
+
+
+def unpacked(blob: bytes) -> PendingCall | None:
+    """The call that `packed` wrote; None where something else stands there."""
+    try:
+        return msgspec.convert(json.loads(blob), PendingCall)
+    except (ValueError, TypeError):
+        return None
+
+
+def explained(error: Exception) -> str:
+    """What SQLite says, and what to do about it."""
+    said = str(error)
+    if "malformed" in said or "not a database" in said:
+        return f"{said}. Move the file away: sessions then select their intent again, and no record is lost"
+    if "locked" in said:
+        return f"{said}: another process has held it for more than {BUSY_TIMEOUT_S:.0f} s; try again when it is done"
+    return f"{said}: make room and give yourself write permission there" if is_space_or_right(said) else said
+
+
+def is_space_or_right(said: str) -> bool:
+    """Whether SQLite could not write."""
+    return any(part in said for part in ("full", "readonly", "unable to open", "disk I/O"))
+
+
+def connect(path: Path) -> tuple[sqlite3.Connection, Path | None]:
+    """The database, made where it is missing; a damaged one is moved aside, never overwritten, and where to is told.
 
     Raises StateError.
     """
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
-        return opened(path)
+        return opened(path), None
     except sqlite3.DatabaseError as error:
         if isinstance(error, sqlite3.OperationalError):
-            raise StateError(path, str(error)) from error
+            raise StateError(path, explained(error)) from error
         return replaced(path)
     except OSError as error:
         raise StateError(path, error.strerror or str(error)) from error
@@ -246,7 +314,7 @@ def connect(path: Path) -> sqlite3.Connection:
 
 def opened(path: Path) -> sqlite3.Connection:
     """The database with its tables."""
-    connection = sqlite3.connect(path, timeout=10.0, isolation_level=None)
+    connection = sqlite3.connect(path, timeout=BUSY_TIMEOUT_S, isolation_level=None, check_same_thread=False)
     if connection.execute("PRAGMA user_version").fetchone()[0] != SCHEMA_VERSION:
         connection.execute("PRAGMA journal_mode=WAL")
         connection.executescript(f"BEGIN IMMEDIATE; {TABLES} PRAGMA user_version={SCHEMA_VERSION}; COMMIT;")
@@ -254,7 +322,7 @@ def opened(path: Path) -> sqlite3.Connection:
     return connection
 
 
-def replaced(path: Path) -> sqlite3.Connection:
+def replaced(path: Path) -> tuple[sqlite3.Connection, Path]:
     """A new database in place of a damaged one, which stays beside it under another name."""
     aside = path.with_name(f"{path.name}.damaged")
     count = 1
@@ -264,6 +332,6 @@ def replaced(path: Path) -> sqlite3.Connection:
         path.replace(aside)
         for suffix in ("-wal", "-shm"):
             path.with_name(path.name + suffix).unlink(missing_ok=True)
-        return opened(path)
+        return opened(path), aside
     except (OSError, sqlite3.Error) as error:
-        raise StateError(path, str(error)) from error
+        raise StateError(path, explained(error)) from error

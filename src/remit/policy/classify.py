@@ -21,7 +21,7 @@ def classify(call: ToolCall) -> CallClass:
 def classify_command(command: str) -> CallClass:
     """The class of a shell command, from its text alone."""
     analysis = analyse(command)
-    if analysis.remit is not None and is_for_agents(analysis.remit):
+    if analysis.remit is not None and is_for_agents(analysis.remit) and is_plain(command):
         return "meta"
     return "safe" if analysis.outcome == "read_only" else "destructive"
 
@@ -29,3 +29,8 @@ def classify_command(command: str) -> CallClass:
 def is_for_agents(words: tuple[str, ...]) -> bool:
     """Whether an agent may run `remit <words>`."""
     return words[:1] in REMIT_COMMANDS or words[:2] in REMIT_COMMANDS
+
+
+def is_plain(command: str) -> bool:
+    """Whether the program is `remit` and no path to one: a file of that name in the workspace is the agent's own."""
+    return command.split(maxsplit=1)[:1] == ["remit"]

@@ -10,6 +10,7 @@ from typing import TypeAlias
 from remit.core.call import ToolCall
 from remit.core.decision import Decision, Finding, Mode, Verdict, strictest
 from remit.core.facts import Facts
+from remit.core.grant import covers
 from remit.policy.checks import (
     active_intent,
     arguments,
@@ -21,6 +22,7 @@ from remit.policy.checks import (
     protected,
     scope,
     stale,
+    unwatched,
 )
 from remit.policy.classify import classify
 
@@ -36,6 +38,7 @@ CHECKS: Mapping[str, Check] = {
     "ignored": ignored.check,
     "scope": scope.check,
     "stale": stale.check,
+    "unwatched": unwatched.check,
     "command": command.check,
 }
 
@@ -44,6 +47,7 @@ def decide(call: ToolCall, facts: Facts, checks: Mapping[str, Check] = CHECKS) -
     """What to do about `call`. Safe and meta calls meet no check: nothing they do needs an intent."""
     call_class = classify(call)
     found = run(checks, call, facts) if call_class == "destructive" else ()
+    found, grants = waived(found, call, facts)
     verdict = strictest(tuple(f.verdict for f in found))
     return Decision(
         effect=enforced(verdict, facts.mode),
@@ -52,7 +56,25 @@ def decide(call: ToolCall, facts: Facts, checks: Mapping[str, Check] = CHECKS) -
         mode=facts.mode,
         findings=found,
         intent_id=facts.session.intent_id,
+        grants=grants,
     )
+
+
+def waived(found: tuple[Finding, ...], call: ToolCall, facts: Facts) -> tuple[tuple[Finding, ...], tuple[str, ...]]:
+    """The findings that no person's yes covers, and the yeses that covered the others."""
+    left: list[Finding] = []
+    used: list[str] = []
+    for finding in found:
+        grant = next(
+            (g for g in facts.grants if covers(g, finding, call.session.session_id, facts.session.intent_id)), None
+        )
+        if grant is not None:
+            used.append(grant.id)
+        elif finding.code in facts.waived:
+            used.append("once")
+        else:
+            left.append(finding)
+    return tuple(left), tuple(used)
 
 
 def run(checks: Mapping[str, Check], call: ToolCall, facts: Facts) -> tuple[Finding, ...]:
@@ -65,7 +87,7 @@ def guarded(rule: str, check: Check, call: ToolCall, facts: Facts) -> Finding | 
     """The check's answer; where it breaks, a finding that denies. Guards that open when they break guard nothing."""
     try:
         return check(call, facts)
-    except Exception as error:  # noqa: BLE001  any failure at all must become a denial
+    except (Exception, SystemExit) as error:  # noqa: BLE001  any failure, and an exit with 0, must become a denial
         return Finding(
             rule=rule,
             code="HOOK_BLOCKED",

@@ -6,6 +6,7 @@ from msgspec import UNSET
 
 from remit.core.call import ToolCall
 from remit.core.decision import Decision, ErrorType, Finding, Violation
+from remit.core.text import encodable
 
 HINTS: dict[ErrorType, str] = {
     "MISSING_OR_INVALID_INTENT": "select_active_intent",
@@ -81,7 +82,7 @@ def violation(finding: Finding, call: ToolCall, decision: Decision) -> Violation
         recoverable=finding.code not in NOT_RECOVERABLE,
         action_hint=HINTS[finding.code],
         context=context,
-        path=UNSET if finding.path is None else str(finding.path),
+        path=UNSET if finding.path is None else encodable(str(finding.path)),
     )
 
 

@@ -1,26 +1,29 @@
 """Steps 2, 3 and 7: one function answers every hook call, in a fresh process or in a warm one."""
 
+from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Literal
+from typing import Literal, TypeAlias
 
 from msgspec import Struct
 
-from remit.adapters import AdapterError, HookReply, parse, render
+from remit.adapters import ROWS, AdapterError, HookReply, parse, render
 from remit.core.call import ToolCall
 from remit.core.decision import Decision
 from remit.core.events import After, Before, HookEvent, Ignored, PromptGiven, SessionEnded, SessionStarted, TurnEnded
 from remit.core.repopath import InvalidPath
+from remit.core.text import encodable
 from remit.gate.environment import Environment
 from remit.gate.gate import Answer, Gate
 from remit.gate.governing import governing
 from remit.servers.selecting import select_by_command
 from remit.workspace.paths import real_paths
-from remit.workspace.place import locate
+from remit.workspace.place import Workspace, locate
 
 LIMIT = 64 * 1024 * 1024
 """Bytes of a payload. An agent writes no file of this size in one call."""
 
 EventClass = Literal["pre", "post", "note"]
+EVENT_CLASSES: tuple[EventClass, ...] = ("pre", "post", "note")
 
 
 class Frame(Struct, frozen=True):
@@ -34,22 +37,36 @@ class Frame(Struct, frozen=True):
     event_class: EventClass | None = None
 
 
-def answer(payload: bytes, frame: Frame, environment: Environment) -> HookReply:
-    """The agent's answer to one hook payload. Never raises: what breaks here becomes a denial, where one is due."""
+def event_class(word: str) -> EventClass | None:
+    """The event class of that name; None where there is none."""
+    for known in EVENT_CLASSES:
+        if known == word:
+            return known
+    return None
+
+
+OpenGate: TypeAlias = Callable[[Workspace | None, Environment], Gate]
+
+
+def answer(payload: bytes, frame: Frame, environment: Environment, gates: OpenGate = Gate) -> HookReply:
+    """The agent's answer to one hook payload. Never raises: what breaks here becomes a denial, where one is due.
+
+    `gates` opens a gate; a warm process passes one that keeps them open.
+    """
     try:
-        return answered(payload, frame, environment)
+        return answered(payload, frame, environment, gates)
     except AdapterError as error:
         return unreadable(payload, frame, environment, error)
     except Exception as error:  # noqa: BLE001  an agent runs the tool when its hook crashes, so no failure may escape
         return broken(payload, frame, environment, error)
 
 
-def answered(payload: bytes, frame: Frame, environment: Environment) -> HookReply:
+def answered(payload: bytes, frame: Frame, environment: Environment, gates: OpenGate) -> HookReply:
     """The answer, where nothing breaks."""
     if len(payload) > LIMIT:
         raise AdapterError(frame.agent, f"it is larger than {LIMIT // 1024 // 1024} MiB")
     event = parse(frame.agent, payload)
-    gate = open_gate(event, frame, environment)
+    gate = gates(governing_workspace(event, frame, environment), environment)
     found = handled(gate, event, frame.agent)
     return render(frame.agent, event, found.decision, found.reason, found.context)
 
@@ -67,24 +84,23 @@ def handled(gate: Gate, event: HookEvent, agent: str) -> Answer:
         case PromptGiven(session):
             return Answer(silent.decision, context=gate.prompted(session, agent))
         case SessionEnded():
-            gate.ended(event, agent)
-            return silent
+            return Answer(silent.decision, context=gate.ended(event, agent))
         case TurnEnded() | Ignored():
             return silent
 
 
-def open_gate(event: HookEvent, frame: Frame, environment: Environment) -> Gate:
-    """The gate that governs the event: the target path's nearest workspace, else that of the agent's folder."""
+def governing_workspace(event: HookEvent, frame: Frame, environment: Environment) -> Workspace | None:
+    """The workspace that governs the event: the target path's nearest, else that of the agent's folder."""
     here = getattr(event, "cwd", "") or frame.cwd
     if isinstance(event, Before | After):
         here = event.call.cwd
         nearest = target_workspace(event.call, environment)
         if nearest is not None:
-            return Gate(nearest, environment)
-    return Gate.open(here, environment)
+            return nearest
+    return locate(Path(here))
 
 
-def target_workspace(call: ToolCall, environment: Environment):
+def target_workspace(call: ToolCall, environment: Environment) -> Workspace | None:
     """The governed workspace of the first path that has one."""
     for raw in call.paths:
         try:
@@ -100,29 +116,49 @@ def target_workspace(call: ToolCall, environment: Environment):
 
 def unreadable(payload: bytes, frame: Frame, environment: Environment, error: AdapterError) -> HookReply:
     """Bytes that are no payload: refused where Remit enforces, unless the settings said that nothing can be refused."""
-    return refuse(frame, environment, f"{error}. Update Remit, or tell the person: `remit doctor` shows the wiring")
+    return refuse(
+        payload, frame, environment, f"{error}. Update Remit, or tell the person: `remit doctor` shows the wiring"
+    )
 
 
 def broken(payload: bytes, frame: Frame, environment: Environment, error: Exception) -> HookReply:
     """A defect of ours: refused where Remit enforces."""
-    return refuse(frame, environment, f"Remit broke on this call ({type(error).__name__}: {str(error)[:300]})")
+    return refuse(payload, frame, environment, f"Remit broke on this call ({type(error).__name__}: {str(error)[:300]})")
 
 
-def refuse(frame: Frame, environment: Environment, why: str) -> HookReply:
+def refuse(payload: bytes, frame: Frame, environment: Environment, why: str) -> HookReply:
     """Exit 2 with a reason on stderr in an enforcing workspace; elsewhere the reason alone.
 
     Exit 2 is what every agent takes for a denial; on any event but `pre` it would do harm.
     """
-    text = f"remit: {why}\n".encode("utf-8", "replace")
-    if frame.event_class in ("post", "note") or not enforces(frame, environment):
-        return HookReply(stderr=text)
-    return HookReply(stderr=text, exit_code=2)
+    text = f"remit: {encodable(why)}\n".encode()
+    if may_refuse(payload, frame) and any(enforces(place, environment) for place in places(payload, frame)):
+        return HookReply(stderr=text, exit_code=2)
+    return HookReply(stderr=text)
 
 
-def enforces(frame: Frame, environment: Environment) -> bool:
-    """Whether the workspace of the agent's folder is in enforce; in doubt it is."""
+def may_refuse(payload: bytes, frame: Frame) -> bool:
+    """Whether the event can be refused: as the settings said, else unless the payload names only other events."""
+    if frame.event_class is not None:
+        return frame.event_class == "pre"
+    named = {kind for name, kind in ROWS[frame.agent].events.items() if b'"%s"' % name.encode() in payload}
+    return not named or "before" in named
+
+
+def places(payload: bytes, frame: Frame) -> Iterator[str]:
+    """The folders that may be governed: where we were started, and where the payload says the agent is."""
+    yield frame.cwd
     try:
-        gate = Gate.open(frame.cwd, environment)
+        event = parse(frame.agent, payload[: LIMIT + 1])
+    except AdapterError:
+        return
+    yield event.call.cwd if isinstance(event, Before | After) else event.cwd
+
+
+def enforces(place: str, environment: Environment) -> bool:
+    """Whether the workspace of that folder is in enforce; in doubt it is."""
+    try:
+        gate = Gate.open(place, environment)
         return gate.governed and governing(gate.workspace).mode == "enforce"
     except Exception:  # noqa: BLE001  whatever broke the answer may break this too: then the careful side
         return True

@@ -31,6 +31,8 @@ def performed(gate: Gate, call: ToolCall, words: tuple[str, ...]) -> Answer | No
             gate.intents.select(call.session, call.agent, intent_id, tool=call.tool)
         case ("clear",):
             gate.intents.clear(call.session, call.agent)
+        case ("complete", intent_id, "--notes", notes):
+            gate.intents.complete(call.session, call.agent, intent_id, notes)
         case _:
             return None
     return gate.before(call)

@@ -1,17 +1,18 @@
 """Keeping the contents that records name, as git objects under a private ref so that `gc` leaves them.
 
-Without git: a folder of files named by their SHA-256.
+Without git, and until git is asked: a folder of files.
 """
 
 import fcntl
 import os
 import re
 import tempfile
-from collections.abc import Generator, Iterable, Iterator, Mapping
+import threading
+from collections.abc import Generator, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
-from remit.core.contents import Hunk, git_blob, sha256
+from remit.core.contents import Hunk, git_blob
 from remit.workspace.git import Git, GitError
 from remit.workspace.place import Workspace
 
@@ -19,40 +20,72 @@ HUNK = re.compile(rb"@@ -(\d+)(?:,(\d+))? \+(\d+)(?:,(\d+))? @@")
 
 
 class ContentStore:
-    """The contents of one workspace's records. `machine` names the ref, so that machines never collide."""
+    """The contents of one workspace's records.
+
+    A content is first written as a file named by its git name: 60 µs, where a git process costs 6 ms. `fold` takes
+    the files into git, under a ref of this machine's own; without git they stay.
+    """
 
     def __init__(self, workspace: Workspace, machine: str) -> None:
         self.workspace = workspace
         self.ref = f"refs/remit/blobs/{machine}"
+        self.folder = workspace.state / "contents"
 
     def keep(self, contents: Iterable[bytes]) -> None:
-        """Make sure that these can be had again. Raises OSError, GitError."""
-        wanted = {git_blob(content): content for content in contents}
-        if not wanted:
-            return
-        if self.workspace.common_dir is None:
-            self.keep_as_files(wanted.values())
-            return
-        with self.locked():
-            known = Git(self.workspace.root).text("rev-parse", "-q", "--verify", self.ref, ok=(0, 1))
-            stream = b"".join(self.stream(wanted, known or None))
-            Git(self.workspace.root).run("fast-import", "--quiet", "--done", "--date-format=now", stdin=stream)
+        """Make sure that these can be had again. Raises OSError."""
+        for content in contents:
+            path = self.file_of(git_blob(content))
+            if path.exists():
+                continue
+            path.parent.mkdir(parents=True, exist_ok=True)
+            fresh = path.with_name(f"{path.name}.{os.getpid()}.{threading.get_ident()}")
+            try:
+                fresh.write_bytes(content)
+                fresh.replace(path)
+            except OSError:
+                fresh.unlink(missing_ok=True)
+                raise
 
-    def stream(self, wanted: dict[str, bytes], known: str | None) -> Iterator[bytes]:
+    def waiting(self) -> list[Path]:
+        """The contents that are not in git yet."""
+        if self.workspace.common_dir is None or not self.folder.is_dir():
+            return []
+        return [path for path in self.folder.glob("[0-9a-f][0-9a-f]/*") if "." not in path.name]
+
+    def fold(self, most: int = 2000) -> int:
+        """Take waiting contents into git, and only then forget the files; how many. Raises OSError, GitError."""
+        if not self.waiting():
+            return 0
+        with self.locked():
+            files = self.waiting()[:most]
+            known = Git(self.workspace.root).text("rev-parse", "-q", "--verify", self.ref, ok=(0, 1))
+            stream = b"".join(self.stream(files, known or None))
+            Git(self.workspace.root).run("fast-import", "--quiet", "--done", "--date-format=now", stdin=stream)
+            for path in files:
+                path.unlink(missing_ok=True)
+        return len(files)
+
+    def stream(self, files: Sequence[Path], known: str | None) -> Iterator[bytes]:
         """One commit on the private ref that holds the contents. Source: git-fast-import(1), read 2026-11."""
-        for mark, content in enumerate(wanted.values(), 1):
+        for mark, path in enumerate(files, 1):
+            content = path.read_bytes()
             yield b"blob\nmark :%d\ndata %d\n%s\n" % (mark, len(content), content)
         yield f"commit {self.ref}\ncommitter Remit <remit@localhost> now\ndata 0\n".encode()
         if known:
             yield f"from {known}\n".encode()
-        for mark, name in enumerate(wanted, 1):
-            yield f"M 100644 :{mark} {name[:2]}/{name[2:]}\n".encode()
+        for mark, path in enumerate(files, 1):
+            yield f"M 100644 :{mark} {path.parent.name}/{path.name}\n".encode()
         yield b"\ndone\n"
 
-    def load(self, blob: str, digest: str | None = None) -> bytes | None:
-        """The content of that git name (or, without git, of that SHA-256); None where it is not at hand."""
+    def load(self, blob: str) -> bytes | None:
+        """The content of that git name; None where it is not at hand."""
+        waiting = self.file_of(blob)
+        try:
+            return waiting.read_bytes()
+        except OSError:
+            pass
         if self.workspace.common_dir is None:
-            return self.load_file(digest)
+            return None
         try:
             return Git(self.workspace.root).run("cat-file", "blob", blob)
         except GitError:
@@ -70,10 +103,13 @@ class ContentStore:
     def load_many(self, blobs: Iterable[str]) -> dict[str, bytes]:
         """The contents of those git names that are at hand: one git for all."""
         asked = list(dict.fromkeys(blobs))
-        if not asked or self.workspace.common_dir is None:
-            return {}
-        out = Git(self.workspace.root).run("cat-file", "--batch", stdin="".join(f"{b}\n" for b in asked).encode())
-        return {blob: content for blob, content in zip(asked, batch(out), strict=True) if content is not None}
+        staged = {blob: self.file_of(blob).read_bytes() for blob in asked if self.file_of(blob).is_file()}
+        rest = [blob for blob in asked if blob not in staged]
+        if not rest or self.workspace.common_dir is None:
+            return staged
+        out = Git(self.workspace.root).run("cat-file", "--batch", stdin="".join(f"{b}\n" for b in rest).encode())
+        found = zip(rest, batch(out), strict=True)
+        return {**staged, **{blob: content for blob, content in found if content is not None}}
 
     def hunks(self, pairs: Mapping[str, tuple[bytes, bytes]]) -> dict[str, tuple[Hunk, ...]]:
         """How the second content of each pair differs from the first, by git's diff: one git for all."""
@@ -81,8 +117,8 @@ class ContentStore:
             return {}
         with scratch_folders(self.workspace.state, pairs) as (folder, names):
             out = Git(folder).run(
-                *("diff", "--no-index", "--no-color", "--no-ext-diff", "--no-textconv", "--no-renames", "-U0"),
-                *("--text", "old", "new"),
+                *("-c", "core.autocrlf=false", "diff", "--no-index", "--no-color", "--no-ext-diff", "--no-textconv"),
+                *("--no-renames", "--inter-hunk-context=0", "-U0", "--text", "old", "new"),
                 ok=(0, 1),
             )
         return {**dict.fromkeys(pairs, ()), **{names[n]: tuple(found) for n, found in read_hunks(out).items()}}
@@ -98,25 +134,9 @@ class ContentStore:
         finally:
             os.close(descriptor)
 
-    def file_of(self, digest: str) -> Path:
-        """Where a content lies without git."""
-        return self.workspace.state / "contents" / digest[:2] / digest[2:]
-
-    def keep_as_files(self, contents: Iterable[bytes]) -> None:
-        """Write each content once, whole or not at all."""
-        for content in contents:
-            path = self.file_of(sha256(content))
-            if path.exists():
-                continue
-            path.parent.mkdir(parents=True, exist_ok=True)
-            fresh = path.with_name(f"{path.name}.{os.getpid()}")
-            fresh.write_bytes(content)
-            fresh.replace(path)
-
-    def load_file(self, digest: str | None) -> bytes | None:
-        """A content that lies as a file."""
-        path = self.file_of(digest) if digest else None
-        return path.read_bytes() if path and path.is_file() else None
+    def file_of(self, blob: str) -> Path:
+        """Where a content lies until git has it."""
+        return self.folder / blob[:2] / blob[2:]
 
 
 @contextmanager

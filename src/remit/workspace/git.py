@@ -41,6 +41,8 @@ class Git:
         command = ["git", *GUARDS, "-C", str(self.folder), *arguments]
         try:
             done = subprocess.run(command, input=stdin, capture_output=True, timeout=TIMEOUT_S, check=False)
+        except FileNotFoundError as error:
+            raise GitError(arguments, None, "git is not on PATH; install it, or mend PATH") from error
         except (OSError, subprocess.TimeoutExpired) as error:
             raise GitError(arguments, None, str(error)) from error
         if done.returncode not in ok:

@@ -44,7 +44,10 @@ def make_key(folder: Path) -> str:
 
 
 def repository_id(workspace: Workspace) -> str:
-    """The root commit; where there is none yet, a random name. Kept in the state folder: it never changes."""
+    """The root commit; where there is none yet, a random name. Kept in the state folder: it never changes.
+
+    Raises OSError, GitError.
+    """
     kept = workspace.state / "repository"
     try:
         return kept.read_text("ascii").strip()
@@ -64,11 +67,13 @@ def repository_id(workspace: Workspace) -> str:
 
 
 def root_commit(workspace: Workspace) -> str | None:
-    """The first root commit that HEAD reaches."""
+    """The first root commit that HEAD reaches; None before the first. Raises GitError where git does not run."""
     if workspace.common_dir is None:
         return None
     try:
         roots = Git(workspace.root).text("rev-list", "--max-parents=0", "HEAD").splitlines()
-    except GitError:
+    except GitError as error:
+        if error.code is None:  # git could not be asked: no reason to give the repository another name for ever
+            raise
         return None
     return roots[-1] if roots else None

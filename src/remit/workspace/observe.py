@@ -7,7 +7,6 @@ from pathlib import Path
 from msgspec import Struct
 
 from remit.core.contents import Version
-from remit.workspace.contents import batch
 from remit.workspace.git import Git
 from remit.workspace.place import FOLDER, Workspace
 from remit.workspace.versions import Seen, look, seen
@@ -15,8 +14,15 @@ from remit.workspace.versions import Seen, look, seen
 WATCHED = (f"{FOLDER}/active_intents.yaml", f"{FOLDER}/remit.toml", f"{FOLDER}/.intentignore", ".intentignore")
 """What governs: looked at always, even where git ignores it."""
 
+VIEW = f"{FOLDER}/agent_trace.jsonl"
+"""Remit's own copy of its log, which grows at every call: no effect of the call, ignored by git or not."""
+
 WATCHED_GIT = ("config", "hooks")
 """Files of the git folder that can make git run programs. They appear as `.git/…`."""
+
+
+ASKED_BY_NAME = 200
+"""More paths than this are looked up in the whole tree: a command line has an end."""
 
 
 class Observation(Struct, frozen=True):
@@ -42,7 +48,7 @@ def observe(workspace: Workspace) -> Observation:
     if workspace.common_dir is None:
         return Observation(None, dict(walk(workspace.root)))
     head, dirty = status(workspace)
-    files = {path: glance(workspace.root / path) for path in dirty}
+    files = {path: glance(workspace.root / path) for path in dirty if path != VIEW}
     return Observation(head, {**files, **dict(watched(workspace))})
 
 
@@ -94,7 +100,7 @@ def walk(root: Path) -> Iterator[tuple[str, Seen | None]]:
             names[:] = [n for n in names if n != ".state"]
         for name in files:
             path = str((here / name).relative_to(root))
-            if path != f"{FOLDER}/agent_trace.jsonl":
+            if path != VIEW:
                 yield path, glance(here / name)
 
 
@@ -115,13 +121,14 @@ class Change(Struct, frozen=True):
 
 
 def changes(workspace: Workspace, before: Observation, after: Observation) -> tuple[Change, ...]:
-    """What became different between two observations of the same kind, by path.
+    """What became different between an observation and one made just now, by path.
 
-    A path without an entry has the content that HEAD had at that observation: git is asked for those.
+    A path without an entry had the content of HEAD before: git is asked for it. Now it is as it lies there: git
+    may call a file clean whose line endings a checkout would write differently.
     """
     paths = set(before.files) | set(after.files) | moved_between(workspace, before.head, after.head)
     old = filled(workspace, before, paths)
-    new = filled(workspace, after, paths)
+    new = {**{path: glance(workspace.root / path) for path in paths - set(after.files)}, **after.files}
     return tuple(Change(p, old[p], new[p]) for p in sorted(paths) if identity(old[p]) != identity(new[p]))
 
 
@@ -151,20 +158,50 @@ def at_commit(workspace: Workspace, commit: str, paths: list[str]) -> dict[str, 
     if not paths:
         return {}
     modes = tree_modes(workspace, commit, paths)
-    wanted = [p for p in paths if p in modes]
-    lines = "".join(f"{modes[p][1]} {prefix_in_repository(workspace)}{p}\n" for p in wanted if "\n" not in p)
-    out = Git(workspace.root).run("cat-file", "--batch", "--filters", stdin=os.fsencode(lines))
-    contents = dict(zip([p for p in wanted if "\n" not in p], batch(out), strict=True))
+    contents = checked_out(workspace, {p: blob for p, (_, blob) in modes.items()})
     return {p: seen(found, modes[p][0]) if (found := contents.get(p)) is not None else None for p in paths}
+
+
+def checked_out(workspace: Workspace, blobs: dict[str, str]) -> dict[str, bytes | None]:
+    """What a checkout would write at each path for that blob: one git for all, where its answer can be read.
+
+    git 2.39 states the size before the filters: where one (`core.autocrlf`, LFS) changes it, each path is asked alone.
+    """
+    git, prefix = Git(workspace.root), prefix_in_repository(workspace)
+    plain = [p for p in blobs if "\n" not in p]
+    lines = "".join(f"{blobs[p]} {prefix}{p}\n" for p in plain)
+    out = git.run("cat-file", "--batch", "--filters", stdin=os.fsencode(lines)) if plain else b""
+    found = dict(zip(plain, aligned(out, [blobs[p] for p in plain]), strict=False))
+    alone = [p for p in blobs if p not in found]
+    return {**found, **{p: git.run("cat-file", "--filters", f"--path={prefix}{p}", blobs[p]) for p in alone}}
+
+
+def aligned(out: bytes, names: list[str]) -> list[bytes]:
+    """The contents that `cat-file --batch` printed for these blobs; none where what it printed does not add up."""
+    found: list[bytes] = []
+    at = 0
+    for name in names:
+        header = out[at : at + 100].partition(b"\n")[0]
+        words = header.split(b" ")
+        if len(words) != 3 or words[0] != name.encode() or not words[2].isdigit():
+            return []
+        start = at + len(header) + 1
+        at = start + int(words[2]) + 1
+        if out[at - 1 : at] != b"\n":
+            return []
+        found.append(out[start : at - 1])
+    return found if at == len(out) else []
 
 
 def tree_modes(workspace: Workspace, commit: str, paths: list[str]) -> dict[str, tuple[str, str]]:
     """(mode, blob) of those of `paths` that are files in the commit."""
-    out = Git(workspace.root).run("ls-tree", "-r", "-z", commit, "--", *[f":(literal){p}" for p in paths])
+    wanted = set(paths)
+    named = [f":(literal){p}" for p in paths] if len(paths) <= ASKED_BY_NAME else []
+    out = Git(workspace.root).run("ls-tree", "-r", "-z", commit, "--", *named)
     found: dict[str, tuple[str, str]] = {}
     for line in out.decode("utf-8", "surrogateescape").split("\0"):
         about, _, path = line.partition("\t")
-        if path and " blob " in about:
+        if path in wanted and " blob " in about:
             mode, _, blob = about.split(" ")
             found[path] = (mode, blob)
     return found

@@ -113,6 +113,8 @@ def within(real: str, place: Path) -> bool:
 
 def folds_case(root: Path) -> bool:
     """Whether the file system at `root` takes `A` and `a` for one, told by a name that is there anyway."""
+    if not root.name:
+        return False
     swapped = root.with_name(root.name.swapcase())
     try:
         return swapped.name != root.name and swapped.samefile(root)

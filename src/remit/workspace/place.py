@@ -1,12 +1,16 @@
 """Where a workspace is, and whether Remit governs it. Found by looking at folders; no process is started."""
 
+import os
 from pathlib import Path
 
 from msgspec import Struct
 
+from remit.workspace.versions import read_tail
+
 FOLDER = ".orchestration"
 GOVERNED = "governed"
 ENFORCE = "enforce"
+POINTER_BYTES = 8192
 
 
 class Workspace(Struct, frozen=True):
@@ -62,9 +66,9 @@ def locate(start: Path) -> Workspace | None:
     origin = Path(start).resolve()
     repository: Path | None = None
     for folder in (origin, *origin.parents):
-        if (folder / FOLDER).is_dir():
-            return workspace_at(folder, repository or git_root(folder))
-        if repository is None and (folder / ".git").exists():
+        if is_folder(folder / FOLDER):
+            return workspace_at(folder, git_root(folder))
+        if repository is None and is_there(folder / ".git"):
             repository = folder
             own = workspace_at(folder, folder)
             if own.governed:
@@ -80,7 +84,7 @@ def workspace_at(root: Path, repository: Path | None) -> Workspace:
 
 def git_root(start: Path) -> Path | None:
     """The nearest folder at or above `start` with a `.git`."""
-    return next((f for f in (start, *start.parents) if (f / ".git").exists()), None)
+    return next((f for f in (start, *start.parents) if is_there(f / ".git")), None)
 
 
 def git_folder(repository: Path) -> Path | None:
@@ -89,23 +93,23 @@ def git_folder(repository: Path) -> Path | None:
     Source: gitrepository-layout(5), read 2026-11.
     """
     dot_git = repository / ".git"
-    if dot_git.is_dir():
+    if is_folder(dot_git):
         return dot_git.resolve()
-    try:
-        line = dot_git.read_text("utf-8", "surrogateescape").strip()
-    except OSError:
-        return None
-    named = repository / line.removeprefix("gitdir:").strip()
-    return named.resolve() if line.startswith("gitdir:") and named.is_dir() else None
+    key, _, name = pointer(dot_git).partition(":")
+    named = repository / name.strip()
+    return named.resolve() if key == "gitdir" and name.strip() and is_folder(named) else None
 
 
 def common_folder(git_dir: Path) -> Path:
     """The folder that all worktrees share."""
-    try:
-        named = (git_dir / "commondir").read_text("utf-8", "surrogateescape").strip()
-    except OSError:
-        return git_dir
-    return (git_dir / named).resolve()
+    named = pointer(git_dir / "commondir")
+    return (git_dir / named).resolve() if named else git_dir
+
+
+def pointer(path: Path) -> str:
+    """The text of a file that names a folder; empty where it is none. A FIFO put there must not stop us."""
+    text = os.fsdecode(read_tail(path, POINTER_BYTES)).strip()
+    return "" if "\0" in text else text
 
 
 def main_worktree(workspace: Workspace) -> Path | None:
@@ -114,3 +118,13 @@ def main_worktree(workspace: Workspace) -> Path | None:
     if common is None or common == workspace.git_dir or common.name != ".git":
         return None
     return common.parent
+
+
+def is_folder(path: Path) -> bool:
+    """Whether a folder is there, as far as we can see; `Path.is_dir` raises where that is not told."""
+    return os.path.isdir(path)  # noqa: PTH112
+
+
+def is_there(path: Path) -> bool:
+    """Whether anything is there, as far as we can see."""
+    return os.path.exists(path)  # noqa: PTH110

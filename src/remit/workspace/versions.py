@@ -74,11 +74,14 @@ def read_tail(path: Path, most: int) -> bytes:
     """The last `most` bytes of a regular file; nothing where there is none, or it cannot be read."""
     try:
         descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
-    except OSError:
+    except (OSError, ValueError):  # an agent names the path: it may hold a NUL
         return b""
-    with os.fdopen(descriptor, "rb") as file:
+    try:
         status = os.fstat(descriptor)
         if not stat.S_ISREG(status.st_mode):
             return b""
-        file.seek(max(0, status.st_size - most))
-        return file.read(most)
+        return os.pread(descriptor, most, max(0, status.st_size - most))
+    except OSError:
+        return b""
+    finally:
+        os.close(descriptor)

@@ -3,26 +3,18 @@
 Source of the shapes: requests of Claude Code 2.1.330, recorded 2026-11.
 """
 
-import sys
-from collections import deque
-from collections.abc import Generator, Iterator, Sequence
-from contextlib import contextmanager, suppress
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
-from socket import socket
-from threading import Lock, Thread
-from typing import Any, Literal, cast
+from collections.abc import Iterator, Sequence
+from typing import Any, Literal
 from urllib.parse import urlsplit
 from uuid import uuid4
 
 from msgspec import DecodeError, Struct, ValidationError, json
 
-from remit.host.scripted import Conversation, Message, Part, Say, ScriptedModel, Tool, ToolResult, Turn, Use
+from remit.host.scripted import Conversation, Message, Part, Say, Tool, ToolResult, Turn, Use
+from remit.host.wire.serving import Reply, Wire
 
-MAX_BODY = 64 * 1024 * 1024
-MAX_REQUESTS = 1000
-SIDE_ANSWER = "A scripted model has nothing to add here."
 _DELTA = 1000
-_IDLE_S = 30
+_KINDS = {404: "not_found_error", 413: "request_too_large"}
 
 
 class _Block(Struct, frozen=True):
@@ -55,49 +47,8 @@ class _Body(Struct, frozen=True):
     stream: bool = False
 
 
-class Reply(Struct, frozen=True):
-    """One HTTP answer."""
-
-    status: int
-    body: bytes
-    content_type: str = "application/json"
-
-
-class AnthropicWire:
-    """Serves one model, and remembers what it was asked.
-
-    `requests` holds the newest conversations, side requests included, oldest first. `failures` holds what
-    went wrong while answering; leaving `serve` raises the first of them.
-    """
-
-    def __init__(self, model: ScriptedModel) -> None:
-        self.requests: deque[Conversation] = deque(maxlen=MAX_REQUESTS)
-        self.failures: list[BaseException] = []
-        self.url = ""
-        self._model = model
-        self._results: dict[str, str] = {}
-        self._lock = Lock()
-
-    @contextmanager
-    def serve(self) -> "Generator[AnthropicWire]":
-        """Listen on a free port of 127.0.0.1 while the context lasts; `url` is the address."""
-        server = _Server(self)
-        self.url = f"http://127.0.0.1:{server.server_port}"
-        thread = Thread(target=server.serve_forever, args=(0.02,), name="scripted-model", daemon=True)
-        thread.start()
-        try:
-            yield self
-        finally:
-            server.shutdown()
-            server.server_close()
-            thread.join()
-        if self.failures:
-            raise self.failures[0]
-
-    def tool_result_texts(self) -> list[str]:
-        """What the model was told of each tool call, sub-agents' calls included, in the order it heard."""
-        with self._lock:
-            return list(self._results.values())
+class AnthropicWire(Wire):
+    """Serves one model as the Messages API."""
 
     def answer(self, method: str, path: str, body: bytes) -> Reply:
         """The reply to one request. Raises what the script raises."""
@@ -108,106 +59,22 @@ class AnthropicWire:
             return Reply(200, json.encode({"input_tokens": _tokens(body)}))
         if route == ("POST", "/v1/messages"):
             return self._messages(body)
-        return _refusal(404, "not_found_error", f"{method} {path[:200]!r} is not served here")
+        return self.refusal(404, f"{method} {path[:200]!r} is not served here")
+
+    def refusal(self, status: int, message: str) -> Reply:
+        """The format's way to say no."""
+        error = {"type": _KINDS.get(status, "invalid_request_error"), "message": message}
+        return Reply(status, json.encode({"type": "error", "error": error}))
 
     def _messages(self, body: bytes) -> Reply:
         try:
             asked = json.decode(body, type=_Body)
         except (DecodeError, ValidationError) as error:
-            return _refusal(400, "invalid_request_error", f"not a Messages request: {error}")
-        conversation = _conversation(asked)
-        self._remember(conversation)
-        if self.failures:
-            return _broken(self.failures[0])
-        turn = self._turn(conversation)
-        message = _message(asked.model, turn, _tokens(body))
+            return self.refusal(400, f"not a Messages request: {error}")
+        message = _message(asked.model, self._next(_conversation(asked)), _tokens(body))
         if asked.stream:
             return Reply(200, _stream(message), "text/event-stream; charset=utf-8")
         return Reply(200, json.encode(message))
-
-    def _remember(self, conversation: Conversation) -> None:
-        with self._lock:
-            self.requests.append(conversation)
-            for result in conversation.results:
-                self._results.setdefault(result.call_id, result.text)
-
-    def _turn(self, conversation: Conversation) -> Turn:
-        # Titles, topics, quota probes and page summaries come without tools; the work always has some.
-        if not conversation.tools:
-            return (Say(SIDE_ANSWER),)
-        return self._model.answer(conversation)
-
-
-class _Server(ThreadingHTTPServer):
-    daemon_threads = True
-
-    def __init__(self, wire: AnthropicWire) -> None:
-        self.wire = wire
-        super().__init__(("127.0.0.1", 0), _Handler)
-
-    def handle_error(self, request: Any, client_address: Any) -> None:
-        """Keep what a step of the script raised, and tell the agent.
-
-        Claude Code asks once more after this; `_messages` answers the same, so that no later step stands in.
-        """
-        error = sys.exc_info()[1]
-        if error is None or isinstance(error, ConnectionError | TimeoutError):
-            return
-        self.wire.failures.append(error)
-        connection = cast(socket, request)
-        with suppress(OSError):
-            connection.sendall(_http(_broken(error)))
-
-
-class _Handler(BaseHTTPRequestHandler):
-    protocol_version = "HTTP/1.1"
-    timeout = _IDLE_S
-    disable_nagle_algorithm = True
-
-    def do_GET(self) -> None:
-        self._reply(self._wire.answer("GET", self.path, b""))
-
-    def do_HEAD(self) -> None:
-        self._reply(Reply(200, b""))
-
-    def do_POST(self) -> None:
-        length = self.headers.get("content-length", "")
-        if not length.isdecimal():
-            return self._reply(_refusal(411, "invalid_request_error", "a content-length is needed"))
-        if int(length) > MAX_BODY:
-            return self._reply(_refusal(413, "request_too_large", f"{length} bytes, at most {MAX_BODY}"))
-        body = self.rfile.read(int(length))
-        return self._reply(self._wire.answer("POST", self.path, body))
-
-    def log_message(self, format: str, *args: Any) -> None:
-        """Libraries are quiet."""
-
-    @property
-    def _wire(self) -> AnthropicWire:
-        return cast(_Server, self.server).wire
-
-    def _reply(self, reply: Reply) -> None:
-        # One write: headers and body apart meet Nagle and delayed acknowledgement, 44 ms on loopback.
-        self.close_connection = True
-        self.wfile.write(_http(reply))
-
-
-def _http(reply: Reply) -> bytes:
-    head = (
-        f"HTTP/1.1 {reply.status} {'OK' if reply.status == 200 else 'Refused'}\r\n"
-        f"content-type: {reply.content_type}\r\n"
-        f"content-length: {len(reply.body)}\r\n"
-        "connection: close\r\n\r\n"
-    )
-    return head.encode() + reply.body
-
-
-def _refusal(status: int, kind: str, message: str) -> Reply:
-    return Reply(status, json.encode({"type": "error", "error": {"type": kind, "message": message}}))
-
-
-def _broken(error: BaseException) -> Reply:
-    return _refusal(400, "invalid_request_error", f"the script broke: {type(error).__name__}: {error}")
 
 
 def _tokens(text: bytes) -> int:

@@ -41,7 +41,7 @@ def missing(facts: Facts) -> Finding:
 
 def gone(wanted: str, facts: Facts) -> Finding:
     """The selected intent is no longer in the file."""
-    known = ", ".join(i.id for i in facts.intents[:20]) or "none"
+    known = ", ".join(list(facts.intents.ids)[:20]) or "none"
     return found("INTENT_NOT_FOUND", f"{wanted} is no longer in active_intents.yaml (known: {known}).", facts)
 
 
@@ -52,4 +52,4 @@ def found(code: ErrorType, message: str, facts: Facts) -> Finding:
 
 def available(facts: Facts) -> list[str]:
     """The ids one may select."""
-    return [i.id for i in facts.intents if i.status in ("DRAFT", "IN_PROGRESS") and i.id not in facts.ignored_intents]
+    return facts.intents.open_ids(facts.ignored_intents)

@@ -26,8 +26,8 @@ def check(call: ToolCall, facts: Facts) -> Finding | None:
         context={
             "attempted_action": f"{call.effect} {shown(first.path or '')}",
             "owned_scope": list(intent.owned_scope),
-            "owning_intents": [i.id for i in facts.intents if i.status == "IN_PROGRESS" and owns(i, first)],
-            "available_intents": [i.id for i in facts.intents if i.status in ("DRAFT", "IN_PROGRESS")],
+            "owning_intents": list(facts.intents.owners(first.path or "", fold=first.folds)),
+            "available_intents": facts.intents.open_ids(facts.ignored_intents),
             **({"paths": [str(t.path) for t in outside]} if len(outside) > 1 else {}),
         },
     )

@@ -1,0 +1,470 @@
+"""Write the reference pages from the code: `python docs/generate.py`; with `--check`, only compare.
+
+What the code says of itself (options, fields, defaults, codes, docstrings) is taken from it. What it does not say
+stands in the tables of words below; a code or field without words, or words for one that is gone, ends the run.
+"""
+
+import ast
+import re
+import sys
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from pathlib import Path
+from typing import Any, get_args
+
+import click
+import msgspec
+from msgspec import UNSET, Struct
+
+from remit.adapters import ROWS
+from remit.cli import output
+from remit.cli.root import remit
+from remit.core import config, record
+from remit.core.call import REMIT_COMMANDS
+from remit.core.decision import ErrorType
+from remit.core.intent import STATUS_ALIASES, TRANSITIONS, Intent, LintCode
+from remit.policy.engine import CHECKS
+from remit.policy.violations import EXAMPLES, HINTS, NOT_RECOVERABLE, WHY
+from remit.tools.catalogue import TOOLS
+
+DOCS = Path(__file__).parent
+TRAILING = re.compile(r"[ \t]+$", re.MULTILINE)
+SOURCE = DOCS.parent / "src" / "remit"
+NOTICE = "<!-- Written by docs/generate.py; change the code or that script, then run it. -->"
+
+EXIT_CODES = {
+    "0": "fine",
+    str(output.FINDINGS): "findings: the command worked, and found errors in what it looked at",
+    str(output.USAGE): "usage or configuration",
+    str(output.REFUSED): "refused by the rules, or a person's to run and asked for by an agent",
+    str(output.UNAVAILABLE): "disk, database, git or a lock is not available",
+    str(output.INTEGRITY): "the ledger is not whole",
+}
+
+INTENT_WORDS = {
+    "id": "two to eight capital letters, a hyphen, at least three digits",
+    "owned_scope": "patterns of its files, at least one; see [how to write intents](../how-to/write-intents.md)",
+    "name": "at most 200 characters; the id where there is none",
+    "description": "what it is about; shown to the agent",
+    "status": "see [its life](#its-life)",
+    "priority": "for people; decides nothing",
+    "owner": "for people; decides nothing",
+    "constraints": "text is guidance, shown to the agent; a mapping with a `type` is read and shown, not yet enforced",
+    "acceptance_criteria": "text, or a mapping of `text` and `verify`; `verify` is shown, not yet run",
+    "companions": "read, without effect yet",
+    "network": "read, without effect yet",
+    "dependencies": "ids of intents that should be finished first; unfinished ones warn",
+    "parent_intent": "the id of the intent that this is a part of; no scope is inherited",
+    "references": "paths and addresses to read",
+    "blocked_reason": "shown to an agent that tries to select a BLOCKED intent",
+    "created_at": "ISO 8601 with `Z` or an offset",
+    "updated_at": "set by Remit whenever it writes the intent",
+}
+
+LINT_WORDS = {
+    "YAML_PARSE_ERROR": "it is not YAML, it is too large or too deep, or it cannot be read",
+    "MISSING_ACTIVE_INTENTS": "there is no `active_intents`, or it is no list",
+    "INVALID_ID_FORMAT": "an id is missing, or not shaped like `INT-001`",
+    "DUPLICATE_ID": "an id is declared twice",
+    "INVALID_STATUS": "a status is none of those below",
+    "INVALID_FIELD": "a value is of the wrong kind, or the file's `version` or a constraint's `type` is unknown",
+    "EMPTY_SCOPE": "an intent owns nothing",
+    "INVALID_GLOB": "a pattern cannot be read",
+    "ABSOLUTE_PATH": "a pattern does not start at the workspace's root",
+    "INVALID_TIMESTAMP_FORMAT": "a time is not ISO 8601 with an offset",
+    "INVALID_DEPENDENCY": "a dependency is unknown, or the intent itself",
+    "CIRCULAR_DEPENDENCY": "dependencies lead back to where they began",
+    "INVALID_PARENT": "a parent is unknown, or leads back",
+    "SCOPE_OVERLAP": "warning: two intents in progress own a common file; an example is named",
+    "INVALID_TIMESTAMP": "warning: updated before created",
+    "MISSING_CONSTRAINTS": "warning: nothing to keep to",
+    "MISSING_ACCEPTANCE_CRITERIA": "warning: nothing says when it is done",
+    "UNFINISHED_DEPENDENCY": "warning: in progress before what it depends on is done",
+    "TOO_MANY_INTENTS": "warning: more than 1,000",
+    "UNKNOWN_KEY": "warning: a key that means nothing here; it is kept",
+}
+
+VIOLATION_WORDS = {
+    "MISSING_OR_INVALID_INTENT": "a change, and no intent is selected",
+    "INVALID_INTENT_ID": "what was to be selected is not shaped like an id",
+    "INTENT_NOT_FOUND": "no intent has that id; the known ones are listed",
+    "INTENT_BLOCKED": "it is BLOCKED; the reason is given",
+    "INTENT_CLOSED": "it is DONE or ABORTED",
+    "INTENT_IGNORED": "`.intentignore` bars it",
+    "INTENT_ALREADY_ACTIVE": "the session works under another one",
+    "INTENT_MISMATCH": "the call cites another intent than the active one",
+    "INTENTS_FILE_INVALID": "`active_intents.yaml` has errors; the first one's place is given",
+    "INTENTS_FILE_MISSING": "there is no `active_intents.yaml` to select from",
+    "CONFIG_INVALID": "`remit.toml` cannot be used",
+    "SCOPE_VIOLATION": "a path is not in the intent's `owned_scope`",
+    "INTENTIGNORE_PATH_BLOCKED": "a pattern of `.intentignore` bars the path",
+    "PROTECTED_PATH": "Remit's own files, an agent's hook settings, git's internals",
+    "OUTSIDE_WORKSPACE": "the path, links followed, leaves the workspace",
+    "STALE_FILE": "the file is not as this session last read it; the difference is given",
+    "FILE_LEASED": "another session's call holds the path",
+    "CONSTRAINT_VIOLATION": "the content would break a structured constraint",
+    "COMMAND_BLOCKED": "the command is not an agent's to run",
+    "INVALID_ARGUMENTS": "a path or command is missing, or no text",
+    "USER_REJECTED": "a person said no",
+    "CIRCUIT_OPEN": "the same denial too often in a row",
+    "HOOK_BLOCKED": "one of Remit's own checks broke, or nothing can be recorded",
+}
+
+EVENT_WORDS = {
+    "mutation": "what a call changed on disk, found by comparing: paths, hashes and line ranges before and after",
+    "tool_use": "a call that was let through, with the decision",
+    "tool_result": "a call that came back: whether it went well, a short summary without secrets",
+    "denied": "a call that was refused, with the violation",
+    "approval_requested": "a person was asked",
+    "approval_answered": "a person answered",
+    "intent_selected": "a session works under an intent from here on",
+    "intent_cleared": "and from here on no longer",
+    "intent_transition": "an intent's status changed: `from`, `to`, `by`, `notes`",
+    "intent_changed": "the intents file has a new content: its SHA-256",
+    "session_start": "a conversation began, was resumed, or lost its context",
+    "session_end": "a conversation ended",
+    "verification": "a command that proves a criterion was run",
+    "lesson": "something to remember was written down",
+    "snapshot": "a state of the workspace was kept",
+    "restore": "and brought back",
+    "human_edit": "a person's change was seen",
+    "check_failed": "one of Remit's own checks broke, and so denied",
+    "recovery": "the log was damaged and mended: what was lost or moved aside",
+    "tree_head": "the log's signed root",
+}
+
+RECORD_PARTS = (
+    record.Body,
+    record.CallPart,
+    record.DecisionPart,
+    record.MutatedFile,
+    record.Content,
+    record.MutationClass,
+    record.Chain,
+    record.TracedFile,
+    record.Conversation,
+    record.Contributor,
+    record.Range,
+    record.Related,
+    record.Vcs,
+    record.Tool,
+)
+
+
+def table(head: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
+    """A Markdown table."""
+    lines = [head, ["---"] * len(head), *rows]
+    return "\n".join("| " + " | ".join(cell.replace("|", "\\|") for cell in line) + " |" for line in lines)
+
+
+def code(text: object) -> str:
+    """`text` as inline code; nothing for nothing."""
+    return f"`{text}`" if str(text) else ""
+
+
+def anchor(name: str) -> str:
+    """The address of a part of a record on its page."""
+    return f"[{name}](#{name.lower()})"
+
+
+def worded(words: Mapping[str, str], names: Iterable[str]) -> dict[str, str]:
+    """The words for exactly these names. Raises SystemExit naming what has none, or is gone."""
+    wanted = list(names)
+    wrong = sorted(set(words) ^ set(wanted))
+    if wrong:
+        raise SystemExit(f"docs/generate.py: words and code differ in {', '.join(wrong)}")
+    return {name: words[name] for name in wanted}
+
+
+def first_line(documented: object) -> str:
+    """The first paragraph of a docstring, on one line."""
+    return " ".join((getattr(documented, "__doc__", None) or "").strip().split("\n\n")[0].split())
+
+
+def flat(document: str | None) -> str:
+    """A help text with its lines joined."""
+    return "\n\n".join(" ".join(part.split()) for part in (document or "").split("\n\n")).replace("\b", "")
+
+
+# -- cli ------------------------------------------------------------------------------------------------------
+
+
+def commands(group: click.Group, path: tuple[str, ...]) -> Iterable[tuple[tuple[str, ...], click.Command]]:
+    """Every command below `group`, groups before what is in them."""
+    context = click.Context(group)
+    for name in group.list_commands(context):
+        found = group.get_command(context, name)
+        if found is None or name == "hook":
+            continue
+        yield (*path, name), found
+        if isinstance(found, click.Group):
+            yield from commands(found, (*path, name))
+
+
+def command_part(path: tuple[str, ...], command: click.Command) -> str:
+    """A command's heading, usage, help and options."""
+    context = click.Context(command, info_name=" ".join(path))
+    usage = " ".join([" ".join(path), *command.collect_usage_pieces(context)])
+    parts = [f"{'##' if len(path) == 2 else '###'} {' '.join(path)}", f"```text\n{usage}\n```", flat(command.help)]
+    options = [option_row(p, context) for p in command.params if isinstance(p, click.Option)]
+    return "\n\n".join([*parts, table(("option", "what"), options)] if options else parts)
+
+
+def option_row(option: click.Option, context: click.Context) -> tuple[str, str]:
+    """One option, as its own help says it."""
+    found = option.get_help_record(context)
+    names, about = found if found else (option.opts[0], "")
+    return code(names), about
+
+
+def cli() -> str:
+    """The page of commands."""
+    people = ", ".join(code("remit " + " ".join(words)) for words in sorted(REMIT_COMMANDS))
+    hook = (
+        f"## remit hook\n\n```text\nremit hook AGENT [pre|post|note] < payload\n```\n\n"
+        f"Answer one hook call of an agent ({', '.join(map(code, ROWS))}): its payload on standard input, its answer "
+        "on standard output. Agents start this.\n"
+        "Exit code 0 for every answer, denials included; 2 only where a `pre` call could not be answered."
+    )
+    return "\n\n".join(
+        [
+            "# Commands",
+            flat(remit.help),
+            '`--json` prints one document: `{"schema_version": 1, "data": …}`, or `"error"` with `code`, '
+            "`message`, `target` and `fix`. Prose about failures goes to standard error.",
+            f"In a shell that an agent started these may be run: {people}. The rest is for people.",
+            "## Exit codes",
+            table(("code", "means"), EXIT_CODES.items()),
+            *(command_part(path, command) for path, command in commands(remit, ("remit",))),
+            hook,
+        ]
+    )
+
+
+# -- intents file -----------------------------------------------------------------------------------------------
+
+
+def intents_file() -> str:
+    """The page of `active_intents.yaml`."""
+    fields = msgspec.structs.fields(Intent)
+    words = worded(INTENT_WORDS, (f.name for f in fields))
+    rows = [(code(f.name), kind_of(f.type), default_of(f), words[f.name]) for f in fields]
+    life = [(status, ", ".join(sorted(after)) or "final") for status, after in TRANSITIONS.items()]
+    aliases = ", ".join(f"{old} as {new}" for old, new in STATUS_ALIASES.items())
+    return "\n\n".join(
+        [
+            "# Intents file",
+            "`.orchestration/active_intents.yaml`: what agents may do. Written by people and by `remit intent`; "
+            "comments and order survive what Remit writes.",
+            '```yaml\nversion: "1.0"\nactive_intents:\n  - id: INT-001\n    owned_scope: ["src/auth/**", '
+            '"!src/auth/legacy/**"]\n    name: Sign-in by token\n    constraints:\n'
+            "      - Tokens expire within an hour\n    acceptance_criteria:\n"
+            '      - {text: Tests pass, verify: "pytest tests/auth -q"}\n```',
+            "## Fields",
+            table(("field", "type", "default", "meaning"), rows),
+            "## Its life",
+            table(("status", "may become"), life),
+            f"Read as well: {aliases}.",
+            "## Findings",
+            "`remit intent lint` reports all of them, each with line and column. A file with errors fails closed: "
+            "in *enforce*, changes are refused until it is mended.",
+            table(("code", "when"), ((code(k), v) for k, v in worded(LINT_WORDS, get_args(LintCode)).items())),
+        ]
+    )
+
+
+# -- violations -------------------------------------------------------------------------------------------------
+
+
+def said_in_calls(spared: frozenset[str]) -> frozenset[str]:
+    """The text that modules outside `spared` hand to functions: the codes and events that can occur today."""
+    modules = (ast.parse(p.read_text("utf-8")) for p in SOURCE.rglob("*.py") if p.name not in spared)
+    calls = [node for module in modules for node in ast.walk(module) if isinstance(node, ast.Call)]
+    given = [value for call in calls for value in (*call.args, *(k.value for k in call.keywords))]
+    constants = [n.value for value in given for n in ast.walk(value) if isinstance(n, ast.Constant)]
+    return frozenset(value for value in constants if isinstance(value, str))
+
+
+def violations() -> str:
+    """The page of denials."""
+    raised = said_in_calls(frozenset({"decision.py", "violations.py"}))
+    words = worded(VIOLATION_WORDS, get_args(ErrorType))
+    hinted: Mapping[str, str] = {**HINTS}
+    rows = [
+        (
+            code(name),
+            text if name in raised else f"{text} (*reserved: nothing raises it yet*)",
+            code(hinted[name]),
+            "no" if name in NOT_RECOVERABLE else "yes",
+        )
+        for name, text in words.items()
+    ]
+    hints = [(code(h), EXAMPLES.get(h, ""), WHY.get(h, WHY["ask_user"])) for h in dict.fromkeys(HINTS.values())]
+    checks = [(str(n), code(name), *about_check(check)) for n, (name, check) in enumerate(CHECKS.items(), 1)]
+    return "\n\n".join(
+        [
+            "# Violations",
+            "Why a call was refused. The agent reads five parts: what was violated, what happened, what to do, an "
+            "example, why the rule exists. The ledger keeps the same as data, in `denied` records.",
+            table(("code", "when", "what to do", "recoverable"), rows),
+            "*Recoverable* is what the agent can put right by itself.",
+            "## What to do",
+            table(("hint", "example", "why"), hints),
+            "## The checks",
+            "Every check runs on every call that may change something, and every finding is kept. The order decides "
+            "only which one leads. A check that breaks denies.",
+            table(("", "check", "rule", "finds"), checks),
+        ]
+    )
+
+
+def about_check(check: Callable[..., object]) -> tuple[str, str]:
+    """What a check's module says it is for, and what the check finds."""
+    return first_line(sys.modules[check.__module__]), first_line(check)
+
+
+# -- records ----------------------------------------------------------------------------------------------------
+
+
+def records() -> str:
+    """The page of the ledger's lines."""
+    written = said_in_calls(frozenset({"record.py", "context_block.py"}))
+    events = [
+        (code(name), text if name in written else f"{text} (*reserved: nothing writes it yet*)")
+        for name, text in worded(EVENT_WORDS, get_args(record.EventName)).items()
+    ]
+    return "\n\n".join(
+        [
+            "# Records",
+            "The ledger is one JSON object a line, keys sorted, UTF-8. Each is an Agent Trace record "
+            f"({record.TRACE_VERSION}) with `id`, `timestamp`, `files`, `vcs`, `tool`; Remit's own part is "
+            f'`metadata["{record.KEY}"]`, and its shape is [Body](#body).',
+            "It holds paths, hashes, ranges and metadata, never the content of files; what looks like a secret in a "
+            "command is masked before the line is written.",
+            "## Events",
+            table(("event", "says"), events),
+            *(record_part(part) for part in RECORD_PARTS),
+        ]
+    )
+
+
+def record_part(part: type[Struct]) -> str:
+    """One struct of a record: its docstring and its fields."""
+    rows = [
+        (code(f.name), "one of the [events](#events)" if f.name == "event" else kind_of(f.type))
+        for f in msgspec.structs.fields(part)
+    ]
+    return f"## {part.__name__}\n\n{first_line(part)}\n\n{table(('field', 'type'), rows)}"
+
+
+# -- configuration ----------------------------------------------------------------------------------------------
+
+
+def configuration() -> str:
+    """The page of `remit.toml`."""
+    tools = [(code(name), first_line(tool.arguments)) for name, tool in TOOLS.items()]
+    return "\n\n".join(
+        [
+            "# Configuration",
+            "`.orchestration/remit.toml`, all of it optional. An unknown key is an error, not a silence; a file that "
+            "cannot be used counts as *enforce*, and changes are refused with `CONFIG_INVALID`.",
+            table(("setting", "type", "default", "effect"), settings(config.Config, "")),
+            "Without `mode`, a workspace with an intents file is in *enforce*, one without in *observe*. "
+            "`remit mode` writes it.",
+            "## Environment",
+            table(
+                ("variable", "meaning"),
+                [
+                    ("`REMIT_INTENT`", "the intent that sessions started with it work under, when they select none"),
+                    ("`TMPDIR`", "files below it are nobody's, and may be written"),
+                ],
+            ),
+            "## Tools for agents",
+            "What `remit mcp` offers.",
+            table(("tool", "what"), tools),
+        ]
+    )
+
+
+def settings(part: type[Struct], prefix: str) -> list[tuple[str, str, str, str]]:
+    """The settings of a struct, those of nested ones under their table's name."""
+    rows: list[tuple[str, str, str, str]] = []
+    for field in msgspec.structs.fields(part):
+        name = prefix + field.name
+        kind: Any = field.type
+        if isinstance(kind, type) and issubclass(kind, Struct):
+            rows += settings(kind, f"{name}.")
+        else:
+            effect = "in force" if is_used(name) else "read, without effect yet"
+            rows.append((code(name), kind_of(kind), default_of(field), effect))
+    return rows
+
+
+def is_used(setting: str) -> bool:
+    """Whether some module takes this setting from a configuration."""
+    taken = re.compile(rf"\bconfig\.{re.escape(setting)}\b")
+    return any(taken.search(p.read_text("utf-8")) for p in SOURCE.rglob("*.py"))
+
+
+# -- types ------------------------------------------------------------------------------------------------------
+
+
+def kind_of(kind: Any) -> str:
+    """A type in words that a reader of JSON, YAML or TOML knows."""
+    arguments = [a for a in get_args(kind) if a is not msgspec.UnsetType]
+    if kind is type(None):
+        return "null"
+    if isinstance(kind, str):
+        return code(kind)
+    if kind == ErrorType:
+        return "[violation code](violations.md)"
+    if getattr(kind, "__origin__", None) is tuple:
+        return f"list of {kind_of(arguments[0])}"
+    if getattr(kind, "__origin__", None) is dict:
+        return "mapping"
+    if arguments:
+        return " or ".join(kind_of(a) for a in arguments)
+    return NAMES.get(kind) or (anchor(kind.__name__) if kind in RECORD_PARTS else "mapping")
+
+
+NAMES: dict[object, str] = {str: "text", int: "number", float: "number", bool: "yes or no"}
+
+
+def default_of(field: msgspec.structs.FieldInfo) -> str:
+    """A field's default as one would write it."""
+    if field.required:
+        return "*required*"
+    value = None if field.default is msgspec.NODEFAULT else field.default
+    if value in (None, "", (), UNSET):
+        return ""
+    return code(msgspec.json.encode(value).decode().strip('"'))
+
+
+PAGES: Mapping[str, Callable[[], str]] = {
+    "cli": cli,
+    "intents-file": intents_file,
+    "violations": violations,
+    "records": records,
+    "configuration": configuration,
+}
+
+
+def main() -> int:
+    """Write the pages, or name those that are behind; 1 where there are any."""
+    behind: list[str] = []
+    for name, page in PAGES.items():
+        path = DOCS / "reference" / f"{name}.md"
+        text = f"{NOTICE}\n\n{TRAILING.sub('', page())}\n"
+        if path.exists() and path.read_text("utf-8") == text:
+            continue
+        behind.append(str(path.relative_to(DOCS.parent)))
+        if "--check" not in sys.argv:
+            path.write_text(text, "utf-8")
+    for path in behind:
+        sys.stdout.write(
+            f"{path} {'is behind the code: run docs/generate.py' if '--check' in sys.argv else 'written'}\n"
+        )
+    return 1 if behind and "--check" in sys.argv else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

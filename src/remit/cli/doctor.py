@@ -1,0 +1,156 @@
+"""`remit doctor`: what is wired, what works, and what to do about the rest."""
+
+import os
+import sys
+from datetime import UTC, datetime
+from importlib.metadata import version
+from pathlib import Path
+
+import click
+import msgspec
+
+from remit.cli.output import FINDINGS, emit, json_option, repo_option, reports_failures
+from remit.cli.people import only_people
+from remit.cli.wired import reports_wiring
+from remit.gate.gate import Gate
+from remit.gate.governing import governing, mark
+from remit.ledger.segments import LedgerError
+from remit.servers.environment import enter
+from remit.wiring import checkup
+from remit.wiring.agents import Found, Place, find_agents
+from remit.wiring.checkup import Check
+from remit.wiring.client import install_client, server_command
+from remit.wiring.manifest import Manifest, read_manifest
+from remit.wiring.plan import perform, plan
+
+COLOURS = {"ok": "green", "warn": "yellow", "fail": "red"}
+
+
+@click.command()
+@click.option("--fix", is_flag=True, help="Repair what can be repaired.")
+@click.option("--live", is_flag=True, help="Also run the real agents against a scripted model, in a HOME of their own.")
+@click.option("--runs", default=checkup.RUNS, show_default=True, type=click.IntRange(1, 1000), help="To measure by.")
+@repo_option
+@json_option
+@reports_failures
+@reports_wiring
+def doctor(fix: bool, live: bool, runs: int, repo: Path, as_json: bool) -> None:
+    """Check what is wired and whether it works. Exit 1 where something fails."""
+    environment = enter()
+    gate = Gate.open(repo, environment)
+    home = environment.home
+    manifest = read_manifest(home)
+    agents = find_agents(home, os.environ.get("PATH", os.defpath))
+    repaired: list[str] = []
+    if fix:
+        only_people("`remit doctor --fix`")
+        repaired = repair(gate, home, manifest, agents)
+        manifest = read_manifest(home)
+    checks = examined(gate, home, manifest, agents, runs)
+    if live:
+        checks += live_checks(agents)
+    failed = any(check.level == "fail" for check in checks)
+    emit(
+        {"ok": not failed, "repaired": repaired, "checks": [msgspec.to_builtins(check) for check in checks]},
+        as_json,
+        text(checks, repaired),
+    )
+    if failed:
+        sys.exit(FINDINGS)
+
+
+def examined(gate: Gate, home: Path, manifest: Manifest, agents: list[Found], runs: int) -> list[Check]:
+    """All checks, in the order in which things depend on each other."""
+    checks = [checkup.git_check(home), checkup.key_check(home)]
+    seen: dict[str, str] = {}
+    if gate.governed:
+        checks += checkup.repository_checks(gate)
+        seen = newest_calls(gate)
+    else:
+        checks.append(Check("warn", "repository", "Remit does not govern here", "remit init"))
+    if not agents:
+        return [*checks, Check("warn", "agents", "none found, on PATH or by its folder in HOME")]
+    places = [wired_place(agent, home, root_of(gate), manifest) for agent in agents]
+    wired = [agent for agent, place in zip(agents, places, strict=True) if place]
+    checks += client_checks(wired[0], home, runs) if wired else []
+    for agent, place in zip(agents, places, strict=True):
+        newest = seen.get(agent.row.agent)
+        checks += checkup.agent_checks(agent, place or Place(home), manifest, os.environ, newest)
+    return checks
+
+
+def newest_calls(gate: Gate) -> dict[str, str]:
+    """By agent, when it last asked; nothing where the ledger cannot be read, which has a check of its own."""
+    try:
+        return checkup.newest_calls(gate)
+    except (LedgerError, OSError):
+        return {}
+
+
+def wired_place(agent: Found, home: Path, root: Path | None, manifest: Manifest) -> Place | None:
+    """Where `init` wired this agent: for this project, else for all; None where it did not."""
+    places = [*([Place(home, root)] if root else []), Place(home)]
+    return next((place for place in places if manifest.file(place.hooks(agent.row))), None)
+
+
+def client_checks(agent: Found, home: Path, runs: int) -> list[Check]:
+    """The client: whether it is there, answers, and how quickly."""
+    there = checkup.client_check(home)
+    if there.level == "fail":
+        return [there]
+    return [there, checkup.latency_check(checkup.latency(agent.row, home, os.environ, runs))]
+
+
+def repair(gate: Gate, home: Path, manifest: Manifest, agents: list[Found]) -> list[str]:
+    """Repair what can be repaired; what that was. Raises OSError, Problem, LedgerError."""
+    done = repaired_wiring(gate, home, manifest, agents)
+    if not gate.governed:
+        return done
+    if checkup.mode_check(gate).fix == "remit doctor --fix":
+        mark(gate.workspace, governing(gate.workspace).mode)
+        done.append("the marker of the mode")
+    if gate.recorder.spool.pending():
+        count = gate.recorder.spool.drain(gate.recorder.log, views=gate.recorder.views)
+        done.append(f"{count} records that waited")
+    return done
+
+
+def repaired_wiring(gate: Gate, home: Path, manifest: Manifest, agents: list[Found]) -> list[str]:
+    """The client's copy, and entries that are out of date, of agents that were wired before. Raises NoClient."""
+    done = ["the hook client"] if manifest.files and checkup.client_check(home).level == "fail" else []
+    if not manifest.files:
+        return done
+    words = install_client(home)
+    now = datetime.now(UTC).isoformat(timespec="seconds").replace("+00:00", "Z")
+    for agent in agents:
+        place = wired_place(agent, home, root_of(gate), manifest)
+        files = plan([agent], place, words, server_command(), manifest, set()) if place else []
+        manifest = perform(files, home, manifest, now, version("remit"))
+        done += [str(file.path) for file in files if file.changes]
+    return done
+
+
+def root_of(gate: Gate) -> Path | None:
+    """The root of the workspace, where there is one."""
+    return gate.found.root if gate.found else None
+
+
+def live_checks(agents: list[Found]) -> list[Check]:
+    """One run of each agent that a scripted model can drive."""
+    from remit.cli.live import probe  # a model server and a second's work: only where asked for
+
+    return [probe(agent) for agent in agents if agent.binary]
+
+
+def text(checks: list[Check], repaired: list[str]) -> str:
+    """The findings for people."""
+    lines = [f"repaired: {what}" for what in repaired] + [line(check) for check in checks]
+    failures = sum(check.level == "fail" for check in checks)
+    warnings = sum(check.level == "warn" for check in checks)
+    return "\n".join([*lines, f"{failures} failures, {warnings} warnings"])
+
+
+def line(check: Check) -> str:
+    """One finding."""
+    level = click.style(f"{check.level:<5}", fg=COLOURS[check.level])
+    return f"{level} {check.name:<14} {check.message}" + (f"  -> {check.fix}" if check.fix else "")

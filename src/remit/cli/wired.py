@@ -1,0 +1,53 @@
+"""What the commands share that wire agents: errors, the command's own place, and where not to govern."""
+
+import shlex
+import sys
+from collections.abc import Callable
+from functools import wraps
+from pathlib import Path
+from typing import ParamSpec, TypeVar
+
+from remit.cli.output import UNAVAILABLE, Failure
+from remit.wiring.client import NoClient
+from remit.wiring.manifest import ManifestError
+from remit.wiring.plan import Problem
+from remit.workspace.place import Workspace, locate
+from remit.workspace.settings_file import SettingsChanged
+
+P = ParamSpec("P")
+R = TypeVar("R")
+
+
+def reports_wiring(command: Callable[P, R]) -> Callable[P, R]:
+    """Turn what can go wrong with settings files into a Failure."""
+
+    @wraps(command)
+    def reported(*args: P.args, **kwargs: P.kwargs) -> R:
+        try:
+            return command(*args, **kwargs)
+        except (Problem, ManifestError) as error:
+            raise Failure("SETTINGS", str(error), target=str(error.path)) from error
+        except (NoClient, SettingsChanged) as error:
+            raise Failure("SETTINGS", str(error), exit_code=UNAVAILABLE) from error
+
+    return reported
+
+
+def root_to_govern(repo: Path, home: Path) -> Workspace:
+    """The workspace around `repo`; the folder itself where there is none. Raises Failure for HOME and above."""
+    workspace = locate(repo) or Workspace(repo.resolve(), None, None)
+    home = home.resolve()
+    if workspace.root == home or workspace.root in home.parents:
+        raise Failure(
+            "NO_WORKSPACE",
+            f"{str(workspace.root)!r} is no project: everything of yours is below it",
+            fix="run `remit init` in a project's folder, or name one with --repo",
+        )
+    if not workspace.root.is_dir():
+        raise Failure("NO_WORKSPACE", f"{str(workspace.root)!r} is no folder")
+    return workspace
+
+
+def own_command() -> str:
+    """The `remit` of this installation, as a shell word."""
+    return shlex.quote(str(Path(sys.executable).with_name("remit")))

@@ -1,0 +1,261 @@
+"""Whether the wiring works: each check looks at one thing and says what it found, and what to do about it."""
+
+import statistics
+import subprocess
+import tempfile
+import time
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, Literal, TypeAlias
+
+import msgspec
+from msgspec import Struct
+
+from remit.adapters import AgentRow
+from remit.gate.gate import Gate
+from remit.gate.governing import governing
+from remit.gate.state import StateError
+from remit.ledger.index import Index
+from remit.ledger.segments import LedgerError
+from remit.ledger.verify import verify_log
+from remit.wiring.agents import TRUST, Found, Place
+from remit.wiring.client import NoClient, client_path, client_words, is_current, server_command
+from remit.wiring.manifest import Manifest
+from remit.wiring.plan import Problem, plan, shown_path
+from remit.workspace.git import Git, GitError
+from remit.workspace.place import ENFORCE
+
+Level: TypeAlias = Literal["ok", "warn", "fail"]
+
+OLDEST_GIT = (2, 31)
+RUNS = 10
+PROBE_S = 30.0
+RECORDS = 2000
+VERIFIED_BYTES = 32 * 1024 * 1024
+
+
+class Check(Struct, frozen=True, omit_defaults=True):
+    """What one check found. `fix` is the next step, where one is needed."""
+
+    level: Level
+    name: str
+    message: str
+    fix: str = ""
+
+
+class Latency(Struct, frozen=True):
+    """How long the client took, in milliseconds, and what went wrong in the first run that failed."""
+
+    p50_ms: float
+    p99_ms: float
+    runs: int
+    failure: str = ""
+
+
+def agent_checks(
+    found: Found, place: Place, manifest: Manifest, environment: Mapping[str, str], seen: str | None
+) -> list[Check]:
+    """Everything about one agent: `seen` is the time of its newest call in this ledger."""
+    agent = found.row.agent
+    if found.binary is None:
+        installed = Check("warn", agent, f"not on PATH, though ~/{found.row.config_folder} is there")
+    else:
+        said = agent_version(found.binary, environment)
+        installed = Check("ok", agent, f"installed: {said}") if said else Check("warn", agent, "it tells no version")
+    return [installed, wiring(found, place, manifest), fired(agent, seen)]
+
+
+def agent_version(binary: str, environment: Mapping[str, str]) -> str:
+    """What the agent says its version is; empty where it says nothing within the time."""
+    try:
+        done = subprocess.run(
+            [binary, "--version"], capture_output=True, timeout=PROBE_S, env=dict(environment), check=False
+        )
+    except (OSError, subprocess.TimeoutExpired):
+        return ""
+    return done.stdout.decode("utf-8", "replace").strip().partition("\n")[0][:80]
+
+
+def wiring(found: Found, place: Place, manifest: Manifest) -> Check:
+    """Whether hooks, server and approval stand in its settings as this version wants them."""
+    agent, fix = found.row.agent, f"remit init --agent {found.row.agent}"
+    try:
+        plans = plan([found], place, client_words(place.home), server_command(), manifest, set())
+    except (Problem, NoClient, OSError) as error:
+        return Check("fail", agent, str(error), "repair the file by hand")
+    wanting = [file for file in plans if file.changes]
+    files = ", ".join(shown_path(file.path, place.home) for file in wanting or plans)
+    if not wanting:
+        trusted = agent not in TRUST or any("trust" in file.parts for file in plans)
+        if trusted:
+            return Check("ok", agent, f"wired: {files}; Remit's tools approved")
+        return Check("warn", agent, f"wired: {files}; whether it trusts the hooks is not known", f"{fix} --trust-codex")
+    if any(manifest.file(file.path) for file in wanting):
+        return Check("fail", agent, f"wired, and out of date or incomplete: {files}", "remit doctor --fix")
+    return Check("warn", agent, f"not wired: {files}", fix)
+
+
+def fired(agent: str, seen: str | None) -> Check:
+    """Whether this agent ever asked us here."""
+    if seen is None:
+        return Check("warn", agent, "no call of it in this ledger yet", "start one session of it here")
+    return Check("ok", agent, f"last call {seen[:19].replace('T', ' ')} UTC")
+
+
+def newest_calls(gate: Gate) -> dict[str, str]:
+    """By agent, when it last asked; of the newest records only. Raises LedgerError, OSError."""
+    workspace = gate.workspace
+    with Index.open(workspace.state / "index.db", workspace.log_folder) as index:
+        index.catch_up()
+        found = index.find(event="tool_use", limit=RECORDS)
+    newest: dict[str, str] = {}
+    for record in found:
+        tool: dict[str, Any] = record.get("tool") or {}
+        newest.setdefault(str(tool.get("name")), str(record["timestamp"]))
+    return newest
+
+
+# --- the client --------------------------------------------------------------------------------------------
+
+
+def client_check(home: Path) -> Check:
+    """Whether the copy of the client is there and current."""
+    try:
+        current = is_current(home)
+    except (NoClient, OSError) as error:
+        return Check("fail", "client", str(error))
+    path = shown_path(client_path(home), home)
+    if current:
+        return Check("ok", "client", path)
+    return Check("fail", "client", f"{path} is missing, or of another version", "remit doctor --fix")
+
+
+def harmless_payload(row: AgentRow, folder: str) -> bytes:
+    """A call that asks for nothing, as this agent would ask before it."""
+    event = next(name for name, kind in row.events.items() if kind == "before")
+    tool = next((name for name, each in row.tools.items() if each.effect == "none"), "unknown")
+    return msgspec.json.encode(
+        {
+            "session_id": "remit-doctor",
+            "hook_event_name": event,
+            "cwd": folder,
+            "tool_name": tool,
+            "tool_input": {},
+            "transcript_path": None,
+        }
+    )
+
+
+def latency(row: AgentRow, home: Path, environment: Mapping[str, str], runs: int) -> Latency:
+    """How long the client takes for a harmless call in a folder of its own. Raises NoClient, OSError."""
+    command = f"{client_words(home)} {row.agent} pre"
+    times: list[float] = []
+    failure = ""
+    with tempfile.TemporaryDirectory(prefix="remit-doctor-") as folder:
+        payload = harmless_payload(row, folder)
+        for _ in range(runs):
+            began = time.perf_counter()
+            failure = failure or run_client(command, payload, folder, environment)
+            times.append((time.perf_counter() - began) * 1000)
+    times.sort()
+    return Latency(round(statistics.median(times), 1), round(times[-1], 1), runs, failure)
+
+
+def run_client(command: str, payload: bytes, folder: str, environment: Mapping[str, str]) -> str:
+    """Run the client as an agent would; what went wrong, or nothing."""
+    try:
+        done = subprocess.run(
+            ["/bin/sh", "-c", command],
+            input=payload,
+            cwd=folder,
+            env=dict(environment),
+            capture_output=True,
+            timeout=PROBE_S,
+            check=False,
+        )
+    except subprocess.TimeoutExpired:
+        return f"it gave no answer within {PROBE_S:.0f} s"
+    if done.returncode == 0 and not done.stderr:
+        return ""
+    return f"exit {done.returncode}: {done.stderr.decode('utf-8', 'replace').strip()[:300]}"
+
+
+def latency_check(measured: Latency) -> Check:
+    """Whether the client answers."""
+    if measured.failure:
+        return Check("fail", "hook", f"the client does not answer: {measured.failure}", "remit doctor --fix")
+    return Check("ok", "hook", f"p50 {measured.p50_ms:.0f} ms  p99 {measured.p99_ms:.0f} ms  ({measured.runs} runs)")
+
+
+# --- the repository ----------------------------------------------------------------------------------------
+
+
+def repository_checks(gate: Gate) -> list[Check]:
+    """Everything about the repository, where it is governed."""
+    return [mode_check(gate), ledger_check(gate), spool_check(gate), state_check(gate)]
+
+
+def mode_check(gate: Gate) -> Check:
+    """Whether the marker that a failing hook looks at says what the mode is."""
+    rules = governing(gate.workspace)
+    if rules.config_error:
+        return Check("fail", "mode", f"remit.toml is broken: {rules.config_error}", "repair it by hand")
+    marked = (gate.workspace.state / ENFORCE).exists()
+    if marked != (rules.mode == "enforce"):
+        return Check("fail", "mode", f"{rules.mode}, but the marker says otherwise", "remit doctor --fix")
+    return Check("ok", "mode", rules.mode)
+
+
+def ledger_check(gate: Gate) -> Check:
+    """Whether the log is whole. A large one is left to `remit ledger verify`."""
+    folder = gate.workspace.log_folder
+    size = sum(file.stat().st_size for file in folder.iterdir() if file.is_file()) if folder.is_dir() else 0
+    if size > VERIFIED_BYTES:
+        return Check("ok", "ledger", f"{size >> 20} MiB, not verified here", "remit ledger verify")
+    try:
+        findings = verify_log(folder, gate.recorder.log.name)
+    except (LedgerError, OSError) as error:
+        return Check("fail", "ledger", str(error))
+    bad = [finding for finding in findings if finding.severity == "error"]
+    if bad:
+        return Check("fail", "ledger", f"{len(bad)} errors, the first: {bad[0].message}", "remit ledger verify")
+    return Check("ok", "ledger", "the chain is whole")
+
+
+def spool_check(gate: Gate) -> Check:
+    """Whether records wait that could not be written."""
+    waiting = gate.recorder.spool.pending()
+    if waiting:
+        return Check("fail", "spool", f"{waiting} records wait to be written", "remit doctor --fix")
+    return Check("ok", "spool", "empty")
+
+
+def state_check(gate: Gate) -> Check:
+    """Whether the state database can be used."""
+    try:
+        gate.state.recent_sessions(1)
+    except StateError as error:
+        return Check("fail", "state", str(error), "move it away; it is made anew")
+    return Check("ok", "state", "state.db can be used")
+
+
+def key_check(home: Path) -> Check:
+    """Whether the signing key is there and nobody else's to read."""
+    key = home / ".local/state/remit/key"
+    if not key.is_file():
+        return Check("warn", "key", "there is none yet; it is made with the first record")
+    if key.stat().st_mode & 0o077:
+        return Check("fail", "key", f"{shown_path(key, home)} can be read by others", f"chmod 600 {key}")
+    return Check("ok", "key", shown_path(key, home))
+
+
+def git_check(folder: Path) -> Check:
+    """Whether git is there and new enough."""
+    try:
+        said = Git(folder).text("--version").removeprefix("git version ").split()[0]
+    except (GitError, IndexError) as error:
+        return Check("fail", "git", str(error), "install git")
+    numbers = tuple(int(part) for part in said.split(".")[:2] if part.isdigit())
+    if numbers < OLDEST_GIT:
+        return Check("warn", "git", f"{said} is older than {'.'.join(map(str, OLDEST_GIT))}")
+    return Check("ok", "git", said)

@@ -1,0 +1,260 @@
+"""Codex CLI: what its payloads say, what it can be told, and what its settings must hold."""
+
+import hashlib
+
+import msgspec
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from jsonschema import Draft7Validator
+
+from adapters.captured import PAYLOADS, after, call, captured, decision, event
+from remit.adapters import ROWS, codex_trust, render, servers, settings
+from remit.adapters.standard_input import opens_stdin
+from remit.core.decision import Verdict
+from remit.core.events import After, Before, PromptGiven, SessionEnded, SessionStarted, TurnEnded
+from remit.core.facts import Facts
+from remit.policy.checks import unwatched
+
+AGENT = "codex"
+
+CALLS = {
+    "PreToolUse-Bash": ("Bash", "execute", (), "echo shell-ran > s.txt", True),
+    "PostToolUse-Bash": ("Bash", "execute", (), "echo shell-ran > s.txt", True),
+    "PreToolUse-apply_patch": ("apply_patch", "write", ("$WORKSPACE/a.txt",), None, False),
+    "PostToolUse-apply_patch": ("apply_patch", "write", ("$WORKSPACE/a.txt",), None, False),
+    "PreToolUse-mcp__notes__echo_note": ("mcp__notes__echo_note", "execute", (), None, True),
+    "PostToolUse-mcp__notes__echo_note": ("mcp__notes__echo_note", "execute", (), None, True),
+}
+OTHERS = {
+    "SessionStart": SessionStarted,
+    "UserPromptSubmit": PromptGiven,
+    "Stop": TurnEnded,
+    "SessionEnd": SessionEnded,
+}
+
+
+def test_every_capture_is_in_a_table() -> None:
+    assert captured(AGENT) == sorted((*CALLS, *OTHERS))
+
+
+@pytest.mark.parametrize("name", CALLS)
+def test_a_call_is_read_as_what_it_does(name: str) -> None:
+    found = call(AGENT, name)
+    assert (found.tool, found.effect, found.paths, found.command, found.whole_workspace) == CALLS[name]
+    assert found.malformed is None
+    assert found.call_id.startswith("call_")
+    assert isinstance(event(AGENT, name), Before if name.startswith("Pre") else After)
+
+
+@pytest.mark.parametrize("name", OTHERS)
+def test_other_events_are_known(name: str) -> None:
+    assert type(event(AGENT, name)) is OTHERS[name]
+
+
+def test_the_model_is_read_at_the_start() -> None:
+    found = event(AGENT, "SessionStart")
+    assert isinstance(found, SessionStarted)
+    assert (found.model, found.source) == ("gpt-5.5", "startup")
+
+
+def test_the_call_before_and_after_are_joined_by_their_id() -> None:
+    before, done = (call(AGENT, f"{event}ToolUse-Bash") for event in ("Pre", "Post"))
+    assert before.call_id == done.call_id
+    assert before.arguments_sha256 == done.arguments_sha256
+
+
+@pytest.mark.parametrize(("said", "ok", "code"), [("Exit code: 0\nx", True, 0), ("Exit code: 1\nx", False, 1)])
+def test_a_patch_says_how_it_ended(said: str, ok: bool, code: int) -> None:
+    found = after(AGENT, "PostToolUse-apply_patch", tool_response=said).outcome
+    assert (found.ok, found.exit_code) == (ok, code)
+
+
+def test_what_a_command_prints_is_no_exit_code() -> None:
+    found = after(AGENT, "PostToolUse-Bash", tool_response="Exit code: 1\n").outcome
+    assert (found.ok, found.exit_code) == (True, None)
+
+
+PATCH = "*** Begin Patch\n*** Update File: a\n*** Move to: b\n@@\n-x\n+y\n*** Delete File: /w/c\n*** End Patch"
+
+
+def test_a_patch_names_all_its_files() -> None:
+    found = call(AGENT, "PreToolUse-apply_patch", tool_input={"command": PATCH})
+    assert (found.paths, found.checks_itself) == (("a", "b", "/w/c"), False)
+
+
+def test_a_patch_in_a_command_names_its_files_too() -> None:
+    command = f"cd sub && apply_patch <<'EOF'\n{PATCH}\nEOF"
+    found = call(AGENT, "PreToolUse-Bash", tool_input={"command": command})
+    assert (found.paths, found.command, found.whole_workspace) == (("sub/a", "sub/b", "/w/c"), command, True)
+
+
+@pytest.mark.parametrize(
+    ("name", "given"),
+    [
+        ("PreToolUse-apply_patch", {}),
+        ("PreToolUse-apply_patch", {"command": ["*** Begin Patch"]}),
+        ("PreToolUse-apply_patch", {"command": "*** Begin Patch\n*** End Patch"}),
+        ("PreToolUse-Bash", {}),
+        ("PreToolUse-Bash", {"command": "apply_patch < x"}),
+    ],
+)
+def test_what_cannot_be_read_is_malformed(name: str, given: object) -> None:
+    assert call(AGENT, name, tool_input=given).malformed
+
+
+def test_remits_own_tools_are_known() -> None:
+    found = call(AGENT, "PreToolUse-Bash", tool_name="mcp__remit__select_active_intent", tool_input={"intent_id": "X"})
+    assert (found.remit_tool, found.effect) == ("select_active_intent", "meta")
+
+
+# -- input that no hook sees ---------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        "bash", "/bin/bash -i", "bash --norc", "bash -l", "sh -s", "sh -s x", "env X=1 bash", "exec zsh", "sudo -s",
+        "sudo -u me bash", "su - me", "timeout 60 bash", "bash -c bash", "bash -lc 'cd x && python3'",
+        "python3", "python3 -i", "python3 -q", "python3.12 -i a.py", "python3 -", "python -u", "node", "node -i",
+        "deno repl", "ruby", "perl", "perl -de0", "sqlite3", "sqlite3 a.db", "psql", "irb", "ssh host",
+        "ssh -p 22 host", "psql db", "git apply --index", "sudo " * 999 + "x",
+        "cat", "cat > f", "cat -", "tee f", "dd of=f", "xargs rm", "ed f", "vim f", "cd x && bash", "(bash)",
+        "{ bash; }", "if true; then bash; fi", "echo $(bash)", "x=1 bash", "$SHELL", "uv run python", "patch -p1",
+        "git apply", "docker exec -it c bash", "ls; python3 2>&1", "bash # don't", "nohup bash &", "script",
+    ],
+)  # fmt: skip
+def test_a_command_that_would_wait_for_input_is_marked(command: str) -> None:
+    assert opens_stdin(command)
+    assert call(AGENT, "PreToolUse-Bash", tool_input={"command": command}).opens_stdin
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        "bash script.sh", "bash -c 'ls'", "bash -lc 'python3 a.py'", "python3 a.py", "python3 -m pytest",
+        "python3 -c 1", "psql db -c 'select 1'", "su - me -c ls", "vim -es f", "gdb prog -batch",
+        "python3 --version", "python3 -V", "node a.js", "node -e 1", "node --test", "ruby -e 1", "perl -pe s/a/b/ f",
+        "sqlite3 a.db 'select 1'", "psql -c 'select 1'", "ssh host ls", "cat f", "cat <<'EOF' > f\ndon't\nEOF",
+        "python3 <<'EOF'\nprint(1)\nEOF", "python3 - < a.py", "echo x | tee f", "ls | xargs rm", "echo 1 | python3",
+        "dd if=a of=b", "patch -p1 < x", "patch -i x", "git apply x", "while read l; do cat; done < f",
+        "ls | while read l; do cat > $l; done", "uv run pytest", "env", "timeout 5 ls", "echo bash", "ls",
+        "git commit -m \"$(cat <<'EOF'\ndon't\nEOF\n)\"", "sudo ls", "docker exec c ls", "echo 'not closed",
+    ],
+)  # fmt: skip
+def test_a_command_that_ends_by_itself_is_not_marked(command: str) -> None:
+    assert not opens_stdin(command)
+
+
+def test_only_the_agent_that_types_unasked_is_marked() -> None:
+    marked = [name for name, row in ROWS.items() if row.unwatched_stdin]
+    assert marked == ["codex"]
+    assert not call("qwen", "PreToolUse-run_shell_command", tool_input={"command": "bash"}).opens_stdin
+
+
+def test_a_marked_command_is_refused() -> None:
+    facts = Facts(mode="enforce")
+    found = unwatched.check(call(AGENT, "PreToolUse-Bash", tool_input={"command": "bash"}), facts)
+    assert found is not None
+    assert (found.code, found.verdict) == ("COMMAND_BLOCKED", "deny")
+    assert unwatched.check(call(AGENT, "PreToolUse-Bash"), facts) is None
+
+
+@given(
+    st.text() | st.lists(st.sampled_from(["bash ", "-c ", "'", '"', "$(", ")", "|", "<", "sudo ", "\n"])).map("".join)
+)
+def test_no_command_breaks_the_mark(command: str) -> None:
+    assert opens_stdin(command) in (True, False)
+
+
+# -- answers -------------------------------------------------------------------------------------------------
+
+SCHEMAS = {
+    "PreToolUse-Bash": "pre-tool-use",
+    "PostToolUse-Bash": "post-tool-use",
+    "SessionStart": "session-start",
+    "UserPromptSubmit": "user-prompt-submit",
+    "Stop": "stop",
+}
+
+
+def schema(name: str) -> Draft7Validator:
+    path = PAYLOADS / AGENT / "schemas" / f"{name}.command.output.json"
+    return Draft7Validator(msgspec.json.decode(path.read_bytes()))
+
+
+@pytest.mark.parametrize("name", SCHEMAS)
+@pytest.mark.parametrize("effect", ["allow", "contain", "ask", "deny"])
+@pytest.mark.parametrize("context", ["", "know this"])
+def test_every_answer_is_one_that_the_client_accepts(name: str, effect: Verdict, context: str) -> None:
+    reply = render(AGENT, event(AGENT, name), decision(effect), "because", context)
+    assert (reply.exit_code, reply.stderr) == (0, b"")
+    if not reply.stdout:
+        return
+    answer = msgspec.json.decode(reply.stdout)
+    schema(SCHEMAS[name]).validate(answer)
+    assert answer["hookSpecificOutput"].get("permissionDecision", "deny") == "deny"
+
+
+def test_an_allowed_call_is_answered_with_silence() -> None:
+    assert render(AGENT, event(AGENT, "PreToolUse-Bash"), decision("allow"), "because").stdout == b""
+
+
+@pytest.mark.parametrize("effect", ["contain", "ask", "deny"])
+def test_whatever_is_not_allowed_is_denied(effect: Verdict) -> None:
+    reply = render(AGENT, event(AGENT, "PreToolUse-Bash"), decision(effect), "because")
+    assert reply.stdout == (
+        b'{"hookSpecificOutput":{"hookEventName":"PreToolUse","permissionDecision":"deny",'
+        b'"permissionDecisionReason":"because"}}'
+    )
+
+
+@pytest.mark.parametrize("reason", ["", " \n"])
+def test_a_denial_never_lacks_its_reason(reason: str) -> None:
+    reply = render(AGENT, event(AGENT, "PreToolUse-Bash"), decision("deny"), reason)
+    said = msgspec.json.decode(reply.stdout)["hookSpecificOutput"]["permissionDecisionReason"]
+    assert said.strip()
+
+
+# -- settings ------------------------------------------------------------------------------------------------
+
+
+def test_each_event_of_the_row_has_one_hook_and_only_pre_can_refuse() -> None:
+    hooks = msgspec.convert(settings(AGENT, "/c")["hooks"], dict[str, list[dict[str, object]]])
+    assert set(hooks) == set(ROWS[AGENT].events)
+    commands = {name: str(msgspec.to_builtins(group[0]["hooks"])) for name, group in hooks.items()}
+    assert [name for name, text in commands.items() if "exit 2" in text] == ["PreToolUse"]
+    assert "/c codex pre || " in commands["PreToolUse"]
+    assert "/c codex note || true" in commands["Stop"]
+
+
+def test_hooks_are_trusted_by_the_hash_of_what_they_are() -> None:
+    groups = [{"matcher": "*", "hooks": [{"type": "command", "command": "é && 'x'", "timeout": 600}]}]
+    identity = (
+        '{"event_name":"pre_tool_use","hooks":[{"async":false,"command":"é && \'x\'","timeout":600,'
+        '"type":"command"}],"matcher":"*"}'
+    )
+    assert codex_trust("/h/.codex/hooks.json", {"hooks": {"PreToolUse": groups}}) == {
+        "hooks": {
+            "state": {
+                "/h/.codex/hooks.json:pre_tool_use:0:0": {
+                    "trusted_hash": "sha256:" + hashlib.sha256(identity.encode()).hexdigest()
+                }
+            }
+        }
+    }
+
+
+def test_every_hook_of_the_settings_is_trusted() -> None:
+    wanted = settings(AGENT, "/c")
+    state = msgspec.convert(codex_trust("/h", wanted), dict[str, dict[str, dict[str, dict[str, str]]]])["hooks"][
+        "state"
+    ]
+    assert len(state) == len(ROWS[AGENT].events)
+    assert "/h:user_prompt_submit:0:0" in state
+
+
+def test_remits_server_is_approved_in_its_entry() -> None:
+    assert servers(AGENT, ["/bin/remit", "mcp"]) == {
+        "mcp_servers": {"remit": {"command": "/bin/remit", "args": ["mcp"], "default_tools_approval_mode": "approve"}}
+    }

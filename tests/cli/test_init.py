@@ -1,0 +1,130 @@
+"""`remit init`, as a process."""
+
+import json
+import os
+import pty
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from cli.wired_home import Person
+
+
+@pytest.fixture
+def person(tmp_path: Path) -> Person:
+    """Somebody with two agents."""
+    return Person(tmp_path / "Zoë Q")
+
+
+def test_without_a_terminal_and_a_yes_the_plan_is_shown_and_nothing_changes(person: Person, repository: Path) -> None:
+    before = person.files()
+    done = person.run(repository, "init")
+    assert done.returncode == 2
+    assert "~/.claude/settings.json" in done.stdout
+    assert "add --yes" in done.stderr
+    assert person.files() == before
+    assert not (repository / ".orchestration").exists()
+    assert not (person.home / ".local").exists()
+
+
+def test_init_wires_what_is_on_the_path_and_governs(person: Person, repository: Path) -> None:
+    said = person.remit(repository, "init", "--yes")
+    assert said.startswith(f"{repository} is governed; mode: observe.")
+    settings = json.loads((person.home / ".claude/settings.json").read_text())
+    command = settings["hooks"]["PreToolUse"][0]["hooks"][0]["command"]
+    assert f"'{person.home}/.local/share/remit/bin/hook.py' claude-code pre ||" in command
+    assert (person.home / ".codex/hooks.json").is_file()
+    assert not (person.home / ".gemini").exists()
+    assert (repository / ".git/remit/governed").is_file()
+    assert "active_intents: []" in (repository / ".orchestration/active_intents.yaml").read_text()
+
+
+def test_a_second_run_has_nothing_to_do(person: Person, repository: Path) -> None:
+    person.remit(repository, "init", "--yes", "--trust-codex", "--mode", "enforce")
+    before = person.files()
+    assert person.remit(repository, "init").startswith("nothing to do")
+    assert person.files() == before
+    assert person.remit(repository, "mode").startswith("enforce")
+
+
+def test_the_diff_shows_every_line_that_comes_in(person: Person, repository: Path) -> None:
+    done = person.run(repository, "init", "--diff")
+    assert "+++ ~/.claude.json" in done.stdout
+    assert '+    "remit": {' in done.stdout
+
+
+def test_the_starter_file_takes_an_intent(person: Person, repository: Path) -> None:
+    person.remit(repository, "init", "--yes", "--no-agents")
+    assert "INT-001" in person.remit(repository, "intent", "new", "Names", "--scope", "src/**")
+    text = (repository / ".orchestration/active_intents.yaml").read_text()
+    assert text.startswith("# What coding agents may do here")
+    assert person.remit(repository, "mode").startswith("observe")
+
+
+def test_an_intents_file_that_is_there_stays(person: Person, repository: Path) -> None:
+    folder = repository / ".orchestration"
+    folder.mkdir()
+    (folder / "active_intents.yaml").write_text("active_intents: []  # mine\n")
+    person.remit(repository, "init", "--yes", "--no-agents")
+    assert (folder / "active_intents.yaml").read_text() == "active_intents: []  # mine\n"
+
+
+def test_only_the_agent_that_was_named_is_wired(person: Person, repository: Path) -> None:
+    assert person.data(repository, "init", "--yes", "--agent", "codex")["agents"] == ["codex"]
+    assert not (person.home / ".claude").exists()
+
+
+def test_what_leaves_the_machine_is_asked_for(person: Person, repository: Path) -> None:
+    person.remit(repository, "init", "--yes", "--no-agents", "--share-notes", "--share-log", "ref")
+    text = (repository / ".orchestration/remit.toml").read_text()
+    assert text == 'mode = "observe"\n\n[share]\nnotes = true\nlog = "ref"\n'
+
+
+def test_a_folder_without_git_can_be_governed(person: Person, tmp_path: Path) -> None:
+    folder = tmp_path / "plain"
+    folder.mkdir()
+    person.remit(folder, "init", "--yes", "--no-agents")
+    assert (folder / ".orchestration/.state/governed").is_file()
+
+
+@pytest.mark.parametrize("where", ["home", "/"])
+def test_home_and_the_root_are_no_projects(person: Person, where: str) -> None:
+    folder = person.home if where == "home" else Path("/")
+    done = person.run(folder, "init", "--yes")
+    assert done.returncode == 2
+    assert "is no project" in done.stderr
+    assert "hint" in done.stderr
+    assert not (person.home / ".orchestration").exists()
+
+
+def test_settings_that_cannot_be_read_stop_it_before_anything_is_written(person: Person, repository: Path) -> None:
+    (person.home / ".claude").mkdir()
+    (person.home / ".claude/settings.json").write_text("{")
+    done = person.run(repository, "init", "--yes")
+    assert done.returncode == 2
+    assert "settings.json" in done.stderr
+    assert not (repository / ".orchestration").exists()
+    assert not (person.home / ".codex").exists()
+
+
+def test_at_a_terminal_it_asks_and_sharing_is_off_by_default(person: Person, repository: Path) -> None:
+    leader, follower = pty.openpty()
+    process = subprocess.Popen(
+        [sys.executable, "-m", "remit", "init"],
+        cwd=repository,
+        env={"PATH": f"{person.home / 'bin'}:/usr/bin:/bin", "HOME": str(person.home), "LANG": "C.UTF-8"},
+        stdin=follower,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+    )
+    os.write(leader, b"d\ny\n\n\n\n")
+    said = process.communicate(timeout=60)[0].decode()
+    os.close(leader)
+    os.close(follower)
+    assert process.returncode == 0, said
+    assert "+++ ~/.claude/settings.json" in said
+    assert "Trust Remit's?" in said
+    assert "hooks.state" not in (person.home / ".codex/config.toml").read_text()
+    assert (repository / ".orchestration/remit.toml").read_text() == 'mode = "observe"\n'

@@ -1,0 +1,80 @@
+"""`remit uninstall`, as a process."""
+
+import json
+from pathlib import Path
+
+import pytest
+
+from cli.wired_home import Person
+
+SETTINGS = b'{\n\t"model": "opus", // mine\n}\n'
+
+
+@pytest.fixture
+def person(tmp_path: Path) -> Person:
+    """Somebody with two agents and settings of their own."""
+    someone = Person(tmp_path / "Zoë Q")
+    (someone.home / ".claude").mkdir()
+    (someone.home / ".claude/settings.json").write_bytes(SETTINGS)
+    return someone
+
+
+def test_everything_is_as_it_was(person: Person, repository: Path) -> None:
+    before = person.files()
+    person.remit(repository, "init", "--yes", "--trust-codex", "--mode", "enforce")
+    assert person.files() != before
+    said = person.remit(repository, "uninstall")
+    assert person.files() == before
+    assert "byte for byte" in said
+    assert not (person.home / ".local/share/remit").exists()
+    assert not (person.home / ".local/state/remit/wired.json").exists()
+    assert not (repository / ".git/remit/governed").exists()
+    assert not (repository / ".git/remit/enforce").exists()
+    assert f"stays: {repository / '.orchestration'}" in said
+    assert person.remit(repository, "uninstall").startswith("nothing to do")
+
+
+def test_what_the_agent_wrote_meanwhile_stays(person: Person, repository: Path) -> None:
+    path = person.home / ".claude.json"
+    path.write_text('{"numStartups": 1}')
+    person.remit(repository, "init", "--yes")
+    now = json.loads(path.read_text()) | {"numStartups": 2}
+    path.write_text(json.dumps(now, indent=2))
+    person.remit(repository, "uninstall")
+    assert path.read_text() == '{\n  "numStartups": 2\n}'
+
+
+def test_one_agent_can_be_taken_out_alone(person: Person, repository: Path) -> None:
+    person.remit(repository, "init", "--yes")
+    person.remit(repository, "uninstall", "--agent", "codex")
+    assert not (person.home / ".codex").exists()
+    assert b"hook.py" in (person.home / ".claude/settings.json").read_bytes()
+    assert (repository / ".git/remit/governed").exists()
+
+
+def test_a_purge_needs_a_yes(person: Person, repository: Path) -> None:
+    person.remit(repository, "init", "--yes")
+    assert person.run(repository, "uninstall", "--purge").returncode == 2
+    assert (repository / ".git/remit/governed").exists()
+    person.remit(repository, "uninstall", "--purge", "--yes")
+    assert not (repository / ".git/remit").exists()
+    assert not (repository / ".orchestration").exists()
+
+
+def test_other_repositories_that_are_still_marked_are_named(person: Person, repository: Path, tmp_path: Path) -> None:
+    other = tmp_path / "other"
+    other.mkdir()
+    for folder in (repository, other):
+        person.remit(folder, "init", "--yes")
+    assert person.data(repository, "uninstall")["still_governed"] == [str(other)]
+
+
+def test_a_file_that_cannot_be_read_is_named_and_stays_noted(person: Person, repository: Path) -> None:
+    person.remit(repository, "init", "--yes")
+    broken = person.home / ".claude/settings.json"
+    broken.write_text("{")
+    done = person.run(repository, "uninstall")
+    assert done.returncode == 1
+    assert "settings.json" in done.stdout
+    assert broken.read_text() == "{"
+    assert not (person.home / ".codex").exists()

@@ -1,0 +1,161 @@
+"""An agent that speaks Claude Code's hooks to `answer`, and does to real files what it was allowed to do."""
+
+import json
+import subprocess
+from itertools import count
+from pathlib import Path
+from typing import Any
+
+from remit.adapters import ROWS, HookReply
+from remit.gate.environment import Environment
+from remit.gate.gate import Gate
+from remit.gate.governing import govern, set_mode
+from remit.ledger.segments import segments
+from remit.servers.hook import EventClass, Frame, answer
+from remit.workspace.place import locate
+
+INTENTS = """\
+version: "1.0"
+active_intents:
+  - id: INT-001
+    name: Names
+    status: IN_PROGRESS
+    owned_scope: ["src/**"]
+    constraints: [none]
+    acceptance_criteria: [it works]
+  - id: INT-002
+    name: Docs
+    status: IN_PROGRESS
+    owned_scope: ["docs/**"]
+    constraints: [none]
+    acceptance_criteria: [it works]
+"""
+
+CLASSES: dict[str, EventClass] = {"PreToolUse": "pre", "PostToolUse": "post", "PostToolUseFailure": "post"}
+
+
+def machine(home: Path) -> Environment:
+    """The machine of a test: its temporary folder is not the one that the test's repository lies in."""
+    row = ROWS["claude-code"]
+    return Environment(home, home / "tmp", settings=row.settings, own_folders=row.own_folders)
+
+
+def governed(root: Path, mode: Any = "enforce", intents: str = INTENTS) -> Path:
+    """Govern the workspace at `root`, with these intents."""
+    (root / ".orchestration").mkdir(exist_ok=True)
+    workspace = locate(root)
+    assert workspace is not None
+    (root / ".orchestration" / "active_intents.yaml").write_text(intents)
+    govern(workspace)
+    set_mode(workspace, mode)
+    return root
+
+
+class Agent:
+    """One session. `cwd` moves as a shell's would."""
+
+    numbers = count(1)
+
+    def __init__(self, cwd: Path, home: Path, session: str = "session-1", agent_id: str = "") -> None:
+        self.cwd = cwd
+        self.home = home
+        self.session = session
+        self.agent_id = agent_id
+        self.environment = machine(home)
+
+    def payload(self, event: str, **fields: Any) -> bytes:
+        """A payload of that event."""
+        document: dict[str, Any] = {"session_id": self.session, "cwd": str(self.cwd), "hook_event_name": event}
+        document |= fields
+        if self.agent_id:
+            document["agent_id"] = self.agent_id
+        return json.dumps(document, ensure_ascii=False).encode()
+
+    def send(self, event: str, **fields: Any) -> HookReply:
+        """What Remit answers to that event."""
+        frame = Frame("claude-code", str(self.cwd), CLASSES.get(event, "note"))
+        return answer(self.payload(event, **fields), frame, self.environment)
+
+    def ask(self, tool: str, call_id: str = "", **arguments: Any) -> dict[str, Any]:
+        """What the hook says before the call; empty where it says nothing."""
+        call_id = call_id or f"toolu_{next(self.numbers)}"
+        reply = self.send("PreToolUse", tool_name=tool, tool_input=arguments, tool_use_id=call_id)
+        assert reply.exit_code == 0, reply
+        return {"call_id": call_id, **said(reply)}
+
+    def tell(self, tool: str, call_id: str, response: Any = None, **arguments: Any) -> dict[str, Any]:
+        """What the hook says after the call."""
+        reply = self.send(
+            "PostToolUse", tool_name=tool, tool_input=arguments, tool_use_id=call_id, tool_response=response or {}
+        )
+        assert reply.exit_code == 0, reply
+        return said(reply)
+
+    def write(self, path: str | Path, content: str | bytes) -> dict[str, Any]:
+        """Write a file, as far as that is allowed; the answer before, and `after`."""
+        data = content if isinstance(content, bytes) else content.encode()
+        arguments = {"file_path": str(path), "content": data.decode("utf-8", "replace")}
+        before = self.ask("Write", **arguments)
+        if allowed(before):
+            target = self.cwd / path
+            target.parent.mkdir(parents=True, exist_ok=True)
+            target.write_bytes(data)
+            return {**before, "after": self.tell("Write", before["call_id"], **arguments)}
+        return before
+
+    def read(self, path: str | Path) -> dict[str, Any]:
+        """Read a file."""
+        before = self.ask("Read", file_path=str(path))
+        return {**before, "after": self.tell("Read", before["call_id"], file_path=str(path))}
+
+    def shell(self, command: str) -> dict[str, Any]:
+        """Run a shell command, as far as that is allowed."""
+        before = self.ask("Bash", command=command)
+        if not allowed(before):
+            return before
+        subprocess.run(["sh", "-c", command], cwd=self.cwd, check=True, capture_output=True)
+        return {**before, "after": self.tell("Bash", before["call_id"], {"stdout": ""}, command=command)}
+
+    def select(self, intent_id: str = "INT-001") -> dict[str, Any]:
+        """Select an intent by the command for agents without MCP."""
+        return self.ask("Bash", command=f"remit intent select {intent_id}")
+
+
+def said(reply: HookReply) -> dict[str, Any]:
+    """The hook's output."""
+    return json.loads(reply.stdout)["hookSpecificOutput"] if reply.stdout else {}
+
+
+def allowed(answer: dict[str, Any]) -> bool:
+    """Whether the call may go on."""
+    return answer.get("permissionDecision") is None
+
+
+def refusal(answer: dict[str, Any]) -> str:
+    """The error type of a denial; empty for none."""
+    reason = str(answer.get("permissionDecisionReason", ""))
+    return reason[1 : reason.find("]")] if reason.startswith("[") else reason
+
+
+def lines(root: Path) -> list[bytes]:
+    """The lines of the machine log."""
+    gate = Gate.open(root)
+    folder = gate.workspace.log_folder
+    return [line for name in segments(folder) for line in (folder / name).read_bytes().splitlines()]
+
+
+def records(root: Path, event: str = "") -> list[dict[str, Any]]:
+    """What the log holds, oldest first; of one event, where one is named."""
+    found = [json.loads(line) for line in lines(root)]
+    return [r for r in found if not event or body(r)["event"] == event]
+
+
+def body(record: dict[str, Any]) -> dict[str, Any]:
+    """Remit's part of a record."""
+    return record["metadata"]["dev.remit"]
+
+
+def effects(root: Path) -> dict[str, str]:
+    """What the newest mutation did: path -> operation."""
+    found = records(root, "mutation")
+    return {f["path"]: f["operation"] for f in body(found[-1])["files"]} if found else {}

@@ -1,0 +1,114 @@
+"""What importing costs: nothing for the library, C modules only for the client, light modules only for the hook."""
+
+import ast
+import json
+import subprocess
+import sys
+from importlib.util import find_spec
+from pathlib import Path
+
+import pytest
+
+import remit
+import remit_hook
+from conftest import run_git
+
+SOURCE = Path(remit.__file__).parent
+CLIENT = Path(remit_hook.__file__).with_name("__main__.py")
+HEAVY = {"anyio", "asyncio", "click", "cryptography", "mcp", "mcp_types", "pydantic", "rich", "ruamel", "tree_sitter"}
+READ_ONLY_IF_CHANGED = {"yaml"}
+
+NEW_MODULES = "import sys; before = set(sys.modules); {act}; print(*sorted(set(sys.modules) - before))"
+HOOK = """\
+import json, sys
+from remit.cli import main
+sys.argv[1:] = ["hook", "claude-code", "pre"]
+try:
+    main()
+except SystemExit as ended:
+    print(json.dumps({"code": ended.code or 0, "modules": sorted(sys.modules)}), file=sys.stderr)
+"""
+
+
+def run(*words: str, cwd: Path, stdin: str = "") -> subprocess.CompletedProcess[str]:
+    """A fresh interpreter; nothing of this one's path or settings."""
+    return subprocess.run([sys.executable, *words], cwd=cwd, input=stdin, capture_output=True, text=True, check=True)
+
+
+def test_importing_remit_does_nothing(tmp_path: Path, home: Path) -> None:
+    before = set(home.iterdir())
+    done = run("-I", "-B", "-c", NEW_MODULES.format(act="import remit"), cwd=tmp_path)
+    assert done.stdout.split() == ["remit"]
+    assert done.stderr == ""
+    assert not list(tmp_path.iterdir())
+    assert set(home.iterdir()) == before
+
+
+def test_the_client_imports_c_modules_only(tmp_path: Path) -> None:
+    act = f"exec(compile(open({str(CLIENT)!r}).read(), 'client', 'exec'), {{'__name__': 'client'}})"
+    done = run("-I", "-S", "-E", "-c", NEW_MODULES.format(act=act), cwd=tmp_path)
+    assert set(done.stdout.split()) <= {"posix", "_socket"}
+
+
+@pytest.mark.parametrize("name", ["posix", "_socket"])
+def test_what_the_client_may_import_is_written_in_c(name: str) -> None:
+    found = find_spec(name)
+    assert found is not None
+    assert found.origin == "built-in" or (found.origin or "").endswith((".so", ".dylib"))
+
+
+def hook(folder: Path) -> tuple[dict[str, object], set[str]]:
+    """The hook's answer to a Write in `folder`, and the modules it took."""
+    payload = {
+        "session_id": "s",
+        "cwd": str(folder),
+        "hook_event_name": "PreToolUse",
+        "tool_name": "Write",
+        "tool_use_id": "toolu_1",
+        "tool_input": {"file_path": str(folder / "src" / "new.py"), "content": "x = 1\n"},
+    }
+    done = run("-c", HOOK, cwd=folder, stdin=json.dumps(payload))
+    told = json.loads(done.stderr.splitlines()[-1])
+    assert told["code"] == 0
+    return json.loads(done.stdout or "{}"), {name.partition(".")[0] for name in told["modules"]}
+
+
+def test_the_hook_says_nothing_and_takes_little_where_nothing_is_governed(repository: Path) -> None:
+    answer, modules = hook(repository)
+    assert answer == {}
+    assert not modules & (HEAVY | READ_ONLY_IF_CHANGED)
+    assert run_git(repository, "status", "--porcelain") == ""
+    assert not (repository / ".git" / "remit").exists()
+
+
+def test_the_hook_takes_little_where_it_decides(repository: Path) -> None:
+    run("-m", "remit", "init", "--yes", "--no-agents", "--mode", "enforce", cwd=repository)
+    run("-m", "remit", "intent", "new", "Names", "--scope", "src/**", cwd=repository)
+    hook(repository)
+    answer, modules = hook(repository)
+    assert "MISSING_OR_INVALID_INTENT" in json.dumps(answer)
+    assert not modules & (HEAVY | READ_ONLY_IF_CHANGED)
+
+
+@pytest.mark.parametrize("package", sorted(SOURCE.rglob("__init__.py")), ids=lambda p: p.parent.name)
+def test_a_package_exports_what_it_says_and_no_more(package: Path) -> None:
+    body = ast.parse(package.read_text("utf-8")).body
+    said = next((ast.literal_eval(n.value) for n in body if isinstance(n, ast.Assign) and names_all(n)), None)
+    imported = [a.asname or a.name for n in body if isinstance(n, ast.ImportFrom) for a in n.names]
+    if said is None:
+        assert not imported, "a package that re-exports names them in __all__"
+        return
+    made = {n.name for n in body if isinstance(n, ast.FunctionDef | ast.ClassDef)} | assigned(body)
+    assert len(set(said)) == len(said)
+    assert set(said) <= made | set(imported)
+
+
+def names_all(statement: ast.Assign) -> bool:
+    """Whether this assigns `__all__`."""
+    return any(isinstance(t, ast.Name) and t.id == "__all__" for t in statement.targets)
+
+
+def assigned(body: list[ast.stmt]) -> set[str]:
+    """The names that a module assigns."""
+    plain = {t.id for n in body if isinstance(n, ast.Assign) for t in n.targets if isinstance(t, ast.Name)}
+    return plain | {n.target.id for n in body if isinstance(n, ast.AnnAssign) and isinstance(n.target, ast.Name)}

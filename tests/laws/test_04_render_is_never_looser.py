@@ -1,0 +1,73 @@
+"""Law 4: an agent's reply is never looser than the decision; where it cannot say `ask`, it says `deny`."""
+
+import json
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from laws.enemies import texts
+from remit.adapters import ROWS, HookReply, render
+from remit.core.call import Outcome, SessionKey, ToolCall
+from remit.core.decision import Decision, Verdict
+from remit.core.events import (
+    After,
+    Before,
+    HookEvent,
+    Ignored,
+    PromptGiven,
+    SessionEnded,
+    SessionStarted,
+    TurnEnded,
+)
+
+SESSION = SessionKey("s")
+CALL = ToolCall(agent="x", session=SESSION, tool="Write", effect="write", cwd="/w", paths=("a",))
+OTHERS: list[HookEvent] = [
+    After(CALL, Outcome()),
+    After(CALL, Outcome(ok=False), failed=True),
+    SessionStarted(SESSION, "/w"),
+    PromptGiven(SESSION, "/w"),
+    TurnEnded(SESSION, "/w"),
+    SessionEnded(SESSION, "/w"),
+    Ignored("Other", "/w"),
+]
+STRICTEST_WORDS = ("deny", "block")
+
+
+def stance(reply: HookReply) -> Verdict:
+    """What the agent will do about the call, from the bytes it gets."""
+    if reply.exit_code == 2:
+        return "deny"
+    said = json.dumps(json.loads(reply.stdout)) if reply.stdout else ""
+    if any(f'"{word}"' in said for word in STRICTEST_WORDS):
+        return "deny"
+    return "ask" if '"ask"' in said else "allow"
+
+
+@pytest.mark.parametrize("agent", sorted(ROWS))
+@given(effect=st.sampled_from(["allow", "contain", "ask", "deny"]), reason=texts, context=texts)
+def test_no_reply_is_looser_than_the_decision(agent: str, effect: Verdict, reason: str, context: str) -> None:
+    decision = Decision(effect, effect, "destructive", "enforce")
+    found = stance(render(agent, Before(CALL), decision, f"because {reason}", context.replace('"', "")))
+    if effect == "allow":
+        assert found == "allow"
+    elif effect == "ask":
+        assert found == ("ask" if ROWS[agent].asks else "deny")
+    else:
+        assert found == "deny"
+
+
+@pytest.mark.parametrize("agent", sorted(ROWS))
+@given(event=st.sampled_from(OTHERS), effect=st.sampled_from(["allow", "deny"]), context=texts)
+def test_no_event_but_before_is_ever_refused(agent: str, event: HookEvent, effect: Verdict, context: str) -> None:
+    reply = render(agent, event, Decision(effect, effect, "safe", "enforce"), "because", context)
+    assert (reply.exit_code, stance(reply)) == (0, "allow")
+
+
+@pytest.mark.parametrize("agent", sorted(ROWS))
+@pytest.mark.parametrize("event", [Before(CALL), *OTHERS], ids=lambda e: type(e).__name__)
+def test_where_nothing_is_to_be_said_nothing_is_decided(agent: str, event: HookEvent) -> None:
+    reply = render(agent, event, Decision("allow", "allow", "safe", "observe"))
+    assert (stance(reply), reply.exit_code, reply.stderr) == ("allow", 0, b"")
+    assert b"permission" not in reply.stdout, "an explicit allow would switch off the agent's own questions"

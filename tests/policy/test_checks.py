@@ -1,0 +1,98 @@
+"""Each check says its one reason, and only that."""
+
+import pytest
+
+from remit.core.call import Citation, SessionKey, ToolCall
+from remit.core.decision import ErrorType
+from remit.core.facts import Facts, SessionFacts, Target
+from remit.core.intent import Intent, LintFinding, Status
+from remit.core.intentset import IntentSet
+from remit.core.repopath import RepoPath
+from remit.policy.engine import CHECKS
+
+SHA, OTHER = "a" * 64, "b" * 64
+
+
+def intents(status: Status = "IN_PROGRESS", *scope: str) -> IntentSet:
+    other = Intent("INT-002", ("docs/**",), status="IN_PROGRESS")
+    return IntentSet((Intent("INT-001", scope or ("src/**",), status=status, blocked_reason="waits"), other))
+
+
+def target(path: str = "src/x", **fields: object) -> Target:
+    values: dict[str, object] = {"raw": path, "resolved": f"/w/{path}", "path": RepoPath.of(path, "/w"), **fields}
+    return Target(**values)  # pyright: ignore[reportArgumentType]
+
+
+ACTIVE = SessionFacts("INT-001", "selected")
+CALL = ToolCall(agent="a", session=SessionKey("s"), tool="Write", effect="write", cwd="/w")
+EDIT = ToolCall(agent="a", session=SessionKey("s"), tool="Edit", effect="write", cwd="/w", checks_itself=True)
+CITING = ToolCall(
+    agent="a", session=SessionKey("s"), tool="Write", effect="write", cwd="/w", citation=Citation("INT-002")
+)
+HASHED = ToolCall(
+    agent="a",
+    session=SessionKey("s"),
+    tool="Write",
+    effect="write",
+    cwd="/w",
+    citation=Citation("INT-001", None, f"sha256:{SHA}"),
+)
+MALFORMED = ToolCall(agent="a", session=SessionKey("s"), tool="W", effect="write", cwd="/w", malformed="no path")
+ERROR = LintFinding("YAML_PARSE_ERROR", "error", "broken", line=3, column=4)
+OUTSIDE = Target(raw="/etc/x", resolved="/etc/x", path=None)
+TOLERATED = Target(raw="/tmp/x", resolved="/tmp/x", path=None, tolerated=True)
+
+
+def facts(*targets: Target, **fields: object) -> Facts:
+    values: dict[str, object] = {"mode": "enforce", "session": ACTIVE, "intents": intents(), **fields}
+    return Facts(targets=targets, **values)  # pyright: ignore[reportArgumentType]
+
+
+CASES: list[tuple[str, ToolCall, Facts, ErrorType | None]] = [
+    ("arguments", CALL, facts(), None),
+    ("arguments", MALFORMED, facts(), "INVALID_ARGUMENTS"),
+    ("intents_file", CALL, facts(), None),
+    ("intents_file", CALL, facts(config_error="bad"), "CONFIG_INVALID"),
+    ("intents_file", CALL, facts(intents_state="invalid", intents_findings=(ERROR,)), "INTENTS_FILE_INVALID"),
+    ("intents_file", CALL, facts(intents_state="missing"), None),
+    ("protected", CALL, facts(target(), target(".git/x", protected="git's")), "PROTECTED_PATH"),
+    ("protected", CALL, facts(target()), None),
+    ("outside", CALL, facts(target(), OUTSIDE), "OUTSIDE_WORKSPACE"),
+    ("outside", CALL, facts(TOLERATED), None),
+    ("active_intent", CALL, facts(session=SessionFacts()), "MISSING_OR_INVALID_INTENT"),
+    ("active_intent", CALL, facts(), None),
+    ("active_intent", CALL, facts(session=SessionFacts("INT-009")), "INTENT_NOT_FOUND"),
+    ("active_intent", CALL, facts(intents=intents("BLOCKED")), "INTENT_BLOCKED"),
+    ("active_intent", CALL, facts(intents=intents("DONE")), "INTENT_CLOSED"),
+    ("active_intent", CALL, facts(intents=intents("ABORTED")), "INTENT_CLOSED"),
+    ("active_intent", CALL, facts(ignored_intents=frozenset({"INT-001"})), "INTENT_IGNORED"),
+    ("mismatch", CITING, facts(), "INTENT_MISMATCH"),
+    ("mismatch", HASHED, facts(), None),
+    ("ignored", CALL, facts(target(ignored_by="*.lock")), "INTENTIGNORE_PATH_BLOCKED"),
+    ("scope", CALL, facts(target()), None),
+    ("scope", CALL, facts(target(), target("docs/x")), "SCOPE_VIOLATION"),
+    ("scope", CALL, facts(target("SRC/x")), "SCOPE_VIOLATION"),
+    ("scope", CALL, facts(target("SRC/x", folds=True)), None),
+    ("scope", CALL, facts(target("."), intents=intents("IN_PROGRESS", "**")), "SCOPE_VIOLATION"),
+    ("scope", CALL, facts(TOLERATED), None),
+    ("stale", CALL, facts(target(sha256=SHA, seen_sha256=SHA)), None),
+    ("stale", CALL, facts(target(sha256=SHA, seen_sha256=OTHER)), "STALE_FILE"),
+    ("stale", CALL, facts(target(sha256=None, seen_sha256=OTHER)), "STALE_FILE"),
+    ("stale", CALL, facts(target(sha256=SHA, seen_sha256=None)), None),
+    ("stale", EDIT, facts(target(sha256=SHA, seen_sha256=OTHER)), None),
+    ("stale", HASHED, facts(target(sha256=OTHER)), "STALE_FILE"),
+    ("stale", HASHED, facts(target(sha256=SHA, seen_sha256=OTHER)), None),
+]
+
+
+@pytest.mark.parametrize(("name", "asked", "situation", "expected"), CASES)
+def test_a_check_says_its_reason(name: str, asked: ToolCall, situation: Facts, expected: ErrorType | None) -> None:
+    found = CHECKS[name](asked, situation)
+    assert (found.code if found else None) == expected
+
+
+def test_a_scope_violation_names_who_owns_the_path() -> None:
+    found = CHECKS["scope"](CALL, facts(target("docs/x")))
+    assert found is not None
+    assert found.context["owning_intents"] == ["INT-002"]
+    assert found.message.startswith("Scope Violation: INT-001 is not authorized to edit docs/x.")

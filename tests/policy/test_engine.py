@@ -1,0 +1,61 @@
+"""One call, all checks, one decision."""
+
+from remit.core.call import SessionKey, ToolCall
+from remit.core.decision import STRICTNESS, Finding, Verdict, strictest
+from remit.core.facts import Facts
+from remit.policy.engine import CHECKS, Check, decide
+
+CALL = ToolCall(agent="a", session=SessionKey("s"), tool="Write", effect="write", cwd="/w", paths=("x",))
+
+
+def saying(verdict: Verdict, name: str = "x") -> Check:
+    """A check that always says the same."""
+
+    def check(call: ToolCall, facts: Facts) -> Finding | None:
+        return Finding(name, "HOOK_BLOCKED", name, verdict)
+
+    return check
+
+
+def test_the_strictest_finding_leads_and_all_are_kept() -> None:
+    checks = {v: saying(v, v) for v in STRICTNESS}
+    decision = decide(CALL, Facts("enforce"), checks)
+    assert (decision.effect, decision.verdict, len(decision.findings)) == ("deny", "deny", len(STRICTNESS))
+    assert decision.leading is not None
+    assert decision.leading.rule == "deny"
+
+
+def test_of_equals_the_first_of_the_table_leads() -> None:
+    decision = decide(CALL, Facts("enforce"), {"b": saying("deny", "b"), "a": saying("deny", "a")})
+    assert decision.leading is not None
+    assert decision.leading.rule == "b"
+
+
+def test_no_check_runs_on_a_safe_call() -> None:
+    def never(call: ToolCall, facts: Facts) -> Finding | None:
+        raise AssertionError
+
+    read = ToolCall(agent="a", session=SessionKey("s"), tool="Read", effect="read", cwd="/w", malformed="no path")
+    assert decide(read, Facts("enforce"), {"x": never}).effect == "allow"
+
+
+def test_nothing_found_allows_and_nothing_leads() -> None:
+    decision = decide(CALL, Facts("enforce"), {})
+    assert (decision.effect, decision.leading) == ("allow", None)
+    assert strictest(()) == "allow"
+
+
+def test_the_table_holds_each_check_in_the_order_in_which_it_leads() -> None:
+    order = [
+        "arguments",
+        "intents_file",
+        "protected",
+        "outside",
+        "active_intent",
+        "mismatch",
+        "ignored",
+        "scope",
+        "stale",
+        "command",
+    ]
+    assert [name for name in CHECKS if name in order] == order

@@ -1,0 +1,107 @@
+"""What is kept can be had again."""
+
+import os
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from conftest import run_git
+from remit.core.contents import git_blob
+from remit.workspace.contents import ContentStore, batch, read_hunks
+from remit.workspace.place import Workspace, locate
+
+CONTENTS = [b"", b"a", b"a\n", b"a\r\n", b"\0\xff", b"data 3\nabc\ndone\n", b"x" * 300_000, "é\n".encode()]
+
+
+def store(root: Path) -> ContentStore:
+    found = locate(root)
+    assert found is not None
+    return ContentStore(found, "0123456789ab")
+
+
+@pytest.mark.parametrize("folded", [False, True])
+def test_what_was_kept_is_loaded_again_also_after_gc(repository: Path, folded: bool) -> None:
+    kept = store(repository)
+    kept.keep(CONTENTS)
+    if folded:
+        assert kept.fold() == len(CONTENTS)
+        assert kept.fold() == 0
+        kept.keep([b"more"])
+        kept.fold()
+        run_git(repository, "gc", "-q", "--prune=now")
+    assert [kept.load(git_blob(c)) for c in CONTENTS] == CONTENTS
+    assert kept.load_many(map(git_blob, CONTENTS)) == {git_blob(c): c for c in CONTENTS}
+    assert kept.load("0" * 40) is None
+    assert run_git(repository, "status", "--porcelain") == ""
+
+
+def test_without_git_contents_are_files(tmp_path: Path) -> None:
+    kept = ContentStore(Workspace(tmp_path, None, None), "m")
+    kept.keep(CONTENTS)
+    assert kept.fold() == 0
+    assert kept.load_many(map(git_blob, CONTENTS)) == {git_blob(c): c for c in CONTENTS}
+
+
+def test_folding_runs_no_hook_and_moves_no_branch(repository: Path) -> None:
+    hook = repository / ".git" / "hooks" / "reference-transaction"
+    hook.parent.mkdir(exist_ok=True)
+    hook.write_text(f"#!/bin/sh\ntouch {repository}/hook-ran\n")
+    hook.chmod(0o755)
+    head = run_git(repository, "rev-parse", "HEAD")
+    kept = store(repository)
+    kept.keep([b"x"])
+    kept.fold()
+    assert run_git(repository, "rev-parse", "HEAD") == head
+    assert not (repository / "hook-ran").exists()
+
+
+PIECES = [b"a\n", b"b\n", b"\n", b"@@ -1 +1 @@\n", b"--- x\n", b"c\r\n"]
+lines = st.lists(st.sampled_from(PIECES), max_size=8).map(b"".join)
+
+
+@pytest.fixture(scope="module")
+def shared(tmp_path_factory: pytest.TempPathFactory) -> ContentStore:
+    return ContentStore(Workspace(tmp_path_factory.mktemp("store"), None, None), "m")
+
+
+@given(old=lines, new=lines)
+def test_applying_the_hunks_gives_the_new_content(shared: ContentStore, old: bytes, new: bytes) -> None:
+    before, after = old.splitlines(keepends=True), new.splitlines(keepends=True)
+    built: list[bytes] = []
+    at = 0
+    for hunk in shared.hunks({"f": (old, new)})["f"]:
+        start = hunk.old - 1 if hunk.old_lines else hunk.old
+        first = hunk.new - 1 if hunk.new_lines else hunk.new
+        built += before[at:start]
+        assert len(built) == first
+        built += after[first : first + hunk.new_lines]
+        at = start + hunk.old_lines
+    assert [*built, *before[at:]] == after
+
+
+def test_many_pairs_of_any_name_take_one_git(shared: ContentStore) -> None:
+    pairs = {f"a\n{n}/../{n}": (b"x\n", b"x\ny\n" * (n % 2)) for n in range(30)}
+    found = shared.hunks(pairs)
+    assert set(found) == set(pairs)
+    assert all(found.values())
+    assert not list((shared.workspace.state).glob("scratch*"))
+
+
+def test_a_diff_shows_what_changed_and_leaves_nothing_behind(shared: ContentStore) -> None:
+    text = shared.diff(b"a\nb\n", b"a\nc\n")
+    assert "-b" in text
+    assert "+c" in text
+    assert shared.diff(b"a", b"a") == ""
+    assert not [name for name in os.listdir(shared.workspace.state) if name.startswith("scratch")]  # noqa: PTH208
+
+
+def test_a_batch_tells_missing_objects_from_empty_ones() -> None:
+    out = b"aa blob 0\n\n" + b"bb missing\n" + b"cc blob 3\na\nb\n"
+    assert list(batch(out)) == [b"", None, b"a\nb"]
+
+
+def test_only_headers_are_hunks() -> None:
+    diff = b"diff --git a/old/7 b/new/7\n@@ -1 +1,2 @@\n-@@ -9 +9 @@\n+x\n+diff --git a/1 b/2\n"
+    assert {n: len(h) for n, h in read_hunks(diff).items()} == {"7": 1}
