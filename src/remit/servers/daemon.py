@@ -19,8 +19,9 @@ from pathlib import Path
 from msgspec.structs import replace
 
 from remit.adapters import HookReply
+from remit.gate.answer import CannotRecord
 from remit.gate.environment import Environment
-from remit.gate.gate import CannotRecord, Gate
+from remit.gate.gate import Gate
 from remit.servers.environment import environment
 from remit.servers.frames import ACKNOWLEDGED, OTHER_VERSION, FrameError, Request, pack, unpack
 from remit.servers.hook import LIMIT, answer

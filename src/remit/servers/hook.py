@@ -12,8 +12,9 @@ from remit.core.decision import Decision
 from remit.core.events import After, Before, HookEvent, Ignored, PromptGiven, SessionEnded, SessionStarted, TurnEnded
 from remit.core.repopath import InvalidPath
 from remit.core.text import encodable
+from remit.gate.answer import Answer
 from remit.gate.environment import Environment
-from remit.gate.gate import Answer, Gate
+from remit.gate.gate import Gate
 from remit.gate.governing import governing
 from remit.servers.selecting import select_by_command
 from remit.workspace.paths import real_paths

@@ -11,8 +11,9 @@ from mcp.server.stdio import stdio_server
 
 from remit.adapters import ROWS
 from remit.core.call import SessionKey, hash_arguments
+from remit.gate.answer import CannotRecord
 from remit.gate.environment import Environment
-from remit.gate.gate import CannotRecord, Gate
+from remit.gate.gate import Gate
 from remit.tools.catalogue import TOOLS, Caller, ToolResult, run_tool
 
 CALL_ID_KEYS = ("claudecode/toolUseId", "callId")

@@ -5,8 +5,10 @@ An agent's sandboxed shell may reach neither Remit's state nor its daemon; its h
 
 from remit.core.call import ToolCall
 from remit.core.decision import Decision
-from remit.gate.gate import Answer, CannotRecord, Gate
+from remit.gate.answer import Answer, CannotRecord
+from remit.gate.gate import Gate
 from remit.gate.intents import Refused
+from remit.gate.judging import Judging
 from remit.policy.commands import analyse
 from remit.policy.violations import explain
 
@@ -21,7 +23,7 @@ def select_by_command(gate: Gate, call: ToolCall) -> Answer | None:
     except Refused as refused:
         return Answer(Decision("deny", "deny", "meta", gate.mode_now()), reason=explain(refused.violation))
     except CannotRecord as error:
-        return gate.unrecordable(call, error)
+        return Judging(gate).unrecordable(call, error)
 
 
 def performed(gate: Gate, call: ToolCall, words: tuple[str, ...]) -> Answer | None:

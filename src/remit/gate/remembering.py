@@ -1,0 +1,152 @@
+"""After a call: what really changed, into the ledger; what could not be written, into the spool."""
+
+from collections.abc import Iterable, Iterator, Mapping
+from pathlib import Path
+
+from msgspec import UNSET
+
+from remit.core.call import Outcome, ToolCall
+from remit.core.contents import LineRange
+from remit.core.record import Body, Record
+from remit.core.text import shown
+from remit.gate import effects
+from remit.gate.answer import Attempts, joined
+from remit.gate.site import Site
+from remit.gate.state import PendingCall, Session
+from remit.policy.classify import classify
+from remit.workspace.observe import Change, Observation, at_commit, changes, observe, observe_paths
+from remit.workspace.transcripts import last_model
+
+
+class Remembering:
+    """Step 8 of a call, in one workspace."""
+
+    def __init__(self, site: Site) -> None:
+        self.site = site
+
+    def remembered(self, call: ToolCall, outcome: Outcome) -> str:
+        """Record what came of the call; what the model should know about it.
+
+        A step that fails does not stop the next: the tool has run, and what is known of it must not get lost.
+        """
+        tries = Attempts()
+        pending = self.came_back(call, tries)
+        done = tries.made(lambda: self.effects_of(call, pending), ()) if pending or is_destructive(call) else ()
+        records = tries.made(lambda: self.records_of(call, outcome, pending, done, tries), ())
+        waiting = tries.made(lambda: self.site.recorder.append_or_spool(records, sync=bool(done)), None)
+        if not tries.failed and (outcome.ok or call.effect != "read"):
+            tries.made(lambda: self.site.saw(call.session, self.seen_by(call, done)), None)
+        return joined(self.warning(call, pending, done), said_waiting(waiting) if waiting else "", tries.said)
+
+    def came_back(self, call: ToolCall, tries: "Attempts") -> PendingCall | None:
+        """The call as it was when it was let through. On a full disk it can be read, though not forgotten."""
+        asked = (call.session, call.call_id, call.tool, call.arguments_sha256)
+        found = tries.made(lambda: self.site.state.take_call(*asked), None)
+        return tries.made(lambda: self.site.state.peek_call(*asked), None) if tries.failed else found
+
+    def records_of(
+        self, call: ToolCall, outcome: Outcome, pending: PendingCall | None, done: tuple[Change, ...], tries: "Attempts"
+    ) -> tuple[Record, ...]:
+        """The records of a call that came back: its effects first."""
+        session = tries.made(lambda: self.site.state.active(call.session), Session())
+        result = self.result_record(call, outcome, pending.intent_id if pending else session.intent_id)
+        if not done:
+            return (result,)
+        tries.made(lambda: self.site.keep(contents_of(done)), None)
+        ranges = tries.made(lambda: self.ranges_of(call, outcome, done), {})
+        model = (last_model(Path(call.transcript)) if call.transcript else None) or session.model
+        return (self.mutation_record(call, outcome, pending, done, ranges, model), result)
+
+    def effects_of(self, call: ToolCall, pending: PendingCall | None) -> tuple[Change, ...]:
+        """What the call changed, by comparing; where it was never seen before, against HEAD, its own paths only."""
+        if pending is None:
+            paths = self.site.inside(call)
+            now = observe_paths(self.site.workspace, paths)
+            head = self.site.recorder.vcs.revision if self.site.recorder.vcs else None
+            old = at_commit(self.site.workspace, head, paths) if isinstance(head, str) else dict.fromkeys(paths)
+            return changes(self.site.workspace, Observation(None, old), now)
+        after = observe(self.site.workspace) if pending.whole else observe_paths(self.site.workspace, pending.judged)
+        return changes(self.site.workspace, self.restored(pending), after)
+
+    def restored(self, pending: PendingCall) -> Observation:
+        """The observation from before the call, its contents from the store."""
+        return Observation(pending.head, {p: effects.reseen(v, self.site.store) for p, v in pending.before.items()})
+
+    def ranges_of(self, call: ToolCall, outcome: Outcome, done: tuple[Change, ...]) -> dict[str, tuple[LineRange, ...]]:
+        """The lines that the call put into each file."""
+        positions = {path: r for raw, r in outcome.positions.items() for path in self.site.inside_paths(call, (raw,))}
+        return effects.added_ranges(done, positions, self.site.store)
+
+    def mutation_record(
+        self,
+        call: ToolCall,
+        outcome: Outcome,
+        pending: PendingCall | None,
+        done: tuple[Change, ...],
+        ranges: Mapping[str, tuple[LineRange, ...]],
+        model: str | None,
+    ) -> Record:
+        """The record of what changed."""
+        intent = self.site.governing.intents.get(pending.intent_id if pending else None)
+        traced = {c.path: effects.traced_ranges(c.after, ranges.get(c.path, ())) for c in done}
+        body = effects.mutation_body(
+            call, outcome, pending, intent, tuple(effects.mutated_file(c, intent, traced[c.path]) for c in done)
+        )
+        files = tuple(
+            effects.traced_file(c.path, traced[c.path], call.session.session_id, body_intent(body), model) for c in done
+        )
+        return self.site.recorder.record(body, call.agent, files)
+
+    def result_record(self, call: ToolCall, outcome: Outcome, intent_id: str | None) -> Record:
+        """The record that the call came back."""
+        result = {"ok": outcome.ok, "exit_code": outcome.exit_code, "summary": shown(effects.redacted(outcome.summary))}
+        body = Body(
+            event="tool_result",
+            intent_id=intent_id,
+            session_id=call.session.session_id,
+            agent_id=call.session.agent_id or UNSET,
+            call=effects.call_part(call),
+            result=result,
+            duration_ms=UNSET if outcome.duration_ms is None else outcome.duration_ms,
+        )
+        return self.site.recorder.record(body, call.agent)
+
+    def warning(self, call: ToolCall, pending: PendingCall | None, done: tuple[Change, ...]) -> str:
+        """What the model is told about effects that its intent does not own."""
+        if pending is None or not pending.intent_id or not pending.whole:
+            return ""
+        intent = self.site.governing.intents.get(pending.intent_id)
+        stray = [c.path for c in done if not effects.in_scope(c.path, intent)]
+        if not stray:
+            return ""
+        names = ", ".join(shown(path, 120) for path in stray[:10]) + (" …" if len(stray) > 10 else "")
+        return (
+            f"Remit: this {call.tool} call changed {names}, outside the scope of {pending.intent_id}. It is "
+            "recorded as out of scope. Undo those changes, and do such work with your file tools inside the scope."
+        )
+
+    def seen_by(self, call: ToolCall, done: tuple[Change, ...]) -> list[str]:
+        """The files whose content the session knows after this call: what it read, and what it wrote."""
+        if call.whole_workspace:
+            return [c.path for c in done if self.site.state.seen(call.session, c.path) is not None]
+        return self.site.inside(call)
+
+
+def is_destructive(call: ToolCall) -> bool:
+    """Whether the call may have changed something."""
+    return classify(call) == "destructive"
+
+
+def contents_of(done: Iterable[Change]) -> Iterator[bytes]:
+    """Both sides of each change, where they are at hand."""
+    return (s.content for c in done for s in (c.before, c.after) if s is not None and s.content is not None)
+
+
+def body_intent(body: Body) -> str | None:
+    """The intent of a record's body."""
+    return body.intent_id if isinstance(body.intent_id, str) else None
+
+
+def said_waiting(why: str) -> str:
+    """What the model is told when a record had to wait."""
+    return f"Remit could not write its log ({why.splitlines()[0]}); the record waits in the spool. Tell the person."

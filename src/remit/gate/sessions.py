@@ -1,0 +1,89 @@
+"""Sessions: what an agent is told when it begins, and what is recorded when it ends."""
+
+from remit.core.call import SessionKey
+from remit.core.events import SessionEnded, SessionStarted
+from remit.core.intent import INTENT_ID
+from remit.core.record import Body
+from remit.core.text import shown
+from remit.gate.answer import Attempts, joined
+from remit.gate.governing import Governing
+from remit.gate.intents import Binding
+from remit.gate.protocol import protocol
+from remit.gate.site import Site
+from remit.gate.state import Session
+from remit.workspace.head import branch_name
+
+
+class Sessions:
+    """The sessions of one workspace."""
+
+    def __init__(self, site: Site) -> None:
+        self.site = site
+
+    def started(self, event: SessionStarted, agent: str) -> str:
+        """A session began, or lost its context: the protocol, and its intent where it has one."""
+        rules, tries = self.site.governing, Attempts()
+        tries.made(lambda: self.begun(event, agent, rules), None)
+        block = tries.made(lambda: self.block_at_start(event.session, agent), "")
+        return "\n\n".join(filter(None, (protocol(rules.mode, rules.document), block, self.site.news, tries.said)))
+
+    def block_at_start(self, session: SessionKey, agent: str) -> str:
+        """The block of the intent that the session works under, or is now bound to."""
+        return self.site.intents.bind_unselected(session, agent, self.binding()) or self.site.intents.block_to_tell(
+            session
+        )
+
+    def begun(self, event: SessionStarted, agent: str, rules: Governing) -> None:
+        """Remember the session, and record that it began."""
+        self.site.notice(rules)
+        known = self.site.state.session(event.session)
+        session = Session(
+            agent=agent,
+            model=event.model or (known.model if known else None),
+            intent_id=known.intent_id if known else None,
+            source=known.source if known else "",
+            told=known.told if known else "",
+        )
+        self.site.state.put_session(event.session, session, self.site.environment.clock())
+        detail = {"agent": agent, "model": session.model, "cwd": event.cwd, "source": event.source}
+        body = Body(
+            event="session_start",
+            intent_id=session.intent_id,
+            session_id=event.session.session_id,
+            detail={key: value for key, value in detail.items() if value is not None},
+        )
+        self.site.recorder.append_or_spool([self.site.recorder.record(body, agent)])
+
+    def binding(self) -> Binding | None:
+        """What a session works under where nothing was selected: `REMIT_INTENT`, else the branch's name."""
+        if self.site.environment.bound_intent:
+            return Binding(self.site.environment.bound_intent, "environment")
+        named = INTENT_ID.search(branch_name(self.site.workspace) or "")
+        return Binding(named[0], "branch") if named else None
+
+    def prompted(self, session: SessionKey, agent: str) -> str:
+        """A person wrote: the intent's block where it changed since the session was told."""
+        tries = Attempts()
+        tries.made(lambda: self.site.notice(self.site.governing), None)
+        block = tries.made(lambda: self.block_at_prompt(session, agent), "")
+        return joined(block, self.site.news, tries.said)
+
+    def block_at_prompt(self, session: SessionKey, agent: str) -> str:
+        """The block of the session's intent, where it was not told exactly this."""
+        if self.site.state.session(session) is None:
+            self.site.state.put_session(session, Session(agent=agent), self.site.environment.clock())
+        bound = self.site.intents.bind_unselected(session, agent, self.binding())
+        return bound or self.site.intents.block_to_tell(session, only_changed=True)
+
+    def ended(self, event: SessionEnded, agent: str) -> str:
+        """The conversation is over; the intent stays, for a resume. What could not be done, in words."""
+        tries = Attempts()
+        session = tries.made(lambda: self.site.state.active(event.session), Session())
+        body = Body(
+            event="session_end",
+            intent_id=session.intent_id,
+            session_id=event.session.session_id,
+            detail={"reason": shown(event.reason, 100)},
+        )
+        tries.made(lambda: self.site.recorder.append_or_spool([self.site.recorder.record(body, agent)]), None)
+        return tries.said
