@@ -1,6 +1,7 @@
 """Sessions at the gate: selecting, inheriting, staleness, and what is said."""
 
 import json
+import shutil
 from pathlib import Path
 
 import pytest
@@ -312,3 +313,20 @@ def test_a_cwd_that_is_none_is_no_way_round(agent: Agent, cwd: str) -> None:
     payload = agent.payload("PreToolUse", tool_name="Write", tool_input={"file_path": target, "content": ""}, cwd=cwd)
     reply = answer(payload, Frame("claude-code", str(agent.cwd), "pre"), agent.environment)
     assert reply.exit_code == 2 or b'"deny"' in reply.stdout
+
+
+def test_deleting_remits_state_ends_nothing_and_is_recorded(agent: Agent) -> None:
+    agent.select("INT-001")
+    shutil.rmtree(agent.cwd / ".git" / "remit")
+    assert refusal(agent.write("src/x.py", "x\n")) == "MISSING_OR_INVALID_INTENT"
+    assert [body(r)["reason"] for r in records(agent.cwd, "recovery")] == ["state_removed"]
+
+
+def test_another_clone_at_the_same_path_is_not_governed(agent: Agent) -> None:
+    agent.select("INT-001")
+    folder = agent.cwd
+    folder.rename(folder.with_name("elsewhere"))
+    folder.mkdir()
+    run_git(folder, "init", "-q")
+    assert allowed(agent.write("anything.md", "x\n"))
+    assert not (folder / ".git" / "remit").exists()

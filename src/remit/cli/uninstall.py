@@ -50,7 +50,7 @@ def uninstall(agents: tuple[str, ...], all_agents: bool, purging: bool, yes: boo
     done, problems, manifest = unwired(home, agents, all_agents, workspace)
     stopped, purged = False, list[Path]()
     if workspace is not None and not agents:
-        stopped = ungovern(workspace)
+        stopped = ungovern(home, workspace)
         purged = purge(workspace) if purging else []
         manifest = manifest.without_repository(workspace.root)
     write_manifest(home, manifest)

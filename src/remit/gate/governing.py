@@ -160,6 +160,13 @@ def govern(workspace: Workspace) -> None:
     mark(workspace, governing(workspace).mode)
 
 
+def resume(workspace: Workspace) -> None:
+    """Govern again where Remit's state was deleted. Nothing else is made: what is missing is told. Raises OSError."""
+    workspace.state.mkdir(parents=True, exist_ok=True)
+    (workspace.state / GOVERNED).touch()
+    mark(workspace, governing(workspace).mode)
+
+
 def mark(workspace: Workspace, mode: Mode) -> None:
     """Keep the marker true that tells a failing hook client whether to deny. Raises OSError.
 

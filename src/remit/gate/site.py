@@ -12,13 +12,14 @@ from remit.gate import effects
 from remit.gate.answer import CannotRecord
 from remit.gate.approvals import Approvals
 from remit.gate.environment import Environment
-from remit.gate.governing import Governing, governing, mark
+from remit.gate.governing import Governing, governing, mark, resume
 from remit.gate.intents import Intents
 from remit.gate.recorder import Recorder
 from remit.gate.state import State, StateError
 from remit.workspace.contents import ContentStore
 from remit.workspace.observe import glance
 from remit.workspace.place import Workspace, locate
+from remit.workspace.registry import register, registered
 
 
 class Site:
@@ -36,7 +37,17 @@ class Site:
     @property
     def governed(self) -> bool:
         """Whether there is anything to enforce or to record here."""
-        return self.found is not None and self.found.governed
+        if self.found is None:
+            return False
+        return self.found.governed or self.restored_by_registry(self.found)
+
+    def restored_by_registry(self, workspace: Workspace) -> bool:
+        """Whether it was governed until somebody deleted Remit's state: then it is again, and that is recorded."""
+        if not registered(self.environment.home, workspace):
+            return False
+        resume(workspace)
+        self.recorder.append_or_spool([self.recorder.recovery({"reason": "state_removed"})])
+        return True
 
     @property
     def workspace(self) -> Workspace:
@@ -127,6 +138,7 @@ class Site:
         """Record that the intents file changed, whoever changed it, and keep the marker for the client true."""
         self.intents.notice(rules, by="unknown")
         mark(self.workspace, rules.mode)
+        register(self.environment.home, self.workspace)
 
     def mode_now(self) -> Mode:
         """The mode, from the files alone."""

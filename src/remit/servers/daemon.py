@@ -85,6 +85,7 @@ class Daemon:
         self.stopping = threading.Event()
         self.last = time.monotonic()
         self.busy = 0
+        self.door = 0
 
     def serve(self) -> int:
         """Listen until there is nothing more to do. 0, also where another daemon listens already."""
@@ -99,9 +100,18 @@ class Daemon:
         path.unlink(missing_ok=True)
         with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as listener:
             bind_privately(listener, path)
+            self.door = path.stat().st_ino
             self.accept(listener)
-            path.unlink(missing_ok=True)
+            if self.reachable():
+                path.unlink(missing_ok=True)
         return 0
+
+    def reachable(self) -> bool:
+        """Whether the socket is still ours: `uninstall` takes it away, and so does who removes the home."""
+        try:
+            return socket_path(self.home).stat().st_ino == self.door
+        except OSError:
+            return False
 
     def accept(self, listener: socket.socket) -> None:
         """Take calls, each in a thread of its own, until stopped or idle."""
@@ -114,6 +124,8 @@ class Daemon:
                 if not folded and time.monotonic() - self.last > FOLD_AFTER_S:
                     self.tidy()
                     folded = True
+                if not self.reachable():
+                    break
                 continue
             folded = False
             self.last = time.monotonic()

@@ -13,6 +13,7 @@ from remit.wiring.toml_merge import merge_toml
 from remit.workspace.git import Git, GitError
 from remit.workspace.intents_file import write_atomically
 from remit.workspace.place import ENFORCE, GOVERNED, Workspace
+from remit.workspace.registry import unregister
 
 STARTER = """\
 # What coding agents may do here. Make an intent with:  remit intent new "Greet people by name" --scope 'src/**'
@@ -84,8 +85,9 @@ def write_share(workspace: Workspace, share: Share) -> None:
     write_atomically(path, merged.encode())
 
 
-def ungovern(workspace: Workspace) -> bool:
-    """Stop governing: take both markers away, nothing else; whether there were any. Raises OSError."""
+def ungovern(home: Path, workspace: Workspace) -> bool:
+    """Stop governing: take the markers away, nothing else; whether there were any. Raises OSError."""
+    unregister(home, workspace)
     markers = [workspace.state / GOVERNED, workspace.state / ENFORCE]
     there = any(marker.exists() for marker in markers)
     for marker in markers:

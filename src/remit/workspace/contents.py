@@ -79,17 +79,23 @@ class ContentStore:
 
     def load(self, blob: str) -> bytes | None:
         """The content of that git name; None where it is not at hand."""
-        waiting = self.file_of(blob)
-        try:
-            return waiting.read_bytes()
-        except OSError:
-            pass
+        waiting = self.waiting_content(blob)
+        if waiting is not None:
+            return waiting
         if self.workspace.common_dir is None:
             return None
         try:
             return Git(self.workspace.root).run("cat-file", "blob", blob)
         except GitError:
             return None
+
+    def waiting_content(self, blob: str) -> bytes | None:
+        """A content that git does not have yet; None also where a crash left it torn."""
+        try:
+            content = self.file_of(blob).read_bytes()
+        except OSError:
+            return None
+        return content if git_blob(content) == blob else None
 
     def diff(self, old: bytes, new: bytes) -> str:
         """A unified diff between two contents, as git shows it, without the header."""
@@ -103,7 +109,7 @@ class ContentStore:
     def load_many(self, blobs: Iterable[str]) -> dict[str, bytes]:
         """The contents of those git names that are at hand: one git for all."""
         asked = list(dict.fromkeys(blobs))
-        staged = {blob: self.file_of(blob).read_bytes() for blob in asked if self.file_of(blob).is_file()}
+        staged = {blob: found for blob in asked if (found := self.waiting_content(blob)) is not None}
         rest = [blob for blob in asked if blob not in staged]
         if not rest or self.workspace.common_dir is None:
             return staged

@@ -4,7 +4,7 @@ import re
 from pathlib import Path
 
 from remit.workspace.git import Git, GitError
-from remit.workspace.place import Workspace
+from remit.workspace.place import Workspace, pointer
 
 OID = re.compile(r"[0-9a-f]{40}(?:[0-9a-f]{24})?")
 BRANCH = "refs/heads/"
@@ -17,12 +17,8 @@ def symbolic_head(workspace: Workspace) -> str | None:
     """
     if workspace.git_dir is None:
         return None
-    try:
-        said = (workspace.git_dir / "HEAD").read_text("utf-8", "surrogateescape").strip()
-    except OSError:
-        return None
-    name = said.removeprefix("ref: ")
-    return None if name == f"{BRANCH}.invalid" else name
+    name = pointer(workspace.git_dir / "HEAD").removeprefix("ref: ")
+    return None if name in ("", f"{BRANCH}.invalid") else name
 
 
 def branch_name(workspace: Workspace) -> str | None:
@@ -44,10 +40,7 @@ def head_commit(workspace: Workspace) -> str | None:
 
 def loose_ref(common_dir: Path, name: str) -> str | None:
     """What the ref's own file holds; None where it has none."""
-    try:
-        found = (common_dir / name).read_text("ascii", "replace").strip()
-    except (OSError, ValueError):
-        return None
+    found = pointer(common_dir / name)
     return found if OID.fullmatch(found) else None
 
 
