@@ -36,17 +36,17 @@ def test_a_fresh_wiring_is_healthy_and_its_latency_measured(person: Person, repo
 
 
 def test_what_is_broken_is_found_and_repaired(person: Person, repository: Path) -> None:
-    (person.home / ".local/share/remit/bin/hook.py").unlink()
+    (person.home / ".local/share/remit/bin/hook").unlink()
     (repository / ".git/remit/enforce").unlink()
     settings = person.home / ".claude/settings.json"
-    settings.write_text(settings.read_text().replace("-I -S -E", "-I"))
+    settings.write_text(settings.read_text().replace("remit/bin/hook", "remit/bin/hook.old"))
     code, found = examined(person, repository)
     assert code == 1
     levels = {name: [check["level"] for check in checks] for name, checks in found.items()}
     assert levels["client"] == levels["mode"] == ["fail"]
     assert "fail" in levels["claude-code"]
     assert examined(person, repository, "--fix")[0] == 0
-    assert "-I -S -E" in settings.read_text()
+    assert "hook.old" not in settings.read_text()
     assert (repository / ".git/remit/enforce").exists()
 
 

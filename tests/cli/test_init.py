@@ -34,7 +34,7 @@ def test_init_wires_what_is_on_the_path_and_governs(person: Person, repository: 
     assert said.startswith(f"{repository} is governed; mode: observe.")
     settings = json.loads((person.home / ".claude/settings.json").read_text())
     command = settings["hooks"]["PreToolUse"][0]["hooks"][0]["command"]
-    assert f"'{person.home}/.local/share/remit/bin/hook.py' claude-code pre ||" in command
+    assert f"'{person.home}/.local/share/remit/bin/hook' claude-code pre ||" in command
     assert (person.home / ".codex/hooks.json").is_file()
     assert not (person.home / ".gemini").exists()
     assert (repository / ".git/remit/governed").is_file()

@@ -48,7 +48,7 @@ def test_one_agent_can_be_taken_out_alone(person: Person, repository: Path) -> N
     person.remit(repository, "init", "--yes")
     person.remit(repository, "uninstall", "--agent", "codex")
     assert not (person.home / ".codex").exists()
-    assert b"hook.py" in (person.home / ".claude/settings.json").read_bytes()
+    assert b"remit/bin/hook" in (person.home / ".claude/settings.json").read_bytes()
     assert (repository / ".git/remit/governed").exists()
 
 

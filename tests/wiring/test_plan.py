@@ -3,6 +3,7 @@
 import json
 import stat
 import subprocess
+import sys
 import tomllib
 from pathlib import Path
 
@@ -10,7 +11,7 @@ import pytest
 
 from remit.adapters import ROWS
 from remit.wiring.agents import TRUST, Place, find_agents
-from remit.wiring.client import client_words, install_client, is_ours
+from remit.wiring.client import FOLDER, client_words, install_client, is_ours
 from remit.wiring.json_merge import merge_json, unmerge_json
 from remit.wiring.manifest import PLACE, Manifest, ManifestError, read_manifest
 from remit.wiring.plan import FilePlan, Problem, perform, plan
@@ -108,7 +109,7 @@ def test_without_a_yes_no_hook_is_trusted(people: Path) -> None:
 def test_a_client_that_moved_is_replaced_and_still_comes_out_byte_for_byte(people: Path, tmp_path: Path) -> None:
     before = contents(people)
     found, place = find_agents(people, ""), Place(people)
-    old = client_words(people).replace("-I -S -E", "-I -S")
+    old = f"{sys.executable} -I -S '{people / FOLDER}/hook.py'"
     perform(plan(found, place, old, SERVER, Manifest(), set(TRUST)), people, Manifest(), "", "0")
     wire(people)
     assert b"-I -S '" not in b"".join(contents(people).values())
@@ -192,7 +193,7 @@ def test_a_lost_manifest_is_no_end_what_is_ours_is_known_by_its_looks(people: Pa
     assert len(leftovers(people, None)) == len(REALISTIC)
     sweep(people, None)
     assert not leftovers(people, None)
-    assert b"hook.py" not in b"".join(contents(people).values())
+    assert b"remit/bin/hook" not in b"".join(contents(people).values())
     assert b"guard.sh" in (people / ".claude/settings.json").read_bytes()
 
 

@@ -1,19 +1,36 @@
-"""The hook client, where agents find it whatever becomes of the environment that Remit was installed into."""
+"""The hook client, where agents find it whatever becomes of the environment that Remit was installed into.
 
+Best first: a binary that came with the wheel, one compiled here from `client.c`, the pure-Python client.
+"""
+
+import platform
 import re
 import shlex
+import shutil
+import subprocess
 import sys
+from importlib.metadata import version
 from importlib.util import find_spec
 from pathlib import Path
 
+from remit.core.contents import sha256
 from remit.wiring.insertions import as_object
 from remit.workspace.intents_file import write_atomically
 
 FOLDER = ".local/share/remit/bin"
 """Below HOME."""
-NAME = "hook.py"
-FILES = (NAME, "hook", "hook.conf")
-"""What may stand there: this client, the compiled one, and what they read."""
+
+NAME, SETTINGS = "hook", "hook.conf"
+SOCKET = ".local/state/remit/daemon.sock"
+"""Below HOME: where the daemon listens; `servers.daemon` names the same place."""
+
+WAIT_S = 595
+"""How long a client waits for an answer: what agents are told as their time-out, less 5 s."""
+
+COMPILE_S = 60.0
+
+SHEBANG_MOST = 126
+"""Characters that every kernel reads of a first line."""
 
 _OURS = re.compile(r"(?:/remit_hook/__main__\.py|/share/remit/bin/[^/'\"\s|]+)['\"]* [\w-]+ (?:pre|post|note) \|\| ")
 
@@ -23,7 +40,7 @@ class NoClient(RuntimeError):
 
 
 def client_path(home: Path) -> Path:
-    """Where the client is copied to."""
+    """Where the client is; the same place for either kind, so that settings need not tell."""
     return home / FOLDER / NAME
 
 
@@ -34,46 +51,123 @@ def client_words(home: Path) -> str:
         f"{sys.executable}{path}".encode()
     except UnicodeEncodeError as error:
         raise NoClient(f"{path!r} is not UTF-8, and no settings file can name it") from error
-    return f"{shlex.quote(sys.executable)} -I -S -E {shlex.quote(path)}"
+    return shlex.quote(path)
 
 
 def install_client(home: Path) -> str:
-    """Copy the client and give the shell words that start it. A copy that is current is left alone.
+    """Put the client and its settings in place, and give the shell words that start it; what is current stays.
 
     Raises OSError, NoClient.
     """
     words = client_words(home)
     if not is_current(home):
-        path = client_path(home)
-        path.parent.mkdir(parents=True, exist_ok=True)
-        write_atomically(path, shipped(), 0o644)
+        folder = home / FOLDER
+        folder.mkdir(parents=True, exist_ok=True)
+        if not put_binary(folder / NAME):
+            put_script(folder / NAME)
+        write_atomically(folder / SETTINGS, settings(home), 0o644)
     return words
 
 
+def put_script(path: Path) -> None:
+    """Put the pure-Python client at `path`, run by this interpreter. Raises OSError, NoClient."""
+    script = shipped("__main__.py")
+    direct = f"#!{sys.executable} -ISE\n"
+    if len(direct) <= SHEBANG_MOST and not set(sys.executable) & set(" \t\n"):
+        write_atomically(path, direct.encode() + script, 0o755)
+        return
+    beside = path.with_name(f"{NAME}.py")
+    write_atomically(beside, script, 0o644)
+    words = f"{shlex.quote(sys.executable)} -I -S -E {shlex.quote(str(beside))}"
+    write_atomically(path, f'#!/bin/sh\nexec {words} "$@"\n'.encode(), 0o755)
+
+
+def settings(home: Path) -> bytes:
+    """What the client reads: version, interpreter, socket, seconds to wait; and which sources it was made from."""
+    made_from = sha256(shipped("client.c") + shipped("__main__.py"))
+    lines = (version("remit"), sys.executable, str(home / SOCKET), str(WAIT_S), made_from)
+    return "".join(f"{line}\n" for line in lines).encode("utf-8", "surrogateescape")
+
+
 def is_current(home: Path) -> bool:
-    """Whether the copy is there and the one of this version. Raises NoClient."""
-    path = client_path(home)
-    return path.is_file() and path.read_bytes() == shipped()
+    """Whether the client is there and the one of this version. Raises NoClient."""
+    try:
+        said = (home / FOLDER / SETTINGS).read_bytes()
+    except OSError:
+        return False
+    return said == settings(home) and client_path(home).is_file()
+
+
+def put_binary(path: Path) -> bool:
+    """Put a binary that runs on this machine at `path`: the wheel's, else one compiled here; whether there is one."""
+    found = package() / "bin" / f"hook-{sys.platform}-{platform.machine().lower()}"
+    fresh = path.with_name(f".{path.name}.new")
+    made = copied(found, fresh) if found.is_file() else compiled(fresh)
+    if not (made and answers(fresh)):
+        fresh.unlink(missing_ok=True)
+        return False
+    fresh.replace(path)
+    return True
+
+
+def copied(source: Path, target: Path) -> bool:
+    """Copy a binary, executable."""
+    shutil.copyfile(source, target)
+    target.chmod(0o755)
+    return True
+
+
+def compiled(target: Path) -> bool:
+    """Compile the client, static where the system can; False where there is no compiler, or it fails."""
+    compiler = shutil.which("cc") or shutil.which("gcc") or shutil.which("clang")
+    source = package() / "client.c"
+    if compiler is None or not source.is_file():
+        return False
+    return any(
+        subprocess.run(
+            [compiler, "-O2", *linking, "-o", target, source], capture_output=True, timeout=COMPILE_S, check=False
+        ).returncode
+        == 0
+        for linking in (["-static"], [])
+    )
+
+
+def answers(binary: Path) -> bool:
+    """Whether the binary runs here at all: without arguments it says how it is used, and exits 2."""
+    try:
+        done = subprocess.run([binary], stdin=subprocess.DEVNULL, capture_output=True, timeout=COMPILE_S, check=False)
+    except OSError:
+        return False
+    return done.returncode == 2 and b"usage" in done.stderr
 
 
 def remove_client(home: Path) -> None:
-    """Take the client away, and the folders that it leaves empty. Raises OSError."""
-    place = home / FOLDER
-    for name in FILES:
-        (place / name).unlink(missing_ok=True)
-    for folder in (place, place.parent):
-        if folder.is_dir() and not any(folder.iterdir()):
-            folder.rmdir()
+    """Take the client away, the daemon's door too, and the folders that it leaves empty. Raises OSError.
+
+    A daemon that finds its door gone ends itself.
+    """
+    folder = home / FOLDER
+    for path in (*(folder / name for name in (NAME, f"{NAME}.py", SETTINGS)), home / SOCKET):
+        path.unlink(missing_ok=True)
+    for emptied in (folder, folder.parent):
+        if emptied.is_dir() and not any(emptied.iterdir()):
+            emptied.rmdir()
 
 
-def shipped() -> bytes:
-    """The client of this installation. Raises NoClient."""
+def package() -> Path:
+    """The folder of `remit_hook` in this installation. Raises NoClient."""
     found = find_spec("remit_hook")
     for folder in (found.submodule_search_locations if found else None) or ():
-        path = Path(folder) / "__main__.py"
-        if path.is_file():
-            return path.read_bytes()
-    raise NoClient("this installation has no remit_hook/__main__.py; install Remit again")
+        return Path(folder)
+    raise NoClient("this installation has no remit_hook; install Remit again")
+
+
+def shipped(name: str) -> bytes:
+    """A file of the client. Raises NoClient."""
+    path = package() / name
+    if not path.is_file():
+        raise NoClient(f"this installation has no remit_hook/{name}; install Remit again")
+    return path.read_bytes()
 
 
 def server_command() -> tuple[str, ...]:
