@@ -7,7 +7,7 @@ UV_VERSION := 0.13.9
 UV := .venv/bin/uv
 export UV_COMPILE_BYTECODE = 1
 
-.PHONY: help setup demo test lint types reference docs wheel ci clean
+.PHONY: release bench help setup demo test lint types reference docs wheel ci clean
 
 bench: .venv/ready  ## budgets, as ratios measured in one run
 	.venv/bin/python benchmarks/hook.py
@@ -52,6 +52,9 @@ wheel: .venv/ready  ## build dist/*.whl
 
 ci:  ## everything that must hold, and the wheel in an environment of its own
 	bash .ci/run
+
+release: .venv/ready  ## dist/*.whl with the hook client for Linux and macOS, x86-64 and arm64, built in
+	REMIT_CLIENTS=1 $(UV) build --wheel --quiet --out-dir dist
 
 clean:  ## remove what the other targets made
 	rm -rf .venv dist site .pytest_cache .ruff_cache .hypothesis .import_linter_cache

@@ -220,3 +220,12 @@ def test_a_large_payload_goes_through_daemon_and_fresh_process_alike(installed: 
     warm = subprocess.run(command, input=payload.encode(), capture_output=True, cwd=installed.repository, check=False)
     assert is_denial(fresh)
     assert warm.stdout == fresh.stdout
+
+
+def test_after_an_upgrade_the_installed_client_is_brought_to_the_daemons_version(installed: Installed) -> None:
+    folder = installed.home / ".local/share/remit/bin"
+    folder.mkdir(parents=True)
+    shutil.copy(installed.path, folder / "hook")
+    (folder / "hook.conf").write_text(f"0.0.0-old\n{sys.executable}\n{socket_path(installed.home)}\n20\n")
+    installed.start()
+    assert (folder / "hook.conf").read_text().startswith(version("remit") + "\n")
