@@ -12,7 +12,19 @@ CallClass: TypeAlias = Literal["safe", "meta", "destructive"]
 
 
 REMIT_TOOLS = frozenset(
-    {"select_active_intent", "list_active_intents", "get_intent_context", "clear_active_intent", "complete_intent"}
+    {
+        "select_active_intent",
+        "list_active_intents",
+        "get_intent_context",
+        "clear_active_intent",
+        "complete_intent",
+        "propose_intent",
+        "request_scope_expansion",
+        "record_lesson",
+        "update_todo_list",
+        "query_traces",
+        "why",
+    }
 )
 """The agent-facing tools that exist; `tools` offers exactly these."""
 
@@ -26,6 +38,9 @@ REMIT_COMMANDS = frozenset(
         ("log",),
         ("show",),
         ("blame",),
+        ("why",),
+        ("lesson",),
+        ("todo",),
         ("status",),
         ("--help",),
         ("--version",),

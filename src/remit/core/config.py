@@ -50,6 +50,12 @@ class Session(Struct, frozen=True, forbid_unknown_fields=True):
     detour_minutes: int = 10
 
 
+class Lessons(Struct, frozen=True, forbid_unknown_fields=True):
+    """Where lessons are written: `AGENT.md` beside the intents, or a file at the workspace's root."""
+
+    file: Literal["AGENT.md", "CLAUDE.md", "AGENTS.md"] = "AGENT.md"
+
+
 class Config(Struct, frozen=True, forbid_unknown_fields=True):
     """The file. `mode` is None where it is not set: an intents file then means enforce, none means observe."""
 
@@ -59,3 +65,4 @@ class Config(Struct, frozen=True, forbid_unknown_fields=True):
     session: Session = Session()
     approvals: ApprovalRules = ApprovalRules()
     overrides: tuple[ErrorType, ...] = OVERRIDABLE
+    lessons: Lessons = Lessons()

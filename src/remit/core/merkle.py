@@ -2,6 +2,10 @@
 
 import hashlib
 from collections.abc import Iterable
+from typing import TypeAlias
+
+Peaks: TypeAlias = list[tuple[int, bytes]]
+"""Roots of full subtrees with their heights, tallest first: all that later leaves need to know of earlier ones."""
 
 
 def leaf_hash(line: bytes) -> bytes:
@@ -14,22 +18,28 @@ def node_hash(left: bytes, right: bytes) -> bytes:
     return hashlib.sha256(b"\x01" + left + right).digest()
 
 
-def root(leaves: Iterable[bytes]) -> bytes:
-    """The root over leaf hashes, in order; of none, the SHA-256 of nothing.
+def grow(peaks: Peaks, leaf: bytes) -> None:
+    """Add one leaf hash, in place: the peaks are as many as the size has bits."""
+    height, digest = 0, leaf
+    while peaks and peaks[-1][0] == height:
+        digest = node_hash(peaks.pop()[1], digest)
+        height += 1
+    peaks.append((height, digest))
 
-    Memory grows with the logarithm of the number of leaves.
-    """
-    peaks: list[tuple[int, bytes]] = []
-    """Roots of full subtrees with their heights, tallest first."""
-    for leaf in leaves:
-        height, digest = 0, leaf
-        while peaks and peaks[-1][0] == height:
-            digest = node_hash(peaks.pop()[1], digest)
-            height += 1
-        peaks.append((height, digest))
+
+def summit(peaks: Peaks) -> bytes:
+    """The root over the leaves that these peaks stand for; of none, the SHA-256 of nothing."""
     if not peaks:
         return hashlib.sha256().digest()
-    digest = peaks.pop()[1]
-    while peaks:
-        digest = node_hash(peaks.pop()[1], digest)
+    digest = peaks[-1][1]
+    for _, left in reversed(peaks[:-1]):
+        digest = node_hash(left, digest)
     return digest
+
+
+def root(leaves: Iterable[bytes]) -> bytes:
+    """The root over leaf hashes, in order. Memory grows with the logarithm of their number."""
+    peaks: Peaks = []
+    for leaf in leaves:
+        grow(peaks, leaf)
+    return summit(peaks)

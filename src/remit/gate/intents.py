@@ -19,6 +19,7 @@ from remit.core.record import KEY, Body, EventName, Record
 from remit.core.redaction import redact
 from remit.core.text import shown
 from remit.gate.governing import Governing, govern, governing, intents_text, keep_copy
+from remit.gate.lessons import touching
 from remit.gate.recorder import Recorder
 from remit.gate.state import Session, State
 from remit.ledger.index import Index
@@ -96,7 +97,11 @@ class Intents:
         document = self.document
         others = [i for i in document.intents if i.status == "IN_PROGRESS" and i.id != intent.id]
         return context_block(
-            intent, intents=document.intents, recent_changes=self.recent_changes(intent.id), others=others
+            intent,
+            intents=document.intents,
+            recent_changes=self.recent_changes(intent.id),
+            lessons=touching(self.workspace, intent),
+            others=others,
         )
 
     def recent_changes(self, intent_id: str, most: int = 10) -> list[RecentChange]:

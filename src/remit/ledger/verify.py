@@ -36,6 +36,10 @@ FindingCode: TypeAlias = Literal[
     "torn_tail",
     "head_missing",
     "head_behind",
+    "head_unreadable",
+    "head_forged",
+    "rewritten",
+    "unproved",
 ]
 
 
