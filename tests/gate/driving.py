@@ -12,7 +12,7 @@ from remit.gate.gate import Gate
 from remit.gate.governing import govern, set_mode
 from remit.ledger.segments import segments
 from remit.servers.hook import EventClass, Frame, answer
-from remit.workspace.place import locate
+from remit.workspace.place import git_root, workspace_at
 
 INTENTS = """\
 version: "1.0"
@@ -43,8 +43,7 @@ def machine(home: Path) -> Environment:
 def governed(root: Path, mode: Any = "enforce", intents: str = INTENTS) -> Path:
     """Govern the workspace at `root`, with these intents."""
     (root / ".orchestration").mkdir(exist_ok=True)
-    workspace = locate(root)
-    assert workspace is not None
+    workspace = workspace_at(root, git_root(root))
     (root / ".orchestration" / "active_intents.yaml").write_text(intents)
     govern(workspace)
     set_mode(workspace, mode)

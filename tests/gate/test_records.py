@@ -85,6 +85,7 @@ def test_every_record_of_a_session_validates(agent: Agent) -> None:
         "intent_selected",
         "intent_cleared",
         "intent_changed",
+        "tree_head",
     }
 
 

@@ -248,6 +248,35 @@ def test_rebuilt_equals_built_step_by_step(
     log.close()
 
 
+def test_a_large_index_deleted_comes_back_the_same(log: MachineLog) -> None:
+    for start in range(0, 100_000, 5_000):
+        log.append([record(n, id=f"{n:08d}") for n in range(start, start + 5_000)], sync=False)
+        if start == 20_000:
+            indexed(log).close()
+    with indexed(log) as grown:
+        rows = grown.rows()
+    (log.folder.parent / "index.db").unlink()
+    with indexed(log) as fresh:
+        assert fresh.rows() == rows
+        assert len(rows["records"]) == 100_000
+
+
+def test_words_are_sought_in_all_that_a_record_names(log: MachineLog) -> None:
+    log.append(
+        [command(0, "npm install Left-Pad"), mutation(1, "src/a_b.py", None, "x"), record(2, intent_id="INT-077")]
+    )
+    with indexed(log) as index:
+
+        def found(*words: str) -> list[int]:
+            return [own(d)["chain"]["seq"] for d in index.find(words=words)]
+
+        assert found("left-pad", "BASH") == [0]
+        assert found("a_b") == [1]
+        assert found("a%b") == []
+        assert found("int-077") == [2]
+        assert found("left-pad", "a_b") == []
+
+
 def test_many_processes_may_catch_up_while_others_append(log: MachineLog) -> None:
     log.append([record(0)])
     path = log.folder.parent / "index.db"

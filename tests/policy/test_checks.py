@@ -4,7 +4,8 @@ import pytest
 
 from remit.core.call import Citation, SessionKey, ToolCall
 from remit.core.decision import ErrorType
-from remit.core.facts import Facts, SessionFacts, Target
+from remit.core.facts import DeniedPath, Facts, SessionFacts, Target
+from remit.core.grant import Grant
 from remit.core.intent import Intent, LintFinding, Status
 from remit.core.intentset import IntentSet
 from remit.core.repopath import RepoPath
@@ -38,6 +39,12 @@ HASHED = ToolCall(
     citation=Citation("INT-001", None, f"sha256:{SHA}"),
 )
 MALFORMED = ToolCall(agent="a", session=SessionKey("s"), tool="W", effect="write", cwd="/w", malformed="no path")
+SHELL = ToolCall(agent="a", session=SessionKey("s"), tool="Bash", effect="execute", cwd="/w", command="tee docs/'x'")
+UNREADABLE = ToolCall(
+    agent="a", session=SessionKey("s"), tool="Bash", effect="execute", cwd="/w", command="tee docs/x '"
+)
+DENIED = DeniedPath("docs/x", "SCOPE_VIOLATION", "Write", ("docs/x",))
+GRANT = Grant("g", "SCOPE_VIOLATION", "session", "docs/**", session_id="s")
 ERROR = LintFinding("YAML_PARSE_ERROR", "error", "broken", line=3, column=4)
 OUTSIDE = Target(raw="/etc/x", resolved="/etc/x", path=None)
 TOLERATED = Target(raw="/tmp/x", resolved="/tmp/x", path=None, tolerated=True)
@@ -82,6 +89,17 @@ CASES: list[tuple[str, ToolCall, Facts, ErrorType | None]] = [
     ("stale", EDIT, facts(target(sha256=SHA, seen_sha256=OTHER)), None),
     ("stale", HASHED, facts(target(sha256=OTHER)), "STALE_FILE"),
     ("stale", HASHED, facts(target(sha256=SHA, seen_sha256=OTHER)), None),
+    ("lease", CALL, facts(target()), None),
+    ("lease", CALL, facts(target(), target("src/y", leased_by="other")), "FILE_LEASED"),
+    ("circuit", CALL, facts(session=SessionFacts("INT-001", "", "x", 2, 4)), None),
+    ("circuit", CALL, facts(session=SessionFacts("INT-001", "", "x", 3, 0)), "CIRCUIT_OPEN"),
+    ("circuit", CALL, facts(session=SessionFacts("INT-001", "", "", 0, 5)), "CIRCUIT_OPEN"),
+    ("detour", SHELL, facts(), None),
+    ("detour", SHELL, facts(denied=(DENIED,)), "COMMAND_BLOCKED"),
+    ("detour", CALL, facts(denied=(DENIED,)), None),
+    ("detour", SHELL, facts(denied=(DENIED,), intents=intents("IN_PROGRESS", "**")), None),
+    ("detour", SHELL, facts(denied=(DENIED,), grants=(GRANT,)), None),
+    ("detour", UNREADABLE, facts(denied=(DENIED,)), "COMMAND_BLOCKED"),
 ]
 
 

@@ -48,6 +48,7 @@ def test_nothing_found_allows_and_nothing_leads() -> None:
 def test_the_table_holds_each_check_in_the_order_in_which_it_leads() -> None:
     order = [
         "arguments",
+        "circuit",
         "intents_file",
         "protected",
         "outside",
@@ -55,6 +56,7 @@ def test_the_table_holds_each_check_in_the_order_in_which_it_leads() -> None:
         "mismatch",
         "ignored",
         "scope",
+        "lease",
         "stale",
         "command",
     ]

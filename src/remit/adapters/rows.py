@@ -26,7 +26,7 @@ CLAUDE_CODE = AgentRow(  # 2.1.330, 2026-11
         "MultiEdit": ToolRow("write", paths=("file_path",), checks_itself=True),
         "NotebookEdit": ToolRow("write", paths=("notebook_path",)),
         "Bash": ToolRow("execute", command="command", whole_workspace=True),
-        "PowerShell": ToolRow("execute", command="command", whole_workspace=True),
+        "PowerShell": ToolRow("execute", whole_workspace=True),
         "Read": ToolRow("read", paths=("file_path",)),
         "Glob": READ,
         "Grep": READ,

@@ -5,6 +5,7 @@ from typing import Any
 
 import click
 import msgspec
+from msgspec.structs import replace
 
 from remit.cli.output import (
     FINDINGS,
@@ -20,8 +21,12 @@ from remit.cli.people import below_an_agent, only_people
 from remit.core.call import SessionKey
 from remit.core.intent import PRIORITIES, STATUSES, Constraint, Criterion, Intent, LintFinding, Status, is_intent_id
 from remit.gate.gate import Gate
+from remit.gate.intents import changes_in
+from remit.ledger.index import Index
+from remit.provenance.stats import proposed_scope
 
 PERSON = "person"
+MOST_RECORDS = 100_000
 
 
 @click.group()
@@ -31,7 +36,8 @@ def intent() -> None:
 
 @intent.command("new")
 @click.argument("name")
-@click.option("--scope", "-s", "scope", multiple=True, required=True, metavar="GLOB", help="Files it owns; repeatable.")
+@click.option("--scope", "-s", "scope", multiple=True, metavar="GLOB", help="Files it owns; repeatable.")
+@click.option("--from-session", metavar="ID", help="Own what this session changed, beside any --scope.")
 @click.option("--id", "intent_id", metavar="INT-001", help="Its id; the next free one by default.")
 @click.option("--constraint", multiple=True, metavar="TEXT", help="What to keep to; repeatable.")
 @click.option("--criterion", multiple=True, metavar="TEXT", help="What must be true in the end; repeatable.")
@@ -43,6 +49,7 @@ def intent() -> None:
 def new(
     name: str,
     scope: tuple[str, ...],
+    from_session: str | None,
     intent_id: str | None,
     constraint: tuple[str, ...],
     criterion: tuple[str, ...],
@@ -58,6 +65,11 @@ def new(
     only_people("making an intent")
     if intent_id is not None and not is_intent_id(intent_id):
         raise Failure("INVALID_INTENT_ID", f"{intent_id!r} is not an intent id, such as INT-001", target="--id")
+    gate = open_gate(repo)
+    if from_session is not None:
+        scope = tuple(dict.fromkeys((*scope, *touched(gate, from_session))))
+    if not scope:
+        raise Failure("USAGE", "an intent owns files, and none were named", fix="add --scope 'src/**', for example")
     wanted = msgspec.convert(
         {
             "id": intent_id or "",
@@ -71,7 +83,48 @@ def new(
         type=Intent,
         from_attributes=True,
     )
-    made = open_gate(repo).intents.create(wanted, by=PERSON)
+    made = gate.intents.create(wanted, by=PERSON)
+    emit(msgspec.to_builtins(made), as_json, f"{made.id} {made.title}\nowns {', '.join(made.owned_scope)}")
+
+
+def touched(gate: Gate, session: str) -> tuple[str, ...]:
+    """The scope that a session's changes propose. Raises Failure where it changed nothing."""
+    workspace = gate.workspace
+    with Index.open(workspace.state / "index.db", workspace.log_folder) as index:
+        index.catch_up()
+        found = index.find(event="mutation", session_id=session, limit=MOST_RECORDS)
+    paths = sorted({change.path for document in found for change in changes_in(document)})
+    if not paths:
+        raise Failure(
+            "NOTHING_TOUCHED",
+            f"session {session!r} changed no file that was recorded",
+            fix="`remit status` lists the sessions, `remit log --session ID` what they did",
+        )
+    return proposed_scope(paths)
+
+
+@intent.command("fork")
+@click.argument("intent_id")
+@click.option("--name", help="Its name; that of the other by default.")
+@repo_option
+@json_option
+@reports_failures
+def fork(intent_id: str, name: str | None, repo: Path, as_json: bool) -> None:
+    """Make a new DRAFT with the scope, constraints and criteria of another, which may be finished."""
+    only_people("making an intent")
+    gate = governed_gate(repo)
+    old = gate.intents.get(intent_id)
+    wanted = replace(
+        old,
+        id="",
+        name=name or old.title,
+        status="DRAFT",
+        blocked_reason=None,
+        created_at=None,
+        updated_at=None,
+        references=(*old.references, *([intent_id] if intent_id not in old.references else [])),
+    )
+    made = gate.intents.create(wanted, by=PERSON)
     emit(msgspec.to_builtins(made), as_json, f"{made.id} {made.title}\nowns {', '.join(made.owned_scope)}")
 
 

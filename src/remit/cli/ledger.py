@@ -1,11 +1,24 @@
-"""`remit ledger`: check the ledger."""
+"""`remit ledger`: check the ledger, sign it, give its head to a commit, take in another's."""
 
 from pathlib import Path
 
 import click
 import msgspec
 
-from remit.cli.output import INTEGRITY, emit, governed_gate, json_option, repo_option, reports_failures
+from remit.cli.output import (
+    INTEGRITY,
+    Failure,
+    emit,
+    governed_gate,
+    json_option,
+    repo_option,
+    reports_failures,
+)
+from remit.core.treehead import public_of, verifier_key
+from remit.gate.witness import heads_report, make_head, newest_head, own_seed
+from remit.gate.witness import witness as write_witness
+from remit.ledger.foreign import import_file
+from remit.ledger.heads import HeadsReport
 from remit.ledger.reader import lines
 from remit.ledger.verify import LedgerFinding, verify_log
 
@@ -16,23 +29,104 @@ def ledger() -> None:
 
 
 @ledger.command("verify")
+@click.option("--heads", "show_heads", is_flag=True, help="Also say how far a signature reaches.")
 @repo_option
 @json_option
 @reports_failures
-def verify(repo: Path, as_json: bool) -> None:
-    """Check that no record was altered, removed, doubled or moved; exit 5 where one was."""
+def verify(show_heads: bool, repo: Path, as_json: bool) -> None:
+    """Check that no record was altered, removed, doubled or moved; exit 5 where one was.
+
+    Every tree head that is found is held against the log: beside it, in its records, in commits' notes.
+    """
     gate = governed_gate(repo)
     folder = gate.workspace.log_folder
-    findings = verify_log(folder, gate.recorder.log.name)
+    heads = heads_report(gate.recorder, gate.governing.config)
+    findings = (*verify_log(folder, gate.recorder.log.name), *heads.findings)
     count = sum(1 for _ in lines(folder))
-    data = {"records": count, "findings": [msgspec.to_builtins(f) for f in findings]}
-    text = "\n".join(map(finding_line, findings)) or f"{count} records, the chain is whole"
-    emit(data, as_json, text)
-    if any(f.severity == "error" for f in findings):
+    data = {
+        "records": count,
+        "findings": [msgspec.to_builtins(f) for f in findings],
+        "heads": heads.heads,
+        "witnessed": heads.witnessed,
+        "newest_head": heads.newest,
+        "unwitnessed": max(0, count - heads.witnessed),
+    }
+    failed = any(f.severity == "error" for f in findings)
+    state = () if failed else (f"{count} records, the chain is whole",)
+    reach = (witnessed_line(heads, count),) if failed or show_heads else ()
+    emit(data, as_json, "\n".join((*map(finding_line, findings), *state, *reach)))
+    if failed:
         raise SystemExit(INTEGRITY)
+
+
+def witnessed_line(heads: HeadsReport, count: int) -> str:
+    """How far somebody's signature reaches."""
+    if not heads.witnessed:
+        return f"no tree head bears the log out: its {count} records are unwitnessed"
+    tail = count - heads.witnessed
+    rest = f"; the {tail} after it are unwitnessed" if tail > 0 else ""
+    return f"the first {heads.witnessed} records are those of the newest tree head ({heads.newest}){rest}"
 
 
 def finding_line(finding: LedgerFinding) -> str:
     """One finding for people."""
     place = f"{finding.segment}:{finding.line}: " if finding.segment else ""
     return f"{place}{finding.severity}: {finding.code}: {finding.message}"
+
+
+@ledger.command("head")
+@repo_option
+@json_option
+@reports_failures
+def head(repo: Path, as_json: bool) -> None:
+    """Sign the log as it is now, and show the signed note."""
+    made = make_head(governed_gate(repo).recorder, whole=True)
+    if made is None:
+        raise Failure("NOT_FOUND", "the log is empty, so there is nothing to sign")
+    emit({"note": made.note}, as_json, made.note.rstrip("\n"))
+
+
+@ledger.command("witness")
+@click.argument("commit", default="HEAD")
+@repo_option
+@json_option
+@reports_failures
+def witness(commit: str, repo: Path, as_json: bool) -> None:
+    """Write the newest tree head into the note of COMMIT, under refs/notes/remit; the work tree stays as it is."""
+    recorder = governed_gate(repo).recorder
+    note = newest_head(recorder.workspace.log_folder)
+    if note is None:
+        made = make_head(recorder, whole=True)
+        note = made.note if made else ""
+    if not note:
+        raise Failure("NOT_FOUND", "the log is empty, so there is nothing to witness")
+    found = write_witness(recorder, commit, note)
+    if found is None:
+        raise Failure("NOT_FOUND", f"{commit!r} is no commit here", fix="name one that `git log` shows", target=commit)
+    emit({"commit": found, "note": note}, as_json, f"the newest tree head stands in the note of commit {found[:12]}")
+
+
+@ledger.command("key")
+@repo_option
+@json_option
+@reports_failures
+def key(repo: Path, as_json: bool) -> None:
+    """Show this machine's public key, for `trusted_keys` in a teammate's remit.toml."""
+    recorder = governed_gate(repo).recorder
+    public = public_of(own_seed(recorder.environment.home))
+    text = verifier_key(recorder.log.name, public)
+    emit({"key": text, "public": public.hex(), "log": recorder.log.name}, as_json, text)
+
+
+@ledger.command("import")
+@click.argument("file", type=click.Path(path_type=Path, exists=True, dir_okay=False))
+@repo_option
+@json_option
+@reports_failures
+def take_in(file: Path, repo: Path, as_json: bool) -> None:
+    """Take in another machine's log, or an older tool's: read beside our own, never part of it."""
+    gate = governed_gate(repo)
+    done = import_file(file, gate.workspace.log_folder, gate.recorder.log.name)
+    logs = f" of {len(done.logs)} other logs" if done.logs else ""
+    text = f"{done.records} records{logs}, and {done.older} lines of older tools, are read from now on"
+    emit(msgspec.to_builtins(done), as_json, text)

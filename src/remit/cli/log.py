@@ -1,4 +1,4 @@
-"""`remit log`: the newest records."""
+"""`remit log` and `remit search`: the newest records."""
 
 from pathlib import Path
 from typing import Any
@@ -6,36 +6,40 @@ from typing import Any
 import click
 
 from remit.cli.output import emit, governed_gate, json_option, repo_option, reports_failures
+from remit.cli.reading import filter_options, found_records, wanted
 from remit.core.record import KEY
 from remit.core.text import shown
-from remit.ledger.index import Index
 
 
 @click.command()
-@click.option("--event", help="Only these events, such as mutation or denied.")
-@click.option("--intent", "intent_id", metavar="ID", help="Only records under this intent.")
-@click.option("--session", metavar="ID", help="Only records of this session.")
-@click.option("--path", help="Only records that touched this file.")
-@click.option("--since", metavar="TIME", help="Only records since then (ISO 8601, UTC).")
+@filter_options
+@click.option("--text", metavar="WORD", multiple=True, help="Only records that say this; repeatable.")
+@click.option("--reverse", is_flag=True, help="The oldest of them first.")
 @click.option("-n", "--limit", default=20, show_default=True, type=click.IntRange(1, 100_000))
 @repo_option
 @json_option
 @reports_failures
-def log(
-    event: str | None,
-    intent_id: str | None,
-    session: str | None,
-    path: str | None,
-    since: str | None,
-    limit: int,
-    repo: Path,
-    as_json: bool,
-) -> None:
-    """List the newest records, the newest first."""
-    workspace = governed_gate(repo).workspace
-    with Index.open(workspace.state / "index.db", workspace.log_folder) as index:
-        index.catch_up()
-        found = index.find(event=event, intent_id=intent_id, session_id=session, path=path, since=since, limit=limit)
+def log(text: tuple[str, ...], reverse: bool, limit: int, repo: Path, as_json: bool, **filters: str | None) -> None:
+    """List the newest records, the newest first; those of other machines and older tools too."""
+    found = found_records(governed_gate(repo), wanted(filters, text, limit))
+    answer(found[::-1] if reverse else found, as_json)
+
+
+@click.command()
+@click.argument("words", nargs=-1, required=True)
+@filter_options
+@click.option("-n", "--limit", default=20, show_default=True, type=click.IntRange(1, 100_000))
+@repo_option
+@json_option
+@reports_failures
+def search(words: tuple[str, ...], limit: int, repo: Path, as_json: bool, **filters: str | None) -> None:
+    """List the newest records that say all these words: in a command, a path, a tool, an intent, an agent, an id."""
+    split = tuple(word for text in words for word in text.split())
+    answer(found_records(governed_gate(repo), wanted(filters, split, limit)), as_json)
+
+
+def answer(found: list[dict[str, Any]], as_json: bool) -> None:
+    """The records, or one line each."""
     emit(found, as_json, "\n".join(map(summary_line, found)) or "no records")
 
 
@@ -43,7 +47,9 @@ def summary_line(document: dict[str, Any]) -> str:
     """One record on one line."""
     body: dict[str, Any] = document["metadata"][KEY]
     at = str(document["timestamp"])[:19].replace("T", " ")
-    return f"{str(document['id'])[-12:]}  {at}  {body['event']:<16} {body.get('intent_id') or '-':<8} {about(body)}"
+    unproved = "  (unproved)" if body.get("unproved") else ""
+    event, intent = shown(str(body.get("event")), 16), shown(str(body.get("intent_id") or "-"), 40)
+    return f"{shown(str(document['id'])[-12:], 12)}  {shown(at, 19)}  {event:<16} {intent:<8} {about(body)}{unproved}"
 
 
 def about(body: dict[str, Any]) -> str:

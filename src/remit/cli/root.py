@@ -26,6 +26,27 @@ def log() -> click.Command:
     return log
 
 
+def search() -> click.Command:
+    """`remit search`."""
+    from remit.cli.log import search
+
+    return search
+
+
+def export() -> click.Command:
+    """`remit export`."""
+    from remit.cli.export import export
+
+    return export
+
+
+def schema() -> click.Command:
+    """`remit schema`."""
+    from remit.cli.schema import schema
+
+    return schema
+
+
 def show() -> click.Command:
     """`remit show`."""
     from remit.cli.show import show
@@ -103,20 +124,71 @@ def doctor() -> click.Command:
     return doctor
 
 
+def lesson() -> click.Command:
+    """`remit lesson`."""
+    from remit.cli.lesson import lesson
+
+    return lesson
+
+
+def todo() -> click.Command:
+    """`remit todo`."""
+    from remit.cli.todo import todo
+
+    return todo
+
+
+def why() -> click.Command:
+    """`remit why`."""
+    from remit.cli.why import why
+
+    return why
+
+
+def completion() -> click.Command:
+    """`remit completion`."""
+    from remit.cli.completion import completion
+
+    return completion
+
+
+def policy() -> click.Command:
+    """`remit policy`."""
+    from remit.cli.policy import policy
+
+    return policy
+
+
+def stats() -> click.Command:
+    """`remit stats`."""
+    from remit.cli.stats import stats
+
+    return stats
+
+
 COMMANDS: dict[str, tuple[str, Callable[[], click.Command]]] = {
     "init": ("govern this repository, and wire the agents that are here", init),
     "intent": ("what agents may do: make, list, select, complete", intent),
     "mode": ("observe, warn or enforce", mode),
     "status": ("what is governed here, and what happened lately", status),
     "log": ("the newest records", log),
+    "search": ("the newest records that say these words", search),
     "show": ("one record, whole", show),
     "blame": ("who wrote each line, under which intent", blame),
+    "why": ("why lines are there: the intent, the session, the edit", why),
+    "stats": ("how much agents wrote, and what the ledger counts", stats),
+    "lesson": ("what the next session should know", lesson),
+    "todo": ("what each session still has to do", todo),
+    "policy": ("ask the rules, without doing anything", policy),
     "approvals": ("answer what agents may not do without a person", approvals),
     "doctor": ("what is wired, what works, and what to do about the rest", doctor),
     "uninstall": ("take everything out again", uninstall),
-    "ledger": ("check the ledger", ledger),
+    "ledger": ("check the ledger, sign it, take in another's", ledger),
+    "export": ("records in another form", export),
+    "schema": ("the JSON Schema of what Remit reads and writes", schema),
     "mcp": ("serve the agent-facing tools on stdio (agents start this)", mcp),
     "daemon": ("answer hook calls from a warm process (the hook client starts it)", daemon),
+    "completion": ("completion for bash, zsh or fish", completion),
     "demo": ("the whole story in a throw-away repository", demo),
 }
 

@@ -6,7 +6,7 @@ import click
 import msgspec
 
 from remit.cli.output import Failure, document, emit, governed_gate, json_option, repo_option, reports_failures
-from remit.ledger.index import Index
+from remit.cli.reading import by_id
 
 
 @click.command()
@@ -16,11 +16,7 @@ from remit.ledger.index import Index
 @reports_failures
 def show(record_id: str, repo: Path, as_json: bool) -> None:
     """Show one record; ID is its id, or the part of it that `remit log` shows."""
-    workspace = governed_gate(repo).workspace
-    with Index.open(workspace.state / "index.db", workspace.log_folder) as index:
-        index.catch_up()
-        found = index.by_id(record_id) or index.find(text=record_id, limit=2)
-    found = [d for d in found if str(record_id) in str(d["id"])]
+    found = by_id(governed_gate(repo), record_id)
     if len(found) != 1:
         why = f"{len(found)} records match {record_id!r}" if found else f"no record {record_id!r}"
         raise Failure("NOT_FOUND", why, fix="`remit log` lists the newest")

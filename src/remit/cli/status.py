@@ -6,8 +6,10 @@ import click
 
 from remit.cli.log import summary_line
 from remit.cli.output import emit, json_option, open_gate, repo_option, reports_failures
+from remit.core.text import shown
 from remit.gate.gate import Gate
 from remit.ledger.index import Index
+from remit.provenance.coverage import Coverage, Share, coverage
 
 
 @click.command()
@@ -20,11 +22,12 @@ def status(repo: Path, as_json: bool) -> None:
     if not gate.governed:
         emit({"governed": False}, as_json, "Remit does not govern this repository; start with `remit init`")
         return
-    data = facts(gate)
-    emit(data, as_json, text(gate, data))
+    measured = covered(gate)
+    data = facts(gate, measured)
+    emit(data, as_json, text(gate, data, measured.overall))
 
 
-def facts(gate: Gate) -> dict[str, object]:
+def facts(gate: Gate, measured: Coverage) -> dict[str, object]:
     """The status as data."""
     rules = gate.governing
     intents = rules.document.intents if rules.document else ()
@@ -41,10 +44,39 @@ def facts(gate: Gate) -> dict[str, object]:
         "errors": len(rules.document.errors) if rules.document else 0,
         "sessions": sessions,
         "waiting_records": gate.recorder.spool.pending(),
+        "coverage": {
+            **shared(measured.overall),
+            "sessions": [{"session_id": name, **shared(share)} for name, share in measured.sessions.items()],
+        },
     }
 
 
-def text(gate: Gate, data: dict[str, object]) -> str:
+def covered(gate: Gate) -> Coverage:
+    """How much of what changed was judged before, overall and by session."""
+    workspace = gate.workspace
+    with Index.open(workspace.state / "index.db", workspace.log_folder) as index:
+        index.catch_up()
+        return coverage(index)
+
+
+def shared(share: Share) -> dict[str, object]:
+    """A share as data."""
+    return {"changed": share.changed, "judged": share.judged, "ungoverned": list(share.ungoverned)}
+
+
+def coverage_lines(share: Share) -> list[str]:
+    """The coverage for people; nothing where nothing changed yet."""
+    if not share.changed:
+        return []
+    said = f"coverage {share.judged} of {share.changed} changed files were judged before they changed"
+    if not share.ungoverned:
+        return [said]
+    names = ", ".join(shown(path, 120) for path in share.ungoverned[:10])
+    more = f" and {len(share.ungoverned) - 10} more" if len(share.ungoverned) > 10 else ""
+    return [said, f"         not: {names}{more}"]
+
+
+def text(gate: Gate, data: dict[str, object], share: Share) -> str:
     """The status for people."""
     workspace = gate.workspace
     with Index.open(workspace.state / "index.db", workspace.log_folder) as index:
@@ -64,6 +96,7 @@ def text(gate: Gate, data: dict[str, object]) -> str:
     for key in gate.state.recent_sessions(5):
         session = gate.state.active(key)
         lines.append(f"session  {key.session_id}  {session.agent}  {session.intent_id or 'no intent'}")
+    lines += coverage_lines(share)
     if data["waiting_records"]:
         lines.append(f"spool    {data['waiting_records']} records wait to be written")
     return "\n".join([*lines, *(f"         {summary_line(d)}" for d in newest)])

@@ -11,7 +11,7 @@ from remit.cli.output import UNAVAILABLE, Failure
 from remit.wiring.client import NoClient
 from remit.wiring.manifest import ManifestError
 from remit.wiring.plan import Problem
-from remit.workspace.place import Workspace, locate
+from remit.workspace.place import FOLDER, Workspace, git_root, locate, workspace_at
 from remit.workspace.settings_file import SettingsChanged
 
 P = ParamSpec("P")
@@ -35,7 +35,13 @@ def reports_wiring(command: Callable[P, R]) -> Callable[P, R]:
 
 def root_to_govern(repo: Path, home: Path) -> Workspace:
     """The workspace around `repo`; the folder itself where there is none. Raises Failure for HOME and above."""
-    workspace = locate(repo) or Workspace(repo.resolve(), None, None)
+    folder = repo.resolve()
+    if is_bare(folder):
+        raise Failure(
+            "NO_WORKSPACE", f"{str(folder)!r} is a bare repository: nobody works in it", fix="use a clone of it"
+        )
+    own = workspace_at(folder, git_root(folder)) if (folder / FOLDER).is_dir() else None
+    workspace = own or locate(folder) or Workspace(folder, None, None)
     home = home.resolve()
     if workspace.root == home or workspace.root in home.parents:
         raise Failure(
@@ -46,6 +52,11 @@ def root_to_govern(repo: Path, home: Path) -> Workspace:
     if not workspace.root.is_dir():
         raise Failure("NO_WORKSPACE", f"{str(workspace.root)!r} is no folder")
     return workspace
+
+
+def is_bare(folder: Path) -> bool:
+    """Whether the folder is itself a git folder, without a work tree."""
+    return all((folder / name).exists() for name in ("HEAD", "objects", "refs")) and not (folder / ".git").exists()
 
 
 def own_command() -> str:

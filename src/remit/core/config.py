@@ -5,6 +5,8 @@ from typing import Literal
 from msgspec import Struct
 
 from remit.core.decision import ErrorType, Mode
+from remit.core.redaction import PATTERNS_MOST, compile_pattern
+from remit.core.treehead import read_public_key
 
 
 class Share(Struct, frozen=True, forbid_unknown_fields=True):
@@ -15,10 +17,26 @@ class Share(Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class Ledger(Struct, frozen=True, forbid_unknown_fields=True):
-    """Witnesses of the ledger, and the keys that a team trusts."""
+    """Witnesses of the ledger, and the keys that a team trusts: 64 hex digits, or as verifiers take them."""
 
     witness: str | None = None
     trusted_keys: tuple[str, ...] = ()
+
+    def __post_init__(self) -> None:
+        for key in self.trusted_keys:
+            read_public_key(key)
+
+
+class Redact(Struct, frozen=True, forbid_unknown_fields=True):
+    """Regular expressions for a team's own secrets: what they match is masked before a record is written."""
+
+    patterns: tuple[str, ...] = ()
+
+    def __post_init__(self) -> None:
+        if len(self.patterns) > PATTERNS_MOST:
+            raise ValueError(f"[redact] patterns: there are {len(self.patterns)}; the most is {PATTERNS_MOST}")
+        for pattern in self.patterns:
+            compile_pattern(pattern)
 
 
 class ApprovalRules(Struct, frozen=True, forbid_unknown_fields=True):
@@ -62,6 +80,7 @@ class Config(Struct, frozen=True, forbid_unknown_fields=True):
     mode: Mode | None = None
     share: Share = Share()
     ledger: Ledger = Ledger()
+    redact: Redact = Redact()
     session: Session = Session()
     approvals: ApprovalRules = ApprovalRules()
     overrides: tuple[ErrorType, ...] = OVERRIDABLE

@@ -30,16 +30,33 @@ class Target(Struct, frozen=True):
     ignored_by: str | None = None
     folds: bool = False
     """The file system takes two spellings of a name for one."""
+    leased_by: str | None = None
+    """The session whose running call may change the file; None where there is none but the caller's own."""
 
 
 NO_INTENTS = IntentSet()
 
 
 class SessionFacts(Struct, frozen=True):
-    """What is known of the session that calls. `source` is who bound the intent: a selection, a branch, …"""
+    """What is known of the session that calls. `source` is who bound the intent: a selection, a branch, …
+
+    `denials` counts how often in a row it was refused for the same reason, `denial`; `failures` its failed tools.
+    """
 
     intent_id: str | None = None
     source: str = ""
+    denial: str = ""
+    denials: int = 0
+    failures: int = 0
+
+
+class DeniedPath(Struct, frozen=True):
+    """A path that was lately refused to the session. `names` are its spellings: from the root, from `cwd`, absolute."""
+
+    path: str
+    code: ErrorType
+    tool: str
+    names: tuple[str, ...] = ()
 
 
 IntentsState: TypeAlias = Literal["ok", "missing", "invalid"]
@@ -56,6 +73,7 @@ class Facts(Struct, frozen=True):
     config_error: str | None = None
     ignored_intents: frozenset[str] = frozenset()
     targets: tuple[Target, ...] = ()
+    denied: tuple[DeniedPath, ...] = ()
     grants: tuple[Grant, ...] = ()
     waived: frozenset[ErrorType] = frozenset()
     """Rules that a person waived for this very call."""

@@ -4,6 +4,9 @@ The eight steps of a call, as `docs/explanation/one-tool-call.md` tells them, pa
 enforce in `judging`, remember in `remembering`.
 """
 
+from collections.abc import Callable
+from functools import cached_property
+
 from remit.core.call import Outcome, SessionKey, ToolCall
 from remit.core.decision import UNGOVERNED, Decision
 from remit.core.events import SessionEnded, SessionStarted
@@ -12,18 +15,37 @@ from remit.gate.judging import Judging
 from remit.gate.remembering import Remembering
 from remit.gate.sessions import Sessions
 from remit.gate.site import Site
+from remit.gate.twice import Twice
 from remit.policy.classify import classify
+from remit.policy.engine import Check
 
 
 class Gate(Site):
     """The gate of one workspace. Where nothing is governed, it allows all and records nothing."""
 
+    @cached_property
+    def twice(self) -> Twice:
+        """The answers of the last seconds, for events that two hooks tell."""
+        return Twice()
+
+    def add_hook(self, name: str, check: Check) -> Callable[[], None]:
+        """Let `check` object to every call from here on, as Remit's own do; what is returned takes it out again.
+
+        It can only tighten: its objection is HOOK_BLOCKED, one that raises denies. Raises ValueError for a name
+        that is taken.
+        """
+        return self.hooks.add(name, check)
+
     def before(self, call: ToolCall) -> Answer:
         """Steps 4 to 6. The decision is recorded before it is returned."""
         if not self.governed:
             return Answer(UNGOVERNED)
+        now = self.environment.clock()
+        earlier = self.twice.earlier("before", call, now)
+        if earlier is not None:
+            return earlier
         try:
-            return self.with_news(Judging(self).judged(call))
+            return self.twice.tell("before", call, now, self.with_news(Judging(self).judged(call)))
         except CannotRecord as error:
             return Judging(self).unrecordable(call, error)
 
@@ -31,8 +53,13 @@ class Gate(Site):
         """Step 8. Never turns a success into a failure; what could not be recorded waits, and is said."""
         if not self.governed:
             return Answer(UNGOVERNED)
+        now = self.environment.clock()
+        earlier = self.twice.earlier("after", call, now)
+        if earlier is not None:
+            return earlier
         passed = Decision("allow", "allow", classify(call), "observe")
-        return self.with_news(Answer(passed, context=Remembering(self).remembered(call, outcome)))
+        told = self.with_news(Answer(passed, context=Remembering(self).remembered(call, outcome)))
+        return self.twice.tell("after", call, now, told)
 
     def with_news(self, answer: Answer) -> Answer:
         """The answer with what has to be said beside it."""
@@ -48,6 +75,10 @@ class Gate(Site):
     def prompted(self, session: SessionKey, agent: str) -> str:
         """A person wrote: the intent's block where it changed since the session was told."""
         return Sessions(self).prompted(session, agent) if self.governed else ""
+
+    def turn_ended(self, session: SessionKey) -> str:
+        """The agent stopped, for now. Never refuses; what could not be done, in words."""
+        return Sessions(self).turn_ended(session) if self.governed else ""
 
     def ended(self, event: SessionEnded, agent: str) -> str:
         """The conversation is over; the intent stays, for a resume. What could not be done, in words."""

@@ -5,11 +5,13 @@ from pathlib import Path
 from msgspec.structs import replace
 
 from remit.core.call import ToolCall
-from remit.core.facts import Facts, IntentsState, SessionFacts, Target
+from remit.core.facts import DeniedPath, Facts, IntentsState, SessionFacts, Target
 from remit.core.repopath import InvalidPath
 from remit.gate.environment import Environment
 from remit.gate.governing import Governing
+from remit.gate.pressure import Pressure
 from remit.gate.state import State
+from remit.policy.classify import classify
 from remit.workspace.contents import ContentStore
 from remit.workspace.git import GitError
 from remit.workspace.ignore import barred_paths
@@ -38,16 +40,23 @@ def gather(
     except InvalidPath as error:
         call, targets = replace(call, malformed=str(error)), ()
     targets = tuple(look_at(t, call, workspace, state, store) for t in targets)
+    now = around.clock()
+    pressure = Pressure(state, now)
+    denied: tuple[DeniedPath, ...] = ()
+    if classify(call) == "destructive":
+        targets = with_holders(targets, call, state, now - governing.config.session.lease_s)
+        denied = pressure.denied(call.session, str(workspace.root), call.cwd, governing.config.session.detour_minutes)
     document = governing.document
     facts = Facts(
         mode=governing.mode,
-        session=SessionFacts(session.intent_id, session.source),
+        session=SessionFacts(session.intent_id, session.source, *pressure.in_a_row(call.session)),
         intents=governing.intents,
         intents_state=intents_state(governing),
         intents_findings=document.findings if document else (),
         config_error=governing.config_error,
         ignored_intents=governing.ignore.intents,
         targets=with_ignored(targets, workspace, governing),
+        denied=denied,
     )
     return Gathered(call, facts)
 
@@ -79,6 +88,13 @@ def look_at(found: Target, call: ToolCall, workspace: Workspace, state: State, s
     changed = seen is not None and (now is None or now.version.sha256 != seen[0])
     diff = difference(store, seen, now.content if now else b"") if changed and not call.checks_itself else ""
     return with_content(found, now, seen[0] if seen else None, diff)
+
+
+def with_holders(targets: tuple[Target, ...], call: ToolCall, state: State, since: float) -> tuple[Target, ...]:
+    """The targets, with the other session whose running call, begun after `since`, may change them."""
+    return tuple(
+        t if t.path is None else replace(t, leased_by=state.holder(call.session, str(t.path), since)) for t in targets
+    )
 
 
 def difference(store: ContentStore, seen: tuple[str, str] | None, now: bytes | None) -> str:

@@ -9,6 +9,7 @@ from typing import TypeAlias
 from msgspec import Struct
 
 from remit.core.config import Config
+from remit.core.contents import sha256
 from remit.core.decision import Mode
 from remit.core.intent import IntentsDocument, LintFinding
 from remit.core.intentset import IntentSet
@@ -63,7 +64,11 @@ def governing(workspace: Workspace) -> Governing:
 def signature(workspace: Workspace) -> Signature:
     """The state of the files that govern; empty where one changed so lately that its times prove nothing."""
     folder = source_folder(workspace)
-    paths = (folder, *(folder / name for name in KEPT), workspace.root / ".intentignore", workspace.state / GOVERNED)
+    copies = copies_of(workspace)
+    paths = (
+        *(folder, *(folder / name for name in KEPT), *(copies / name for name in KEPT)),
+        *(workspace.root / ".intentignore", workspace.state / GOVERNED),
+    )
     found = tuple(state_of(path) for path in paths)
     newest = max((times[-1] for times in found), default=0)
     return found if time.time_ns() - newest > RACY_S * 1e9 else ()
@@ -87,7 +92,8 @@ def read_governing(workspace: Workspace) -> Governing:
     except OSError as failure:
         ignore, error = IntentIgnore(), error or f".intentignore cannot be read ({failure.strerror})"
     found = IntentSet(document.intents if document else ())
-    return Governing(mode_of(config, error, document), config or Config(), error, document, ignore, found)
+    was_there = document is not None or (copies_of(workspace) / "active_intents.yaml").exists()
+    return Governing(mode_of(config, error, was_there), config or Config(), error, document, ignore, found)
 
 
 def intents(workspace: Workspace) -> IntentsDocument | None:
@@ -100,9 +106,10 @@ def intents(workspace: Workspace) -> IntentsDocument | None:
 
 
 def configuration(workspace: Workspace) -> tuple[Config | None, str | None]:
-    """The configuration and what is wrong with it. A worktree without the folder follows the main worktree."""
+    """The configuration and what is wrong with it. Where the file was deleted, the newest copy goes on to hold."""
     try:
-        return read_config(source_folder(workspace) / "remit.toml"), None
+        own = read_config(source_folder(workspace) / "remit.toml")
+        return own or read_config(copies_of(workspace) / "remit.toml"), None
     except ConfigError as error:
         return None, str(error)
 
@@ -116,16 +123,22 @@ def source_folder(workspace: Workspace) -> Path:
     main = main_worktree(workspace)
     if main is not None and (main / FOLDER).is_dir():
         return main / FOLDER
-    return workspace.state / COPIES
+    return copies_of(workspace)
 
 
-def mode_of(config: Config | None, error: str | None, document: IntentsDocument | None) -> Mode:
-    """The mode in force. Broken configuration is no way out of enforcement."""
+def copies_of(workspace: Workspace) -> Path:
+    """Where copies of what governs are kept: one place for all worktrees, and one for each nested workspace."""
+    folder = workspace.state / COPIES
+    return folder / sha256(os.fsencode(workspace.root))[:16] if workspace.nested else folder
+
+
+def mode_of(config: Config | None, error: str | None, was_there: bool) -> Mode:
+    """The mode in force. Broken or deleted rules are no way out of enforcement."""
     if error is not None:
         return "enforce"
     if config is not None and config.mode is not None:
         return config.mode
-    return "enforce" if document is not None else "observe"
+    return "enforce" if was_there else "observe"
 
 
 def intents_text(workspace: Workspace) -> str:
@@ -134,9 +147,14 @@ def intents_text(workspace: Workspace) -> str:
     return path.read_bytes().decode("utf-8", "replace") if path.is_file() else ""
 
 
+def stamp(workspace: Workspace) -> str:
+    """What changes whenever one of the files that are kept does."""
+    return repr([state_of(source_folder(workspace) / name) for name in KEPT])
+
+
 def keep_copy(workspace: Workspace) -> None:
     """Keep what governs now, for the day its folder is missing. Raises OSError."""
-    copies = workspace.state / COPIES
+    copies = copies_of(workspace)
     copies.mkdir(parents=True, exist_ok=True)
     folder = source_folder(workspace)
     if folder == copies:
@@ -145,8 +163,6 @@ def keep_copy(workspace: Workspace) -> None:
         source = folder / name
         if source.is_file():
             write_atomically(copies / name, source.read_bytes())
-        else:
-            (copies / name).unlink(missing_ok=True)
 
 
 def govern(workspace: Workspace) -> None:
@@ -156,15 +172,24 @@ def govern(workspace: Workspace) -> None:
     ignored = workspace.folder / ".gitignore"
     if not ignored.exists():
         ignored.write_text("agent_trace.jsonl\nTODO.md\n.state/\n")
-    (workspace.state / GOVERNED).touch()
+    begin(workspace)
     mark(workspace, governing(workspace).mode)
 
 
 def resume(workspace: Workspace) -> None:
     """Govern again where Remit's state was deleted. Nothing else is made: what is missing is told. Raises OSError."""
     workspace.state.mkdir(parents=True, exist_ok=True)
-    (workspace.state / GOVERNED).touch()
+    begin(workspace)
     mark(workspace, governing(workspace).mode)
+
+
+def begin(workspace: Workspace) -> None:
+    """Set the marker; a nested workspace is named in it. Raises OSError."""
+    marker = workspace.state / GOVERNED
+    marker.touch()
+    if workspace.nested and os.fsencode(workspace.root) not in workspace.roots:
+        with marker.open("ab") as file:
+            file.write(os.fsencode(workspace.root) + b"\0")
 
 
 def mark(workspace: Workspace, mode: Mode) -> None:
@@ -201,4 +226,5 @@ def set_mode(workspace: Workspace, mode: Mode) -> None:
     if (read_config(path) or Config()).mode != mode:
         write_atomically(path, old.encode())
         raise ConfigError(f"{path} could not be changed safely; set `{line}` at its top by hand")
+    keep_copy(workspace)
     mark(workspace, mode)

@@ -18,7 +18,7 @@ from remit.core.lifecycle import completion_obstacles, transition, unfinished_de
 from remit.core.record import KEY, Body, EventName, Record
 from remit.core.redaction import redact
 from remit.core.text import shown
-from remit.gate.governing import Governing, govern, governing, intents_text, keep_copy
+from remit.gate.governing import Governing, govern, governing, intents_text, keep_copy, stamp
 from remit.gate.lessons import touching
 from remit.gate.recorder import Recorder
 from remit.gate.state import Session, State
@@ -347,6 +347,10 @@ class Intents:
 
     def notice(self, rules: Governing, *, by: str) -> None:
         """Record what changed in the file since Remit last looked, whoever changed it."""
+        now = stamp(self.workspace)
+        if now != self.state.fact("kept"):
+            keep_copy(self.workspace)
+            self.state.put_fact("kept", now)
         document = rules.document
         if document is None or not document.sha256 or document.sha256 == self.state.fact("intents_sha256"):
             return
@@ -360,9 +364,11 @@ class Intents:
             )
             for i, extra in [*((i, {}) for i in changed), *((i, {"removed": True}) for i in gone)]
         ]
+        text = intents_text(self.workspace)
+        if sha256(text.encode("utf-8", "replace")) != document.sha256:
+            return  # it changed again while we looked: the next call compares with what is there then
         self.recorder.append(records)
-        keep_copy(self.workspace)
-        self.state.put_fact("intents_text", intents_text(self.workspace))
+        self.state.put_fact("intents_text", text)
         self.state.put_fact("intents_sha256", document.sha256)
 
     def now(self) -> str:

@@ -13,6 +13,7 @@ from remit.gate.answer import Answer
 from remit.gate.asking import Asking, with_words
 from remit.gate.gather import gather
 from remit.gate.governing import Governing
+from remit.gate.pressure import Pressure
 from remit.gate.site import Site
 from remit.gate.state import PendingCall, RemitCall
 from remit.policy.classify import classify
@@ -37,20 +38,29 @@ class Judging:
         self.site.notice(rules)
         gathered = gather(call, self.site.workspace, rules, self.site.state, self.site.store, self.site.environment)
         call, facts = gathered.call, replace(gathered.facts, grants=self.site.approvals.grants(), waived=waived)
-        decision = decide(call, facts)
+        decision = self.site.hooks.joined(decide(call, facts), call, facts)
         reply = None if waived else self.asking.ask(call, facts, decision, rules)
+        if reply is not None:
+            self.pressure.reset(call.session)
         if reply is not None and reply.allow:
             return self.judged(call, frozenset(f.code for f in decision.findings))
         if reply is not None:
             decision = with_words(decision, reply)
         if call.remit_tool is not None:
             self.announce(call)
+        if waived and decision.effect == "allow":
+            self.pressure.permit(call.session, tuple(str(t.path or t.resolved) for t in facts.targets))
         if decision.effect != "allow":
             return self.refused(call, facts, decision)
         if decision.call_class == "destructive":
             self.prepare(call, facts, decision, rules)
         self.site.recorder.append([self.use_record(call, facts, decision, rules), *self.broken(call, decision)])
         return Answer(decision, context=self.remark(call, decision))
+
+    @property
+    def pressure(self) -> Pressure:
+        """What the sessions ran into lately."""
+        return Pressure(self.site.state, self.site.environment.clock())
 
     @property
     def asking(self) -> Asking:
@@ -79,6 +89,8 @@ class Judging:
             violation=effects.as_document(violation),
         )
         self.site.recorder.append([self.site.recorder.record(body, call.agent), *self.broken(call, decision)])
+        leading = tuple(f for f in decision.findings if f is decision.leading)
+        self.pressure.refused(call, (*leading, *(f for f in decision.findings if f is not decision.leading)))
         if violation.error_type == "STALE_FILE" and violation.context.get("diff"):
             self.site.saw(call.session, [str(t.path) for t in facts.targets if t.path is not None])
         return Answer(decision, reason=explain(violation))
@@ -98,6 +110,9 @@ class Judging:
             head=before.head,
             before=versions(before),
             intent_sha256=rules.document.sha256 if rules.document else "",
+            agent=call.agent,
+            effect=call.effect,
+            transcript=call.transcript,
         )
         now = self.site.environment.clock()
         self.site.state.put_call(call.session, call.call_id, call.tool, call.arguments_sha256, pending, now)

@@ -2,6 +2,7 @@
 
 import os
 from collections.abc import Sequence
+from contextlib import suppress
 from datetime import UTC, datetime
 from functools import cached_property
 from pathlib import Path
@@ -10,7 +11,10 @@ from typing import Any
 from remit.core.contents import sha256
 from remit.core.identifiers import uuid7
 from remit.core.record import Body, Record, Tool, TracedFile, Vcs
+from remit.core.redaction import compile_pattern, redact_struct, redact_value
 from remit.gate.environment import Environment
+from remit.gate.governing import governing
+from remit.gate.witness import after_append
 from remit.ledger.log import Appended, MachineLog
 from remit.ledger.segments import LedgerError
 from remit.ledger.spool import Spool
@@ -39,9 +43,13 @@ class Recorder:
         """The repository's name. Raises OSError."""
         return repository_id(self.workspace)
 
-    @cached_property
+    @property
     def log(self) -> MachineLog:
         """The machine log. Raises OSError where machine or repository have no name and none can be written."""
+        return self._opened_log
+
+    @cached_property
+    def _opened_log(self) -> MachineLog:
         name = f"{self.repository}/{self.machine}"
         return MachineLog.open(self.workspace.log_folder, name, make_recovery=self.recovery)
 
@@ -58,15 +66,16 @@ class Recorder:
         return Vcs(type="git", revision=head, revision_id=head) if head else None
 
     def record(self, body: Body, agent: str | None = None, files: tuple[TracedFile, ...] = ()) -> Record:
-        """A record of now."""
+        """A record of now. Here, and only here, secrets are taken out of it, whatever field they stand in."""
         now = self.environment.clock()
+        extra = tuple(map(compile_pattern, governing(self.workspace).config.redact.patterns))
         return Record(
             id=uuid7(int(now * 1000), os.urandom(10)),
             timestamp=datetime.fromtimestamp(now, UTC).isoformat(timespec="microseconds").replace("+00:00", "Z"),
-            body=body,
+            body=redact_struct(body, extra),
             vcs=self.vcs,
-            tool=Tool(name=agent) if agent else None,
-            files=files,
+            tool=Tool(name=redact_value(agent, extra)) if agent else None,
+            files=redact_value(files, extra),
         )
 
     def recovery(self, detail: dict[str, Any]) -> Record:
@@ -90,14 +99,22 @@ class Recorder:
     def append_or_spool(self, records: Sequence[Record], *, sync: bool = True) -> str | None:
         """Append what already happened; what cannot be appended waits in the spool.
 
-        The reason in words where it had to wait; raises OSError where even that failed.
+        The reason in words where it had to wait; raises OSError where even that failed. No decision waits for this,
+        so tree heads are made here when they are due.
         """
         try:
-            self.append(records, sync=sync)
+            appended = self.append(records, sync=sync)
         except (OSError, LedgerError, GitError) as error:
             self.spool.put(records)
             return str(error)
+        if appended:
+            self.head_due(records, appended[-1].seq)
         return None
+
+    def head_due(self, records: Sequence[Record], newest_seq: int) -> None:
+        """Sign the log where it is time. One that cannot be signed now is signed the next time: nothing is lost."""
+        with suppress(OSError, LedgerError, GitError):
+            after_append(self, records, newest_seq)
 
 
 def hash_of(text: str) -> int:

@@ -11,6 +11,8 @@ from remit.core.record import Body, Record
 from remit.core.text import shown
 from remit.gate import effects
 from remit.gate.answer import Attempts, joined
+from remit.gate.observed import explain
+from remit.gate.pressure import Pressure
 from remit.gate.site import Site
 from remit.gate.state import PendingCall, Session
 from remit.policy.classify import classify
@@ -34,9 +36,15 @@ class Remembering:
         done = tries.made(lambda: self.effects_of(call, pending), ()) if pending or is_destructive(call) else ()
         records = tries.made(lambda: self.records_of(call, outcome, pending, done, tries), ())
         waiting = tries.made(lambda: self.site.recorder.append_or_spool(records, sync=bool(done)), None)
+        tries.made(lambda: explain(self.site.state, done), None)
+        tries.made(lambda: self.pressed(call, outcome), None)
         if not tries.failed and (outcome.ok or call.effect != "read"):
             tries.made(lambda: self.site.saw(call.session, self.seen_by(call, done)), None)
         return joined(self.warning(call, pending, done), said_waiting(waiting) if waiting else "", tries.said)
+
+    def pressed(self, call: ToolCall, outcome: Outcome) -> None:
+        """Count what went wrong in a row."""
+        Pressure(self.site.state, self.site.environment.clock()).came_back(call, outcome, classify(call))
 
     def came_back(self, call: ToolCall, tries: "Attempts") -> PendingCall | None:
         """The call as it was when it was let through. On a full disk it can be read, though not forgotten."""

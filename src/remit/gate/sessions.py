@@ -8,9 +8,11 @@ from remit.core.text import shown
 from remit.gate.answer import Attempts, joined
 from remit.gate.governing import Governing
 from remit.gate.intents import Binding
+from remit.gate.pressure import Pressure
 from remit.gate.protocol import protocol
 from remit.gate.site import Site
 from remit.gate.state import Session
+from remit.gate.sweep import Sweep
 from remit.workspace.head import branch_name
 
 
@@ -23,6 +25,7 @@ class Sessions:
     def started(self, event: SessionStarted, agent: str) -> str:
         """A session began, or lost its context: the protocol, and its intent where it has one."""
         rules, tries = self.site.governing, Attempts()
+        tries.made(lambda: self.sweep("session start", event.session), "")
         tries.made(lambda: self.begun(event, agent, rules), None)
         block = tries.made(lambda: self.block_at_start(event.session, agent), "")
         return "\n\n".join(filter(None, (protocol(rules.mode, rules.document), block, self.site.news, tries.said)))
@@ -65,6 +68,7 @@ class Sessions:
         """A person wrote: the intent's block where it changed since the session was told."""
         tries = Attempts()
         tries.made(lambda: self.site.notice(self.site.governing), None)
+        tries.made(lambda: Pressure(self.site.state, self.site.environment.clock()).reset(session), None)
         block = tries.made(lambda: self.block_at_prompt(session, agent), "")
         return joined(block, self.site.news, tries.said)
 
@@ -78,6 +82,7 @@ class Sessions:
     def ended(self, event: SessionEnded, agent: str) -> str:
         """The conversation is over; the intent stays, for a resume. What could not be done, in words."""
         tries = Attempts()
+        settled = tries.made(lambda: self.sweep("session end", event.session, whole=True), "")
         session = tries.made(lambda: self.site.state.active(event.session), Session())
         body = Body(
             event="session_end",
@@ -86,4 +91,19 @@ class Sessions:
             detail={"reason": shown(event.reason, 100)},
         )
         tries.made(lambda: self.site.recorder.append_or_spool([self.site.recorder.record(body, agent)]), None)
-        return tries.said
+        return joined(settled, tries.said)
+
+    def turn_ended(self, session: SessionKey) -> str:
+        """The agent stopped, for now: settle what is open, and take contents into git. What failed, in words."""
+        tries = Attempts()
+        settled = tries.made(lambda: self.sweep("turn end", session), "")
+        tries.made(self.site.store.fold, 0)
+        return joined(settled, tries.said)
+
+    def sweep(self, when: str, session: SessionKey, *, whole: bool = False) -> str:
+        """Settle what this session left open; with `whole`, its sub-agents' calls too."""
+
+        def mine(key: SessionKey) -> bool:
+            return key.session_id == session.session_id and (whole or key == session)
+
+        return Sweep(self.site).swept(when, mine, session)

@@ -16,6 +16,7 @@ from remit.gate.governing import Governing, governing, mark, resume
 from remit.gate.intents import Intents
 from remit.gate.recorder import Recorder
 from remit.gate.state import State, StateError
+from remit.gate.user_hooks import UserHooks
 from remit.workspace.contents import ContentStore
 from remit.workspace.observe import glance
 from remit.workspace.place import Workspace, locate
@@ -109,6 +110,11 @@ class Site:
     def approvals(self) -> Approvals:
         """Questions to a person, and the yeses given so far."""
         return Approvals(self.state, self.environment.clock)
+
+    @cached_property
+    def hooks(self) -> UserHooks:
+        """The checks that were registered with this gate."""
+        return UserHooks()
 
     def keep(self, contents: Iterable[bytes]) -> None:
         """Keep contents that were not kept before."""

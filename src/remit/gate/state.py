@@ -12,11 +12,11 @@ from pathlib import Path
 import msgspec
 from msgspec import Struct
 
-from remit.core.call import SessionKey
+from remit.core.call import Effect, SessionKey
 from remit.core.contents import Version
 from remit.core.text import quoted_path
 
-SCHEMA_VERSION = 1
+SCHEMA_VERSION = 2
 
 BUSY_TIMEOUT_S = 5.0
 """How long one statement waits for another process. A hook that waits too long is passed over by its agent."""
@@ -38,6 +38,14 @@ CREATE TABLE IF NOT EXISTS kept(git_blob TEXT PRIMARY KEY) WITHOUT ROWID;
 CREATE TABLE IF NOT EXISTS approvals(
   id TEXT PRIMARY KEY, workspace TEXT, question BLOB, reply BLOB, expires_at REAL, closed INTEGER DEFAULT 0);
 CREATE TABLE IF NOT EXISTS grants(id TEXT PRIMARY KEY, workspace TEXT, body BLOB, until REAL);
+CREATE TABLE IF NOT EXISTS setbacks(
+  workspace TEXT, session_id TEXT, agent_id TEXT, denial TEXT, denials INTEGER, failures INTEGER, at REAL,
+  PRIMARY KEY(workspace, session_id, agent_id)) WITHOUT ROWID;
+CREATE TABLE IF NOT EXISTS denied(
+  workspace TEXT, session_id TEXT, path TEXT, code TEXT, tool TEXT, at REAL,
+  PRIMARY KEY(workspace, session_id, path)) WITHOUT ROWID;
+CREATE TABLE IF NOT EXISTS baseline(
+  workspace TEXT, path TEXT, version BLOB, PRIMARY KEY(workspace, path)) WITHOUT ROWID;
 CREATE TABLE IF NOT EXISTS facts(workspace TEXT, name TEXT, value TEXT, PRIMARY KEY(workspace, name)) WITHOUT ROWID;
 """
 
@@ -79,6 +87,21 @@ class PendingCall(Struct, frozen=True):
     before: dict[str, Version | None]
     intent_sha256: str = ""
     session_started_model: str | None = None
+    agent: str = ""
+    effect: Effect = "execute"
+    transcript: str | None = None
+
+
+class OpenCall(Struct, frozen=True):
+    """A pending call with what it is known by. `at` is when it was let through."""
+
+    row: int
+    session: SessionKey
+    call_id: str
+    tool: str
+    arguments_sha256: str
+    at: float
+    pending: PendingCall | None
 
 
 class RemitCall(Struct, frozen=True):
@@ -225,6 +248,31 @@ class State:
         """The values that RETURNED asks for."""
         return (self.workspace, key.session_id, key.agent_id, call_id, call_id, tool, digest)
 
+    def open_calls(self) -> list[OpenCall]:
+        """Every call under way in this workspace, the oldest first."""
+        rows = self.rows(
+            "SELECT id, session_id, agent_id, call_id, tool, arguments_sha256, at, before FROM calls"
+            " WHERE workspace=? ORDER BY id",
+            self.workspace,
+        )
+        return [OpenCall(r[0], SessionKey(r[1], r[2]), r[3], r[4], r[5], r[6], unpacked(r[7])) for r in rows]
+
+    def drop_call(self, row: int) -> bool:
+        """Forget a call under way; False where somebody else did."""
+        with self.writing() as connection:
+            return connection.execute("DELETE FROM calls WHERE id=?", (row,)).rowcount > 0
+
+    def holder(self, key: SessionKey, path: str, since: float) -> str | None:
+        """The other session whose call, let through after `since`, may change `path`."""
+        spelled = json.dumps(path).encode("ascii")
+        rows = self.rows(
+            "SELECT session_id, before FROM calls WHERE workspace=? AND at>? AND NOT (session_id=? AND agent_id=?)"
+            " AND instr(before, ?) > 0 ORDER BY id",
+            *(self.workspace, since, key.session_id, key.agent_id, spelled),
+        )
+        calls = ((row[0], unpacked(row[1])) for row in rows)
+        return next((session for session, call in calls if call is not None and path in call.judged), None)
+
     def put_remit_call(self, call: RemitCall, call_id: str, digest: str, at: float) -> None:
         """A call to Remit's own tools was announced by the agent's hook."""
         key = call.session
@@ -268,7 +316,7 @@ class State:
             connection.execute("INSERT OR REPLACE INTO facts VALUES(?,?,?)", (self.workspace, name, value))
 
 
-def packed(call: PendingCall) -> bytes:
+def packed(call: Struct) -> bytes:
     """The call as ASCII: a path in it may not be UTF-8, and has to come back as it was."""
     return json.dumps(msgspec.to_builtins(call)).encode("ascii")
 

@@ -1,9 +1,11 @@
 """The index over a log: SQLite, derived, may be deleted at any time and comes back the same."""
 
 import os
+import re
 import sqlite3
-from collections.abc import Callable, Generator, Iterable
+from collections.abc import Callable, Generator, Iterable, Sequence
 from contextlib import contextmanager
+from itertools import islice
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -14,7 +16,7 @@ from remit.core.record import KEY
 from remit.ledger import lock
 from remit.ledger.reader import LineNotThere, LogLine, Place, lines, read_at
 
-SCHEMA_VERSION = 1
+SCHEMA_VERSION = 2
 BUSY_TIMEOUT_S = 30.0
 
 _T = TypeVar("_T")
@@ -25,27 +27,35 @@ create table records (
   number integer primary key, id text not null unique, seq integer not null, segment text not null,
   offset integer not null, length integer not null, at text not null, event text, agent text, session_id text,
   agent_id text, intent_id text, call_id text, tool text, effect text, verdict text, command text);
-create index records_by_event on records (event, number);
-create index records_by_session on records (session_id, number);
-create index records_by_intent on records (intent_id, number);
-create index records_by_call on records (call_id);
-create index records_by_time on records (at);
 create table files (
   record integer not null, path text not null, operation text, before_blob text, after_blob text,
   before_sha text, after_sha text, start_line integer, end_line integer);
-create index files_by_path on files (path, record);
-create index files_by_blob on files (after_blob, path);
-create index files_by_after on files (after_sha);
-create index files_by_before on files (before_sha);
-create index files_by_record on files (record);
 create table ranges (
   record integer not null, path text not null, start_line integer, end_line integer, content_hash text);
-create index ranges_by_hash on ranges (content_hash);
 create table paths (path text not null, record integer not null, primary key (path, record)) without rowid;
 create table position (
   only integer primary key check (only = 0), segment text, offset integer, seq integer,
   last_segment text, last_offset integer, last_length integer, last_leaf text);
 """
+
+_INDEXES = """
+create index records_by_event on records (event, number);
+create index records_by_session on records (session_id, number);
+create index records_by_intent on records (intent_id, number);
+create index records_by_call on records (call_id);
+create index records_by_time on records (at);
+create index files_by_path on files (path, record);
+create index files_by_blob on files (after_blob, path);
+create index files_by_after on files (after_sha);
+create index files_by_before on files (before_sha);
+create index files_by_record on files (record);
+create index ranges_by_hash on ranges (content_hash);
+"""
+"""Made after the rows where there are many: half the time of keeping them up row by row."""
+
+_INDEX_NAMES = tuple(re.findall(r"create index (\w+)", _INDEXES))
+BATCH = 2000
+"""Lines that are taken in at once."""
 
 # What a damaged file answers, by SQLite's primary result codes: ERROR (a table is gone), IOERR (cut short),
 # CORRUPT, MISMATCH, NOTADB. Not BUSY, FULL, READONLY or CANTOPEN: a new file would fare no better.
@@ -77,6 +87,11 @@ class Mutation(Struct, frozen=True):
 _MUTATION = """select r.seq, r.id, r.at, r.event, r.intent_id, r.session_id, f.path, f.operation, f.before_blob,
   f.after_blob, f.before_sha, f.after_sha, f.start_line, f.end_line
   from files f join records r on r.number = f.record"""
+
+
+_WORD = r"""(id || char(10) || ifnull(command, '') || char(10) || ifnull(tool, '') || char(10) || ifnull(agent, '')
+  || char(10) || ifnull(event, '') || char(10) || ifnull(intent_id, '') like ? escape '\'
+  or number in (select record from paths where path like ? escape '\'))"""
 
 
 class _Side(Struct):
@@ -196,27 +211,32 @@ class Index:
         event: str | None = None,
         session_id: str | None = None,
         intent_id: str | None = None,
+        agent: str | None = None,
         path: str | None = None,
         since: str | None = None,
         until: str | None = None,
         text: str | None = None,
+        words: Sequence[str] = (),
         limit: int = 50,
     ) -> list[dict[str, Any]]:
         """Whole records, newest first. `path` is one that a call named or changed; `text` is part of an id,
-        a command or a tool; times are ISO 8601 in UTC, `since` included, `until` not.
+        a command or a tool, each of `words` of these, of a path, an agent, an event or an intent's id; times are
+        ISO 8601 in UTC, `since` included, `until` not.
         """
         tests: list[tuple[str, str | None]] = [
             ("event = ?", event),
             ("session_id = ?", session_id),
             ("intent_id = ?", intent_id),
+            ("agent = ?", agent),
             ("number in (select record from paths where path = ?)", path),
             ("at >= ?", since),
             ("at < ?", until),
             (r"id || char(10) || ifnull(command, '') || char(10) || ifnull(tool, '') like ? escape '\'", _like(text)),
+            *((_WORD, _like(word)) for word in words),
         ]
         chosen = [(test, value) for test, value in tests if value is not None]
         where = " and ".join(test for test, _ in chosen) or "true"
-        return self._documents(where, [value for _, value in chosen], limit)
+        return self._documents(where, [value for test, value in chosen for _ in range(test.count("?"))], limit)
 
     def by_id(self, prefix: str) -> list[dict[str, Any]]:
         """The records whose id begins with `prefix`: one, where it is unique; at most ten."""
@@ -299,9 +319,13 @@ class Index:
             taken = 0
             last: LogLine | None = None
             number = self._database.execute("select ifnull(max(number), 0) from records").fetchone()[0]
-            for last in lines(self.folder, start):
-                number += _take_in(self._database, last, number + 1)
-                taken += 1
+            found = lines(self.folder, start)
+            while batch := list(islice(found, BATCH)):
+                number = _take_in(self._database, batch, number)
+                taken += len(batch)
+                last = batch[-1]
+            if start is None:
+                _run(self._database, _INDEXES)
             if last is not None:
                 _set_position(self._database, last)
             return taken
@@ -351,8 +375,8 @@ def _prepare(database: sqlite3.Connection) -> None:
         for (name,) in database.execute(old).fetchall():
             quoted = str(name).replace('"', '""')
             database.execute(f'drop table "{quoted}"')
-        for statement in _TABLES.split(";\n"):
-            database.execute(statement)
+        _run(database, _TABLES)
+        _run(database, _INDEXES)
         database.execute(f"pragma user_version = {SCHEMA_VERSION}")
 
 
@@ -368,9 +392,16 @@ def _transaction(database: sqlite3.Connection) -> Generator[None]:
     database.execute("commit")
 
 
+def _run(database: sqlite3.Connection, statements: str) -> None:
+    for statement in statements.split(";\n"):
+        database.execute(statement)
+
+
 def _empty(database: sqlite3.Connection) -> None:
     for table in ("records", "files", "ranges", "paths", "position"):
         database.execute(f"delete from {table}")
+    for name in _INDEX_NAMES:
+        database.execute(f"drop index if exists {name}")
 
 
 def _set_position(database: sqlite3.Connection, last: LogLine) -> None:
@@ -380,25 +411,37 @@ def _set_position(database: sqlite3.Connection, last: LogLine) -> None:
     database.execute("insert or replace into position values (?, ?, ?, ?, ?, ?, ?, ?)", values)
 
 
-def _take_in(database: sqlite3.Connection, line: LogLine, number: int) -> int:
-    """Index one line as record `number`; 1, or 0 where it is no record or its id is there already."""
-    record = _parsed(line.raw)
-    if record is None:
-        return 0
-    row = _record_row(record, line, number)
-    marks = ", ".join("?" * len(row))
-    if not database.execute(f"insert or ignore into records values ({marks})", row).rowcount:
-        return 0
-    ranges = _ranges(record)
-    database.executemany(
-        "insert into files values (?, ?, ?, ?, ?, ?, ?, ?, ?)",
-        [_file_row(number, file, ranges.get(file.path, [])) for file in record.metadata.body.files],
-    )
-    found = [(number, path, r.start_line, r.end_line, r.content_hash) for path in ranges for r in ranges[path]]
-    database.executemany("insert into ranges values (?, ?, ?, ?, ?)", found)
-    paths = [(path, number) for path in sorted(_paths(record))]
-    database.executemany("insert into paths values (?, ?)", paths)
-    return 1
+def _take_in(database: sqlite3.Connection, batch: Sequence[LogLine], number: int) -> int:
+    """Index these lines as records after `number`; the last number. What is no record, or there already, is passed."""
+    fresh: dict[str, tuple[_Line, LogLine]] = {}
+    for line in batch:
+        record = _parsed(line.raw)
+        if record is not None:
+            fresh.setdefault(record.id, (record, line))
+    known = _known(database, fresh)
+    rows: list[_Row] = []
+    files: list[_Row] = []
+    ranges: list[_Row] = []
+    paths: list[_Row] = []
+    for record, line in (fresh[name] for name in fresh if name not in known):
+        number += 1
+        rows.append(_record_row(record, line, number))
+        if not (record.files or record.metadata.body.files or record.metadata.body.call):
+            continue
+        written = _ranges(record)
+        files += [_file_row(number, file, written.get(file.path, [])) for file in record.metadata.body.files]
+        ranges += [(number, path, r.start_line, r.end_line, r.content_hash) for path in written for r in written[path]]
+        paths += [(path, number) for path in sorted(_paths(record))]
+    for table, found in (("records", rows), ("files", files), ("ranges", ranges), ("paths", paths)):
+        if found:
+            database.executemany(f"insert into {table} values ({', '.join('?' * len(found[0]))})", found)
+    return number
+
+
+def _known(database: sqlite3.Connection, ids: Iterable[str]) -> set[str]:
+    asked = json.encode(list(ids)).decode()
+    found = database.execute("select id from records where id in (select value from json_each(?))", (asked,))
+    return {name for (name,) in found}
 
 
 def _parsed(raw: bytes) -> _Line | None:

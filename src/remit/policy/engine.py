@@ -14,9 +14,12 @@ from remit.core.grant import covers
 from remit.policy.checks import (
     active_intent,
     arguments,
+    circuit,
     command,
+    detour,
     ignored,
     intents_file,
+    lease,
     mismatch,
     outside,
     protected,
@@ -30,6 +33,7 @@ Check: TypeAlias = Callable[[ToolCall, Facts], Finding | None]
 
 CHECKS: Mapping[str, Check] = {
     "arguments": arguments.check,
+    "circuit": circuit.check,
     "intents_file": intents_file.check,
     "protected": protected.check,
     "outside": outside.check,
@@ -37,9 +41,11 @@ CHECKS: Mapping[str, Check] = {
     "mismatch": mismatch.check,
     "ignored": ignored.check,
     "scope": scope.check,
+    "lease": lease.check,
     "stale": stale.check,
     "unwatched": unwatched.check,
     "command": command.check,
+    "detour": detour.check,
 }
 
 
@@ -80,7 +86,7 @@ def waived(found: tuple[Finding, ...], call: ToolCall, facts: Facts) -> tuple[tu
 def run(checks: Mapping[str, Check], call: ToolCall, facts: Facts) -> tuple[Finding, ...]:
     """The findings of all checks, in the order of the table."""
     answers = (guarded(rule, check, call, facts) for rule, check in checks.items())
-    return tuple(finding for finding in answers if finding is not None)
+    return tuple(detour.marked(finding, call, facts) for finding in answers if finding is not None)
 
 
 def guarded(rule: str, check: Check, call: ToolCall, facts: Facts) -> Finding | None:

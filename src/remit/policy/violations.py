@@ -58,6 +58,8 @@ WHY: dict[str, str] = {
     "use_remit_tools": "An agent that could edit its own rules would not be bound by them.",
     "read_file": "Writing over a change one has not seen loses somebody's work.",
     "revise_command": "That command is not an agent's to run.",
+    "retry_later": "Two writers of one file at the same time lose somebody's work.",
+    "stop_and_report": "Trying the same again costs time and brings nothing; a person can.",
     "revise_arguments": "A call that cannot be read cannot be judged.",
 }
 

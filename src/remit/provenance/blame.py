@@ -11,10 +11,11 @@ from remit.core.record import KEY
 from remit.ledger.index import Index
 from remit.provenance.origins import Recorded, Step, label, path_to
 from remit.workspace.contents import ContentStore
-from remit.workspace.git import Git
+from remit.workspace.git import Git, GitError
 from remit.workspace.place import Workspace
 
 UNCOMMITTED = re.compile(r"0{40,64}")
+LINES = re.compile(r"-L(\d+),(\d+)")
 HEADER = re.compile(rb"([0-9a-f]{40,64}) (\d+) (\d+)(?: (\d+))?$")
 
 
@@ -65,10 +66,34 @@ class Blamer:
 
     def blame(self, path: str, arguments: Sequence[str] = ()) -> list[BlamedLine]:
         """Each line of `path` with its origin. `arguments` are git blame's own. Raises GitError."""
-        found = read_porcelain(self.git.run("blame", "--porcelain", *arguments, "--", path))
+        found = self.git_lines(path, arguments)
         labels = {place: self.labels(place) for place in dict.fromkeys(line.place for line in found)}
         records = self.records(name for names in labels.values() for name in names if name)
         return [self.blamed(line, labels[line.place], records) for line in found]
+
+    def git_lines(self, path: str, arguments: Sequence[str]) -> list[GitLine]:
+        """The lines by git, or those of a file that no commit has. Raises GitError."""
+        try:
+            return read_porcelain(self.git.run("blame", "--porcelain", *arguments, "--", path))
+        except GitError:
+            fresh = self.fresh_lines(path, arguments)
+            if fresh is None:
+                raise
+            return fresh
+
+    def fresh_lines(self, path: str, arguments: Sequence[str]) -> list[GitLine] | None:
+        """The lines of a file that is in no commit yet; None where that is not so, or other than lines was asked."""
+        wanted = [LINES.fullmatch(argument) for argument in arguments]
+        file = self.workspace.root / path
+        known = file.is_symlink() or not file.is_file() or self.resolved(f"HEAD:{path}") is not None
+        if known or None in wanted:
+            return None
+        texts = file.read_bytes().split(b"\n")
+        texts = texts[:-1] if not texts[-1] else texts
+        spans = [(int(w[1]), int(w[2])) for w in wanted if w] or [(1, len(texts))]
+        place = Place("0" * 40, path, None)
+        numbered = enumerate(texts, 1)
+        return [GitLine(place, n, n, text) for n, text in numbered if any(low <= n <= high for low, high in spans)]
 
     def labels(self, place: Place) -> list[str | None]:
         """The record that added each line of that version."""
@@ -128,6 +153,8 @@ class Blamer:
         if name is None or document is None:
             return BlamedLine(line.line, content, line.place.commit)
         body: dict[str, Any] = document["metadata"][KEY]
+        if body.get("event") == "human_edit":
+            return BlamedLine(line.line, content, line.place.commit, record=name)
         return BlamedLine(
             line=line.line,
             content=content,
@@ -155,21 +182,25 @@ def model_of(document: dict[str, Any]) -> str | None:
 
 
 def read_porcelain(out: bytes) -> list[GitLine]:
-    """The lines of `git blame --porcelain`. Source: git-blame(1), read 2026-11."""
-    about: dict[str, dict[str, str]] = {}
+    """The lines of `git blame --porcelain`. Source: git-blame(1), read 2026-11.
+
+    A commit is described once, and again where lines of it come from another file: then `previous`, if any, stands
+    before `filename`.
+    """
+    about: dict[str, tuple[str, str | None]] = {}
     found: list[GitLine] = []
     commit, number, line = "", 0, 0
+    previous: str | None = None
     for raw in out.split(b"\n"):
         header = HEADER.match(raw)
         if raw.startswith(b"\t"):
-            known = about[commit]
-            place = Place(commit, known.get("filename", ""), known.get("previous"))
-            found.append(GitLine(place, number, line, raw[1:]))
+            found.append(GitLine(Place(commit, *about[commit]), number, line, raw[1:]))
         elif header:
-            commit, number, line = header[1].decode(), int(header[2]), int(header[3])
-            about.setdefault(commit, {})
+            commit, number, line, previous = header[1].decode(), int(header[2]), int(header[3]), None
         elif raw:
             key, _, value = raw.decode("utf-8", "surrogateescape").partition(" ")
-            if key in ("filename", "previous"):
-                about[commit][key] = value
+            if key == "previous":
+                previous = value
+            elif key == "filename":
+                about[commit] = (value, previous)
     return found

@@ -69,6 +69,8 @@ def answered(payload: bytes, frame: Frame, environment: Environment, gates: Open
     event = parse(frame.agent, payload)
     gate = gates(governing_workspace(event, frame, environment), environment)
     found = handled(gate, event, frame.agent)
+    if isinstance(event, TurnEnded | SessionEnded) and found.context:
+        return HookReply(stderr=f"remit: {encodable(found.context)}\n".encode())
     return render(frame.agent, event, found.decision, found.reason, found.context)
 
 
@@ -86,7 +88,9 @@ def handled(gate: Gate, event: HookEvent, agent: str) -> Answer:
             return Answer(silent.decision, context=gate.prompted(session, agent))
         case SessionEnded():
             return Answer(silent.decision, context=gate.ended(event, agent))
-        case TurnEnded() | Ignored():
+        case TurnEnded(session):
+            return Answer(silent.decision, context=gate.turn_ended(session))
+        case Ignored():
             return silent
 
 
@@ -95,24 +99,32 @@ def governing_workspace(event: HookEvent, frame: Frame, environment: Environment
     here = getattr(event, "cwd", "") or frame.cwd
     if isinstance(event, Before | After):
         here = event.call.cwd
-        nearest = target_workspace(event.call, environment)
-        if nearest is not None:
-            return nearest
+        governed = target_workspaces(event.call, environment)
+        if governed:
+            return max(governed, key=enforcing)
     return locate(Path(here))
 
 
-def target_workspace(call: ToolCall, environment: Environment) -> Workspace | None:
-    """The governed workspace of the first path that has one."""
+def target_workspaces(call: ToolCall, environment: Environment) -> list[Workspace]:
+    """The governed workspaces of the call's paths, the first path's first.
+
+    Where there are several, the first that enforces judges them all: what it does not hold is outside to it.
+    """
+    found: dict[Path, Workspace] = {}
     for raw in call.paths:
         try:
             reals = real_paths(raw, Path(call.cwd), environment.home)
         except InvalidPath:
             continue
-        for real in reals:
-            found = locate(Path(real).parent)
-            if found is not None and found.governed:
-                return found
-    return None
+        for near in (locate(Path(real).parent) for real in reals):
+            if near is not None and near.governed:
+                found.setdefault(near.root, near)
+    return list(found.values())
+
+
+def enforcing(workspace: Workspace) -> bool:
+    """Whether the workspace is in enforce."""
+    return governing(workspace).mode == "enforce"
 
 
 def unreadable(payload: bytes, frame: Frame, environment: Environment, error: AdapterError) -> HookReply:
@@ -142,7 +154,8 @@ def may_refuse(payload: bytes, frame: Frame) -> bool:
     """Whether the event can be refused: as the settings said, else unless the payload names only other events."""
     if frame.event_class is not None:
         return frame.event_class == "pre"
-    named = {kind for name, kind in ROWS[frame.agent].events.items() if b'"%s"' % name.encode() in payload}
+    events = ROWS[frame.agent].events if frame.agent in ROWS else {}
+    named = {kind for name, kind in events.items() if b'"%s"' % name.encode() in payload}
     return not named or "before" in named
 
 
@@ -151,9 +164,13 @@ def places(payload: bytes, frame: Frame) -> Iterator[str]:
     yield frame.cwd
     try:
         event = parse(frame.agent, payload[: LIMIT + 1])
-    except AdapterError:
+    except Exception:  # noqa: BLE001  what broke the answer breaks this too; where we were started is known all the same
         return
-    yield event.call.cwd if isinstance(event, Before | After) else event.cwd
+    if not isinstance(event, Before | After):
+        yield event.cwd
+        return
+    yield event.call.cwd
+    yield from (str(Path(event.call.cwd, raw).parent) for raw in event.call.paths if "\0" not in raw)
 
 
 def enforces(place: str, environment: Environment) -> bool:

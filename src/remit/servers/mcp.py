@@ -1,5 +1,7 @@
 """The MCP server: the catalogue of `tools`, offered on stdio. Whose call it is, the agent's hook has told."""
 
+import sqlite3
+from functools import partial
 from pathlib import Path
 from typing import Any
 from uuid import uuid4
@@ -14,13 +16,15 @@ from remit.core.call import SessionKey, hash_arguments
 from remit.gate.answer import CannotRecord
 from remit.gate.environment import Environment
 from remit.gate.gate import Gate
-from remit.tools.catalogue import TOOLS, Caller, ToolResult, run_tool
+from remit.tools.catalogue import TOOLS, run_tool
+from remit.tools.result import Caller, ToolResult
+from remit.workspace.intents_edit import IntentsFileChanged
 
 CALL_ID_KEYS = ("claudecode/toolUseId", "callId")
 """Where agents put the id of the call that their hook announced."""
 
 JOIN_WITHIN_S = 30.0
-NEEDS_SESSION = frozenset({"select_active_intent", "clear_active_intent", "complete_intent"})
+NEEDS_SESSION = frozenset(name for name, tool in TOOLS.items() if tool.writes)
 
 INSTRUCTIONS = (
     "This workspace is governed by Remit: select the intent you work under before you change anything, "
@@ -46,8 +50,10 @@ class Doorway:
         try:
             caller = self.caller(gate, name, arguments, meta, client)
             return run_tool(gate, caller, name, arguments) if caller else unknown_caller()
-        except CannotRecord as error:
-            return problem(f"Remit cannot keep its records: {error}. Nothing was selected or changed.")
+        except IntentsFileChanged as error:
+            return problem(f"{error}. Nothing was selected or changed: call it again.")
+        except (*CannotRecord, sqlite3.Error) as error:
+            return problem(f"Remit cannot reach its records: {error}. Nothing was selected or changed.")
 
     def caller(
         self, gate: Gate, name: str, arguments: dict[str, Any], meta: dict[str, Any], client: str
@@ -86,7 +92,8 @@ def build(folder: Path, environment: Environment, version: str) -> Server[Any]:
     async def call_tool(ctx: Any, params: types.CallToolRequestParams) -> types.CallToolResult:
         about = ctx.session.client_params
         client = about.client_info.name if about else ""
-        result = doorway.call(params.name, params.arguments or {}, dict(params.meta or {}), client)
+        call = partial(doorway.call, params.name, params.arguments or {}, dict(params.meta or {}), client)
+        result = await anyio.to_thread.run_sync(call)  # a person may think for minutes
         return types.CallToolResult(
             content=[types.TextContent(type="text", text=result.text)],
             structured_content=result.data,

@@ -1,33 +1,19 @@
 """The agent-facing tools of contracts §4: one Struct of arguments and one function each."""
 
 from collections.abc import Callable
-from typing import Annotated, Any
+from typing import Any
 
 import msgspec
-from msgspec import Meta, Struct
+from msgspec import Struct
 
-from remit.core.call import SessionKey
 from remit.core.decision import Violation
 from remit.core.intent import Intent
 from remit.gate.gate import Gate
 from remit.gate.intents import Refused, refusal
-
-Words = Annotated[str, Meta(max_length=20_000)]
-
-
-class Caller(Struct, frozen=True):
-    """Whose call it is."""
-
-    session: SessionKey
-    agent: str
-
-
-class ToolResult(Struct, frozen=True):
-    """What a tool answers: text for the model, and the same as data."""
-
-    text: str
-    data: dict[str, Any]
-    ok: bool = True
+from remit.tools.notes import RecordLesson, UpdateTodoList, record_lesson, update_todo_list
+from remit.tools.proposals import ProposeIntent, RequestScopeExpansion, propose_intent, request_scope_expansion
+from remit.tools.reading import QueryTraces, Why, query_traces, why
+from remit.tools.result import Caller, ToolResult, Words
 
 
 class SelectActiveIntent(Struct, frozen=True, forbid_unknown_fields=True):
@@ -129,6 +115,8 @@ class Tool(Struct, frozen=True):
 
     arguments: type[Struct]
     run: Callable[[Gate, Caller, Any], ToolResult]
+    writes: bool = False
+    """Whether it acts for a session: then it has to be known for which."""
 
     @property
     def description(self) -> str:
@@ -138,17 +126,24 @@ class Tool(Struct, frozen=True):
     @property
     def schema(self) -> dict[str, Any]:
         """The JSON Schema of the arguments; strict."""
-        (_, components) = msgspec.json.schema_components([self.arguments])
-        own = components[self.arguments.__name__]
-        return {k: v for k, v in own.items() if k not in ("title", "description")}
+        (_, components) = msgspec.json.schema_components([self.arguments], ref_template="#/$defs/{name}")
+        own = components.pop(self.arguments.__name__)
+        plain = {k: v for k, v in own.items() if k not in ("title", "description")}
+        return {**plain, **({"$defs": components} if components else {})}
 
 
 TOOLS: dict[str, Tool] = {
-    "select_active_intent": Tool(SelectActiveIntent, select_active_intent),
+    "select_active_intent": Tool(SelectActiveIntent, select_active_intent, writes=True),
     "list_active_intents": Tool(ListActiveIntents, list_active_intents),
     "get_intent_context": Tool(GetIntentContext, get_intent_context),
-    "clear_active_intent": Tool(ClearActiveIntent, clear_active_intent),
-    "complete_intent": Tool(CompleteIntent, complete_intent),
+    "clear_active_intent": Tool(ClearActiveIntent, clear_active_intent, writes=True),
+    "complete_intent": Tool(CompleteIntent, complete_intent, writes=True),
+    "propose_intent": Tool(ProposeIntent, propose_intent, writes=True),
+    "request_scope_expansion": Tool(RequestScopeExpansion, request_scope_expansion, writes=True),
+    "record_lesson": Tool(RecordLesson, record_lesson, writes=True),
+    "update_todo_list": Tool(UpdateTodoList, update_todo_list, writes=True),
+    "query_traces": Tool(QueryTraces, query_traces),
+    "why": Tool(Why, why),
 }
 
 
@@ -158,12 +153,13 @@ def run_tool(gate: Gate, caller: Caller, name: str, arguments: object) -> ToolRe
     try:
         given = msgspec.convert(arguments or {}, type=tool.arguments)
         return tool.run(gate, caller, given)
-    except msgspec.ValidationError as error:
-        return failed(
-            refusal("INVALID_ARGUMENTS", f"The arguments of {name} do not fit: {error}.", name, None).violation
-        )
     except Refused as refused:
         return failed(refused.violation)
+    except ValueError as error:
+        said = str(error).rstrip(".")
+        return failed(
+            refusal("INVALID_ARGUMENTS", f"The arguments of {name} do not fit: {said}.", name, None).violation
+        )
 
 
 def failed(violation: Violation) -> ToolResult:

@@ -9,6 +9,9 @@ from remit.workspace.versions import read_tail
 
 FOLDER = ".orchestration"
 GOVERNED = "governed"
+"""The marker in the state folder. It names the nested roots that are governed, each ended by a NUL."""
+
+ROOTS_BYTES = 1 << 20
 ENFORCE = "enforce"
 POINTER_BYTES = 8192
 
@@ -36,6 +39,21 @@ class Workspace(Struct, frozen=True):
         return (self.state / GOVERNED).is_file()
 
     @property
+    def nested(self) -> bool:
+        """Whether it is a folder inside a repository, and not the root of a worktree."""
+        return self.common_dir is not None and not is_there(self.root / ".git")
+
+    @property
+    def counts(self) -> bool:
+        """Whether it is a workspace of its own: nested in a governed repository, only a person can make it one."""
+        return not self.nested or not self.governed or os.fsencode(self.root) in self.roots
+
+    @property
+    def roots(self) -> set[bytes]:
+        """The nested roots that a person governs in this repository."""
+        return set(read_tail(self.state / GOVERNED, ROOTS_BYTES).split(b"\0"))
+
+    @property
     def intents_path(self) -> Path:
         """The intents file."""
         return self.folder / "active_intents.yaml"
@@ -61,15 +79,18 @@ def locate(start: Path) -> Workspace | None:
     else the nearest with `.git`. None where there is neither.
 
     A repository that is governed ends the search, though its folder be missing (a fresh worktree inside the main
-    one): what lies above it is another's.
+    one): what lies above it is another's. In a governed repository a nested `.orchestration/` counts only where a
+    person began to govern there: an agent's shell can make a folder, too.
     """
     origin = Path(start).resolve()
     repository: Path | None = None
     for folder in (origin, *origin.parents):
         if is_folder(folder / FOLDER):
-            return workspace_at(folder, git_root(folder))
-        if repository is None and is_there(folder / ".git"):
-            repository = folder
+            found = workspace_at(folder, git_root(folder))
+            if found.counts:
+                return found
+        if is_there(folder / ".git"):
+            repository = repository or folder
             own = workspace_at(folder, folder)
             if own.governed:
                 return own

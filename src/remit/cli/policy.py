@@ -1,0 +1,116 @@
+"""`remit policy`: what would be decided, without doing it."""
+
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import click
+import msgspec
+from msgspec import Struct
+from msgspec.structs import replace
+
+from remit.cli.output import Failure, document, emit, governed_gate, json_option, repo_option, reports_failures
+from remit.core.call import SessionKey, ToolCall
+from remit.core.facts import SessionFacts
+from remit.gate.gate import Gate
+from remit.gate.gather import gather
+from remit.policy.commands import analyse
+from remit.policy.engine import decide
+
+
+class Asked(Struct, frozen=True, forbid_unknown_fields=True):
+    """One thing to judge: a command or a path to write."""
+
+    id: str | int | None = None
+    command: str | None = None
+    write: str | None = None
+    cwd: str | None = None
+
+
+@click.group()
+def policy() -> None:
+    """Ask the rules, without doing anything."""
+
+
+@policy.command("test")
+@click.option("--command", metavar="CMD", help="A shell command.")
+@click.option("--write", metavar="PATH", help="A file to write.")
+@click.option("--jsonl", is_flag=True, help='Many, one {"id", "command" or "write", "cwd"?} a line on standard input.')
+@click.option("--session", metavar="ID", help="As this session, with its intent and what it has read.")
+@click.option("--intent", "intent_id", metavar="ID", help="As if this intent were active.")
+@repo_option
+@json_option
+@reports_failures
+def test(
+    command: str | None,
+    write: str | None,
+    jsonl: bool,
+    session: str | None,
+    intent_id: str | None,
+    repo: Path,
+    as_json: bool,
+) -> None:
+    """Tell what would be decided about a call; changes nothing.
+
+    `effect` is what would be done in the mode in force, `verdict` what enforce would do.
+    """
+    if sum((command is not None, write is not None, jsonl)) != 1:
+        raise Failure("USAGE", "give one of --command, --write and --jsonl", fix="remit policy test --write src/app.py")
+    gate = governed_gate(repo)
+    if intent_id is not None:
+        gate.intents.get(intent_id)
+    asked = lines_in() if jsonl else iter([Asked(command=command, write=write)])
+    answers = (judged(gate, one, SessionKey(session or ""), intent_id) for one in asked)
+    if as_json:
+        found = list(answers)
+        emit(found if jsonl else found[0], True, "")
+        return
+    for answer in answers:
+        click.echo(document(answer))
+
+
+def lines_in() -> Iterator[Asked]:
+    """What stands on standard input. Raises Failure naming the line."""
+    for number, line in enumerate(sys.stdin.buffer, 1):
+        if not line.strip():
+            continue
+        try:
+            asked = msgspec.json.decode(line, type=Asked)
+        except msgspec.DecodeError as error:
+            raise Failure("USAGE", f"line {number} of standard input: {error}") from error
+        if (asked.command is None) == (asked.write is None):
+            raise Failure("USAGE", f"line {number} of standard input: expected either command or write")
+        yield asked
+
+
+def judged(gate: Gate, asked: Asked, session: SessionKey, intent_id: str | None) -> dict[str, Any]:
+    """The answer about one call."""
+    call, rules = call_of(gate, asked, session), gate.governing
+    found = gather(call, gate.workspace, rules, gate.state, gate.store, gate.environment)
+    facts = replace(found.facts, grants=gate.approvals.grants())
+    if intent_id is not None:
+        facts = replace(facts, session=SessionFacts(intent_id, "selected"))
+    decision = decide(found.call, facts)
+    proof = analyse(asked.command) if asked.command is not None else None
+    return {
+        "id": asked.id,
+        "effect": decision.effect,
+        "verdict": decision.verdict,
+        "outcome": proof.outcome if proof else "literal_writes",
+        "writes": [str(t.path or t.resolved) for t in facts.targets] if not proof else writes(proof.outcome),
+        "reasons": [*(f"{f.code}: {f.message}" for f in decision.findings), *(proof.reasons if proof else ())],
+    }
+
+
+def writes(outcome: str) -> list[str] | None:
+    """What a command writes: nothing where that is proved, else None."""
+    return [] if outcome == "read_only" else None
+
+
+def call_of(gate: Gate, asked: Asked, session: SessionKey) -> ToolCall:
+    """The call that an agent would make."""
+    cwd = str(gate.workspace.root / (asked.cwd or ""))
+    if asked.command is not None:
+        return ToolCall("", session, "shell", "execute", cwd, command=asked.command, whole_workspace=True)
+    return ToolCall("", session, "write", "write", cwd, paths=(asked.write or "",))

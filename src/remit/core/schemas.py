@@ -1,0 +1,91 @@
+"""The JSON Schema of each public shape, made from the structs that read and write it."""
+
+from collections.abc import Callable
+from typing import Any, TypeAlias
+
+import msgspec
+from msgspec import UNSET
+
+from remit.core import config, decision, intent, record
+
+Schema: TypeAlias = dict[str, Any]
+
+DIALECT = "https://json-schema.org/draft/2020-12/schema"
+ID = "urn:remit:schema:"
+REF = "#/$defs/{name}"
+INTENT_TEXTS = ("constraints", "acceptance_criteria")
+
+
+def schema_of(name: str) -> Schema:
+    """The schema of one of SHAPES, a document of its own. Raises KeyError."""
+    about, make = SHAPES[name]
+    return {"$schema": DIALECT, "$id": f"{ID}{name}", "title": name, "description": about, **make()}
+
+
+def _of(kind: object) -> Schema:
+    (made,), definitions = msgspec.json.schema_components([kind], ref_template=REF)
+    return {**made, "$defs": _plain(definitions)}
+
+
+def _plain(definitions: dict[str, Any]) -> Schema:
+    """Definitions without the marker that stands for a part left out: on the line it is simply not there."""
+    for found in definitions.values():
+        for one in found.get("properties", {}).values():
+            if one.get("default") is UNSET:
+                del one["default"]
+    return definitions
+
+
+def _record() -> Schema:
+    """A line of the ledger: the published outer shape, and Remit's part, where the event's own keys stand too."""
+    made = _of(record.Body)
+    definitions: Schema = made["$defs"]
+    (parts, more) = msgspec.json.schema_components([record.Vcs, record.Tool, record.TracedFile], ref_template=REF)
+    definitions |= _plain(more)
+    vcs, tool, traced = parts
+    body = definitions["Body"]
+    body["properties"].pop("detail", None)
+    body["required"] = ["event", "schema", "intent_id", "session_id", "chain"]
+    definitions["Chain"]["required"] = ["log", "seq", "prev"]
+    properties = {
+        "version": {"const": record.TRACE_VERSION},
+        "id": {"type": "string", "format": "uuid"},
+        "timestamp": {"type": "string", "format": "date-time"},
+        "vcs": vcs,
+        "tool": tool,
+        "files": {"type": "array", "items": traced},
+        "metadata": {
+            "type": "object",
+            "properties": {record.KEY: {"$ref": REF.format(name="Body")}},
+            "required": [record.KEY],
+        },
+    }
+    required = ["version", "id", "timestamp", "files", "metadata"]
+    return {"type": "object", "properties": properties, "required": required, "$defs": definitions}
+
+
+def _intents_file() -> Schema:
+    """The file as people write it: a constraint or a criterion may be plain text; unknown keys only warn."""
+    (made,), definitions = msgspec.json.schema_components([intent.Intent], ref_template=REF)
+    del made
+    shape = definitions["Intent"]
+    properties: Schema = shape["properties"]
+    properties["id"]["pattern"] = f"^{intent.INTENT_ID.pattern}$"
+    properties["owned_scope"] |= {"minItems": 1}
+    properties["status"] = {"enum": sorted([*intent.STATUSES, *intent.STATUS_ALIASES])}
+    for name in INTENT_TEXTS:
+        properties[name] = {"type": "array", "items": {"anyOf": [{"type": "string"}, {"type": "object"}]}}
+    kept = {"Intent": shape}
+    listed = {"type": "array", "items": {"$ref": REF.format(name="Intent")}}
+    top = {"version": {"type": ["string", "number"]}, "active_intents": listed}
+    return {"type": "object", "properties": top, "required": ["active_intents"], "$defs": kept}
+
+
+SHAPES: dict[str, tuple[str, Callable[[], Schema]]] = {
+    "intents-file": ("active_intents.yaml, read as JSON", _intents_file),
+    "config": ("remit.toml, read as JSON", lambda: _of(config.Config)),
+    "record": ("a line of the ledger", _record),
+    "decision": ("what all checks together say of a call", lambda: _of(decision.Decision)),
+    "violation": ("why a call was denied", lambda: _of(decision.Violation)),
+    "lint-finding": ("one thing wrong with an intents file", lambda: _of(intent.LintFinding)),
+}

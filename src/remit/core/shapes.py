@@ -1,0 +1,418 @@
+"""Ledgers that older tools wrote: what each of their keys says in a record of ours, and back again.
+
+An older line has no chain, and often no id: it is evidence, never proof.
+"""
+
+import hashlib
+from collections.abc import Mapping
+from typing import Any, Literal, TypeAlias, cast
+
+import msgspec
+
+from remit.core.record import KEY
+
+Shape: TypeAlias = Literal["s1", "s2", "s3", "s4"]
+Format: TypeAlias = Literal["agent-trace", "s1", "s2", "s3", "s4", "csv"]
+Document: TypeAlias = dict[str, Any]
+
+FIELDS: dict[Shape, tuple[tuple[str, str], ...]] = {
+    "s1": (
+        ("id", "id"),
+        ("timestamp", "timestamp"),
+        ("vcs.revision_id", "vcs.revision"),
+        ("files[].relative_path", "files[].path"),
+        ("files[].conversations[].url", "session_id"),
+        ("files[].conversations[].contributor.model_identifier", "model"),
+        ("files[].conversations[].ranges[]", "ranges[]"),
+        ("files[].conversations[].related[].value", "intent_id"),
+    ),
+    "s2": (
+        ("timestamp", "timestamp"),
+        ("eventType", "event"),
+        ("toolName", "call.name"),
+        ("params.path", "call.paths[]"),
+        ("params.command", "call.command"),
+        ("result", "result.summary"),
+        ("approved", "answer"),
+        ("duration", "duration_ms"),
+        ("taskId", "session_id"),
+        ("intentId", "intent_id"),
+    ),
+    "s3": (
+        ("id", "id"),
+        ("timestamp", "timestamp"),
+        ("vcs.revision_id", "vcs.revision"),
+        ("vcs.branch", "branch"),
+        ("vcs.dirty", "dirty"),
+        ("intent_id", "intent_id"),
+        ("mutation_class", "mutation_class.declared"),
+        ("files[].relative_path", "files[].path"),
+        ("files[].operation", "files[].operation"),
+        ("files[].before_hash", "files[].before.sha256"),
+        ("files[].after_hash", "files[].after.sha256"),
+        ("files[].line_ranges[]", "ranges[]"),
+        ("conversation.session_id", "session_id"),
+        ("conversation.model", "model"),
+        ("conversation.message_index", "message_index"),
+        ("metadata.tool_used", "call.name"),
+        ("metadata.execution_time_ms", "duration_ms"),
+        ("metadata.approved_by", "decision.approved_by"),
+    ),
+    "s4": (
+        ("req_id", "session_id"),
+        ("intent_id", "intent_id"),
+        ("file", "files[].path"),
+        ("timestamp", "timestamp"),
+        ("mutation_class", "mutation_class.declared"),
+        ("content_hash", "files[].after.sha256"),
+        ("model_identifier", "model"),
+        ("ranges.content_hash", "ranges[]"),
+    ),
+}
+"""What each key of an older line says in ours; keys that are not named here are not read."""
+
+EVENTS = {
+    "tool_use": "tool_use",
+    "tool_result": "tool_result",
+    "approval_requested": "approval_requested",
+    "approval_received": "approval_answered",
+}
+"""The events of S2, and ours."""
+
+BACK = {ours: theirs for theirs, ours in EVENTS.items()} | {"denied": "tool_result", "mutation": "tool_result"}
+
+
+def shape_of(document: Document) -> Shape | None:
+    """Which older shape a line has; None for ours, and for what is none of them."""
+    if KEY in _mapping(document.get("metadata")):
+        return None
+    if "eventType" in document and "toolName" in document:
+        return "s2"
+    if "file" in document and "req_id" in document:
+        return "s4"
+    files = [_mapping(f) for f in _list(document.get("files"))]
+    if any("line_ranges" in f or "after_hash" in f for f in files) or "mutation_class" in document:
+        return "s3"
+    return "s1" if any("relative_path" in f for f in files) else None
+
+
+def read_older(raw: bytes) -> Document | None:
+    """An older line as a record of ours, marked with its shape and as `unproved`; None for any other line."""
+    try:
+        document = msgspec.json.decode(raw, type=dict[str, Any])
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+        return None
+    shape = shape_of(document)
+    if shape is None:
+        return None
+    body = {"s1": _from_s1, "s2": _from_s2, "s3": _from_s3, "s4": _from_s4}[shape](document)
+    named = document.get("id")
+    made = {
+        "version": "0.1.0",
+        "id": named if isinstance(named, str) and named else f"{shape}-{hashlib.sha256(raw).hexdigest()[:24]}",
+        "timestamp": str(document.get("timestamp", "")),
+        "files": _traced(body),
+        "metadata": {KEY: {**body, "shape": shape, "unproved": True}},
+    }
+    revision = _mapping(document.get("vcs")).get("revision_id")
+    return made | ({"vcs": {"type": "git", "revision": revision}} if isinstance(revision, str) else {})
+
+
+def _mapping(value: object) -> Document:
+    return cast("Document", value) if isinstance(value, dict) else {}
+
+
+def _list(value: object) -> list[Any]:
+    return cast("list[Any]", value) if isinstance(value, list) else []
+
+
+def _hash(value: object) -> Document | None:
+    return {"sha256": value.removeprefix("sha256:")} if isinstance(value, str) else None
+
+
+def _present(pairs: Mapping[str, object]) -> Document:
+    return {key: value for key, value in pairs.items() if value is not None}
+
+
+def _mutation(intent: object, session: object, files: list[Document], **more: object) -> Document:
+    fixed: Document = {"event": "mutation", "intent_id": intent, "session_id": session, "files": files}
+    return fixed | _present(more)
+
+
+def _traced(body: Document) -> list[Document]:
+    model = body.get("model")
+    contributor = {"contributor": {"type": "ai", "model_id": model}} if model else {}
+    return [
+        {"path": f["path"], "conversations": [{"ranges": f.get("ranges", []), **contributor}]}
+        for f in body.get("files", [])
+    ]
+
+
+def _from_s1(document: Document) -> Document:
+    files: list[Document] = []
+    first: Document = {}
+    for file in map(_mapping, _list(document.get("files"))):
+        conversations = [_mapping(c) for c in _list(file.get("conversations"))]
+        first = first or (conversations[0] if conversations else {})
+        ranges = [r for c in conversations for r in _list(c.get("ranges"))]
+        files.append({"path": str(file.get("relative_path", "")), "ranges": ranges})
+    related = [_mapping(r).get("value") for r in _list(first.get("related"))]
+    model = _mapping(first.get("contributor")).get("model_identifier")
+    return _mutation(next(iter(related), None), first.get("url"), files, model=model)
+
+
+def _from_s2(document: Document) -> Document:
+    params = _mapping(document.get("params"))
+    path = params.get("path")
+    call = {"name": document.get("toolName"), "command": params.get("command"), "paths": [path] if path else None}
+    result = document.get("result")
+    said = result if isinstance(result, str) else msgspec.json.encode(result).decode()
+    body: Document = {
+        "event": EVENTS.get(str(document.get("eventType")), str(document.get("eventType"))),
+        "intent_id": document.get("intentId"),
+        "session_id": document.get("taskId"),
+        "call": _present(call),
+    }
+    approved = document.get("approved")
+    answer = None if not isinstance(approved, bool) else "allow" if approved else "deny"
+    more = {"duration_ms": document.get("duration"), "answer": answer}
+    return body | _present({**more, "result": {"summary": said} if result is not None else None})
+
+
+def _from_s3(document: Document) -> Document:
+    files: list[Document] = []
+    for file in map(_mapping, _list(document.get("files"))):
+        sides = {"before": _hash(file.get("before_hash")), "after": _hash(file.get("after_hash"))}
+        ranges = [
+            _present({k: v for k, v in _mapping(r).items() if k != "ast_node_type"})
+            for r in _list(file.get("line_ranges"))
+        ]
+        told = {"path": str(file.get("relative_path", "")), "operation": file.get("operation"), "ranges": ranges}
+        files.append(_present({**told, **sides}))
+    conversation, tool = _mapping(document.get("conversation")), _mapping(document.get("metadata"))
+    vcs, declared = _mapping(document.get("vcs")), document.get("mutation_class")
+    return _mutation(
+        document.get("intent_id"),
+        conversation.get("session_id"),
+        files,
+        model=conversation.get("model"),
+        message_index=conversation.get("message_index"),
+        branch=vcs.get("branch"),
+        dirty=vcs.get("dirty"),
+        mutation_class={"declared": declared.upper()} if isinstance(declared, str) else None,
+        call={"name": tool["tool_used"]} if "tool_used" in tool else None,
+        duration_ms=tool.get("execution_time_ms"),
+        decision={"approved_by": tool["approved_by"]} if "approved_by" in tool else None,
+    )
+
+
+def _from_s4(document: Document) -> Document:
+    ranges = [_mapping(document.get("ranges"))] if document.get("ranges") else []
+    file = {"path": str(document.get("file")), "after": _hash(document.get("content_hash")), "ranges": ranges}
+    return _mutation(
+        document.get("intent_id"),
+        document.get("req_id"),
+        [_present(file)],
+        model=document.get("model_identifier"),
+        mutation_class=_present({"declared": document.get("mutation_class")}) or None,
+    )
+
+
+def write_as(document: Document, form: Format) -> list[str]:
+    """A record of ours as lines of another form, without their newlines; none where that form has no such event.
+
+    S1, S3 and S4 know mutations only; S4 has a line for each file.
+    """
+    body = _mapping(_mapping(document.get("metadata")).get(KEY))
+    match form:
+        case "agent-trace":
+            return [_line(document)]
+        case "csv":
+            return [_csv(_row(document, body))]
+        case "s2":
+            return [_line(_to_s2(document, body))] if body.get("event") in BACK else []
+        case _ if body.get("event") != "mutation":
+            return []
+        case "s1":
+            return [_line(_to_s1(document, body))]
+        case "s3":
+            return [_line(_to_s3(document, body))]
+        case "s4":
+            return [_line(_to_s4(document, body, _mapping(file))) for file in _list(body.get("files"))]
+
+
+def _line(document: Document) -> str:
+    return msgspec.json.encode(document).decode()
+
+
+COLUMNS = (
+    "id",
+    "timestamp",
+    "event",
+    "agent",
+    "session_id",
+    "intent_id",
+    "tool",
+    "effect",
+    "verdict",
+    "paths",
+    "command",
+)
+
+
+def csv_header() -> str:
+    """The first line of the `csv` form."""
+    return _csv(COLUMNS)
+
+
+def _csv(row: tuple[str, ...]) -> str:
+    """One row; a text that a spreadsheet would run as a formula gets an apostrophe before it."""
+    return ",".join(map(_cell, row))
+
+
+def _cell(text: str) -> str:
+    safe = "'" + text if text[:1] in ("=", "+", "-", "@", "\t", "\r") else text
+    quoted = safe.replace('"', '""')
+    return f'"{quoted}"' if any(c in safe for c in ',"\n\r') else safe
+
+
+def _row(document: Document, body: Document) -> tuple[str, ...]:
+    call, decision = _mapping(body.get("call")), _mapping(body.get("decision"))
+    named = (
+        document.get("id"),
+        document.get("timestamp"),
+        body.get("event"),
+        _mapping(document.get("tool")).get("name"),
+        body.get("session_id"),
+        body.get("intent_id"),
+        call.get("name"),
+        call.get("effect"),
+        decision.get("verdict"),
+        " ".join(_paths(body)),
+        call.get("command"),
+    )
+    return tuple("" if value is None else str(value) for value in named)
+
+
+def _paths(body: Document) -> list[str]:
+    files = [str(_mapping(f).get("path")) for f in _list(body.get("files"))]
+    return files or [str(path) for path in _list(_mapping(body.get("call")).get("paths"))]
+
+
+def _model(document: Document, body: Document) -> Any:
+    for file in map(_mapping, _list(document.get("files"))):
+        for conversation in map(_mapping, _list(file.get("conversations"))):
+            contributor = _mapping(conversation.get("contributor"))
+            if found := contributor.get("model_id") or contributor.get("model_identifier"):
+                return found
+    return body.get("model")
+
+
+def _ranges(document: Document) -> dict[str, list[Document]]:
+    """The lines that were written, by path."""
+    keys = ("start_line", "end_line", "content_hash")
+    return {
+        str(file.get("path")): [
+            {key: found[key] for key in keys if key in found}
+            for conversation in map(_mapping, _list(file.get("conversations")))
+            for found in map(_mapping, _list(conversation.get("ranges")))
+        ]
+        for file in map(_mapping, _list(document.get("files")))
+    }
+
+
+def _revision(document: Document) -> Any:
+    return _mapping(document.get("vcs")).get("revision")
+
+
+def _prefixed(side: object) -> str | None:
+    found = _mapping(side).get("sha256")
+    return f"sha256:{found}" if found else None
+
+
+def _to_s1(document: Document, body: Document) -> Document:
+    contributor = {"entity_type": "AI", "model_identifier": _model(document, body) or "unknown"}
+    related = [{"type": "specification", "value": body["intent_id"]}] if body.get("intent_id") else []
+    ranges = _ranges(document)
+    files = [
+        {
+            "relative_path": path,
+            "conversations": [
+                {
+                    "url": body.get("session_id"),
+                    "contributor": contributor,
+                    "ranges": ranges.get(path, []),
+                    "related": related,
+                }
+            ],
+        }
+        for path in _paths(body)
+    ]
+    vcs = {"revision_id": _revision(document)}
+    return {"id": document["id"], "timestamp": document["timestamp"], "vcs": vcs, "files": files}
+
+
+def _to_s2(document: Document, body: Document) -> Document:
+    call = _mapping(body.get("call"))
+    paths = _paths(body)
+    params = _present({"path": paths[0] if paths else None, "command": call.get("command")})
+    made: Document = {
+        "timestamp": document["timestamp"],
+        "eventType": BACK[str(body["event"])],
+        "toolName": call.get("name") or str(body["event"]),
+        "params": params,
+        "taskId": body.get("session_id") or "",
+        "intentId": body.get("intent_id"),
+    }
+    answer = body.get("answer") or _mapping(body.get("approval")).get("answer")
+    approved = None if answer is None else answer in ("allow", "yes", "approve", True)
+    summary = _mapping(body.get("result")).get("summary") or _mapping(body.get("violation")).get("error")
+    return made | _present({"approved": approved, "duration": body.get("duration_ms"), "result": summary})
+
+
+def _to_s3(document: Document, body: Document) -> Document:
+    ranges = _ranges(document)
+    files = [
+        _present(
+            {
+                "relative_path": file.get("path"),
+                "operation": file.get("operation"),
+                "before_hash": _prefixed(file.get("before")),
+                "after_hash": _prefixed(file.get("after")),
+                "line_ranges": ranges.get(str(file.get("path")), []),
+            }
+        )
+        for file in map(_mapping, _list(body.get("files")))
+    ]
+    classes, model = _mapping(body.get("mutation_class")), _model(document, body)
+    talk = {"session_id": body.get("session_id"), "message_index": body.get("message_index"), "model": model}
+    tool = {"tool_used": _mapping(body.get("call")).get("name"), "execution_time_ms": body.get("duration_ms")}
+    approved = {"approved_by": _mapping(body.get("decision")).get("approved_by")}
+    vcs = {"revision_id": _revision(document), "branch": body.get("branch"), "dirty": body.get("dirty")}
+    return {
+        "id": document["id"],
+        "timestamp": document["timestamp"],
+        "vcs": _present(vcs),
+        "intent_id": body.get("intent_id"),
+        "mutation_class": classes.get("declared") or classes.get("computed"),
+        "files": files,
+        "conversation": _present({**talk, "contributor_type": "AI"}),
+        "metadata": _present({**tool, **approved}),
+    }
+
+
+def _to_s4(document: Document, body: Document, file: Document) -> Document:
+    classes = _mapping(body.get("mutation_class"))
+    ranges = _ranges(document).get(str(file.get("path")), [])
+    hashed = next((r["content_hash"] for r in ranges if "content_hash" in r), None)
+    made: Document = {
+        "req_id": body.get("session_id"),
+        "intent_id": body.get("intent_id"),
+        "file": file.get("path"),
+        "timestamp": document["timestamp"],
+        "mutation_class": classes.get("declared") or classes.get("computed"),
+        "related": [body["session_id"]] if body.get("session_id") else [],
+        "ranges": _present({"content_hash": hashed}),
+    }
+    more = {"content_hash": _prefixed(file.get("after")), "model_identifier": _model(document, body)}
+    return made | _present(more)

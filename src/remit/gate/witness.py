@@ -1,0 +1,211 @@
+"""Signing a log's tree head, and giving it to a commit's note, where it outlives the state folder.
+
+Nothing of this lies on the way to a decision: it runs after a call, at a session's end, or when a person asks.
+"""
+
+import re
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Any, Protocol
+
+from msgspec.structs import replace
+
+from remit.core.config import Config
+from remit.core.merkle import leaf_hash
+from remit.core.record import Body, Record
+from remit.core.treehead import (
+    NotATreeHead,
+    TreeHead,
+    public_of,
+    read_note,
+    read_public_key,
+    sign,
+)
+from remit.gate.environment import Environment
+from remit.ledger.heads import (
+    EVERY,
+    WHOLE_BYTES,
+    FoundHead,
+    HeadsReport,
+    KeyUnusable,
+    altered_inside,
+    check_heads,
+    keep_head,
+    kept_heads,
+    log_bytes,
+    measure,
+    read_frontier,
+    recorded_heads,
+)
+from remit.ledger.log import MachineLog
+from remit.ledger.reader import lines
+from remit.workspace.contents import ContentStore
+from remit.workspace.git import Git
+from remit.workspace.head import head_commit
+from remit.workspace.identity import machine_id
+from remit.workspace.place import Workspace
+
+REF = "refs/notes/remit"
+BETWEEN = "---\n"
+"""Heads of several machines may stand in one commit's note."""
+
+IDENTITY = ("-c", "user.name=Remit", "-c", "user.email=remit@localhost")
+
+ENDINGS = frozenset({"session_end"})
+LATER = frozenset({"mutation", "tool_result"})
+"""Events that are recorded when no decision waits any more."""
+
+
+class Writer(Protocol):
+    """What signing needs of whoever writes a workspace's records."""
+
+    @property
+    def workspace(self) -> Workspace:
+        """Where the log lies."""
+        ...
+
+    @property
+    def environment(self) -> Environment:
+        """Where the key lies."""
+        ...
+
+    @property
+    def log(self) -> MachineLog:
+        """The log that is signed."""
+        ...
+
+    @property
+    def views(self) -> tuple[Path, ...]:
+        """Where its lines are copied to."""
+        ...
+
+    def record(self, body: Body, /) -> Record:
+        """A record of now."""
+        ...
+
+    def recovery(self, detail: dict[str, Any], /) -> Record:
+        """The record of a repair."""
+        ...
+
+
+def key_path(home: Path) -> Path:
+    """This machine's private key."""
+    return home / ".local/state/remit/key"
+
+
+def own_seed(home: Path) -> bytes:
+    """The private key, made at first use. Raises OSError, KeyUnusable."""
+    machine_id(home)
+    path = key_path(home)
+    try:
+        seed = path.read_bytes()
+    except FileNotFoundError:
+        raise KeyUnusable(path, "it is not there") from None
+    if len(seed) != 32:
+        raise KeyUnusable(path, f"it has {len(seed)} bytes; an Ed25519 key has 32")
+    return seed
+
+
+def trusted_keys(home: Path, config: Config) -> tuple[bytes, ...]:
+    """The public keys whose signatures count here: this machine's, and those in `[ledger] trusted_keys`."""
+    trusted = tuple(map(read_public_key, config.ledger.trusted_keys))
+    return (public_of(own_seed(home)), *trusted)
+
+
+def make_head(recorder: Writer, *, whole: bool = False) -> FoundHead | None:
+    """Sign the log as it is, record that, and keep the head beside the log; None where the log is empty.
+
+    Unless the log is large it is hashed as a whole, and where an earlier head's lines are no longer what they were
+    a `recovery` record says so first, with both roots. Raises OSError, LedgerError.
+    """
+    folder = recorder.workspace.log_folder
+    known = read_frontier(folder)
+    measured = measure(folder, known, whole=whole or log_bytes(folder) <= WHOLE_BYTES)
+    if known is not None and measured.earlier != known.root:
+        recorder.log.append([recorder.recovery(altered_inside(known, measured))], views=recorder.views)
+        measured = measure(folder, None, whole=True)
+    now = measured.frontier
+    if now is None:
+        return None
+    head = TreeHead(recorder.log.name, now.size, bytes.fromhex(now.root))
+    note = sign(head, own_seed(recorder.environment.home))
+    recorder.log.append([_head_record(recorder, head, note)], views=recorder.views)
+    keep_head(folder, note, replace(now, commit=head_commit(recorder.workspace)))
+    return FoundHead(note, f"heads, {now.size} records")
+
+
+def _head_record(recorder: Writer, head: TreeHead, note: str) -> Record:
+    detail = {"size": head.size, "root": head.root.hex(), "note": note}
+    return recorder.record(Body(event="tree_head", intent_id=None, session_id=None, detail=detail))
+
+
+def after_append(recorder: Writer, records: Sequence[Record], newest_seq: int) -> None:
+    """What an append that no decision waited for may bring with it: a head, and a commit's note.
+
+    Raises OSError, LedgerError, GitError; the records themselves are safe.
+    """
+    events = {str(record.body.event) for record in records}
+    ended = bool(events & ENDINGS)
+    known = read_frontier(recorder.workspace.log_folder) if ended or events & LATER else None
+    if ended:
+        made = make_head(recorder)
+        if made is not None and head_commit(recorder.workspace) != (known.commit if known else None):
+            witness(recorder, "HEAD", made.note)
+    elif events & LATER and newest_seq + 1 - (known.size if known else 0) >= EVERY:
+        make_head(recorder)
+
+
+def newest_head(folder: Path) -> str | None:
+    """The newest head beside the log."""
+    return next((head.note for head in reversed(list(kept_heads(folder)))), None)
+
+
+def witness(recorder: Writer, commit: str, note: str) -> str | None:
+    """Write a head into a commit's note; the commit, or None where there is none. Raises GitError.
+
+    Heads of other logs in that note stay. Nothing but the notes ref changes.
+    """
+    workspace = recorder.workspace
+    if workspace.common_dir is None:
+        return None
+    git = Git(workspace.root)
+    found = git.text("rev-parse", "--verify", "--quiet", "--end-of-options", f"{commit}^{{commit}}", ok=(0, 1, 128))
+    if not found:
+        return None
+    old = git.run("notes", f"--ref={REF}", "show", found, ok=(0, 1)).decode("utf-8", "replace")
+    kept = [part for part in split_heads(old) if _origin(part) != recorder.log.name]
+    text = BETWEEN.join([*kept, note])
+    git.run(*IDENTITY, "notes", f"--ref={REF}", "add", "-f", "-F", "-", found, stdin=text.encode())
+    return found
+
+
+def split_heads(text: str) -> list[str]:
+    """The heads in a commit's note."""
+    return [part.removesuffix("\n") + "\n" for part in re.split(r"^---\n", text, flags=re.MULTILINE) if part.strip()]
+
+
+def _origin(note: str) -> str | None:
+    try:
+        return read_note(note).head.origin
+    except NotATreeHead:
+        return None
+
+
+def noted_heads(workspace: Workspace) -> Iterator[FoundHead]:
+    """The heads in commits' notes. Raises GitError."""
+    if workspace.common_dir is None:
+        return
+    listed = Git(workspace.root).text("notes", f"--ref={REF}", "list", ok=(0, 1))
+    pairs = [(note, commit) for note, _, commit in (line.partition(" ") for line in listed.splitlines())]
+    contents = ContentStore(workspace, "").load_many(note for note, _ in pairs)
+    for note, commit in pairs:
+        for part in split_heads(contents.get(note, b"").decode("utf-8", "replace")):
+            yield FoundHead(part, f"note of commit {commit[:12]}")
+
+
+def heads_report(recorder: Writer, config: Config) -> HeadsReport:
+    """Every head of this log that is found, against the log. Raises OSError, LedgerError, GitError, InvalidKey."""
+    folder = recorder.workspace.log_folder
+    found = [*noted_heads(recorder.workspace), *kept_heads(folder), *recorded_heads(lines(folder))]
+    leaves = (leaf_hash(line.raw) for line in lines(folder))
+    return check_heads(leaves, found, recorder.log.name, trusted_keys(recorder.environment.home, config))

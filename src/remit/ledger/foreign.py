@@ -1,0 +1,219 @@
+"""Lines of other machines and other tools: read beside the log, never part of it.
+
+A foreign record is `unproved` unless a tree head signed by a trusted key covers it. None of this ever fails
+`remit ledger verify`: what others wrote is their log's to answer for.
+"""
+
+import os
+from collections.abc import Iterable, Iterator, Sequence
+from itertools import islice
+from pathlib import Path
+from typing import Any, TypeAlias, cast
+
+from msgspec import DecodeError, Struct, json
+
+from remit.core.contents import sha256
+from remit.core.merkle import leaf_hash
+from remit.core.record import KEY
+from remit.core.shapes import read_older
+from remit.ledger.heads import FoundHead, check_heads
+from remit.ledger.segments import LINE_LIMIT, LedgerError
+
+FOLDER = "foreign"
+IMPORT_BYTES = 256 * 1024 * 1024
+
+Document: TypeAlias = dict[str, Any]
+
+
+class NothingToImport(LedgerError):
+    """A file holds no record that Remit can read."""
+
+    def __init__(self, path: Path, why: str) -> None:
+        super().__init__(
+            f"{str(path)!r} cannot be imported: {why}\nhint: expected one JSON record a line, as in agent_trace.jsonl"
+        )
+
+
+class Imported(Struct, frozen=True):
+    """What an import brought. `logs` are the names of the logs whose records the file holds."""
+
+    file: str
+    records: int
+    older: int
+    logs: tuple[str, ...]
+
+
+class _Chain(Struct):
+    log: str
+    seq: int
+
+
+class _Body(Struct):
+    chain: _Chain
+    event: str = ""
+    note: str = ""
+
+
+class _Metadata(Struct, rename={"body": KEY}):
+    body: _Body
+
+
+class _Line(Struct):
+    id: str
+    metadata: _Metadata
+
+
+_LINE = json.Decoder(_Line)
+
+
+class _Foreign(Struct):
+    """One line of another log."""
+
+    raw: bytes
+    body: _Body
+
+
+def import_file(source: Path, folder: Path, own: str) -> Imported:
+    """Copy a log file of another machine, or of an older tool, to where reading finds it. The same file twice is one.
+
+    Raises OSError, NothingToImport.
+    """
+    if source.stat().st_size > IMPORT_BYTES:
+        raise NothingToImport(source, f"it is larger than {IMPORT_BYTES // 1024 // 1024} MiB")
+    content = source.read_bytes()
+    logs, older = _sorted_lines(content.split(b"\n"), own)
+    if not logs and not older:
+        raise NothingToImport(source, "no line of it is a record of another log")
+    kept = folder / FOLDER
+    kept.mkdir(mode=0o700, parents=True, exist_ok=True)
+    path = kept / f"{sha256(content)[:16]}.jsonl"
+    fresh = path.with_name(f"{path.name}.{os.getpid()}")
+    fresh.write_bytes(content)
+    fresh.replace(path)
+    return Imported(path.name, sum(map(len, logs.values())), len(older), tuple(sorted(logs)))
+
+
+def foreign_records(view: Path, folder: Path, own: str, keys: Sequence[bytes]) -> list[Document]:
+    """What the live view and imported files hold that is not of the log `own`, each record once, oldest first.
+
+    Remit's part of each says `unproved` unless one of `keys` vouches for it. Unreadable lines are left out.
+    """
+    found: dict[str, Document] = {}
+    for path in (*sorted((folder / FOLDER).glob("*.jsonl")), view):
+        logs, older = _sorted_lines(_file_lines(path), own)
+        for name, of_log in logs.items():
+            proved = _proved(name, of_log, keys)
+            for line in of_log:
+                _add(found, _marked(line, proved))
+        for document in older:
+            _add(found, document)
+    return sorted(found.values(), key=lambda document: str(document["timestamp"]))
+
+
+def _add(found: dict[str, Document], document: Document) -> None:
+    known = found.get(str(document["id"]))
+    if known is None or known["metadata"][KEY].get("unproved"):
+        found[str(document["id"])] = document
+
+
+def _file_lines(path: Path) -> Iterator[bytes]:
+    """The lines of a file that others may write: none where it is no regular file."""
+    if not path.is_file():
+        return
+    with path.open("rb") as file:
+        while line := file.readline(LINE_LIMIT):
+            if line.endswith(b"\n"):
+                yield line[:-1]
+
+
+def _sorted_lines(lines: Iterable[bytes], own: str) -> tuple[dict[str, list[_Foreign]], list[Document]]:
+    """Lines of other logs by the log's name, and the records of older tools."""
+    logs: dict[str, list[_Foreign]] = {}
+    older: list[Document] = []
+    ours = f'"log":{json.encode(own).decode()}'.encode()
+    for raw in lines:
+        if not raw or ours in raw:
+            continue
+        line = _foreign(raw)
+        if line is not None:
+            logs.setdefault(line.body.chain.log, []).append(line)
+        elif (document := read_older(raw)) is not None:
+            older.append(document)
+    return logs, older
+
+
+def _foreign(raw: bytes) -> _Foreign | None:
+    try:
+        raw.decode()
+        return _Foreign(raw, _LINE.decode(raw).metadata.body)
+    except (DecodeError, UnicodeDecodeError):
+        return None
+
+
+def _proved(name: str, of_log: list[_Foreign], keys: Sequence[bytes]) -> int:
+    """How many lines from the log's beginning a trusted head covers."""
+    if not keys:
+        return 0
+    notes = [FoundHead(line.body.note, name) for line in of_log if line.body.event == "tree_head" and line.body.note]
+    return check_heads((leaf_hash(line.raw) for line in of_log), notes, name, keys).witnessed if notes else 0
+
+
+def _marked(line: _Foreign, proved: int) -> Document:
+    document = json.decode(line.raw, type=dict[str, Any])
+    if line.body.chain.seq >= proved:
+        document["metadata"][KEY]["unproved"] = True
+    return document
+
+
+class Wanted(Struct, frozen=True):
+    """Which records are asked for; None is: any. `words` must all stand in the record's text, in any case."""
+
+    event: str | None = None
+    session_id: str | None = None
+    intent_id: str | None = None
+    agent: str | None = None
+    path: str | None = None
+    since: str | None = None
+    until: str | None = None
+    words: tuple[str, ...] = ()
+    limit: int = 50
+
+
+def matches(document: Document, wanted: Wanted) -> bool:
+    """Whether a record that is in no index is asked for, by the rules of `Index.find`."""
+    body = _mapping(document["metadata"][KEY])
+    call = _mapping(body.get("call"))
+    files = [_mapping(file) for file in body.get("files", ())]
+    paths = [*map(str, call.get("paths", ())), *(str(file.get("path")) for file in files)]
+    at = str(document["timestamp"])
+    agent = _mapping(document.get("tool")).get("name")
+    asked: tuple[tuple[str | None, object], ...] = (
+        (wanted.event, body.get("event")),
+        (wanted.session_id, body.get("session_id")),
+        (wanted.intent_id, body.get("intent_id")),
+        (wanted.agent, agent),
+    )
+    said: list[object] = [document["id"], call.get("command"), call.get("name"), agent]
+    said += [body.get("event"), body.get("intent_id"), *paths]
+    text = "\n".join(str(part) for part in said if part).lower()
+    return (
+        all(value is None or value == found for value, found in asked)
+        and (wanted.path is None or wanted.path in paths)
+        and (wanted.since is None or at >= wanted.since)
+        and (wanted.until is None or at < wanted.until)
+        and all(word.lower() in text for word in wanted.words)
+    )
+
+
+def _mapping(value: object) -> Document:
+    return cast("Document", value) if isinstance(value, dict) else {}
+
+
+def merged(own: list[Document], foreign: Iterable[Document], wanted: Wanted) -> list[Document]:
+    """Own records, newest first, with the foreign ones that fit, in the order of their times; each id once."""
+    ids = {document["id"] for document in own}
+    fitting = [d for d in foreign if d["id"] not in ids and matches(d, wanted)]
+    if not fitting:
+        return own
+    together = sorted([*own, *reversed(fitting)], key=lambda d: str(d["timestamp"]), reverse=True)
+    return list(islice(together, wanted.limit))

@@ -1,0 +1,76 @@
+"""What was refused to a session by one tool is not to be had by another."""
+
+import re
+
+from msgspec.structs import replace
+
+from remit.core.call import ToolCall
+from remit.core.decision import Finding
+from remit.core.facts import DeniedPath, Facts
+from remit.core.globs import Scope
+from remit.core.grant import covers
+from remit.core.shell import UnreadableShell, simple_commands
+from remit.core.text import shown
+
+LONGEST = 64 * 1024
+"""Characters of a command that are searched."""
+
+
+def check(call: ToolCall, facts: Facts) -> Finding | None:
+    """COMMAND_BLOCKED for a command that names a path which was refused to this session, and still would be."""
+    if call.command is None:
+        return None
+    barred = [denied for denied in facts.denied if not allowed_now(denied, call, facts)]
+    texts = searched(call.command[:LONGEST]) if barred else ()
+    named = next((d for d in barred if any(names(text, d) for text in texts)), None)
+    if named is None:
+        return None
+    return Finding(
+        rule="detour",
+        code="COMMAND_BLOCKED",
+        message=f"This command names {shown(named.path)}, which was refused to this session before "
+        f"({named.code}, by {shown(named.tool, 60)}). Another tool is no way round that: ask the person, "
+        "or do the work without that file.",
+        path=named.path,
+        context={"command": call.command[:4096], **mark(named)},
+    )
+
+
+def marked(finding: Finding, call: ToolCall, facts: Facts) -> Finding:
+    """The finding, named as a second try where the same path was refused to another tool before."""
+    first = next((d for d in facts.denied if d.path == finding.path and d.tool != call.tool), None)
+    if first is None or "detour" in finding.context:
+        return finding
+    return replace(finding, context={**finding.context, **mark(first)})
+
+
+def mark(denied: DeniedPath) -> dict[str, object]:
+    """What a violation says about the denial before it."""
+    return {"detour": True, "first_denial": {"error_type": denied.code, "path": denied.path, "tool": denied.tool}}
+
+
+def allowed_now(denied: DeniedPath, call: ToolCall, facts: Facts) -> bool:
+    """Whether the reason is gone: the active intent owns the path by now, or a person's yes covers it."""
+    active = facts.active
+    if denied.code == "SCOPE_VIOLATION" and active is not None and Scope(active.owned_scope).matches(denied.path):
+        return True
+    earlier = Finding("detour", denied.code, "", path=denied.path)
+    return any(covers(g, earlier, call.session.session_id, facts.session.intent_id) for g in facts.grants)
+
+
+def searched(command: str) -> tuple[str, ...]:
+    """The texts of a command that may name a file: its words without their quotes, and what is fed to it.
+
+    One that cannot be cut into words is searched as it stands.
+    """
+    try:
+        commands = simple_commands(command)
+    except UnreadableShell:
+        return (command,)
+    words = [word.text for c in commands for word in c.words]
+    return (command, *words)
+
+
+def names(text: str, denied: DeniedPath) -> bool:
+    """Whether the path stands in `text` by itself, not as a part of a longer one."""
+    return any(re.search(rf"(?<![\w./-])(?:\./)*{re.escape(n)}(?![\w/-]|\.\w)", text) for n in denied.names if n)

@@ -1,0 +1,21 @@
+"""Two sessions do not write one file at the same time."""
+
+from remit.core.call import ToolCall
+from remit.core.decision import Finding
+from remit.core.facts import Facts
+from remit.core.text import shown
+
+
+def check(call: ToolCall, facts: Facts) -> Finding | None:
+    """FILE_LEASED for the first path that another session's running call may change."""
+    target = next((t for t in facts.targets if t.path is not None and t.leased_by is not None), None)
+    if target is None:
+        return None
+    return Finding(
+        rule="lease",
+        code="FILE_LEASED",
+        message=f"Another session is changing {shown(target.path or '')} just now. "
+        "Wait for its call to end, read the file again, then try once more.",
+        path=str(target.path),
+        context={"held_by": target.leased_by},
+    )

@@ -1,0 +1,153 @@
+"""The tools that ask a person: for an intent, and for a wider scope."""
+
+import os
+import shlex
+from collections.abc import Sequence
+
+from msgspec import Struct
+
+from remit.core.decision import ErrorType
+from remit.core.identifiers import uuid7
+from remit.core.intent import Constraint, Criterion, Intent
+from remit.core.record import Body, EventName
+from remit.core.redaction import redact
+from remit.core.text import shown
+from remit.gate.approvals import Question, Reply
+from remit.gate.asking import TIMEOUT_S
+from remit.gate.gate import Gate
+from remit.gate.intents import check_scope, refusal
+from remit.policy.risk import sensitive
+from remit.tools.result import Caller, ToolResult, Words
+
+ACTION_CHARS = 480
+"""What a question shows of an action, and a little less: nobody says yes to what they were not shown."""
+
+WILD = frozenset("*?[{!\\")
+
+
+class ProposeIntent(Struct, frozen=True, forbid_unknown_fields=True):
+    """Propose a new intent to the person, where no existing one covers the work. It is made only if they say yes."""
+
+    name: Words
+    owned_scope: list[Words]
+    reason: Words
+    constraints: list[Words] = []
+    criteria: list[Words] = []
+
+
+class RequestScopeExpansion(Struct, frozen=True, forbid_unknown_fields=True):
+    """Ask the person to add files to the active intent's owned_scope. Nothing changes unless they say yes."""
+
+    paths: list[Words]
+    reason: Words
+
+
+def propose_intent(gate: Gate, caller: Caller, given: ProposeIntent) -> ToolResult:
+    """The new DRAFT, or what the person said."""
+    check_scope(given.owned_scope)
+    wanted = Intent(
+        id="",
+        owned_scope=tuple(given.owned_scope),
+        name=shown(given.name, 200),
+        constraints=tuple(Constraint(text) for text in given.constraints),
+        acceptance_criteria=tuple(Criterion(text) for text in given.criteria),
+    )
+    action = f"propose_intent: {wanted.name} (owns {', '.join(given.owned_scope)})"
+    scope = " ".join(f"--scope {shlex.quote(p)}" for p in given.owned_scope)
+    by_hand = f"remit intent new {shlex.quote(wanted.name)} {scope}"
+    question = asked(gate, caller, "MISSING_OR_INVALID_INTENT", action, given.reason, given.owned_scope)
+    reply = answer(gate, caller, question, "propose_intent", by_hand)
+    made = gate.intents.create(wanted, by=reply.by)
+    text = f"The person said yes: {made.id} is there as DRAFT. Select it with select_active_intent."
+    return ToolResult(text, {"success": True, "intent": {"id": made.id, "status": made.status}})
+
+
+def request_scope_expansion(gate: Gate, caller: Caller, given: RequestScopeExpansion) -> ToolResult:
+    """The intent's new context, or what the person said."""
+    tool = "request_scope_expansion"
+    intent = gate.intents.known(gate.state.active(caller.session).intent_id)
+    if intent is None:
+        raise refusal("MISSING_OR_INVALID_INTENT", "No intent is active: select one first.", tool, None)
+    check_expansion(given.paths)
+    action = f"{tool}: add {', '.join(given.paths)} to the scope of {intent.id}"
+    added = " ".join(f"--add-scope {shlex.quote(p)}" for p in given.paths)
+    question = asked(gate, caller, "SCOPE_VIOLATION", action, given.reason, given.paths)
+    reply = answer(gate, caller, question, tool, f"remit intent edit {intent.id} {added}")
+    patterns = [reply.pattern] if reply.pattern else given.paths
+    check_scope(patterns)
+    now = gate.intents.get(intent.id).owned_scope
+    gate.intents.edit(intent.id, {"owned_scope": tuple(dict.fromkeys((*now, *patterns)))}, by=reply.by)
+    block = gate.intents.block_to_tell(caller.session)
+    text = f"The person said yes: {intent.id} now also owns {', '.join(patterns)}.\n{block}"
+    return ToolResult(text, {"success": True, "added": list(patterns), "context": block})
+
+
+def check_expansion(paths: Sequence[str]) -> None:
+    """Raise ValueError for paths that add nothing, or that the file would refuse."""
+    taken = next((path for path in paths if path.startswith("!")), None)
+    if taken is not None:
+        raise ValueError(f"{taken!r} takes away from the scope; expected paths to add")
+    check_scope(paths)
+
+
+def asked(gate: Gate, caller: Caller, code: ErrorType, action: str, reason: str, patterns: Sequence[str]) -> Question:
+    """The question. It names a path only where there is exactly one, and that is no pattern.
+
+    Raises ValueError where a person would not see all that they are asked for.
+    """
+    if len(shown(action, 2 * ACTION_CHARS)) > ACTION_CHARS:
+        raise ValueError(f"the patterns are too long for one question ({ACTION_CHARS} characters); ask for fewer")
+    now = gate.environment.clock()
+    literal = len(patterns) == 1 and not WILD & set(patterns[0])
+    grave = [path for path in patterns if sensitive(path)]
+    reasons = (
+        "it widens what an agent may change",
+        *(f"{shown(p, 80)} is security- or release-relevant" for p in grave),
+    )
+    return Question(
+        id=uuid7(int(now * 1000), os.urandom(10)),
+        session_id=caller.session.session_id,
+        agent=caller.agent,
+        intent_id=gate.state.active(caller.session).intent_id,
+        code=code,
+        action=redact(shown(action, ACTION_CHARS)),
+        message=redact(shown(reason, 500)),
+        path=patterns[0] if literal else None,
+        risk=40 if grave else 20,
+        reasons=reasons[:2],
+        asked_at=now,
+        expires_at=now + (gate.governing.config.approvals.timeout_s or TIMEOUT_S),
+    )
+
+
+def answer(gate: Gate, caller: Caller, question: Question, tool: str, by_hand: str) -> Reply:
+    """The person's yes. Raises Refused for a no, and where nobody can answer."""
+    if not gate.approvals.somebody_there():
+        raise refusal(
+            "USER_REJECTED",
+            f"Nobody is there to be asked. Ask the person in your answer; they can run `{by_hand}` themselves, "
+            "or start `remit approvals watch` in a terminal before you call this again.",
+            tool,
+            question.intent_id,
+        )
+    gate.approvals.ask(question)
+    record(gate, caller, question, "approval_requested", {"rule": question.code, "risk": question.risk})
+    reply = gate.approvals.wait(question, gate.environment.unlocked)
+    reply = reply or Reply(False, "nobody answered in time", "nobody")
+    said = {"by": reply.by, "answer": "allow" if reply.allow else "deny", "words": shown(redact(reply.words), 500)}
+    record(gate, caller, question, "approval_answered", {**said, "grant": None})
+    if not reply.allow:
+        words = f": {shown(reply.words)}" if reply.words else ""
+        raise refusal("USER_REJECTED", f"The person was asked and said no{words}.", tool, question.intent_id)
+    return reply
+
+
+def record(gate: Gate, caller: Caller, question: Question, event: EventName, detail: dict[str, object]) -> None:
+    """A record about the question."""
+    body = Body(
+        event=event,
+        intent_id=question.intent_id,
+        session_id=question.session_id,
+        detail={"approval": {"id": question.id, "action": question.action[:500], **detail}},
+    )
+    gate.recorder.append([gate.recorder.record(body, caller.agent)])

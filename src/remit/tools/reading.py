@@ -1,0 +1,109 @@
+"""The tools that read the ledger: records, and the reason behind lines."""
+
+import re
+from typing import Annotated, Any
+
+from msgspec import Meta, Struct, to_builtins
+
+from remit.core.record import KEY
+from remit.core.repopath import RepoPath
+from remit.core.text import shown
+from remit.gate.gate import Gate
+from remit.ledger.index import Index
+from remit.provenance.blame import Blamer
+from remit.provenance.why import blame_lines, explain, in_words
+from remit.tools.result import Caller, ToolResult, Words
+
+LINES = re.compile(r"(\d{1,9})(?:\s*[-,]\s*(\d{1,9}))?")
+
+
+class QueryTraces(Struct, frozen=True, forbid_unknown_fields=True):
+    """Search the ledger of what agents did in this repository; the newest records first."""
+
+    intent_id: Words | None = None
+    path: Words | None = None
+    line: Annotated[int, Meta(ge=1)] | None = None
+    content_hash: Words | None = None
+    text: Words | None = None
+    since: Words | None = None
+    limit: Annotated[int, Meta(ge=1, le=200)] = 20
+
+
+class Why(Struct, frozen=True, forbid_unknown_fields=True):
+    """Tell why lines are there: the intent, session and edit behind them. `line` is 42, or a range such as 42-50."""
+
+    path: Words
+    line: int | Words | None = None
+
+
+def query_traces(gate: Gate, caller: Caller, given: QueryTraces) -> ToolResult:
+    """Records, newest first."""
+    with opened(gate) as index:
+        found = matching(gate, index, given)[: given.limit]
+    return ToolResult("\n".join(map(line_of, found)) or "No such record.", {"success": True, "records": found})
+
+
+def matching(gate: Gate, index: Index, given: QueryTraces) -> list[dict[str, Any]]:
+    """The records that fit all that was given."""
+    path = str(RepoPath.of(given.path, str(gate.workspace.root))) if given.path else None
+    if given.line is not None:
+        if path is None:
+            raise ValueError("line needs a path; expected for example path 'src/app.py' and line 42")
+        blamed = blame_lines(Blamer(gate.workspace, index, gate.store), path, (given.line, given.line))
+        found = [document for line in blamed if line.record for document in index.by_id(line.record)]
+    elif given.content_hash is not None:
+        found = index.by_content_hash(given.content_hash, limit=1000)
+    else:
+        return index.find(intent_id=given.intent_id, path=path, text=given.text, since=given.since, limit=given.limit)
+    return [document for document in found if fits(document, given, path)]
+
+
+def fits(document: dict[str, Any], given: QueryTraces, path: str | None) -> bool:
+    """Whether a record found by its line or hash fits the rest of the query too."""
+    body: dict[str, Any] = document["metadata"][KEY]
+    files: list[dict[str, Any]] = body.get("files", [])
+    return (
+        (given.intent_id is None or body.get("intent_id") == given.intent_id)
+        and (path is None or given.line is not None or any(f.get("path") == path for f in files))
+        and (given.since is None or str(document["timestamp"]) >= given.since)
+        and (given.text is None or given.text.lower() in f"{document['id']} {body.get('call')}".lower())
+    )
+
+
+def line_of(document: dict[str, Any]) -> str:
+    """One record on one line."""
+    body: dict[str, Any] = document["metadata"][KEY]
+    call: dict[str, Any] = body.get("call", {})
+    files: list[dict[str, Any]] = body.get("files", [])
+    what = [str(f.get("path")) for f in files] or [str(call.get("command") or " ".join(call.get("paths", [])))]
+    said = shown(f"{call.get('name', '')} {', '.join(what)}".strip(), 160)
+    at = str(document["timestamp"])[:19]
+    return f"{document['id']} {at} {body.get('event')} {body.get('intent_id') or '-'} {said}".rstrip()
+
+
+def why(gate: Gate, caller: Caller, given: Why) -> ToolResult:
+    """What is behind those lines."""
+    path = str(RepoPath.of(given.path, str(gate.workspace.root)))
+    with opened(gate) as index:
+        found = explain(Blamer(gate.workspace, index, gate.store), path, lines_of(given.line))
+    return ToolResult(in_words(found), {"success": True, "why": to_builtins(found)})
+
+
+def lines_of(line: int | str | None) -> tuple[int, int] | None:
+    """First and last line of `42`, `"42"` or `"42-50"`; None for the whole file. Raises ValueError."""
+    if line is None:
+        return None
+    found = LINES.fullmatch(str(line).strip())
+    if found is None:
+        raise ValueError(f"{str(line)[:60]!r} names no lines; expected 42 or 42-50")
+    start, end = int(found[1]), int(found[2] or found[1])
+    if not 1 <= start <= end:
+        raise ValueError(f"{str(line)[:60]!r} names no lines; expected the first one, from 1, before the last")
+    return start, end
+
+
+def opened(gate: Gate) -> Index:
+    """The index, caught up."""
+    index = Index.open(gate.workspace.state / "index.db", gate.workspace.log_folder)
+    index.catch_up()
+    return index

@@ -1,0 +1,165 @@
+"""The commands that an agent may run for itself: its hook acts, the command tells what stands there."""
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from gate.driving import Agent, allowed, body, governed, records
+
+
+def remit(folder: Path, *words: str, agent: bool = False, typed: str = "") -> subprocess.CompletedProcess[str]:
+    """Run the real command, as a person or below an agent."""
+    variables = {**os.environ, **({"CLAUDECODE": "1"} if agent else {})}
+    return subprocess.run(
+        [sys.executable, "-m", "remit", *words],
+        cwd=folder,
+        env=variables,
+        input=typed,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+
+
+def data(folder: Path, *words: str, **more: Any) -> Any:
+    done = remit(folder, *words, "--json", **more)
+    assert done.returncode == 0, done
+    return json.loads(done.stdout)["data"]
+
+
+@pytest.fixture
+def agent(repository: Path, home: Path) -> Agent:
+    return Agent(governed(repository), home)
+
+
+def test_an_agents_lesson_is_written_by_its_hook_for_its_session(agent: Agent) -> None:
+    assert allowed(agent.select())
+    words = "remit lesson 'use tabs' --kind decision --problem 'make broke' --path src/a.py --path=src/b.py"
+    assert allowed(agent.ask("Bash", command=words))
+    [record] = [body(r) for r in records(agent.cwd, "lesson")]
+    assert (record["session_id"], record["intent_id"]) == ("session-1", "INT-001")
+    [found] = data(agent.cwd, "lesson")
+    assert (found["kind"], found["problem"], found["paths"]) == ("decision", "make broke", ["src/a.py", "src/b.py"])
+    assert "written down in AGENT.md" in remit(agent.cwd, "lesson", "use tabs", agent=True).stdout
+    assert len(data(agent.cwd, "lesson")) == 1
+
+
+def test_a_lesson_that_no_hook_saw_is_not_said_to_be_written(agent: Agent) -> None:
+    done = remit(agent.cwd, "lesson", "use tabs", agent=True)
+    assert done.returncode == 3
+    assert "no hook" in done.stderr
+    assert data(agent.cwd, "lesson") == []
+
+
+@pytest.mark.parametrize(
+    "words", ["remit lesson", "remit lesson a b", "remit lesson a --kind rule", "remit lesson -x a"]
+)
+def test_words_that_are_no_lesson_write_nothing(agent: Agent, words: str) -> None:
+    agent.ask("Bash", command=words)
+    assert records(agent.cwd, "lesson") == []
+
+
+def test_an_empty_lesson_is_refused_to_the_agent(agent: Agent) -> None:
+    answer = agent.ask("Bash", command="remit lesson ''")
+    assert "empty" in answer["permissionDecisionReason"]
+
+
+def test_a_persons_lesson_needs_no_session(agent: Agent) -> None:
+    assert data(agent.cwd, "lesson", "never push", "--kind", "constraint")["lesson"] == "never push"
+    [record] = [body(r) for r in records(agent.cwd, "lesson")]
+    assert (record["session_id"], record["by"]) == (None, "person")
+
+
+def test_todo_lists_are_the_sessions(agent: Agent) -> None:
+    assert allowed(agent.ask("Bash", command="remit todo '[x] read' '[~] write' ship"))
+    wanted = "## claude-code, no intent\n- [x] read\n- [~] write\n- [ ] ship"
+    assert data(agent.cwd, "todo", agent=True) == [{"session_id": "session-1", "list": wanted}]
+    agent.ask("Read", file_path="src/app.py")
+    found = data(agent.cwd, "todo", "only this", "--session", "session-1")
+    assert [one["list"].splitlines()[1:] for one in found] == [["- [ ] only this"]]
+
+
+@pytest.mark.parametrize("command", ["remit why src/app.py:1", "remit lesson", "remit todo", "remit blame src/app.py"])
+def test_reading_needs_no_intent(agent: Agent, command: str) -> None:
+    assert allowed(agent.ask("Bash", command=command))
+
+
+def test_why_takes_lines_ranges_and_odd_names(agent: Agent) -> None:
+    agent.select()
+    agent.write("src/a:1.py", "one\ntwo\n")
+    [first] = data(agent.cwd, "why", "src/a:1.py:2")["passages"]
+    assert (first["start"], first["end"], first["origin"]) == (2, 2, "ai")
+    assert len(data(agent.cwd, "why", "src/a:1.py:1-2")["causes"]) == 1
+    assert "INT-001 Names" in remit(agent.cwd / "src", "why", "a:1.py").stdout
+    for spot in ("src/none.py", "src/app.py:9", "src/app.py:0", "../x"):
+        assert remit(agent.cwd, "why", spot).returncode == 2
+        assert "hint: name" in remit(agent.cwd, "why", "src/none.py").stderr
+    assert remit(agent.cwd, "why", "src/app.py:3-1").returncode == 2
+
+
+def test_blame_passes_gits_flags_on(agent: Agent) -> None:
+    agent.select()
+    agent.write("src/app.py", "def main():\n    return 2\n")
+    words = ["blame", "-w", "-M", "-C", "-C", "-L", "1,1", "-L", "2,2"]
+    assert [line["origin"] for line in data(agent.cwd, *words, "src/app.py")["lines"]] == ["unknown", "ai"]
+    assert [line["origin"] for line in data(agent.cwd, *words, "HEAD", "src/app.py")["lines"]] == ["unknown"] * 2
+    assert remit(agent.cwd, "blame", "--", "--output=x", "src/app.py").returncode == 2
+    assert remit(agent.cwd, "blame", "a", "b", "c").returncode == 2
+
+
+def test_the_rules_answer_without_doing_anything(agent: Agent) -> None:
+    agent.select()
+    before = len(records(agent.cwd))
+    asked = [{"id": 1, "write": "src/a.py"}, {"id": "b", "write": "docs/a.md"}, {"command": "ls"}]
+    typed = "\n".join(map(json.dumps, asked))
+    answers = [
+        json.loads(line) for line in remit(agent.cwd, "policy", "test", "--jsonl", typed=typed).stdout.splitlines()
+    ]
+    assert [(a["id"], a["effect"], a["outcome"]) for a in answers] == [
+        (1, "deny", "literal_writes"),
+        ("b", "deny", "literal_writes"),
+        (None, "allow", "read_only"),
+    ]
+    mine = data(agent.cwd, "policy", "test", "--write", "src/a.py", "--session", "session-1")
+    assert (mine["effect"], mine["writes"], mine["reasons"]) == ("allow", ["src/a.py"], [])
+    other = data(agent.cwd, "policy", "test", "--write", "src/a.py", "--intent", "INT-002")
+    assert "SCOPE_VIOLATION" in other["reasons"][0]
+    assert data(agent.cwd, "policy", "test", "--command", "make", "--intent", "INT-001")["writes"] is None
+    for words in ([], ["--write", "a", "--command", "b"], ["--write", "a", "--intent", "INT-404"]):
+        assert remit(agent.cwd, "policy", "test", *words).returncode == 2
+    assert "line 1" in remit(agent.cwd, "policy", "test", "--jsonl", typed="{}").stderr
+    assert len(records(agent.cwd)) == before
+
+
+def test_the_way_from_observing_to_enforcing(repository: Path, home: Path) -> None:
+    agent = Agent(governed(repository, mode="observe", intents='version: "1.0"\nactive_intents: []\n'), home)
+    agent.write("src/a.py", "x\n")
+    agent.write("src/b.py", "x\n")
+    found = data(repository, "mode", "suggest")
+    assert (found["refused"], found["by_rule"], found["mode"]) == (2, {"active_intent": 2}, "observe")
+    assert "--from-session session-1" in found["next"]
+    made = data(repository, "intent", "new", "That work", "--from-session", "session-1", "--scope", "docs/**")
+    assert (made["owned_scope"], made["status"]) == (["docs/**", "src/**"], "DRAFT")
+    assert remit(repository, "intent", "new", "Nothing", "--from-session", "unknown").returncode == 2
+    assert remit(repository, "intent", "new", "Nothing").returncode == 2
+    assert data(repository, "stats")["by_event"]["mutation"] == 2
+
+
+def test_a_finished_intent_is_forked_as_a_draft(agent: Agent) -> None:
+    assert remit(agent.cwd, "intent", "set-status", "INT-001", "DONE").returncode == 0
+    made = data(agent.cwd, "intent", "fork", "INT-001", "--name", "Names again")
+    assert (made["id"], made["status"], made["owned_scope"]) == ("INT-003", "DRAFT", ["src/**"])
+    assert made["references"] == ["INT-001"]
+    assert remit(agent.cwd, "intent", "fork", "INT-001", agent=True).returncode == 3
+
+
+@pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])
+def test_completion_knows_the_commands(tmp_path: Path, shell: str) -> None:
+    done = remit(tmp_path, "completion", shell)
+    assert (done.returncode, done.stderr) == (0, "")
+    assert "_REMIT_COMPLETE" in done.stdout

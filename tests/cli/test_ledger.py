@@ -1,0 +1,146 @@
+"""The ledger's commands on a real repository, by a real session."""
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from conftest import run_git
+from gate.driving import Agent, body, governed, records
+from remit.gate.gate import Gate
+from remit.ledger.heads import EVERY, kept_heads, log_health, read_frontier
+
+MAIN = "from remit.cli import main; main()"
+
+
+def remit(folder: Path, *words: str, code: int = 0) -> str:
+    done = subprocess.run([sys.executable, "-c", MAIN, *words], cwd=folder, capture_output=True, text=True, check=False)
+    assert done.returncode == code, done.stdout + done.stderr
+    return done.stdout
+
+
+def data(folder: Path, *words: str, code: int = 0) -> Any:
+    return json.loads(remit(folder, *words, "--json", code=code))["data"]
+
+
+@pytest.fixture
+def agent(repository: Path, home: Path) -> Agent:
+    found = Agent(governed(repository), home)
+    found.send("SessionStart", source="startup", model="m")
+    found.select()
+    found.write("src/new.py", "one\n")
+    return found
+
+
+def log_folder(root: Path) -> Path:
+    return Gate.open(root).workspace.log_folder
+
+
+def segment(root: Path) -> Path:
+    return next(log_folder(root).glob("0*.jsonl"))
+
+
+def test_a_session_that_ends_leaves_a_head_beside_the_log_in_it_and_in_the_commit(agent: Agent) -> None:
+    agent.send("SessionEnd", reason="other")
+    (made,) = records(agent.cwd, "tree_head")
+    assert [head.note for head in kept_heads(log_folder(agent.cwd))] == [body(made)["note"]]
+    assert run_git(agent.cwd, "notes", "--ref=remit", "show", "HEAD") == body(made)["note"]
+    assert run_git(agent.cwd, "status", "--porcelain", "--", "src/app.py", "README.md") == ""
+    found = data(agent.cwd, "ledger", "verify")
+    assert (found["findings"], found["witnessed"], found["unwitnessed"]) == ([], body(made)["size"], 1)
+
+
+def test_a_commit_is_witnessed_once_head_moved(agent: Agent) -> None:
+    agent.send("SessionEnd", reason="other")
+    agent.send("SessionEnd", reason="other")
+    assert len(run_git(agent.cwd, "notes", "--ref=remit", "list").splitlines()) == 1
+    run_git(agent.cwd, "commit", "-qam", "second", "--allow-empty")
+    agent.send("SessionEnd", reason="other")
+    assert len(run_git(agent.cwd, "notes", "--ref=remit", "list").splitlines()) == 2
+    assert data(agent.cwd, "ledger", "verify")["findings"] == []
+
+
+def test_a_commits_note_convicts_a_log_whose_folder_was_cut_with_all_its_heads(agent: Agent) -> None:
+    agent.send("SessionEnd", reason="other")
+    folder = log_folder(agent.cwd)
+    for kept in (*folder.glob("heads/*"), folder / "head"):
+        kept.unlink()
+    path = segment(agent.cwd)
+    path.write_bytes(b"".join(path.read_bytes().splitlines(keepends=True)[:2]))
+    found = data(agent.cwd, "ledger", "verify", code=5)["findings"]
+    assert [f["message"][:14] for f in found if f["code"] == "truncated"] == ["note of commit"]
+
+
+def test_a_change_inside_is_said_at_the_next_head_and_verify_stays_red(agent: Agent) -> None:
+    agent.send("SessionEnd", reason="other")
+    path = segment(agent.cwd)
+    path.write_bytes(path.read_bytes().replace(b'"src/new.py"', b'"src/old.py"', 1))
+    assert not log_health(path.parent).ok
+    agent.write("src/next.py", "two\n")
+    agent.send("SessionEnd", reason="other")
+    (said,) = records(agent.cwd, "recovery")
+    assert body(said)["reason"] == "inside_altered"
+    assert body(said)["expected_root"] != body(said)["found_root"]
+    assert not log_health(path.parent).ok
+    agent.send("SessionEnd", reason="other")
+    assert len(records(agent.cwd, "recovery")) == 1
+    codes = {f["code"] for f in data(agent.cwd, "ledger", "verify", code=5)["findings"]}
+    assert {"altered", "rewritten"} <= codes
+
+
+def test_a_head_is_made_after_many_records_without_an_end(agent: Agent) -> None:
+    recorder = Gate.open(agent.cwd, agent.environment).recorder
+    one = recorder.record(recorder.recovery({"reason": "x"}).body)
+    recorder.append([one] * EVERY, sync=False)
+    assert read_frontier(log_folder(agent.cwd)) is None
+    agent.write("src/more.py", "x\n")
+    assert read_frontier(log_folder(agent.cwd)) is not None
+
+
+def test_heads_of_two_machines_share_a_commits_note(agent: Agent) -> None:
+    remit(agent.cwd, "ledger", "witness")
+    first = run_git(agent.cwd, "notes", "--ref=remit", "show", "HEAD")
+    run_git(agent.cwd, "notes", "--ref=remit", "add", "-f", "-m", first.replace("/", "/f"), "HEAD")
+    remit(agent.cwd, "ledger", "witness", "HEAD")
+    remit(agent.cwd, "ledger", "witness", "HEAD")
+    assert run_git(agent.cwd, "notes", "--ref=remit", "show", "HEAD").count("---\n") == 1
+    assert data(agent.cwd, "ledger", "verify")["witnessed"] > 0
+
+
+def test_what_is_no_commit_is_said(agent: Agent) -> None:
+    assert "NOT_FOUND" in remit(agent.cwd, "ledger", "witness", "--json", "--", "--bad", code=2)
+
+
+def test_a_teammates_log_is_trusted_by_its_key(agent: Agent, tmp_path: Path, home: Path) -> None:
+    agent.send("SessionEnd", reason="other")
+    key = data(agent.cwd, "ledger", "key")["key"]
+    view = agent.cwd / ".orchestration" / "agent_trace.jsonl"
+    other = tmp_path / "clone"
+    run_git(tmp_path, "clone", "-q", str(agent.cwd), str(other))
+    (home / ".local/state/remit").rename(home / "other-machine")
+    governed(other)
+    assert data(other, "ledger", "import", str(view))["records"] > 3
+    assert "(unproved)" in remit(other, "log", "--event", "mutation")
+    (other / ".orchestration" / "remit.toml").write_text(f'mode = "enforce"\n[ledger]\ntrusted_keys = ["{key}"]\n')
+    assert "(unproved)" not in remit(other, "log", "--event", "mutation")
+    assert "src/new.py" in remit(other, "search", "NEW.py", "mutation")
+    assert data(other, "ledger", "verify")["findings"] == []
+
+
+OLD = (
+    '{"timestamp":"2026-02-18T10:27:45.234Z","eventType":"tool_use","toolName":"execute_command",'
+    '"params":{"command":"npm install old-thing"},"taskId":"task-1","intentId":"INT-009"}\n'
+)
+
+
+def test_lines_of_an_older_tool_in_the_view_are_listed_and_shown(agent: Agent) -> None:
+    view = agent.cwd / ".orchestration" / "agent_trace.jsonl"
+    view.write_bytes(OLD.encode() + view.read_bytes())
+    assert "npm install old-thing  (unproved)" in remit(agent.cwd, "log", "--intent", "INT-009")
+    (found,) = data(agent.cwd, "search", "old-thing")
+    assert json.loads(remit(agent.cwd, "show", found["id"]))["id"] == found["id"]
+    assert data(agent.cwd, "ledger", "verify")["findings"] == []
+    assert data(agent.cwd, "log", "--until", "2026-03-01")[0]["id"] == found["id"]

@@ -1,0 +1,90 @@
+"""Invented values in the shapes of real secrets, and values that only look like some."""
+
+KEY = "a1B2" * 8
+MIXED = "Zx8Qv3Lm9Rt2Yw7Kp4Nd6Hs1Bf5Gc0Jx"
+
+SECRETS = {
+    "anthropic": f"sk-ant-api03-{KEY}",
+    "openai": f"sk-proj-{KEY}",
+    "openai-old": f"sk-{KEY}",
+    "stripe": f"sk_live_{KEY}",
+    "stripe-webhook": f"whsec_{KEY}",
+    "github": f"ghp_{KEY}",
+    "github-server": f"ghs_{KEY}",
+    "github-fine": f"github_pat_{KEY}",
+    "gitlab": f"glpat-{KEY}",
+    "aws": "AKIA" + "ABCD" * 4,
+    "aws-session": "ASIA" + "Z2Y3" * 4,
+    "gcp": f"AIza{KEY}",
+    "google-oauth": f"ya29.{KEY}",
+    "google-client": f"GOCSPX-{KEY}",
+    "slack": f"xoxb-{KEY}",
+    "slack-app": f"xapp-1-{KEY}",
+    "slack-hook": "https://hooks.slack.com/services/T00000000/B00000000/" + "Xy1" * 8,
+    "npm": f"npm_{KEY}abcd",
+    "pypi": "pypi-AgEIcHlwaS5vcmc" + KEY * 2,
+    "huggingface": f"hf_{KEY}",
+    "sendgrid": f"SG.{KEY[:22]}.{KEY}",
+    "jwt": f"eyJ{KEY}.{KEY}.{KEY}",
+    "age": "AGE-SECRET-KEY-1" + "QPZRY9X8" * 7,
+    "private-key": f"-----BEGIN PRIVATE KEY-----\n{KEY}\n{KEY}\n-----END PRIVATE KEY-----",
+    "openssh-key": f"-----BEGIN OPENSSH PRIVATE KEY-----\n{KEY}\n-----END OPENSSH PRIVATE KEY-----",
+    "pgp-key": f"-----BEGIN PGP PRIVATE KEY BLOCK-----\n{KEY}\n-----END PGP PRIVATE KEY BLOCK-----",
+}
+"""Known by their own shape."""
+
+CORPUS = {
+    **{name: (secret, secret) for name, secret in SECRETS.items()},
+    "basic-auth-url": ("git clone https://me:hunter2x@example.org/x.git", "hunter2x"),
+    "postgres": ("postgresql://app:s3cr3tpw@db:5432/x", "s3cr3tpw"),
+    "redis": ("redis://:s3cr3tpw@cache:6379/0", "s3cr3tpw"),
+    "mongodb": ("mongodb+srv://u:s3cr3tpw@c.example.net", "s3cr3tpw"),
+    "ado": ("Server=x;Database=y;Password=s3cr3tpw;", "s3cr3tpw"),
+    "azure-storage": (f"AccountName=x;AccountKey={MIXED}==;", MIXED),
+    "env-line": ("DB_PASSWORD=s3cr3tpw", "s3cr3tpw"),
+    "env-quoted": ('API_KEY="two words here"', "two words here"),
+    "yaml": ("client_secret: s3cr3tpw", "s3cr3tpw"),
+    "json": ('{"auth_token": "s3cr3tpw"}', "s3cr3tpw"),
+    "flag": ("tool --password=s3cr3tpw", "s3cr3tpw"),
+    "bearer": ("Authorization: Bearer abcdef123456", "abcdef123456"),
+    "aws-secret": (f"AWS_SECRET_ACCESS_KEY={MIXED}abcdefgh", MIXED),
+    "npmrc": (f"//registry.example.org/:_authToken={MIXED}", MIXED),
+    "drawn": (f"export FLY={MIXED}", MIXED),
+    "drawn-json": (f'{{"dsn": "{MIXED}"}}', MIXED),
+}
+"""A text, and the part of it that must not be written."""
+
+HEX = "9f86d081884c7d659a2feaa0c55ad015a3bf4f1b2b0b822cd15d6c15b0f00a08"
+
+LOOK_ALIKES = [
+    "git status",
+    "token = x",
+    "src/tokenizer.py",
+    "https://example.org/a:b",
+    "é",
+    HEX,
+    f"sha256:{HEX}",
+    f"content_hash={HEX}",
+    HEX[:40],
+    f"commit {HEX[:40]}",
+    f"git checkout {HEX[:12]}",
+    "550e8400-e29b-41d4-a716-446655440000",
+    "id=550e8400-e29b-41d4-a716-446655440000",
+    "01a200a9-2d31-78be-8c6b-a1b605254f8a",
+    "integrity=sha512-Zx8Qv3Lm9Rt2Yw7Kp4Nd6Hs1Bf5Gc0JxZx8Qv3Lm9Rt2Yw7Kp4Nd6Hs1Bf5Gc0Jx==",
+    "data:image/png;base64,iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNk",
+    "path=/usr/local/lib/Python3.11/site-packages/Some_Package1/module2.py",
+    "src/auth/middleware.ts",
+    "docs/how-to/rotate-a-password.md",
+    "pytest -k test_password_is_checked",
+    "class_name=ThisIsAVeryLongClassNameInCamelCase",
+    "toolu_01ABCDEFabcdef",
+    "INT-001",
+    "urn:remit:session:550e8400-e29b-41d4-a716-446655440000",
+    "anthropic/claude-sonnet-4-5-20250929",
+    "2026-02-21T12:00:00.123456Z",
+    "task-sk",
+    "user@example.org",
+    "ssh://git@example.org:22/x.git",
+    "-----BEGIN CERTIFICATE-----",
+]

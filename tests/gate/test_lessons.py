@@ -1,0 +1,128 @@
+"""Lessons reach the next session, and the files they are in stay people's."""
+
+import threading
+from pathlib import Path
+
+import pytest
+
+from gate.driving import body, governed, machine, records
+from remit.core.call import SessionKey
+from remit.gate.gate import Gate
+from remit.gate.governing import govern
+from remit.gate.lessons import LessonError, Lessons, TodoItem, entries, todo_lists, touching
+from remit.workspace.shared_brain import Entry
+
+ONE = SessionKey("s1")
+
+
+def writer(root: Path, home: Path) -> tuple[Gate, Lessons]:
+    gate = Gate.open(root, machine(home))
+    return gate, Lessons(gate.workspace, gate.state, gate.recorder)
+
+
+def test_a_lesson_stands_in_the_file_the_ledger_and_the_next_context(repository: Path, home: Path) -> None:
+    gate, lessons = writer(governed(repository), home)
+    gate.intents.select(ONE, "a", "INT-001")
+    lessons.record(ONE, "a", Entry("lesson", "use tabs", problem="spaces broke make", paths=("src/app.py",)))
+    text = (repository / ".orchestration" / "AGENT.md").read_text()
+    assert "**Intent:** INT-001\n**File:** src/app.py\n**Lesson:** use tabs\n**Problem:** spaces broke make\n" in text
+    [record] = [body(r) for r in records(repository, "lesson")]
+    assert (record["lesson"]["kind"], record["intent_id"], record["session_id"]) == ("lesson", "INT-001", "s1")
+    assert '<lesson kind="lesson">use tabs' in gate.intents.block(gate.intents.get("INT-001"))
+    assert "<lessons>" not in gate.intents.block(gate.intents.get("INT-002"))
+
+
+def test_the_newest_five_that_touch_the_scope_are_told(repository: Path, home: Path) -> None:
+    gate, lessons = writer(governed(repository), home)
+    for number in range(7):
+        lessons.record(None, "person", Entry("lesson", f"number {number}", paths=("src/x.py",)))
+    lessons.record(None, "person", Entry("decision", "elsewhere", paths=("docs/x.md",)))
+    found = touching(gate.workspace, gate.intents.get("INT-001"))
+    assert [one.text.split(" (")[0] for one in found] == [f"number {n}" for n in (6, 5, 4, 3, 2)]
+
+
+def test_secrets_do_not_reach_the_file(repository: Path, home: Path) -> None:
+    gate, lessons = writer(governed(repository), home)
+    lessons.record(ONE, "a", Entry("lesson", "set password=hunter2hunter2 first"))
+    assert "hunter2" not in (repository / ".orchestration" / "AGENT.md").read_text()
+    assert b"hunter2" not in b"".join(p.read_bytes() for p in gate.workspace.log_folder.iterdir())
+
+
+def test_an_empty_lesson_is_refused(repository: Path, home: Path) -> None:
+    _, lessons = writer(governed(repository), home)
+    with pytest.raises(LessonError, match="empty"):
+        lessons.record(ONE, "a", Entry("lesson", " \u200b\n"))
+    assert not (repository / ".orchestration" / "AGENT.md").exists()
+
+
+def test_bytes_that_are_no_text_stay_as_they_are(repository: Path, home: Path) -> None:
+    gate, lessons = writer(governed(repository), home)
+    (repository / ".orchestration" / "remit.toml").write_text('mode = "enforce"\n[lessons]\nfile = "CLAUDE.md"\n')
+    people = b"# Rules\r\n\xff\xfe no newline at the end"
+    (repository / "CLAUDE.md").write_bytes(people)
+    lessons.record(ONE, "a", Entry("constraint", "never push"))
+    assert (repository / "CLAUDE.md").read_bytes().startswith(people + b"\n\n<!-- remit:constraint ")
+    assert [e.lesson for e in entries(gate.workspace)] == ["never push"]
+
+
+def test_a_link_to_what_governs_is_not_followed(repository: Path, home: Path) -> None:
+    gate, lessons = writer(governed(repository), home)
+    (repository / ".orchestration" / "remit.toml").write_text('mode = "enforce"\n[lessons]\nfile = "CLAUDE.md"\n')
+    (repository / "CLAUDE.md").symlink_to(".orchestration/active_intents.yaml")
+    before = gate.workspace.intents_path.read_bytes()
+    with pytest.raises(LessonError, match="is a link"):
+        lessons.record(ONE, "a", Entry("lesson", "x"))
+    assert gate.workspace.intents_path.read_bytes() == before
+    (repository / "CLAUDE.md").unlink()
+    (repository / "AGENTS.md").write_text("# Agents\n")
+    (repository / "CLAUDE.md").symlink_to("AGENTS.md")
+    lessons.record(ONE, "a", Entry("lesson", "x"))
+    assert (repository / "CLAUDE.md").is_symlink()
+    assert "**Lesson:** x" in (repository / "AGENTS.md").read_text()
+
+
+def test_a_folder_that_is_gone_is_not_made_again(repository: Path, home: Path) -> None:
+    gate, lessons = writer(governed(repository), home)
+    gate.notice(gate.governing)
+    (repository / ".orchestration").rename(repository / "elsewhere")
+    with pytest.raises(LessonError, match="missing"):
+        lessons.record(ONE, "a", Entry("lesson", "x"))
+    assert not (repository / ".orchestration").exists()
+
+
+def test_writers_at_once_lose_nothing(repository: Path, home: Path) -> None:
+    root = governed(repository)
+
+    def write(name: str) -> None:
+        _, lessons = writer(root, home)
+        for number in range(5):
+            lessons.record(SessionKey(name), "a", Entry("lesson", f"{name} {number}"))
+
+    threads = [threading.Thread(target=write, args=(f"t{n}",)) for n in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    found = {e.lesson for e in entries(Gate.open(root).workspace)}
+    assert found == {f"t{n} {k}" for n in range(4) for k in range(5)}
+
+
+def test_each_session_has_one_block_of_todos(repository: Path, home: Path) -> None:
+    gate, lessons = writer(governed(repository), home)
+    odd = SessionKey("<!-- /remit -->\n", "sub")
+    lessons.write_todo(ONE, "claude-code", [TodoItem("read", "done"), TodoItem("write --> it", "in_progress")])
+    lessons.write_todo(odd, "codex", [TodoItem("other")])
+    lessons.write_todo(ONE, "claude-code", [TodoItem("ship")])
+    [(first, mine), (second, other)] = todo_lists(gate.workspace)
+    assert (first, mine) == ("s1", "## claude-code, no intent\n- [ ] ship")
+    assert (len(second), other.splitlines()[1]) == (32, "- [ ] other")
+    lessons.write_todo(odd, "codex", [])
+    assert [name for name, _ in todo_lists(gate.workspace)] == ["s1"]
+
+
+def test_without_an_orchestration_folder_of_its_own_a_fresh_workspace_writes_there(tmp_path: Path, home: Path) -> None:
+    (tmp_path / ".orchestration").mkdir()
+    gate = Gate.open(tmp_path, machine(home))
+    govern(gate.workspace)
+    Lessons(gate.workspace, gate.state, gate.recorder).record(None, "person", Entry("lesson", "x"))
+    assert [e.lesson for e in entries(gate.workspace)] == ["x"]

@@ -1,0 +1,164 @@
+"""What no hook told is found at the end of a turn, and recorded once."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import pytest
+from click.testing import CliRunner
+
+from conftest import run_git
+from gate.driving import Agent, body, governed, records
+from remit.cli.blame import blame
+from remit.gate.gate import Gate
+
+
+@pytest.fixture
+def agent(repository: Path, home: Path) -> Agent:
+    """An agent under INT-001, whose session has begun."""
+    found = Agent(governed(repository), home)
+    found.send("SessionStart", source="startup")
+    found.select()
+    return found
+
+
+def results(root: Path) -> list[dict[str, Any]]:
+    """What the results say, oldest first."""
+    return [body(r)["result"] for r in records(root, "tool_result")]
+
+
+def edits(root: Path) -> list[dict[str, str]]:
+    """The unexplained changes, oldest first: path -> operation."""
+    return [{f["path"]: f["operation"] for f in body(r)["files"]} for r in records(root, "human_edit")]
+
+
+def test_a_call_that_never_came_back_gets_a_result_and_its_effects(agent: Agent) -> None:
+    agent.ask("Write", file_path="src/new.py", content="x = 1\n")
+    (agent.cwd / "src" / "new.py").write_text("x = 1\n")
+    reply = agent.send("Stop")
+    assert (reply.stdout, reply.stderr, reply.exit_code) == (b"", b"", 0)
+    assert results(agent.cwd)[-1] == {"ok": None, "missing": True}
+    mutation = body(records(agent.cwd, "mutation")[-1])
+    assert (mutation["intent_id"], mutation["files"][0]["path"]) == ("INT-001", "src/new.py")
+    assert mutation["covered"] is True
+    assert edits(agent.cwd) == []
+
+
+def test_a_call_that_was_never_run_leaves_only_its_result(agent: Agent) -> None:
+    agent.ask("Bash", command="make")
+    agent.send("Stop")
+    assert results(agent.cwd)[-1] == {"ok": None, "missing": True}
+    assert records(agent.cwd, "mutation") == []
+
+
+def test_what_another_record_explains_is_not_a_lost_calls_effect(agent: Agent) -> None:
+    agent.ask("Bash", command="make")
+    agent.write("src/new.py", "x = 1\n")
+    agent.send("Stop")
+    assert len(records(agent.cwd, "mutation")) == 1
+
+
+def test_a_second_end_of_turn_records_nothing_more(agent: Agent) -> None:
+    agent.ask("Write", file_path="src/new.py", content="x = 1\n")
+    (agent.cwd / "src" / "new.py").write_text("x = 1\n")
+    agent.send("Stop")
+    known = len(records(agent.cwd))
+    agent.send("Stop")
+    assert len(records(agent.cwd)) == known
+
+
+def test_a_change_that_no_call_made_is_recorded_as_of_unknown_origin(agent: Agent) -> None:
+    agent.write("src/new.py", "x = 1\n")
+    (agent.cwd / "README.md").write_text("# Mine\n")
+    agent.send("Stop")
+    found = body(records(agent.cwd, "human_edit")[-1])
+    assert edits(agent.cwd) == [{"README.md": "modify"}]
+    assert (found["origin"], found["covered"], found["session_id"]) == ("unknown", False, None)
+    assert found["files"][0]["before"]["sha256"] != found["files"][0]["after"]["sha256"]
+
+
+def test_what_a_person_does_after_an_agents_write_is_told_apart(agent: Agent) -> None:
+    agent.write("src/new.py", "x = 1\n")
+    (agent.cwd / "src" / "new.py").write_text("x = 2\n")
+    agent.send("Stop")
+    assert edits(agent.cwd) == [{"src/new.py": "modify"}]
+
+
+def test_what_happened_between_two_sessions_is_found_when_one_starts(agent: Agent) -> None:
+    agent.send("SessionEnd", reason="exit")
+    (agent.cwd / "notes.txt").write_text("mine\n")
+    Agent(agent.cwd, agent.home, "session-2").send("SessionStart", source="startup")
+    assert edits(agent.cwd) == [{"notes.txt": "create"}]
+
+
+def test_a_commit_of_recorded_work_is_no_edit(agent: Agent) -> None:
+    agent.write("src/new.py", "x = 1\n")
+    run_git(agent.cwd, "add", "src/new.py")
+    run_git(agent.cwd, "commit", "-q", "-m", "work")
+    agent.send("Stop")
+    assert edits(agent.cwd) == []
+
+
+def test_a_persons_commit_is_an_edit(agent: Agent) -> None:
+    agent.send("Stop")
+    (agent.cwd / "README.md").write_text("# Mine\n")
+    run_git(agent.cwd, "commit", "-q", "-am", "mine")
+    agent.send("Stop")
+    assert edits(agent.cwd) == [{"README.md": "modify"}]
+
+
+def test_while_another_sessions_call_is_under_way_nobodys_changes_are_judged(agent: Agent) -> None:
+    other = Agent(agent.cwd, agent.home, "session-2")
+    other.select()
+    begun = other.ask("Bash", command="make")
+    (agent.cwd / "README.md").write_text("# Made\n")
+    agent.send("Stop")
+    assert edits(agent.cwd) == []
+    other.tell("Bash", begun["call_id"], {"stdout": ""}, command="make")
+    agent.send("Stop")
+    assert edits(agent.cwd) == []
+    assert len(records(agent.cwd, "mutation")) == 1
+
+
+def test_a_sub_agents_call_outlives_its_parents_turn_and_not_its_session(agent: Agent) -> None:
+    Agent(agent.cwd, agent.home, agent_id="sub").ask("Bash", command="make")
+    agent.send("Stop")
+    assert results(agent.cwd) == []
+    agent.send("SessionEnd", reason="exit")
+    assert results(agent.cwd) == [{"ok": None, "missing": True}]
+
+
+def test_a_call_that_was_left_half_an_hour_ago_is_settled_by_whoever_comes(agent: Agent) -> None:
+    agent.ask("Bash", command="make")
+    other = Agent(agent.cwd, agent.home, "session-2")
+    before = other.environment.clock
+    other.environment = msgspec.structs.replace(other.environment, clock=lambda: before() + 31 * 60)
+    other.send("Stop")
+    assert results(agent.cwd) == [{"ok": None, "missing": True}]
+
+
+def test_the_end_of_a_turn_takes_contents_into_git(agent: Agent) -> None:
+    agent.write("src/new.py", "x = 1\n")
+    agent.send("Stop")
+    assert Gate.open(agent.cwd, agent.environment).store.waiting() == []
+
+
+def test_without_git_the_whole_folder_is_compared(tmp_path: Path, home: Path) -> None:
+    folder = tmp_path / "plain"
+    folder.mkdir()
+    agent = Agent(governed(folder), home)
+    agent.send("SessionStart", source="startup")
+    (folder / "notes.txt").write_text("mine\n")
+    agent.send("Stop")
+    assert edits(folder) == [{"notes.txt": "create"}]
+
+
+def test_blame_does_not_give_an_unexplained_line_to_an_agent(agent: Agent) -> None:
+    agent.write("src/new.py", "theirs = 1\n")
+    (agent.cwd / "src" / "new.py").write_text("theirs = 1\nmine = 2\n")
+    agent.send("Stop")
+    said = CliRunner().invoke(blame, ["--repo", str(agent.cwd), "--json", "src/new.py"]).output
+    lines = {line["content"]: line["origin"] for line in json.loads(said)["data"]["lines"]}
+    assert lines["theirs = 1"] == "ai"
+    assert lines["mine = 2"] != "ai"

@@ -1,0 +1,170 @@
+"""The MCP server as a process, spoken to by the official client."""
+
+import asyncio
+import json
+import sys
+from collections.abc import Awaitable, Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from mcp.client.client import Client
+from mcp.client.stdio import StdioServerParameters, stdio_client
+from mcp_types import CallToolResult, Implementation
+
+from gate.driving import Agent, body, governed, machine, records
+from remit.core.call import SessionKey
+from remit.gate.gate import Gate
+
+ERAS = ("auto", "legacy")
+SELECT = "mcp__remit__select_active_intent"
+Work = Callable[[Client], Awaitable[Any]]
+
+
+def connected(folder: Path, home: Path, work: Work, *, client: str = "unheard-of", mode: str = "auto") -> Any:
+    """What `work` gives, with a client of that name."""
+    environment = {"HOME": str(home), "PATH": "/usr/bin:/bin", "GIT_CONFIG_NOSYSTEM": "1"}
+    source = str(Path(sys.modules["remit"].__path__[0]).parent)
+    server = StdioServerParameters(
+        command=sys.executable,
+        args=["-m", "remit", "mcp"],
+        cwd=str(folder),
+        env={**environment, "PYTHONPATH": source},
+    )
+
+    async def run() -> Any:
+        about = Implementation(name=client, version="1")
+        async with Client(stdio_client(server), client_info=about, mode=mode) as found:
+            return await work(found)
+
+    return asyncio.run(run())
+
+
+def calling(name: str, given: dict[str, Any], meta: dict[str, Any] | None = None) -> Work:
+    async def work(client: Client) -> CallToolResult:
+        return await client.call_tool(name, given, meta=meta)  # pyright: ignore[reportArgumentType]
+
+    return work
+
+
+def text(result: CallToolResult) -> str:
+    return "".join(getattr(block, "text", "") for block in result.content)
+
+
+def intent_of(root: Path, home: Path, session: str) -> str | None:
+    return Gate.open(root, machine(home)).state.active(SessionKey(session)).intent_id
+
+
+@pytest.mark.parametrize("mode", ERAS)
+def test_both_protocol_eras_list_strict_tools_and_call_them(repository: Path, home: Path, mode: str) -> None:
+    async def work(client: Client) -> None:
+        tools = {tool.name: tool for tool in (await client.list_tools()).tools}
+        assert set(tools) >= {"select_active_intent", "propose_intent", "why", "query_traces", "record_lesson"}
+        assert all(tool.input_schema["additionalProperties"] is False for tool in tools.values())
+        assert all(tool.description for tool in tools.values())
+        listed = await client.call_tool("list_active_intents", {})
+        assert "INT-001 [IN_PROGRESS] Names" in text(listed)
+        assert listed.structured_content is not None
+        assert [i["id"] for i in listed.structured_content["intents"]] == ["INT-001", "INT-002"]
+
+    connected(governed(repository), home, work, mode=mode)
+
+
+@pytest.mark.parametrize(("client", "key"), [("claude-code", "claudecode/toolUseId"), ("codex-mcp-client", "callId")])
+def test_a_call_is_joined_to_its_session_by_its_id(repository: Path, home: Path, client: str, key: str) -> None:
+    agent = Agent(governed(repository), home)
+    given = {"intent_id": "INT-001"}
+    assert agent.ask(SELECT, "toolu_other", **given) == {"call_id": "toolu_other"}
+    Agent(repository, home, session="session-2").ask(SELECT, "toolu_mine", **given)
+    result = connected(repository, home, calling("select_active_intent", given, {key: "toolu_mine"}), client=client)
+    assert not result.is_error, text(result)
+    assert (intent_of(repository, home, "session-2"), intent_of(repository, home, "session-1")) == ("INT-001", None)
+
+
+def test_a_call_without_an_id_is_joined_by_its_arguments(repository: Path, home: Path) -> None:
+    agent = Agent(governed(repository), home)
+    agent.ask(SELECT, intent_id="INT-002")
+    agent.ask(SELECT, intent_id="INT-001", reasoning="r")
+    work = calling("select_active_intent", {"reasoning": "r", "intent_id": "INT-001"})
+    assert not connected(repository, home, work).is_error
+    assert intent_of(repository, home, "session-1") == "INT-001"
+
+
+@pytest.mark.parametrize(("client", "meta"), [("claude-code", {"claudecode/toolUseId": "toolu_1"}), ("gemini", None)])
+def test_what_no_hook_announced_does_nothing_and_names_doctor(
+    repository: Path, home: Path, client: str, meta: dict[str, Any] | None
+) -> None:
+    calls: dict[str, dict[str, Any]] = {
+        "select_active_intent": {"intent_id": "INT-001"},
+        "clear_active_intent": {},
+        "record_lesson": {"kind": "lesson", "lesson": "x"},
+        "propose_intent": {"name": "n", "owned_scope": ["a"], "reason": "r"},
+    }
+
+    async def work(found: Client) -> list[CallToolResult]:
+        return [await calling(name, given, meta)(found) for name, given in calls.items()]
+
+    for result in connected(governed(repository), home, work, client=client):
+        assert result.is_error
+        assert "remit doctor" in text(result)
+    assert records(repository, "intent_selected") == []
+    assert not (repository / ".orchestration" / "AGENT.md").exists()
+
+
+def test_an_announcement_serves_one_call(repository: Path, home: Path) -> None:
+    agent = Agent(governed(repository), home)
+    agent.ask(SELECT, "toolu_1", intent_id="INT-001")
+    meta = {"claudecode/toolUseId": "toolu_1"}
+
+    async def work(client: Client) -> tuple[CallToolResult, CallToolResult]:
+        given = {"intent_id": "INT-001"}
+        select = calling("select_active_intent", given, meta)
+        return await select(client), await select(client)
+
+    first, second = connected(repository, home, work, client="claude-code")
+    assert (first.is_error, second.is_error) == (False, True)
+
+
+def test_without_hooks_the_connection_is_the_session(repository: Path, home: Path) -> None:
+    async def work(client: Client) -> None:
+        chosen = await client.call_tool("select_active_intent", {"intent_id": "INT-001"})
+        assert "<intent_context" in text(chosen)
+        listed = await client.call_tool("list_active_intents", {})
+        assert "Active in this session: INT-001" in text(listed)
+        assert not (await client.call_tool("record_lesson", {"kind": "lesson", "lesson": "use tabs"})).is_error
+
+    connected(governed(repository), home, work)
+    [record] = [body(r) for r in records(repository, "lesson")]
+    assert record["session_id"].startswith("mcp-")
+    assert record["intent_id"] == "INT-001"
+
+    async def again(client: Client) -> str:
+        return text(await client.call_tool("list_active_intents", {}))
+
+    assert "Active in this session: none" in connected(repository, home, again)
+
+
+def test_errors_are_results(repository: Path, home: Path) -> None:
+    async def work(client: Client) -> None:
+        for name, given, code in (
+            ("select_active_intent", {"intent_id": "INT-404"}, "INTENT_NOT_FOUND"),
+            ("select_active_intent", {"intent": "INT-001"}, "INVALID_ARGUMENTS"),
+            ("why", {"path": "../x"}, "INVALID_ARGUMENTS"),
+            ("propose_intent", {"name": "n", "owned_scope": ["a"], "reason": "r"}, "USER_REJECTED"),
+        ):
+            result = await client.call_tool(name, given)
+            assert result.is_error
+            assert result.structured_content is not None
+            assert result.structured_content["error_type"] == code
+            assert json.loads(text(result)) == result.structured_content
+        assert "There is no tool 'nope'" in text(await client.call_tool("nope", {}))
+        assert "no such path" in text(await client.call_tool("why", {"path": "no/such.py"}))
+
+    connected(governed(repository), home, work)
+
+
+def test_an_ungoverned_folder_says_so(repository: Path, home: Path) -> None:
+    result = connected(repository, home, calling("list_active_intents", {}))
+    assert result.is_error
+    assert "remit init" in text(result)
+    assert not (repository / ".git" / "remit").exists()
