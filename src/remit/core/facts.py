@@ -62,6 +62,9 @@ class DeniedPath(Struct, frozen=True):
 IntentsState: TypeAlias = Literal["ok", "missing", "invalid"]
 
 
+Waiver: TypeAlias = tuple[ErrorType, tuple[tuple[str, str | None], ...]]
+
+
 class Facts(Struct, frozen=True):
     """The situation a call meets. A pure value: the same facts give the same decision for ever."""
 
@@ -75,8 +78,8 @@ class Facts(Struct, frozen=True):
     targets: tuple[Target, ...] = ()
     denied: tuple[DeniedPath, ...] = ()
     grants: tuple[Grant, ...] = ()
-    waived: frozenset[ErrorType] = frozenset()
-    """Rules that a person waived for this very call."""
+    waived: frozenset[Waiver] = frozenset()
+    """What a person waived for this very call: a rule, about these paths, with the contents that they had then."""
 
     def intent(self, intent_id: str | None) -> Intent | None:
         """The intent of that id, if there is one."""

@@ -1,6 +1,6 @@
 """Step 8: what really changed, as a record."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any, Literal, cast
 
@@ -70,6 +70,13 @@ def added_ranges(
                 found[change.path] = small
     hunks = store.hunks(unclear)
     return {**found, **{path: tuple(r for h in hs if (r := h.added)) for path, hs in hunks.items()}}
+
+
+def keepable(files: Mapping[str, Seen | None]) -> Iterator[bytes]:
+    """The contents that may be kept. git's own files are not: a configuration can hold a password."""
+    for path, found in files.items():
+        if found is not None and found.content is not None and not path.startswith(".git/"):
+            yield found.content
 
 
 def in_scope(path: str, intent: Intent | None) -> bool:

@@ -20,6 +20,7 @@ from remit.workspace.paths import Surroundings, folds_case, real_paths, target, 
 from remit.workspace.place import Workspace
 
 DIFF_CHARS = 12_000
+CUT = "\n… (cut: read the file)"
 
 
 class Gathered:
@@ -103,7 +104,7 @@ def difference(store: ContentStore, seen: tuple[str, str] | None, now: bytes | N
     if old is None or now is None:
         return ""
     diff = store.diff(old, now)
-    return diff if len(diff) <= DIFF_CHARS else diff[:DIFF_CHARS] + "\n… (cut: read the file)"
+    return diff if len(diff) <= DIFF_CHARS else diff[:DIFF_CHARS] + CUT
 
 
 def with_ignored(targets: tuple[Target, ...], workspace: Workspace, governing: Governing) -> tuple[Target, ...]:

@@ -4,22 +4,22 @@ from msgspec import UNSET
 from msgspec.structs import replace
 
 from remit.core.call import ToolCall, hash_arguments
-from remit.core.decision import Decision, ErrorType, Finding
-from remit.core.facts import Facts
+from remit.core.decision import Decision, Finding
+from remit.core.facts import Facts, Waiver
 from remit.core.record import Body, DecisionPart, Record
 from remit.core.text import shown
 from remit.gate import effects
 from remit.gate.answer import Answer
 from remit.gate.asking import Asking, with_words
-from remit.gate.gather import gather
+from remit.gate.gather import CUT, gather
 from remit.gate.governing import Governing
 from remit.gate.pressure import Pressure
 from remit.gate.site import Site
 from remit.gate.state import PendingCall, RemitCall
 from remit.policy.classify import classify
-from remit.policy.engine import decide
+from remit.policy.engine import decide, waiver
 from remit.policy.violations import explain, violation_of
-from remit.workspace.observe import observe, observe_paths, versions
+from remit.workspace.observe import glance, observe, observe_paths, versions
 
 
 class Judging:
@@ -28,11 +28,11 @@ class Judging:
     def __init__(self, site: Site) -> None:
         self.site = site
 
-    def judged(self, call: ToolCall, waived: frozenset[ErrorType] = frozenset()) -> Answer:
+    def judged(self, call: ToolCall, waived: frozenset[Waiver] = frozenset()) -> Answer:
         """The answer, recorded. Raises what CannotRecord names.
 
         `waived` are the rules that a person has just waived for this call: all else is judged anew, since the world
-        went on while they thought.
+        went on while they thought. Another file, or another content, is another question.
         """
         rules = self.site.governing
         self.site.notice(rules)
@@ -43,7 +43,7 @@ class Judging:
         if reply is not None:
             self.pressure.reset(call.session)
         if reply is not None and reply.allow:
-            return self.judged(call, frozenset(f.code for f in decision.findings))
+            return self.judged(call, frozenset(waiver(f, facts) for f in decision.findings))
         if reply is not None:
             decision = with_words(decision, reply)
         if call.remit_tool is not None:
@@ -52,7 +52,7 @@ class Judging:
             self.pressure.permit(call.session, tuple(str(t.path or t.resolved) for t in facts.targets))
         if decision.effect != "allow":
             return self.refused(call, facts, decision)
-        if decision.call_class == "destructive":
+        if decision.call_class == "destructive" or call.remit_tool is not None:
             self.prepare(call, facts, decision, rules)
         self.site.recorder.append([self.use_record(call, facts, decision, rules), *self.broken(call, decision)])
         return Answer(decision, context=self.remark(call, decision))
@@ -92,29 +92,41 @@ class Judging:
         leading = tuple(f for f in decision.findings if f is decision.leading)
         self.pressure.refused(call, (*leading, *(f for f in decision.findings if f is not decision.leading)))
         if violation.error_type == "STALE_FILE" and violation.context.get("diff"):
-            self.site.saw(call.session, [str(t.path) for t in facts.targets if t.path is not None])
+            self.delivered(call, facts, str(violation.path))
         return Answer(decision, reason=explain(violation))
+
+    def delivered(self, call: ToolCall, facts: Facts, path: str) -> None:
+        """The difference was told, whole: so the session has read the file, as it was when it was compared."""
+        target = next((t for t in facts.targets if t.path == path), None)
+        now = glance(self.site.workspace.root / path)
+        if target is None or now is None or now.version.sha256 != target.sha256 or target.diff.endswith(CUT):
+            return
+        self.site.keep([now.content] if now.content is not None else [])
+        self.site.state.put_seen(call.session, {path: now.version})
 
     def prepare(self, call: ToolCall, facts: Facts, decision: Decision, rules: Governing) -> None:
         """Look at what the call may change, keep it, and remember that the call is under way."""
+        now = self.site.environment.clock()
         judged = tuple(str(t.path) for t in facts.targets if t.path is not None)
-        before = observe(self.site.workspace) if call.whole_workspace else observe_paths(self.site.workspace, judged)
-        self.site.keep(found.content for found in before.files.values() if found and found.content is not None)
+        whole = call.whole_workspace or call.remit_tool is not None
+        before = observe(self.site.workspace) if whole else observe_paths(self.site.workspace, judged)
+        self.site.keep(effects.keepable(before.files))
         pending = PendingCall(
             intent_id=facts.session.intent_id,
             verdict=decision.verdict,
             mode=decision.mode,
             rules=tuple(f.rule for f in decision.findings),
             judged=judged,
-            whole=call.whole_workspace,
+            whole=whole,
             head=before.head,
             before=versions(before),
             intent_sha256=rules.document.sha256 if rules.document else "",
             agent=call.agent,
             effect=call.effect,
             transcript=call.transcript,
+            owned_scope=facts.active.owned_scope if facts.active else (),
+            at=now,
         )
-        now = self.site.environment.clock()
         self.site.state.put_call(call.session, call.call_id, call.tool, call.arguments_sha256, pending, now)
 
     def use_record(self, call: ToolCall, facts: Facts, decision: Decision, rules: Governing) -> Record:

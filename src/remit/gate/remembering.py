@@ -4,9 +4,11 @@ from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 
 from msgspec import UNSET
+from msgspec.structs import replace
 
 from remit.core.call import Outcome, ToolCall
 from remit.core.contents import LineRange
+from remit.core.intent import Intent
 from remit.core.record import Body, Record
 from remit.core.text import shown
 from remit.gate import effects
@@ -16,7 +18,9 @@ from remit.gate.pressure import Pressure
 from remit.gate.site import Site
 from remit.gate.state import PendingCall, Session
 from remit.policy.classify import classify
+from remit.workspace.history import brought
 from remit.workspace.observe import Change, Observation, at_commit, changes, observe, observe_paths
+from remit.workspace.place import FOLDER
 from remit.workspace.transcripts import last_model
 
 
@@ -63,7 +67,12 @@ class Remembering:
         tries.made(lambda: self.site.keep(contents_of(done)), None)
         ranges = tries.made(lambda: self.ranges_of(call, outcome, done), {})
         model = (last_model(Path(call.transcript)) if call.transcript else None) or session.model
-        return (self.mutation_record(call, outcome, pending, done, ranges, model), result)
+        own, old = tuple(c for c in done if not c.brought), tuple(c for c in done if c.brought)
+        return (
+            *([self.mutation_record(call, outcome, pending, own, ranges, model)] if own else []),
+            *([self.brought_record(call, old)] if old else []),
+            result,
+        )
 
     def effects_of(self, call: ToolCall, pending: PendingCall | None) -> tuple[Change, ...]:
         """What the call changed, by comparing; where it was never seen before, against HEAD, its own paths only."""
@@ -74,7 +83,13 @@ class Remembering:
             old = at_commit(self.site.workspace, head, paths) if isinstance(head, str) else dict.fromkeys(paths)
             return changes(self.site.workspace, Observation(None, old), now)
         after = observe(self.site.workspace) if pending.whole else observe_paths(self.site.workspace, pending.judged)
-        return changes(self.site.workspace, self.restored(pending), after)
+        before = self.restored(pending)
+        found = changes(self.site.workspace, before, after)
+        if call.remit_tool is not None:
+            found = tuple(c for c in found if not c.path.startswith(f"{FOLDER}/"))
+        paths = {c.path for c in found} if pending.whole else set[str]()
+        old = brought(self.site.workspace, before, after, paths, pending.at)
+        return tuple(replace(c, brought=c.path in old) for c in found)
 
     def restored(self, pending: PendingCall) -> Observation:
         """The observation from before the call, its contents from the store."""
@@ -95,7 +110,7 @@ class Remembering:
         model: str | None,
     ) -> Record:
         """The record of what changed."""
-        intent = self.site.governing.intents.get(pending.intent_id if pending else None)
+        intent = self.intent_then(pending)
         traced = {c.path: effects.traced_ranges(c.after, ranges.get(c.path, ())) for c in done}
         body = effects.mutation_body(
             call, outcome, pending, intent, tuple(effects.mutated_file(c, intent, traced[c.path]) for c in done)
@@ -104,6 +119,24 @@ class Remembering:
             effects.traced_file(c.path, traced[c.path], call.session.session_id, body_intent(body), model) for c in done
         )
         return self.site.recorder.record(body, call.agent, files)
+
+    def intent_then(self, pending: PendingCall | None) -> Intent | None:
+        """The intent as it was when the call was let through."""
+        if pending is None or pending.intent_id is None:
+            return None
+        return Intent(pending.intent_id, pending.owned_scope)
+
+    def brought_record(self, call: ToolCall, done: tuple[Change, ...]) -> Record:
+        """The record of contents that git brought from older commits: not this call's, and nobody's to undo."""
+        body = Body(
+            event="human_edit",
+            intent_id=None,
+            session_id=None,
+            files=tuple(effects.mutated_file(c, None, ()) for c in done),
+            covered=True,
+            detail={"origin": "git", "noticed_in": call.session.session_id},
+        )
+        return self.site.recorder.record(body)
 
     def result_record(self, call: ToolCall, outcome: Outcome, intent_id: str | None) -> Record:
         """The record that the call came back."""
@@ -123,8 +156,8 @@ class Remembering:
         """What the model is told about effects that its intent does not own."""
         if pending is None or not pending.intent_id or not pending.whole:
             return ""
-        intent = self.site.governing.intents.get(pending.intent_id)
-        stray = [c.path for c in done if not effects.in_scope(c.path, intent)]
+        intent = self.intent_then(pending)
+        stray = [c.path for c in done if not c.brought and not effects.in_scope(c.path, intent)]
         if not stray:
             return ""
         names = ", ".join(shown(path, 120) for path in stray[:10]) + (" …" if len(stray) > 10 else "")
@@ -134,10 +167,11 @@ class Remembering:
         )
 
     def seen_by(self, call: ToolCall, done: tuple[Change, ...]) -> list[str]:
-        """The files whose content the session knows after this call: what it read, and what it wrote."""
-        if call.whole_workspace:
-            return [c.path for c in done if self.site.state.seen(call.session, c.path) is not None]
-        return self.site.inside(call)
+        """The files whose content the session knows after this call: what it read, and what it wrote itself.
+
+        What a command changed it has not seen; a person may have written there at the same time.
+        """
+        return [] if call.whole_workspace else self.site.inside(call)
 
 
 def is_destructive(call: ToolCall) -> bool:
@@ -147,7 +181,7 @@ def is_destructive(call: ToolCall) -> bool:
 
 def contents_of(done: Iterable[Change]) -> Iterator[bytes]:
     """Both sides of each change, where they are at hand."""
-    return (s.content for c in done for s in (c.before, c.after) if s is not None and s.content is not None)
+    return effects.keepable({f"{c.path}\0{n}": s for c in done for n, s in enumerate((c.before, c.after))})
 
 
 def body_intent(body: Body) -> str | None:

@@ -75,7 +75,10 @@ class Session(Struct, frozen=True):
 
 
 class PendingCall(Struct, frozen=True):
-    """A call that was let through and has not come back. `head` and `before` are the observation before it."""
+    """A call that was let through and has not come back. `head` and `before` are the observation before it.
+
+    `owned_scope` is what its intent owned then: a call that widens the scope does not judge itself by it.
+    """
 
     intent_id: str | None
     verdict: str
@@ -86,10 +89,11 @@ class PendingCall(Struct, frozen=True):
     head: str | None
     before: dict[str, Version | None]
     intent_sha256: str = ""
-    session_started_model: str | None = None
     agent: str = ""
     effect: Effect = "execute"
     transcript: str | None = None
+    owned_scope: tuple[str, ...] = ()
+    at: float = 0.0
 
 
 class OpenCall(Struct, frozen=True):

@@ -9,7 +9,7 @@ from typing import TypeAlias
 
 from remit.core.call import ToolCall
 from remit.core.decision import Decision, Finding, Mode, Verdict, strictest
-from remit.core.facts import Facts
+from remit.core.facts import Facts, Waiver
 from remit.core.grant import covers
 from remit.policy.checks import (
     active_intent,
@@ -66,6 +66,12 @@ def decide(call: ToolCall, facts: Facts, checks: Mapping[str, Check] = CHECKS) -
     )
 
 
+def waiver(finding: Finding, facts: Facts) -> Waiver:
+    """What a person who waives this finding waives: the rule, the files that it is about, and what is in them now."""
+    about = {str(t.path or t.resolved): t.sha256 for t in facts.targets}
+    return (finding.code, tuple(sorted(about.items())))
+
+
 def waived(found: tuple[Finding, ...], call: ToolCall, facts: Facts) -> tuple[tuple[Finding, ...], tuple[str, ...]]:
     """The findings that no person's yes covers, and the yeses that covered the others."""
     left: list[Finding] = []
@@ -76,7 +82,7 @@ def waived(found: tuple[Finding, ...], call: ToolCall, facts: Facts) -> tuple[tu
         )
         if grant is not None:
             used.append(grant.id)
-        elif finding.code in facts.waived:
+        elif waiver(finding, facts) in facts.waived:
             used.append("once")
         else:
             left.append(finding)

@@ -43,7 +43,7 @@ EXAMPLES: dict[str, str] = {
     "clear_active_intent": "clear_active_intent()",
     "request_scope_expansion": "stay inside {scope}, or ask the person to widen the scope of {active}",
     "choose_another_path": "write to a path inside {scope}",
-    "use_remit_tools": 'complete_intent(intent_id="{active}", verification_notes="…")',
+    "use_remit_tools": "say in your answer which setting should change, and why; the person changes it",
     "read_file": "read {path}, then write it again with the change taken in",
     "revise_command": "the same work with your file tools, inside {scope}",
     "revise_arguments": "the same call with a file path (or a command) that is text",

@@ -118,6 +118,8 @@ class Change(Struct, frozen=True):
     path: str
     before: Seen | None
     after: Seen | None
+    brought: bool = False
+    """git put this content there from a commit that was made before: a merge, a pull, another branch."""
 
 
 def changes(workspace: Workspace, before: Observation, after: Observation) -> tuple[Change, ...]:
