@@ -247,7 +247,9 @@ def test_a_directory_named_by_a_write_breaks_nothing(agent: Agent) -> None:
     agent.select()
     assert refusal(agent.ask("Write", file_path=str(agent.cwd), content="x")) == "SCOPE_VIOLATION"
     before = agent.ask("Write", file_path="src", content="x")
-    assert agent.tell("Write", before["call_id"], file_path="src", content="x") == {}
+    assert refusal(before) == "SCOPE_VIOLATION"
+    told = agent.tell("Write", before["call_id"], file_path="src", content="x")
+    assert "without a verdict" in told["additionalContext"]
 
 
 def test_the_agents_own_plans_may_be_written_under_an_intent(agent: Agent) -> None:
@@ -330,3 +332,40 @@ def test_another_clone_at_the_same_path_is_not_governed(agent: Agent) -> None:
     run_git(folder, "init", "-q")
     assert allowed(agent.write("anything.md", "x\n"))
     assert not (folder / ".git" / "remit").exists()
+
+
+@pytest.mark.parametrize(
+    ("path", "command"),
+    [
+        ("active_intents.yaml", "sed -i 's#src/[*][*]#**#' .orchestration/active_intents.yaml"),
+        (
+            "active_intents.yaml",
+            "printf 'active_intents:\\n- {id: INT-009, owned_scope: [\"**\"]}\\n' > F; mv F $PWD/.orch*/act*",
+        ),
+        ("remit.toml", "echo 'mode = \"observe\"' > .orchestration/remit.toml"),
+    ],
+)
+def test_rules_that_a_call_changed_are_put_back_and_the_agent_is_told(agent: Agent, path: str, command: str) -> None:
+    agent.select()
+    before = (agent.cwd / ".orchestration" / path).read_bytes()
+    told = agent.shell(command)["after"]
+    assert "put back" in told["additionalContext"]
+    assert (agent.cwd / ".orchestration" / path).read_bytes() == before
+    assert refusal(agent.write("outside.md", "x\n")) == "SCOPE_VIOLATION"
+    assert body(records(agent.cwd, "restore")[-1])["paths"] == [f".orchestration/{path}"]
+
+
+def test_a_stash_that_turns_a_status_back_is_left_alone(agent: Agent) -> None:
+    run_git(agent.cwd, "add", "-A")
+    run_git(agent.cwd, "commit", "-qm", "rules")
+    path = agent.cwd / ".orchestration" / "active_intents.yaml"
+    path.write_text(
+        INTENTS.replace(
+            '    status: IN_PROGRESS\n    owned_scope: ["docs', '    status: DRAFT\n    owned_scope: ["docs'
+        )
+    )
+    agent.select()
+    agent.shell("git stash -q")
+    assert path.read_text() == INTENTS
+    agent.shell("git stash pop -q")
+    assert "DRAFT" in path.read_text()

@@ -135,7 +135,8 @@ def tell(home: Path) -> None:
     refused(agent.use("Write", file_path=str(app), content=NEW + "\n\ngreet('you')\n"), "STALE_FILE")
 
     scene("6. It goes round by a shell command")
-    allowed(agent.use("Bash", command="echo 'sneaky' >> README.md"))
+    refused(agent.use("Bash", command="echo 'sneaky' >> README.md"), "COMMAND_BLOCKED")
+    allowed(agent.use("Bash", command="for page in *.md; do echo 'sneaky' >> \"$page\"; done"))
     click.echo(click.style("   found out  ", fg="yellow") + agent.told)
 
     agent.hook("SessionEnd", reason="other")

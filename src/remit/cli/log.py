@@ -57,10 +57,11 @@ def about(body: dict[str, Any]) -> str:
     call: dict[str, Any] = body.get("call", {})
     if body.get("event") == "denied":
         violation: dict[str, Any] = body.get("violation", {})
-        return f"{call.get('name')}: {violation.get('error_type')} {shown(str(violation.get('path', '')), 80)}"
-    if body.get("event") == "mutation":
+        asked = violation.get("path") or call.get("command") or " ".join(call.get("paths", []))
+        return f"{call.get('name')}: {violation.get('error_type')} {shown(str(asked), 80)}"
+    if body.get("event") in ("mutation", "human_edit"):
         files: list[dict[str, Any]] = body.get("files", [])
-        stray = "" if body.get("in_scope") else "  (out of scope)"
+        stray = "" if body.get("in_scope", True) else "  (out of scope)"
         return ", ".join(f"{f.get('operation')} {shown(str(f.get('path')), 80)}" for f in files[:5]) + stray
     if call:
         target = call.get("command") or " ".join(call.get("paths", []))

@@ -141,12 +141,6 @@ def mode_of(config: Config | None, error: str | None, was_there: bool) -> Mode:
     return "enforce" if was_there else "observe"
 
 
-def intents_text(workspace: Workspace) -> str:
-    """The intents file that governs, as text; empty where there is none. Raises OSError."""
-    path = source_folder(workspace) / "active_intents.yaml"
-    return path.read_bytes().decode("utf-8", "replace") if path.is_file() else ""
-
-
 def stamp(workspace: Workspace) -> str:
     """What changes whenever one of the files that are kept does."""
     return repr([state_of(source_folder(workspace) / name) for name in KEPT])

@@ -5,7 +5,7 @@ from collections.abc import Callable, Mapping, Sequence
 from datetime import UTC, datetime
 from typing import Any
 
-from msgspec import UNSET, Struct
+from msgspec import UNSET, Struct, json
 from msgspec.structs import replace
 
 from remit.core.call import SessionKey, ToolCall
@@ -18,7 +18,7 @@ from remit.core.lifecycle import completion_obstacles, transition, unfinished_de
 from remit.core.record import KEY, Body, EventName, Record
 from remit.core.redaction import redact
 from remit.core.text import shown
-from remit.gate.governing import Governing, govern, governing, intents_text, keep_copy, stamp
+from remit.gate.governing import Governing, govern, governing, keep_copy, stamp
 from remit.gate.lessons import touching
 from remit.gate.recorder import Recorder
 from remit.gate.state import Session, State
@@ -354,7 +354,7 @@ class Intents:
         document = rules.document
         if document is None or not document.sha256 or document.sha256 == self.state.fact("intents_sha256"):
             return
-        before = parse_intents((self.state.fact("intents_text") or "").encode()).intents
+        before = json.decode(self.state.fact("intents") or "[]", type=tuple[Intent, ...])
         old = {i.id: i for i in before}
         changed = [i for i in document.intents if old.get(i.id) != i]
         gone = [i for i in before if i.id not in {n.id for n in document.intents}]
@@ -364,11 +364,8 @@ class Intents:
             )
             for i, extra in [*((i, {}) for i in changed), *((i, {"removed": True}) for i in gone)]
         ]
-        text = intents_text(self.workspace)
-        if sha256(text.encode("utf-8", "replace")) != document.sha256:
-            return  # it changed again while we looked: the next call compares with what is there then
         self.recorder.append(records)
-        self.state.put_fact("intents_text", text)
+        self.state.put_fact("intents", json.encode(document.intents).decode())
         self.state.put_fact("intents_sha256", document.sha256)
 
     def now(self) -> str:

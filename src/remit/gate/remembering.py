@@ -17,11 +17,14 @@ from remit.gate.observed import explain
 from remit.gate.pressure import Pressure
 from remit.gate.site import Site
 from remit.gate.state import PendingCall, Session
+from remit.gate.tampering import is_way_out
 from remit.policy.classify import classify
 from remit.workspace.history import brought
+from remit.workspace.intents_file import write_atomically
 from remit.workspace.observe import Change, Observation, at_commit, changes, observe, observe_paths
 from remit.workspace.place import FOLDER
 from remit.workspace.transcripts import last_model
+from remit.workspace.versions import Seen
 
 
 class Remembering:
@@ -40,21 +43,48 @@ class Remembering:
         done = tries.made(lambda: self.effects_of(call, pending), ()) if pending or is_destructive(call) else ()
         records = tries.made(lambda: self.records_of(call, outcome, pending, done, tries), ())
         waiting = tries.made(lambda: self.site.recorder.append_or_spool(records, sync=bool(done)), None)
+        if not tries.failed:
+            tries.made(lambda: self.forgotten(call), None)
+        put_back = tries.made(lambda: self.put_back(pending, done), ())
         tries.made(lambda: explain(self.site.state, done), None)
         tries.made(lambda: self.pressed(call, outcome), None)
         if not tries.failed and (outcome.ok or call.effect != "read"):
             tries.made(lambda: self.site.saw(call.session, self.seen_by(call, done)), None)
-        return joined(self.warning(call, pending, done), said_waiting(waiting) if waiting else "", tries.said)
+        return joined(
+            said_put_back(put_back),
+            self.warning(call, pending, tuple(c for c in done if c.path not in put_back)),
+            said_waiting(waiting) if waiting else "",
+            tries.said,
+        )
+
+    def put_back(self, pending: PendingCall | None, done: tuple[Change, ...]) -> tuple[str, ...]:
+        """In enforce, undo what a call did to the files that govern it; which those were. Its version stays kept.
+
+        A person changes them with an editor or `remit`, not in the middle of an agent's call.
+        """
+        if pending is None or pending.mode != "enforce":
+            return ()
+        governing = [c for c in done if is_way_out(c)]
+        for change in governing:
+            restore(self.site.workspace.root / change.path, change.before)
+        if governing:
+            detail: dict[str, object] = {"paths": [c.path for c in governing], "why": "it governs the agent"}
+            body = Body(event="restore", intent_id=pending.intent_id, session_id=None, detail=detail)
+            self.site.recorder.append_or_spool([self.site.recorder.record(body)])
+        return tuple(c.path for c in governing)
 
     def pressed(self, call: ToolCall, outcome: Outcome) -> None:
         """Count what went wrong in a row."""
         Pressure(self.site.state, self.site.environment.clock()).came_back(call, outcome, classify(call))
 
     def came_back(self, call: ToolCall, tries: "Attempts") -> PendingCall | None:
-        """The call as it was when it was let through. On a full disk it can be read, though not forgotten."""
+        """The call as it was when it was let through. It is forgotten only when its effects are recorded."""
         asked = (call.session, call.call_id, call.tool, call.arguments_sha256)
-        found = tries.made(lambda: self.site.state.take_call(*asked), None)
-        return tries.made(lambda: self.site.state.peek_call(*asked), None) if tries.failed else found
+        return tries.made(lambda: self.site.state.peek_call(*asked), None)
+
+    def forgotten(self, call: ToolCall) -> None:
+        """The call is settled: nothing is left for the sweep."""
+        self.site.state.take_call(call.session, call.call_id, call.tool, call.arguments_sha256)
 
     def records_of(
         self, call: ToolCall, outcome: Outcome, pending: PendingCall | None, done: tuple[Change, ...], tries: "Attempts"
@@ -154,6 +184,8 @@ class Remembering:
 
     def warning(self, call: ToolCall, pending: PendingCall | None, done: tuple[Change, ...]) -> str:
         """What the model is told about effects that its intent does not own."""
+        if pending is None and is_destructive(call):
+            return f"Remit: this {call.tool} call ran without a verdict: its hook did not ask before. Tell the person."
         if pending is None or not pending.intent_id or not pending.whole:
             return ""
         intent = self.intent_then(pending)
@@ -187,6 +219,25 @@ def contents_of(done: Iterable[Change]) -> Iterator[bytes]:
 def body_intent(body: Body) -> str | None:
     """The intent of a record's body."""
     return body.intent_id if isinstance(body.intent_id, str) else None
+
+
+def restore(path: Path, before: Seen | None) -> None:
+    """Make the file what it was. Raises OSError."""
+    if before is None:
+        path.unlink(missing_ok=True)
+    elif before.content is not None:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        write_atomically(path, before.content)
+
+
+def said_put_back(paths: tuple[str, ...]) -> str:
+    """What the model is told when rules were put back."""
+    if not paths:
+        return ""
+    return (
+        f"Remit: this call changed {', '.join(paths)}, which governs you; it was put back as it was, and recorded. "
+        "Say in your answer which rule should change, and why."
+    )
 
 
 def said_waiting(why: str) -> str:

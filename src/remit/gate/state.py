@@ -52,7 +52,8 @@ CREATE TABLE IF NOT EXISTS facts(workspace TEXT, name TEXT, value TEXT, PRIMARY 
 
 RETURNED = (
     "SELECT id, before FROM calls WHERE workspace=? AND session_id=? AND agent_id=?"
-    " AND ((call_id<>'' AND call_id=?) OR (?='' AND tool=? AND arguments_sha256=?)) ORDER BY id LIMIT 1"
+    " AND ((call_id<>'' AND call_id=?) OR (?='' AND tool=? AND arguments_sha256=?))"
+    " ORDER BY CASE WHEN call_id='' THEN -id ELSE id END LIMIT 1"
 )
 
 

@@ -96,7 +96,12 @@ def ungovern(home: Path, workspace: Workspace) -> bool:
 
 
 def purge(workspace: Workspace) -> list[Path]:
-    """Remove the ledger, the state and `.orchestration/`; what was removed. Raises OSError."""
+    """Remove the ledger, the state, `.orchestration/` and the refs that keep contents; what was removed.
+
+    Raises OSError, GitError.
+    """
+    for name, _ in kept_refs(workspace):
+        Git(workspace.root).run("update-ref", "-d", name)
     folders = [folder for folder in (workspace.state, workspace.folder) if folder.is_dir()]
     for folder in folders:
         if folder.is_dir():

@@ -1,0 +1,34 @@
+"""Which change of a governing file is an agent's way out, and not a person's or git's doing."""
+
+from msgspec.structs import replace
+
+from remit.core.intent import FINAL, Intent
+from remit.workspace.intents_file import parse_intents
+from remit.workspace.observe import WATCHED, Change
+from remit.workspace.place import FOLDER
+
+INTENTS = f"{FOLDER}/active_intents.yaml"
+
+
+def is_way_out(change: Change) -> bool:
+    """Whether the change has to be put back. A file that is gone need not be: the kept copy goes on to hold.
+
+    A stash or a checkout turns an intent's status and times back, which loosens nothing; neither does a comment.
+    """
+    if change.path not in WATCHED or change.brought or change.after is None:
+        return False
+    if change.path != INTENTS:
+        return True
+    return ruled(change.before.content if change.before else b"") != ruled(change.after.content)
+
+
+def ruled(text: bytes | None) -> dict[str, Intent] | None:
+    """What the file allows, by id; None where it has errors: then it allows nothing, but nobody could work either."""
+    document = parse_intents(text or b"active_intents: []\n")
+    return None if document.errors else {i.id: bare(i) for i in document.intents}
+
+
+def bare(intent: Intent) -> Intent:
+    """The intent without what may change while it is worked on."""
+    status = intent.status if intent.status in FINAL or intent.status == "BLOCKED" else "DRAFT"
+    return replace(intent, status=status, updated_at=None, created_at=None)
