@@ -20,6 +20,7 @@ from remit.cli.output import (
 from remit.cli.people import below_an_agent, only_people
 from remit.core.call import SessionKey
 from remit.core.intent import PRIORITIES, STATUSES, Constraint, Criterion, Intent, LintFinding, Status, is_intent_id
+from remit.core.text import shown
 from remit.gate.gate import Gate
 from remit.gate.intents import changes_in
 from remit.ledger.index import Index
@@ -84,7 +85,7 @@ def new(
         from_attributes=True,
     )
     made = gate.intents.create(wanted, by=PERSON)
-    emit(msgspec.to_builtins(made), as_json, f"{made.id} {made.title}\nowns {', '.join(made.owned_scope)}")
+    emit(msgspec.to_builtins(made), as_json, f"{made.id} {shown(made.title)}\nowns {', '.join(made.owned_scope)}")
 
 
 def touched(gate: Gate, session: str) -> tuple[str, ...]:
@@ -125,7 +126,7 @@ def fork(intent_id: str, name: str | None, repo: Path, as_json: bool) -> None:
         references=(*old.references, *([intent_id] if intent_id not in old.references else [])),
     )
     made = gate.intents.create(wanted, by=PERSON)
-    emit(msgspec.to_builtins(made), as_json, f"{made.id} {made.title}\nowns {', '.join(made.owned_scope)}")
+    emit(msgspec.to_builtins(made), as_json, f"{made.id} {shown(made.title)}\nowns {', '.join(made.owned_scope)}")
 
 
 @intent.command("list")
@@ -138,7 +139,7 @@ def list_(status: str | None, repo: Path, as_json: bool) -> None:
     gate = governed_gate(repo)
     document = gate.intents.document
     found = [i for i in document.intents if status is None or i.status == status]
-    lines = [f"{i.id:<10} {i.status:<12} {i.title}  ({', '.join(i.owned_scope)})" for i in found]
+    lines = [f"{i.id:<10} {i.status:<12} {shown(i.title, 100)}  ({', '.join(i.owned_scope)})" for i in found]
     if document.errors:
         click.echo(f"warning: active_intents.yaml has {len(document.errors)} errors; see `remit intent lint`", err=True)
     text = "\n".join(lines) or "no intents; make one with `remit intent new NAME --scope GLOB`"
@@ -291,7 +292,11 @@ def edit(intent_id: str, repo: Path, as_json: bool, **given: Any) -> None:
             "NOTHING_TO_DO", "no field was given", fix="for example: remit intent edit INT-001 --add-scope 'docs/**'"
         )
     changed = gate.intents.edit(intent_id, changes, by=PERSON)
-    emit(msgspec.to_builtins(changed), as_json, f"{changed.id} {changed.title}\nowns {', '.join(changed.owned_scope)}")
+    emit(
+        msgspec.to_builtins(changed),
+        as_json,
+        f"{changed.id} {shown(changed.title)}\nowns {', '.join(changed.owned_scope)}",
+    )
 
 
 def edits(old: Intent, given: dict[str, Any]) -> dict[str, Any]:

@@ -71,7 +71,7 @@ def witnessed_line(heads: HeadsReport, count: int) -> str:
 def finding_line(finding: LedgerFinding) -> str:
     """One finding for people."""
     place = f"{finding.segment}:{finding.line}: " if finding.segment else ""
-    return f"{place}{finding.severity}: {finding.code}: {finding.message}"
+    return f"{place}{finding.severity}: {finding.code}: {finding.message.removeprefix(place)}"
 
 
 @ledger.command("head")

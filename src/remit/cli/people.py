@@ -1,13 +1,23 @@
 """Commands that are a person's to run."""
 
 import os
+import sys
+import time
+from pathlib import Path
 
 from remit.adapters import ROWS
 from remit.cli.output import REFUSED, Failure
+from remit.gate.gate import Gate
+from remit.gate.state import StateError
+from remit.servers.environment import enter
 from remit.workspace.processes import below
 
 AGENT_VARIABLES = ("CLAUDECODE", "CLAUDE_CODE_SESSION_ID", "CODEX_SESSION_ID", "GEMINI_CLI", "QWEN_CODE_SESSION_ID")
 """Set by agents in the shells they start; a shell can unset them, so the process tree is looked at too."""
+
+
+CALL_S = 600.0
+"""A command that runs longer than its agent waits for it has been given up."""
 
 
 def below_an_agent() -> bool:
@@ -17,9 +27,20 @@ def below_an_agent() -> bool:
     )
 
 
+def an_agent_is_at_work() -> bool:
+    """Whether a command of some agent is under way in this workspace: what it leaves behind has no ancestors to ask."""
+    gate = Gate.open(Path.cwd(), enter())
+    since = time.time() - CALL_S
+    try:
+        calls = gate.state.open_calls() if gate.governed else []
+        return any(call.at > since and call.pending and call.pending.whole for call in calls)
+    except StateError:
+        return False
+
+
 def only_people(what: str) -> None:
-    """Raise Failure where an agent asks."""
-    if below_an_agent():
+    """Raise Failure where an agent asks, or may be asking: no terminal, while a command of an agent runs here."""
+    if below_an_agent() or (not sys.stdin.isatty() and an_agent_is_at_work()):
         raise Failure(
             "FOR_PEOPLE",
             f"{what} is for a person at a terminal, and this shell was started by a coding agent",
