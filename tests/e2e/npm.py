@@ -27,6 +27,7 @@ GRACE_S = 5
 # What npm says when the registry is out of reach or will not serve us, as opposed to a wrong name or pin.
 _AWAY = re.compile(
     r"ENOTFOUND|EAI_AGAIN|ECONNREFUSED|ECONNRESET|ETIMEDOUT|ENETUNREACH|EHOSTUNREACH|ERR_SOCKET_TIMEOUT"
+    r"|SELF_SIGNED_CERT|UNABLE_TO_[A-Z_]*CERT|CERT_[A-Z_]+"
     r"|\bE40[137]\b|\bE5\d\d\b"
 )
 # As the test run began: the `home` fixture takes these variables and the user's npm settings away.
