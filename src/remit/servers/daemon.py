@@ -216,8 +216,17 @@ def read_all(connection: socket.socket) -> bytes:
 
 def start(home: Path) -> None:
     """Start the daemon in the background, where none listens: it outlives the agent, and holds none of its pipes."""
+    (home / FOLDER).mkdir(parents=True, exist_ok=True, mode=0o700)
     if os.fork():
         return
+    try:
+        become_daemon(home)
+    finally:
+        os._exit(1)
+
+
+def become_daemon(home: Path) -> None:
+    """Let go of everything that is the agent's, and become the daemon."""
     os.setsid()
     quiet = os.open(os.devnull, os.O_RDWR)
     for stream in (0, 1):
