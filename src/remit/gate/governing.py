@@ -3,6 +3,7 @@
 import os
 import re
 import time
+from functools import lru_cache
 from pathlib import Path
 from typing import TypeAlias
 
@@ -63,21 +64,26 @@ def governing(workspace: Workspace) -> Governing:
 
 def signature(workspace: Workspace) -> Signature:
     """The state of the files that govern; empty where one changed so lately that its times prove nothing."""
-    folder = source_folder(workspace)
+    found = tuple(state_of(path) for path in governing_paths(workspace, source_folder(workspace)))
+    newest = max((times[-1] for times in found), default=0)
+    return found if time.time_ns() - newest > RACY_S * 1e9 else ()
+
+
+@lru_cache(KNOWN_MOST)
+def governing_paths(workspace: Workspace, folder: Path) -> tuple[str, ...]:
+    """The files whose state tells whether anything changed; put together once, as this is asked for every call."""
     copies = copies_of(workspace)
     paths = (
         *(folder, *(folder / name for name in KEPT), *(copies / name for name in KEPT)),
         *(workspace.root / ".intentignore", workspace.state / GOVERNED),
     )
-    found = tuple(state_of(path) for path in paths)
-    newest = max((times[-1] for times in found), default=0)
-    return found if time.time_ns() - newest > RACY_S * 1e9 else ()
+    return tuple(map(str, paths))
 
 
-def state_of(path: Path) -> tuple[int, ...]:
+def state_of(path: Path | str) -> tuple[int, ...]:
     """What changes whenever the file at `path` does."""
     try:
-        status = path.stat()
+        status = os.stat(path)  # noqa: PTH116  a Path would be made anew for each of ten files, for every call
     except OSError:
         return (0,)
     return (status.st_dev, status.st_ino, status.st_size, status.st_mtime_ns, status.st_ctime_ns)

@@ -19,6 +19,7 @@ from remit.gate.state import PendingCall, RemitCall
 from remit.policy.classify import classify
 from remit.policy.engine import decide, waiver
 from remit.policy.violations import explain, violation_of
+from remit.workspace.history import known_commits
 from remit.workspace.observe import glance, observe, observe_paths, versions
 
 
@@ -125,7 +126,7 @@ class Judging:
             effect=call.effect,
             transcript=call.transcript,
             owned_scope=facts.active.owned_scope if facts.active else (),
-            at=now,
+            known_commits=known_commits(self.site.workspace) if whole else (),
         )
         self.site.state.put_call(call.session, call.call_id, call.tool, call.arguments_sha256, pending, now)
 

@@ -97,12 +97,21 @@ class Remembering:
         tries.made(lambda: self.site.keep(contents_of(done)), None)
         ranges = tries.made(lambda: self.ranges_of(call, outcome, done), {})
         model = (last_model(Path(call.transcript)) if call.transcript else None) or session.model
+        return (*self.change_records(call, outcome, pending, done, ranges, model), result)
+
+    def change_records(
+        self,
+        call: ToolCall,
+        outcome: Outcome,
+        pending: PendingCall | None,
+        done: tuple[Change, ...],
+        ranges: Mapping[str, tuple[LineRange, ...]],
+        model: str | None,
+    ) -> list[Record]:
+        """What the call changed, and what git brought with it, each in a record of its own."""
         own, old = tuple(c for c in done if not c.brought), tuple(c for c in done if c.brought)
-        return (
-            *([self.mutation_record(call, outcome, pending, own, ranges, model)] if own else []),
-            *([self.brought_record(call, old)] if old else []),
-            result,
-        )
+        records = [self.mutation_record(call, outcome, pending, own, ranges, model)] if own else []
+        return [*records, self.brought_record(call, old)] if old else records
 
     def effects_of(self, call: ToolCall, pending: PendingCall | None) -> tuple[Change, ...]:
         """What the call changed, by comparing; where it was never seen before, against HEAD, its own paths only."""
@@ -118,7 +127,7 @@ class Remembering:
         if call.remit_tool is not None:
             found = tuple(c for c in found if not c.path.startswith(f"{FOLDER}/"))
         paths = {c.path for c in found} if pending.whole else set[str]()
-        old = brought(self.site.workspace, before, after, paths, pending.at)
+        old = brought(self.site.workspace, before, after, paths, pending.known_commits)
         return tuple(replace(c, brought=c.path in old) for c in found)
 
     def restored(self, pending: PendingCall) -> Observation:

@@ -94,7 +94,7 @@ class PendingCall(Struct, frozen=True):
     effect: Effect = "execute"
     transcript: str | None = None
     owned_scope: tuple[str, ...] = ()
-    at: float = 0.0
+    known_commits: tuple[str, ...] = ()
 
 
 class OpenCall(Struct, frozen=True):

@@ -59,7 +59,7 @@ class Sweep:
             self.site.keep(contents_of(done))
             ranges = remembering.ranges_of(call, Outcome(), done)
             model = self.state.active(call.session).model
-            records.insert(0, remembering.mutation_record(call, Outcome(), pending, done, ranges, model))
+            records = [*remembering.change_records(call, Outcome(), pending, done, ranges, model), *records]
         self.site.recorder.append_or_spool(records, sync=bool(done))
         explain(self.state, done)
 

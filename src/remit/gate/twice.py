@@ -39,8 +39,9 @@ class Twice:
 
     def tell(self, phase: str, call: ToolCall, now: float, answer: Answer) -> Answer:
         """Remember this answer, and give it."""
-        if len(self.told) >= MOST:
-            self.told = {event: t for event, t in self.told.items() if 0 <= now - t.at <= FOLD_S}
+        while self.told and (len(self.told) >= MOST or not 0 <= now - next(iter(self.told.values())).at <= FOLD_S):
+            del self.told[next(iter(self.told))]
+        self.told.pop(event_of(phase, call), None)
         self.told[event_of(phase, call)] = Told(call.agent, now, answer)
         return answer
 

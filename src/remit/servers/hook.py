@@ -101,7 +101,7 @@ def governing_workspace(event: HookEvent, frame: Frame, environment: Environment
         here = event.call.cwd
         governed = target_workspaces(event.call, environment)
         if governed:
-            return max(governed, key=enforcing)
+            return governed[0] if len(governed) == 1 else max(governed, key=enforcing)
     return locate(Path(here))
 
 

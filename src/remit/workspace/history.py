@@ -1,44 +1,67 @@
-"""What git brings when HEAD moves: contents that somebody else committed, some other time."""
+"""What git brings when HEAD moves: contents that were in the repository before, or came from another one."""
 
 import os
 
 from remit.workspace.git import Git, GitError
-from remit.workspace.observe import Observation, prefix_in_repository
+from remit.workspace.observe import Observation, tree_modes
 from remit.workspace.place import Workspace
 
-MOST_COMMITS = "5000"
+MOST_REFS = 5000
+PUSHED = "update by push"
+"""How a remote's ref came to be where it is when this repository put it there. Source: git-push(1), read 2026-11."""
 
 
-def brought(workspace: Workspace, before: Observation, after: Observation, paths: set[str], since: float) -> set[str]:
-    """Those of `paths` whose content is that of a commit made before `since` (seconds since the epoch).
+def known_commits(workspace: Workspace) -> tuple[str, ...]:
+    """Where every ref stands; nothing without git. With very many refs, the branches' alone."""
+    if workspace.common_dir is None:
+        return ()
+    git = Git(workspace.root)
+    found = set(git.text("for-each-ref", "--format=%(objectname)").split())
+    if len(found) > MOST_REFS:
+        found = set(git.text("for-each-ref", "--format=%(objectname)", "refs/heads").split()[:MOST_REFS])
+    head = git.head()
+    return tuple(sorted(found | ({head} if head else set())))
 
-    A path that differs from the new HEAD was changed by hand; one that a commit made since then holds was, too.
+
+def brought(
+    workspace: Workspace, before: Observation, after: Observation, paths: set[str], known: tuple[str, ...]
+) -> set[str]:
+    """Those of `paths` whose content was in the repository before the call, or was fetched during it.
+
+    A commit's own word, its date, counts for nothing: whoever makes it may choose it. A path that differs from the new
+    HEAD was changed by hand; a file that is gone was brought only where HEAD went to a commit that was there before.
     Nothing where git cannot tell: then the call is taken to have done it.
     """
-    if after.head is None or before.head == after.head:
+    clean = sorted(path for path in paths if path not in after.files)
+    if after.head is None or before.head == after.head or not clean or not known:
         return set()
-    clean = {path for path in paths if path not in after.files}
     try:
-        made = commit_times(workspace, before.head, after.head)
+        fresh = new_objects(workspace, after.head, (*known, *fetched(workspace, known)))
+        held = tree_modes(workspace, after.head, clean)
     except GitError:
         return set()
-    return {path for path in clean if made.get(path, 0) < int(since)}
+    arrived = after.head not in fresh
+    return {path for path in clean if (held[path][1] not in fresh if path in held else arrived)}
 
 
-def commit_times(workspace: Workspace, old: str | None, new: str) -> dict[str, int]:
-    """When each path was last committed between two commits, by the committer's clock; the newest commit counts."""
-    span = f"{old}..{new}" if old else new
+def new_objects(workspace: Workspace, head: str, known: tuple[str, ...]) -> set[str]:
+    """The objects that `head` reaches, and none of the known commits does."""
+    lines = "".join(f"{name}\n" for name in (head, *(f"^{oid}" for oid in known)))
     out = Git(workspace.root).run(
-        *("log", "-m", "--no-renames", "--format=%x01%ct", "--name-only", "-z", f"--max-count={MOST_COMMITS}", span)
+        "rev-list", "--objects", "--no-object-names", "--ignore-missing", "--stdin", stdin=lines.encode()
     )
-    prefix = prefix_in_repository(workspace)
-    found: dict[str, int] = {}
-    time = 0
-    for field in os.fsdecode(out).split("\0"):
-        head, mark, stamp = field.rpartition("\x01")
-        name = head.removeprefix("\n") if mark else field.removeprefix("\n")
-        if name.startswith(prefix) and name:
-            found.setdefault(name.removeprefix(prefix), time)
-        if mark:
-            time = int(stamp or 0)
-    return found
+    return set(out.decode("ascii", "replace").split())
+
+
+def fetched(workspace: Workspace, known: tuple[str, ...]) -> list[str]:
+    """Where remotes' refs stand that moved since, and not because this repository pushed."""
+    git = Git(workspace.root)
+    out = git.run("for-each-ref", "--format=%(objectname) %(refname)", "refs/remotes")
+    rows = [line.partition(" ")[::2] for line in os.fsdecode(out).splitlines()]
+    moved = [(oid, name) for oid, name in rows if oid not in known]
+    return [oid for oid, name in moved if not last_move(git, name).startswith(PUSHED)]
+
+
+def last_move(git: Git, ref: str) -> str:
+    """What git wrote down when the ref last moved; empty where it keeps no such log."""
+    return git.text("reflog", "-1", "--format=%gs", ref, ok=(0, 128))
