@@ -9,9 +9,6 @@ export UV_COMPILE_BYTECODE = 1
 
 .PHONY: release bench help setup demo test lint types reference docs wheel ci clean
 
-bench: .venv/ready  ## budgets, as ratios measured in one run
-	.venv/bin/python benchmarks/hook.py
-
 help:  ## list these targets
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 14
 
@@ -55,6 +52,9 @@ ci:  ## everything that must hold, and the wheel in an environment of its own
 
 release: .venv/ready  ## dist/*.whl with the hook client for Linux and macOS, x86-64 and arm64, built in
 	REMIT_CLIENTS=1 $(UV) build --wheel --quiet --out-dir dist
+
+bench: .venv/ready  ## budgets, as ratios measured in one run
+	.venv/bin/python benchmarks/hook.py
 
 clean:  ## remove what the other targets made
 	rm -rf .venv dist site .pytest_cache .ruff_cache .hypothesis .import_linter_cache

@@ -7,6 +7,8 @@ from pathlib import Path
 import pytest
 
 from conftest import run_git
+from remit.adapters import ROWS
+from remit.policy.engine import CHECKS
 
 ROOT = Path(__file__).parents[2]
 FENCE = re.compile(r"^```.*?^```$", re.MULTILINE | re.DOTALL)
@@ -86,3 +88,13 @@ def test_a_link_to_nowhere_is_found(tmp_path: Path) -> None:
     assert not leads_somewhere(page, "docs/index.md#no-such-heading")
     assert not leads_somewhere(page, "../elsewhere")
     assert leads_somewhere(page, "docs/index.md#get-it")
+
+
+def test_every_check_is_in_the_engines_table() -> None:
+    files = {path.stem for path in (ROOT / "src" / "remit" / "policy" / "checks").glob("*.py")} - {"__init__"}
+    assert files == set(CHECKS)
+
+
+def test_every_agent_has_captured_payloads() -> None:
+    folder = ROOT / "tests" / "compat" / "payloads"
+    assert {agent for agent in ROWS if not list((folder / agent).glob("*.json"))} == set()
