@@ -1,25 +1,30 @@
 """The agents, one row each. Sources: the clients themselves, run with dumping hooks; versions beside each row."""
 
-from remit.adapters.row import AgentRow, ToolRow
+from remit.adapters.row import AgentRow, Event, ToolRow
 
 READ = ToolRow("read")
 HARMLESS = ToolRow("none")
 FETCH = ToolRow("network")
 
+CLAUDE_EVENTS: dict[str, Event] = {
+    "PreToolUse": "before",
+    "PostToolUse": "after",
+    "PostToolUseFailure": "failed",
+    "SessionStart": "session_start",
+    "UserPromptSubmit": "prompt",
+    "Stop": "turn_end",
+    "SubagentStop": "turn_end",
+    "SessionEnd": "session_end",
+}
+"""The events of Claude Code, and of those who took over its hooks whole."""
+
+MCP_NAME = r"mcp__(?P<server>.+?)__(?P<tool>.+)"
+
 CLAUDE_CODE = AgentRow(  # 2.1.330, 2026-11
     agent="claude-code",
     title="Claude Code",
     dialect="claude",
-    events={
-        "PreToolUse": "before",
-        "PostToolUse": "after",
-        "PostToolUseFailure": "failed",
-        "SessionStart": "session_start",
-        "UserPromptSubmit": "prompt",
-        "Stop": "turn_end",
-        "SubagentStop": "turn_end",
-        "SessionEnd": "session_end",
-    },
+    events=CLAUDE_EVENTS,
     tools={
         "Write": ToolRow("write", paths=("file_path",)),
         "Edit": ToolRow("write", paths=("file_path",), checks_itself=True),
@@ -60,7 +65,7 @@ CLAUDE_CODE = AgentRow(  # 2.1.330, 2026-11
         "ScheduleWakeup": HARMLESS,
         "Workflow": HARMLESS,
     },
-    mcp_name=r"mcp__(?P<server>.+?)__(?P<tool>.+)",
+    mcp_name=MCP_NAME,
     binary="claude",
     config_folder=".claude",
     hooks_file=".claude/settings.json",
@@ -102,7 +107,7 @@ CODEX = (
             "update_goal": HARMLESS,
             "update_plan": HARMLESS,
         },
-        mcp_name=r"mcp__(?P<server>.+?)__(?P<tool>.+)",
+        mcp_name=MCP_NAME,
         binary="codex",
         config_folder=".codex",
         hooks_file=".codex/hooks.json",
@@ -180,16 +185,7 @@ QWEN = AgentRow(  # 0.24.4, 2026-11. It unwraps `tool_call` before its hooks; a 
     agent="qwen",
     title="Qwen Code",
     dialect="claude",
-    events={
-        "PreToolUse": "before",
-        "PostToolUse": "after",
-        "PostToolUseFailure": "failed",
-        "SessionStart": "session_start",
-        "UserPromptSubmit": "prompt",
-        "Stop": "turn_end",
-        "SubagentStop": "turn_end",
-        "SessionEnd": "session_end",
-    },
+    events=CLAUDE_EVENTS,
     tools={
         "write_file": ToolRow("write", paths=("file_path",)),
         "edit": ToolRow("write", paths=("file_path",), checks_itself=True),
@@ -218,7 +214,7 @@ QWEN = AgentRow(  # 0.24.4, 2026-11. It unwraps `tool_call` before its hooks; a 
         "ask_user_question": HARMLESS,
         "exit_plan_mode": HARMLESS,
     },
-    mcp_name=r"mcp__(?P<server>.+?)__(?P<tool>.+)",
+    mcp_name=MCP_NAME,
     binary="qwen",
     config_folder=".qwen",
     hooks_file=".qwen/settings.json",
