@@ -67,7 +67,6 @@ class Decision(Struct, frozen=True):
     mode: Mode
     findings: tuple[Finding, ...] = ()
     intent_id: str | None = None
-    context: str = ""
     governed: bool = True
     grants: tuple[str, ...] = ()
     """The yeses that a finding was waived by."""

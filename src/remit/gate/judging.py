@@ -126,7 +126,7 @@ class Judging:
             effect=call.effect,
             transcript=call.transcript,
             owned_scope=facts.active.owned_scope if facts.active else (),
-            known_commits=known_commits(self.site.workspace) if whole else (),
+            known_commits=known_commits(self.site.workspace, before.head) if whole else (),
         )
         self.site.state.put_call(call.session, call.call_id, call.tool, call.arguments_sha256, pending, now)
 

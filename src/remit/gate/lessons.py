@@ -5,7 +5,7 @@ import re
 from collections.abc import Callable, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Literal, TypeAlias, get_args
+from typing import Literal, TypeAlias
 
 from msgspec import UNSET, Struct
 from msgspec.structs import replace
@@ -31,7 +31,6 @@ TODO = "TODO.md"
 MOST_ITEMS = 200
 
 TodoStatus: TypeAlias = Literal["pending", "in_progress", "done"]
-TODO_STATUSES: tuple[TodoStatus, ...] = get_args(TodoStatus)
 BOXES: dict[TodoStatus, str] = {"pending": "[ ]", "in_progress": "[~]", "done": "[x]"}
 PLAIN_NAME = re.compile(r"[A-Za-z0-9_.:-]{1,100}")
 

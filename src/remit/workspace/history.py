@@ -11,15 +11,14 @@ PUSHED = "update by push"
 """How a remote's ref came to be where it is when this repository put it there. Source: git-push(1), read 2026-11."""
 
 
-def known_commits(workspace: Workspace) -> tuple[str, ...]:
-    """Where every ref stands; nothing without git. With very many refs, the branches' alone."""
+def known_commits(workspace: Workspace, head: str | None) -> tuple[str, ...]:
+    """Where every ref and `head` stand; nothing without git. With very many refs, the branches' alone."""
     if workspace.common_dir is None:
         return ()
     git = Git(workspace.root)
     found = set(git.text("for-each-ref", "--format=%(objectname)").split())
     if len(found) > MOST_REFS:
         found = set(git.text("for-each-ref", "--format=%(objectname)", "refs/heads").split()[:MOST_REFS])
-    head = git.head()
     return tuple(sorted(found | ({head} if head else set())))
 
 

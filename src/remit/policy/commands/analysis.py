@@ -1,6 +1,7 @@
 """The answer about one command: what is proved of it, by which words."""
 
 import re
+from functools import lru_cache
 from typing import Literal, TypeAlias
 
 from msgspec import Struct
@@ -12,6 +13,9 @@ CommandOutcome: TypeAlias = Literal["read_only", "literal_writes", "dangerous", 
 
 LONGEST = 64 * 1024
 """Bytes; a longer text is unknown without being parsed."""
+
+REMEMBERED = 32
+"""Answers kept: a call is asked about by its door, its class and several checks, before and after."""
 
 CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u2028\u2029]")
 
@@ -30,6 +34,7 @@ class CommandAnalysis(Struct, frozen=True):
     remit: tuple[str, ...] | None = None
 
 
+@lru_cache(REMEMBERED)
 def analyse(command: str, repositories: frozenset[str] = frozenset()) -> CommandAnalysis:
     """What `command`, run by bash, does. Never raises; pure.
 
