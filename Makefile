@@ -7,7 +7,7 @@ UV_VERSION := 0.13.9
 UV := .venv/bin/uv
 export UV_COMPILE_BYTECODE = 1
 
-.PHONY: release bench help setup demo test lint types reference docs wheel ci clean
+.PHONY: release bench bench-provenance help setup demo test lint types reference docs wheel ci clean
 
 help:  ## list these targets
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 14
@@ -55,6 +55,9 @@ release: .venv/ready  ## dist/*.whl with the hook client for Linux and macOS, x8
 
 bench: .venv/ready  ## budgets, as ratios measured in one run
 	.venv/bin/python benchmarks/hook.py
+
+bench-provenance: .venv/ready  ## who wrote a line, where that is known by construction; WORDS="--repo PATH --runs 3"
+	.venv/bin/python -m benchmarks.provenance $(WORDS)
 
 clean:  ## remove what the other targets made
 	rm -rf .venv dist site .pytest_cache .ruff_cache .hypothesis .import_linter_cache

@@ -215,7 +215,7 @@ def posts(base: Path, home: Path, folder: Path) -> None:
     around = environment({})
     file = folder / "src" / "app.py"
     log, line = base / "plain.jsonl", b"x" * 1500
-    from remit.servers.daemon import Gates
+    from remit.servers.gates import Gates
     from remit.servers.hook import Frame
 
     gates = Gates()

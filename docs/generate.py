@@ -49,8 +49,9 @@ INTENT_WORDS = {
     "priority": "for people; decides nothing",
     "owner": "for people; decides nothing",
     "constraints": "text is guidance, shown to the agent; a mapping with a `type` is read and shown, not yet enforced",
-    "acceptance_criteria": "text, or a mapping of `text` and `verify`; `verify` is shown, not yet run",
-    "companions": "read, without effect yet",
+    "acceptance_criteria": "text, or a mapping of `text` and `verify`; the command runs before the intent is completed,"
+    " once [trusted](../how-to/add-hooks.md)",
+    "companions": "in force: file tools may also write the tests and pages that mirror what it owns",
     "network": "read, without effect yet",
     "dependencies": "ids of intents that should be finished first; unfinished ones warn",
     "parent_intent": "the id of the intent that this is a part of; no scope is inherited",
@@ -74,6 +75,7 @@ LINT_WORDS = {
     "INVALID_DEPENDENCY": "a dependency is unknown, or the intent itself",
     "CIRCULAR_DEPENDENCY": "dependencies lead back to where they began",
     "INVALID_PARENT": "a parent is unknown, or leads back",
+    "DOUBTFUL_SCOPE": "warning: a pattern that can match nothing, or not what it seems to say",
     "SCOPE_OVERLAP": "warning: two intents in progress own a common file; an example is named",
     "INVALID_TIMESTAMP": "warning: updated before created",
     "MISSING_CONSTRAINTS": "warning: nothing to keep to",
@@ -94,7 +96,7 @@ VIOLATION_WORDS = {
     "INTENT_MISMATCH": "the call cites another intent than the active one",
     "INTENTS_FILE_INVALID": "`active_intents.yaml` has errors; the first one's place is given",
     "INTENTS_FILE_MISSING": "there is no `active_intents.yaml` to select from",
-    "CONFIG_INVALID": "`remit.toml` cannot be used",
+    "CONFIG_INVALID": "`remit.toml`, or a file of the hooks folder, cannot be used",
     "SCOPE_VIOLATION": "a path is not in the intent's `owned_scope`",
     "INTENTIGNORE_PATH_BLOCKED": "a pattern of `.intentignore` bars the path",
     "PROTECTED_PATH": "Remit's own files, an agent's hook settings, git's internals",
@@ -106,7 +108,8 @@ VIOLATION_WORDS = {
     "INVALID_ARGUMENTS": "a path or command is missing, or no text",
     "USER_REJECTED": "a person said no",
     "CIRCUIT_OPEN": "the same denial too often in a row",
-    "HOOK_BLOCKED": "one of Remit's own checks broke, or nothing can be recorded",
+    "HOOK_BLOCKED": "a [hook](../how-to/add-hooks.md) refuses, one of Remit's own checks broke,"
+    " or nothing can be recorded",
 }
 
 EVENT_WORDS = {
@@ -130,6 +133,7 @@ EVENT_WORDS = {
     "check_failed": "one of Remit's own checks broke, and so denied",
     "recovery": "the log was damaged and mended: what was lost or moved aside",
     "tree_head": "the log's signed root",
+    "pruned": "old records were dropped by a person's command: which parts of the log, and how many of each event",
 }
 
 RECORD_PARTS = (

@@ -7,7 +7,7 @@ is denied (exit 2): the fallback in the agent's settings then decides by the rep
 
 import sys
 from _socket import AF_UNIX, SHUT_WR, SOCK_STREAM, socket
-from posix import close, dup2, environ, execv, fork, getcwd, open, pipe, read, write
+from posix import close, dup2, environ, execv, fork, getcwd, open, pipe, read, unlink, write
 
 O_RDONLY = 0
 ACK_S = 2.0
@@ -55,16 +55,14 @@ def ask_daemon(path: bytes, request: bytes, wait_s: float) -> int | None:
     """The exit code of a whole answer; None where the daemon gave none."""
     line = socket(AF_UNIX, SOCK_STREAM)
     line.settimeout(ACK_S)
+    reply = b""
     try:
-        line.connect(path)
-        line.sendall(request)
-        line.shutdown(SHUT_WR)
-        if line.recv(1) != b"A":
+        if not acknowledged(line, path, request):
             return None
         line.settimeout(wait_s)
-        reply = b""
         while block := line.recv(BLOCK):
             reply += block
+            line.settimeout(ACK_S)
     except OSError:
         return None
     out, err = int.from_bytes(reply[1:5], "big"), int.from_bytes(reply[5:9], "big")
@@ -73,6 +71,21 @@ def ask_daemon(path: bytes, request: bytes, wait_s: float) -> int | None:
     write_all(2, reply[9 + out :])
     write_all(1, reply[9 : 9 + out])
     return reply[0]
+
+
+def acknowledged(line: socket, path: bytes, request: bytes) -> bool:
+    """Whether the daemon takes the call. Raises OSError.
+
+    One that is stopped or stuck loses its door: the next call need not wait, and it leaves when it wakes.
+    """
+    try:
+        line.connect(path)
+        line.sendall(request)
+        line.shutdown(SHUT_WR)
+        return line.recv(1) == b"A"
+    except (TimeoutError, BlockingIOError):
+        unlink(path)
+        raise
 
 
 def write_all(descriptor: int, content: bytes) -> None:

@@ -102,6 +102,12 @@ static int wait_for(int fd, int ms) {
     return n == 1 ? 0 : -1;
 }
 
+/* A daemon that is stopped or stuck loses its door: the next call need not wait, and it leaves when it wakes. */
+static int late(void) {
+    unlink(conf[2]);
+    return -1;
+}
+
 /* The exit code of a whole answer; -1 where the daemon gave none. */
 static int ask_daemon(const struct text *payload) {
     struct sockaddr_un address = {.sun_family = AF_UNIX};
@@ -110,12 +116,16 @@ static int ask_daemon(const struct text *payload) {
     if (strlen(conf[2]) >= sizeof address.sun_path) return -1;
     strcpy(address.sun_path, conf[2]);
     int fd = socket(AF_UNIX, SOCK_STREAM, 0);
-    if (fd < 0 || connect(fd, (struct sockaddr *)&address, sizeof address)) return -1;
     struct timeval patience = {ACK_MS / 1000, 0};
-    setsockopt(fd, SOL_SOCKET, SO_SNDTIMEO, &patience, sizeof patience);
-    if (frame(&head) || write_all(fd, head.at, head.length) || write_all(fd, payload->at, payload->length)) return -1;
+    if (fd < 0 || frame(&head)) return -1;
+    setsockopt(fd, SOL_SOCKET, SO_SNDTIMEO, &patience, sizeof patience); /* Holds for connect, too: a full queue. */
+    if (connect(fd, (struct sockaddr *)&address, sizeof address)) return errno == EAGAIN ? late() : -1;
+    if (write_all(fd, head.at, head.length) || write_all(fd, payload->at, payload->length))
+        return errno == EAGAIN ? late() : -1;
     shutdown(fd, SHUT_WR);
-    if (wait_for(fd, ACK_MS) || read(fd, &ack, 1) != 1 || ack != 'A') return -1;
+    if (wait_for(fd, ACK_MS)) return late();
+    if (read(fd, &ack, 1) != 1 || ack != 'A') return -1;
+    setsockopt(fd, SOL_SOCKET, SO_RCVTIMEO, &patience, sizeof patience); /* An answer that has begun comes at once. */
     if (wait_for(fd, atoi(conf[3]) * 1000) || read_all(fd, &reply) < 0 || reply.length < 9) return -1;
     const unsigned char *h = (const unsigned char *)reply.at;
     size_t out = (size_t)h[1] << 24 | (size_t)h[2] << 16 | (size_t)h[3] << 8 | h[4];

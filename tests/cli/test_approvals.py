@@ -3,6 +3,7 @@
 import json
 import os
 import pty
+import signal
 import subprocess
 import sys
 import threading
@@ -12,6 +13,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+
+from remit.gate.gate import Gate
+from remit.servers.environment import enter
 
 MAIN = "from remit.cli import main; main()"
 
@@ -53,9 +57,12 @@ class Watcher:
         self.shown = b""
         os.write(self.line, text.encode() + b"\n")
 
-    def end(self) -> None:
-        self.process.terminate()
+    def leave(self) -> None:
+        self.process.kill()  # also one that is stopped
         self.process.wait()
+
+    def end(self) -> None:
+        self.leave()
         os.close(self.line)
 
 
@@ -207,3 +214,125 @@ def test_commands_for_people_are_refused_below_an_agent(governed: Path, tmp_path
     assert done.returncode == 3
     assert "for a person" in done.stderr or "for people" in done.stderr
     assert "enforce" in remit(governed, "mode")
+
+
+@pytest.mark.parametrize("words", [("approvals", "allow", "x"), ("approvals", "watch"), ("mode", "observe")])
+def test_what_an_agent_tries_with_such_a_command_is_recorded(
+    governed: Path, tmp_path: Path, words: tuple[str, ...]
+) -> None:
+    agent = tmp_path / "claude"
+    agent.write_text('#!/bin/sh\n"$@"\n')
+    agent.chmod(0o755)
+    done = subprocess.run([agent, sys.executable, "-c", MAIN, *words], cwd=governed, capture_output=True, check=False)
+    assert done.returncode == 3
+    [attempt] = records(governed, "denied")
+    assert attempt["call"]["name"] == " ".join(("remit", *words[:2])).removesuffix(" observe")
+    assert (attempt["violation"]["error_type"], attempt["call"]["effect"]) == ("COMMAND_BLOCKED", "execute")
+
+
+def test_a_yes_without_a_terminal_is_recorded_too(governed: Path) -> None:
+    done = subprocess.run(
+        [sys.executable, "-c", MAIN, "approvals", "allow", "x"],
+        cwd=governed,
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        check=False,
+    )
+    assert done.returncode == 3
+    assert [r["call"]["name"] for r in records(governed, "denied")] == ["remit approvals allow"]
+
+
+def on_a_terminal(folder: Path, *words: str, code: int = 0) -> str:
+    """What the command says to a person."""
+    ours, theirs = pty.openpty()
+    try:
+        done = subprocess.run(
+            [sys.executable, "-c", MAIN, *words], cwd=folder, stdin=theirs, capture_output=True, text=True, check=False
+        )
+    finally:
+        os.close(ours)
+        os.close(theirs)
+    assert done.returncode == code, done.stderr
+    return done.stdout + done.stderr
+
+
+def waiting_questions(folder: Path, many: int) -> list[dict[str, Any]]:
+    until = time.monotonic() + 30
+    while time.monotonic() < until:
+        found = json.loads(remit(folder, "approvals", "list", "--json"))["data"]["questions"]
+        if len([q for q in found if q["status"] == "open"]) == many:
+            return found
+        time.sleep(0.05)
+    raise AssertionError("the questions did not come")
+
+
+def test_equal_cards_fold_and_are_answered_at_once(governed: Path, watcher: Watcher) -> None:
+    paths = ["docs/a.md", "docs/b.md", "other/c.md"]
+    calls = [Waiting(governed, path) for path in paths]
+    questions = {q["path"]: q["id"] for q in waiting_questions(governed, 3)}
+    listed = remit(governed, "approvals", "list")
+    assert listed.count("SCOPE_VIOLATION: ") == 2
+    said = on_a_terminal(governed, "approvals", "allow", questions["docs/b.md"], "--all-equal")
+    assert "and 1 equal to it" in said
+    assert [call.answered() for call in calls[:2]] == [{}, {}]
+    on_a_terminal(governed, "approvals", "deny", questions["other/c.md"], "-m", "no")
+    assert calls[2].answered()["permissionDecision"] == "deny"
+
+
+def test_a_watcher_answers_a_whole_card(governed: Path, watcher: Watcher) -> None:
+    watcher.process.send_signal(signal.SIGSTOP)
+    calls = [Waiting(governed, path) for path in ("docs/a.md", "docs/b.md")]
+    keep_watch(governed, 2)
+    watcher.process.send_signal(signal.SIGCONT)
+    watcher.expect(b"[a]ll 2 once")
+    watcher.type("a")
+    assert [call.answered() for call in calls] == [{}, {}]
+
+
+def keep_watch(folder: Path, many: int) -> None:
+    """Be there in the watcher's place until so many questions wait."""
+    gate = Gate.open(folder, enter())
+    until = time.monotonic() + 30
+    while len(gate.approvals.open_questions()) < many:
+        assert time.monotonic() < until
+        gate.approvals.watch()
+        time.sleep(0.05)
+    gate.approvals.watch()
+
+
+def test_a_killed_hook_leaves_a_question_that_can_still_be_answered(governed: Path, watcher: Watcher) -> None:
+    payload = {"session_id": "s1", "cwd": str(governed), "hook_event_name": "PreToolUse", "tool_name": "Write"}
+    payload |= {"tool_input": {"file_path": str(governed / "docs/a.md"), "content": "x\n"}, "tool_use_id": "t"}
+    command = [sys.executable, "-c", MAIN, "hook", "claude-code", "pre"]
+    asker = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, cwd=governed)
+    assert asker.stdin is not None
+    asker.stdin.write(json.dumps(payload).encode())
+    asker.stdin.close()
+    asker.stdin = None
+    [question] = waiting_questions(governed, 1)
+    asker.kill()
+    asker.communicate()
+    watcher.leave()
+    listed = remit(governed, "approvals", "list")
+    assert "(expired)" in listed
+    assert [(r["approval"]["by"], r["approval"]["answer"]) for r in records(governed, "approval_answered")] == [
+        ("nobody", "deny")
+    ]
+    said = on_a_terminal(governed, "approvals", "allow", question["id"])
+    assert "passes once" in said
+    call = {"file_path": str(governed / "docs/a.md"), "content": "x\n"}
+    assert hook(governed, "Write", **call) == {}
+    assert hook(governed, "Write", **call)["permissionDecision"] == "deny"
+
+
+def test_a_yes_says_what_it_covers_and_refuses_to_go_too_far(governed: Path, watcher: Watcher) -> None:
+    waiting = Waiting(governed, "docs/a.md")
+    [question] = waiting_questions(governed, 1)
+    wrong = on_a_terminal(
+        governed, "approvals", "allow", question["id"], "--for", "session", "--rule", "src/**", code=2
+    )
+    assert "does not cover" in wrong
+    said = on_a_terminal(governed, "approvals", "allow", question["id"], "--for", "session", "--rule", "docs/*.md")
+    assert "session: SCOPE_VIOLATION docs/*.md" in said
+    assert waiting.answered() == {}
+    assert hook(governed, "Write", file_path=str(governed / "docs/b.md"), content="x") == {}

@@ -8,6 +8,8 @@ import pytest
 
 from cli.wired_home import Person
 from remit.cli.live import verdict
+from remit.servers import daemon
+from remit.wiring import soundness
 
 
 @pytest.fixture
@@ -80,3 +82,58 @@ def test_an_ungoverned_folder_is_a_warning(tmp_path: Path) -> None:
 )
 def test_a_live_run_is_ok_only_where_the_write_was_refused_by_us(told: list[str], written: bool, level: str) -> None:
     assert verdict("claude-code", told, written).level == level
+
+
+def test_another_program_in_the_clients_place_is_told_not_run_and_replaced(person: Person, repository: Path) -> None:
+    client, ran = person.home / ".local/share/remit/bin/hook", person.home / "ran"
+    client.write_text(f"#!/bin/sh\ntouch '{ran}'\n")
+    code, found = examined(person, repository)
+    assert code == 1
+    assert "not the one that Remit installed" in found["client"][0]["message"]
+    assert not ran.exists()
+    assert examined(person, repository, "--fix")[0] == 0
+    assert not client.read_bytes().startswith(b"#!/bin/sh\ntouch")
+
+
+def test_init_replaces_a_client_that_is_not_ours(person: Person, repository: Path) -> None:
+    (person.home / ".local/share/remit/bin/hook").write_text("#!/bin/sh\n")
+    person.remit(repository, "init", "--yes")
+    assert examined(person, repository)[0] == 0
+
+
+def test_an_altered_end_of_the_log_has_a_line_of_its_own(person: Person, repository: Path) -> None:
+    person.remit(repository, "intent", "new", "Names", "--scope", "src/**")
+    assert examined(person, repository)[1]["log"][0]["level"] == "ok"
+    segment = next((repository / ".git/remit/log").glob("0*.jsonl"))
+    segment.write_bytes(segment.read_bytes() + b"no record\n")
+    code, found = examined(person, repository)
+    assert code == 1
+    assert found["log"][0]["level"] == "fail"
+
+
+def test_dropped_calls_are_told_from_the_daemons_log(person: Person, repository: Path) -> None:
+    assert examined(person, repository)[1]["daemon"][0]["level"] == "ok"
+    assert daemon.DROPPED.encode() == soundness.DROPPED
+    log = person.home / soundness.DAEMON_LOG
+    log.write_text("2026-11-22T10:00:00Z remit: a call was dropped: no frame of a Remit client\n" * 3)
+    found = examined(person, repository)[1]["daemon"][0]
+    assert found["level"] == "warn"
+    assert found["message"].startswith("3 calls were dropped")
+
+
+def test_hooks_that_were_taken_out_are_loud_in_status(person: Person, repository: Path) -> None:
+    assert "HOOKS" not in person.remit(repository, "status")
+    settings = person.home / ".claude/settings.json"
+    held = json.loads(settings.read_text())
+    del held["hooks"]["PreToolUse"]
+    settings.write_text(json.dumps(held))
+    first = person.remit(repository, "status").splitlines()[0]
+    assert first.startswith("HOOKS ARE GONE OR CHANGED: claude-code (~/.claude/settings.json)")
+    assert person.data(repository, "status")["unhooked"] == [{"agent": "claude-code", "path": str(settings)}]
+    assert examined(person, repository, "--fix")[0] == 0
+    assert "HOOKS" not in person.remit(repository, "status")
+
+
+def test_status_says_where_no_agent_is_wired(person: Person, repository: Path) -> None:
+    person.remit(repository, "uninstall", "--agent", "claude-code")
+    assert "no agent is wired" in person.remit(repository, "status")

@@ -2,13 +2,19 @@
 
 import csv
 import json
+import subprocess
+import sys
+from io import StringIO
 from pathlib import Path
+from typing import Any
 
+import arro3.io
 import pytest
 
-from cli.test_ledger import data, remit
+from cli.test_ledger import MAIN, data, remit
 from gate.driving import Agent, governed
-from remit.core.shapes import read_older
+from remit.core.contents import git_blob, sha256
+from remit.core.shapes import read_older, write_as
 
 
 @pytest.fixture
@@ -37,13 +43,80 @@ def test_csv_has_a_row_for_each_record(agent: Agent) -> None:
 
 
 def test_filters_narrow_an_export(agent: Agent) -> None:
-    assert data(agent.cwd, "export", "--intent", "INT-999")["lines"] == []
     assert data(agent.cwd, "export", "--since", "1h", "--agent", "claude-code")["lines"]
     assert data(agent.cwd, "export", "--until", "1h")["lines"] == []
-    remit(agent.cwd, "export", "--since", "yesterday", code=2)
+    assert data(agent.cwd, "export", "--since", "yesterday")["lines"]
+
+
+@pytest.mark.parametrize(
+    ("words", "told"),
+    [
+        (["--since", "garbage"], "'2 days ago'"),
+        (["--event", "mutations"], "mutation"),
+        (["--intent", "INT-999"], "INT-001"),
+        (["--agent", "claude"], "claude-code"),
+        (["--session", "nobody"], "session-1"),
+        (["--line", "3"], "--path"),
+        (["--path", "/etc/passwd"], "/etc/passwd"),
+    ],
+)
+@pytest.mark.parametrize("command", ["log", "export"])
+def test_a_filter_that_nothing_can_meet_is_an_error_and_names_what_there_is(
+    agent: Agent, command: str, words: list[str], told: str
+) -> None:
+    answer = json.loads(remit(agent.cwd, command, *words, "--json", code=2))
+    assert told in answer["error"]["message"] + answer["error"]["fix"]
+
+
+def test_what_is_known_and_found_nothing_is_no_error(agent: Agent) -> None:
+    assert data(agent.cwd, "log", "--event", "restore") == []
+    assert data(agent.cwd, "log", "--intent", "INT-001", "--until", "1h") == []
+
+
+def test_the_changes_of_a_line_are_listed(agent: Agent) -> None:
+    (found,) = data(agent.cwd, "log", "--path", "./src/a.py", "--line", "1", "--event", "mutation")
+    assert found["files"][0]["path"] == "src/a.py"
+    assert data(agent.cwd, "log", "--path", "src/a.py", "--line", "2") == []
+
+
+def test_search_tells_the_best_first_and_no_words_are_an_error(agent: Agent) -> None:
+    assert "src/a.py" in remit(agent.cwd, "search", "a.py", "mutation")
+    assert data(agent.cwd, "search", "(", "NOT", '"') == []
+    assert "there is no word" in remit(agent.cwd, "search", "--json", "--", "--", code=2)
 
 
 def test_log_can_be_turned_round(agent: Agent) -> None:
     newest = [d["id"] for d in data(agent.cwd, "log", "-n", "3")]
     assert [d["id"] for d in data(agent.cwd, "log", "-n", "3", "--reverse")] == newest[::-1]
     assert all("src/a.py" in json.dumps(d) for d in data(agent.cwd, "log", "--text", "a.py"))
+
+
+def test_an_in_toto_statement_names_the_contents_that_a_change_left(agent: Agent) -> None:
+    (line,) = remit(agent.cwd, "export", "--as", "in-toto").splitlines()
+    statement = json.loads(line)
+    assert statement["_type"] == "https://in-toto.io/Statement/v1"
+    assert statement["subject"] == [
+        {"name": "src/a.py", "digest": {"sha256": sha256(b"one\n"), "gitBlob": git_blob(b"one\n")}}
+    ]
+    assert statement["predicate"]["metadata"]["dev.remit"]["event"] == "mutation"
+
+
+def test_parquet_has_the_rows_of_csv(agent: Agent, tmp_path: Path) -> None:
+    rows = list(csv.DictReader(remit(agent.cwd, "export", "--as", "csv").splitlines()))
+    done = subprocess.run(
+        [sys.executable, "-c", MAIN, "export", "--as", "parquet"], cwd=agent.cwd, capture_output=True, check=True
+    )
+    (tmp_path / "x.parquet").write_bytes(done.stdout)
+    arrow: Any = arro3.io
+    table = arrow.read_parquet(tmp_path / "x.parquet").read_all()
+    assert (table.num_rows, table.column_names) == (len(rows), list(rows[0]))
+    assert [value.as_py() for value in table["id"]] == [row["id"] for row in rows]
+    assert "parquet is no text" in remit(agent.cwd, "export", "--as", "parquet", "--json", code=2)
+
+
+@pytest.mark.parametrize("start", ["=", "+", "-", "@", "\t", "\r", "\n", "＝"])
+def test_no_cell_is_a_formula(start: str) -> None:
+    text = f"{start}cmd|' /C calc'!A1"
+    (line,) = write_as({"id": text, "metadata": {"dev.remit": {"event": "tool_use"}}}, "csv")
+    (found,) = csv.reader(StringIO(line))
+    assert found[0] == "'" + text

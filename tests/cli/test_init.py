@@ -128,3 +128,38 @@ def test_at_a_terminal_it_asks_and_sharing_is_off_by_default(person: Person, rep
     assert "Trust Remit's?" in said
     assert "hooks.state" not in (person.home / ".codex/config.toml").read_text()
     assert (repository / ".orchestration/remit.toml").read_text() == 'mode = "observe"\n'
+
+
+def test_an_agents_folder_is_where_its_variable_says(person: Person, repository: Path, tmp_path: Path) -> None:
+    """Written there, examined there later without the variable, protected, and taken out again."""
+    folders = {"CLAUDE_CONFIG_DIR": tmp_path / "claude", "CODEX_HOME": repository / "codex-home"}
+    person.variables = {name: str(folder) for name, folder in folders.items()}
+    person.remit(repository, "init", "--yes", "--mode", "enforce")
+    assert not (person.home / ".claude").exists()
+    assert not (person.home / ".codex").exists()
+    assert b"remit/bin/hook" in (folders["CLAUDE_CONFIG_DIR"] / "settings.json").read_bytes()
+    assert b"remit" in (folders["CLAUDE_CONFIG_DIR"] / ".claude.json").read_bytes()
+    assert b"remit/bin/hook" in (folders["CODEX_HOME"] / "hooks.json").read_bytes()
+    person.variables = {}
+    found = [c for c in person.data(repository, "doctor", "--runs", "1")["checks"] if c["name"] == "claude-code"]
+    assert any(str(folders["CLAUDE_CONFIG_DIR"]) in check["message"] for check in found), found
+    for path in (folders["CLAUDE_CONFIG_DIR"] / "settings.json", folders["CODEX_HOME"] / "config.toml"):
+        call = {
+            "session_id": "s",
+            "cwd": str(repository),
+            "hook_event_name": "PreToolUse",
+            "tool_name": "Write",
+            "tool_input": {"file_path": str(path), "content": "{}"},
+        }
+        said = person.run(repository, "hook", "claude-code", "pre", typed=json.dumps(call)).stdout
+        assert "it steers an agent" in said
+    person.remit(repository, "uninstall")
+    assert not any(folder.exists() for folder in folders.values())
+
+
+def test_a_relative_folder_of_an_agent_is_refused(person: Person, repository: Path) -> None:
+    person.variables = {"CODEX_HOME": "somewhere"}
+    done = person.run(repository, "init", "--yes")
+    assert done.returncode == 2
+    assert "CODEX_HOME is 'somewhere'" in done.stderr
+    assert not (repository / ".orchestration").exists()

@@ -74,6 +74,46 @@ def test_a_commits_note_convicts_a_log_whose_folder_was_cut_with_all_its_heads(a
     assert [f["message"][:14] for f in found if f["code"] == "truncated"] == ["note of commit"]
 
 
+def test_a_shared_log_convicts_one_whose_folder_was_cut_with_all_its_heads(agent: Agent) -> None:
+    agent.send("SessionEnd", reason="other")
+    path = segment(agent.cwd)
+    run_git(agent.cwd, "config", "grep.lineNumber", "true")
+    share(agent.cwd, path)
+    assert data(agent.cwd, "ledger", "verify")["findings"] == []
+    run_git(agent.cwd, "update-ref", "-d", "refs/notes/remit")
+    for kept in (*path.parent.glob("heads/*"), path.parent / "head"):
+        kept.unlink()
+    path.write_bytes(b"".join(path.read_bytes().splitlines(keepends=True)[:2]))
+    found = data(agent.cwd, "ledger", "verify", code=5)["findings"]
+    assert [f["message"].split(":")[0] for f in found if f["code"] == "truncated"] == ["refs/remit/log/machine"]
+
+
+def share(root: Path, log: Path) -> None:
+    """Put a log file into a ref, below a folder, as a machine would share it; and a ref that is no commit."""
+    blob = run_git(root, "hash-object", "-w", str(log)).strip()
+    folder = make_tree(root, f"100644 blob {blob}\t{log.name}\n")
+    tree = make_tree(root, f"040000 tree {folder}\tlog\n")
+    made = run_git(root, "commit-tree", "-m", "log", tree).strip()
+    run_git(root, "update-ref", "refs/remit/log/machine", made)
+    run_git(root, "update-ref", "refs/remit/log/other", blob)
+
+
+def make_tree(root: Path, listed: str) -> str:
+    done = subprocess.run(["git", "mktree"], cwd=root, input=listed, capture_output=True, text=True, check=True)
+    return done.stdout.strip()
+
+
+def test_verify_says_from_where_a_damaged_log_is_whole_again(agent: Agent) -> None:
+    assert data(agent.cwd, "ledger", "verify")["whole_from"] == 0
+    path = segment(agent.cwd)
+    path.write_bytes(path.read_bytes().replace(b'"src/new.py"', b'"src/old.py"', 1))
+    agent.write("src/next.py", "two\n")
+    found = data(agent.cwd, "ledger", "verify", code=5)
+    last = max(f["last_seq"] for f in found["findings"])
+    assert found["whole_from"] == last + 1 < found["records"]
+    assert f"from record {last + 1} on the chain is whole" in remit(agent.cwd, "ledger", "verify", code=5)
+
+
 def test_a_change_inside_is_said_at_the_next_head_and_verify_stays_red(agent: Agent) -> None:
     agent.send("SessionEnd", reason="other")
     path = segment(agent.cwd)

@@ -16,6 +16,7 @@ class Person:
     def __init__(self, home: Path, agents: tuple[str, ...] = ("claude", "codex")) -> None:
         self.home = home
         (home / "bin").mkdir(parents=True)
+        self.variables: dict[str, str] = {}
         for name in agents:
             binary = home / "bin" / name
             binary.write_text(f"#!/bin/sh\necho '{VERSIONS[name]}'\n")
@@ -24,6 +25,7 @@ class Person:
     def run(self, folder: Path, *words: str, typed: str = "") -> "subprocess.CompletedProcess[str]":
         """Run `remit …` in `folder`, without a terminal."""
         environment = {"PATH": f"{self.home / 'bin'}:/usr/bin:/bin", "HOME": str(self.home), "LANG": "C.UTF-8"}
+        environment |= self.variables
         return subprocess.run(
             [sys.executable, "-m", "remit", *words],
             cwd=folder,

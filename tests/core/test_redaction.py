@@ -66,6 +66,8 @@ def test_a_long_text_is_cut() -> None:
 HOSTILE = [
     "a.", "token", "eyJaaaaaaaaaaaa-", "-----BEGIN A PRIVATE KEY-----", "password ", "aA1", "a=", "http://a:", "sk-",
     "secret='", "a_b=", "eyJaaaaaaaaaaaa.", "-----BEGIN ", "token: ", "Bearer ",
+    "mysql ", "curl -u a:", "--a-b-c-d-", "Authorization: ", "machine a ", "cookie: a=", "echo a |", "A_", "https://a1",
+    "?key=1", "config set a", "docker login ", "auth=", "htpasswd -b a ", "smbclient -U a", "'", "password ' ", "-p '",
 ]  # fmt: skip
 
 

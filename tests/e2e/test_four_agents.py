@@ -143,7 +143,8 @@ def test_the_whole_chain(name: str, repository: Path, home: Path) -> None:
         Use(agent.remit_tool, {"intent_id": "INT-001", "reasoning": "asked to"}),
         agent.write(repository / "outside.md", "no\n"),
         agent.write(target, LINES),
-        agent.shell("echo sneaky > side.md"),
+        agent.shell("echo sneaky > plain.md"),
+        agent.shell("python3 -c \"open('side.md', 'w').write('sneaky')\""),
     )
     assert done.returncode == 0, done
     assert "MISSING_OR_INVALID_INTENT" in told[0], told
@@ -151,6 +152,8 @@ def test_the_whole_chain(name: str, repository: Path, home: Path) -> None:
     assert "INT-001" in told[2], told
     assert "SCOPE_VIOLATION" in told[3], told
     assert target.read_text() == LINES, told
+    assert "SCOPE_VIOLATION" in told[5], told
+    assert not (repository / "plain.md").exists()
     assert not (repository / "outside.md").exists()
     assert not (repository / "src" / "by_shell.py").exists()
     run_git(repository, "add", "src")

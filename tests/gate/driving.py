@@ -10,7 +10,7 @@ from remit.adapters import ROWS, HookReply
 from remit.gate.environment import Environment
 from remit.gate.gate import Gate
 from remit.gate.governing import govern, set_mode
-from remit.ledger.segments import segments
+from remit.ledger.reader import lines as log_lines
 from remit.servers.hook import EventClass, Frame, answer
 from remit.workspace.place import git_root, workspace_at
 
@@ -139,8 +139,7 @@ def refusal(answer: dict[str, Any]) -> str:
 def lines(root: Path) -> list[bytes]:
     """The lines of the machine log."""
     gate = Gate.open(root)
-    folder = gate.workspace.log_folder
-    return [line for name in segments(folder) for line in (folder / name).read_bytes().splitlines()]
+    return [line.raw for line in log_lines(gate.workspace.log_folder)]
 
 
 def records(root: Path, event: str = "") -> list[dict[str, Any]]:

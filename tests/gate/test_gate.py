@@ -337,12 +337,12 @@ def test_another_clone_at_the_same_path_is_not_governed(agent: Agent) -> None:
 @pytest.mark.parametrize(
     ("path", "command"),
     [
-        ("active_intents.yaml", "sed -i 's#src/[*][*]#**#' .orchestration/active_intents.yaml"),
+        ("active_intents.yaml", "d=$(echo .orchestration); sed -i 's#src/[*][*]#**#' $d/active_intents.yaml"),
         (
             "active_intents.yaml",
             "printf 'active_intents:\\n- {id: INT-009, owned_scope: [\"**\"]}\\n' > F; mv F $PWD/.orch*/act*",
         ),
-        ("remit.toml", "echo 'mode = \"observe\"' > .orchestration/remit.toml"),
+        ("remit.toml", "d=$(echo .orchestration); echo 'mode = \"observe\"' > $d/remit.toml"),
     ],
 )
 def test_rules_that_a_call_changed_are_put_back_and_the_agent_is_told(agent: Agent, path: str, command: str) -> None:

@@ -85,6 +85,7 @@ def test_every_record_of_a_session_validates(agent: Agent) -> None:
         "intent_selected",
         "intent_cleared",
         "intent_changed",
+        "snapshot",
         "tree_head",
     }
 
@@ -124,7 +125,7 @@ def test_a_mutation_holds_every_key_of_the_design_but_the_later_ones(agent: Agen
     assert wanted - set(found) <= set(LATER)
     assert set(found["call"]) == {"id", "name", "effect", "paths", "arguments_sha256"}
     assert set(found["mutation_class"]) == {"declared", "computed"}
-    assert {"path", "operation", "before", "after", "in_scope", "ranges"} == set(found["files"][0])
+    assert {"path", "operation", "before", "after", "in_scope", "ranges", "hunks"} == set(found["files"][0])
     assert {"sha256", "git_blob", "lines", "mode"} == set(found["files"][0]["before"])
     assert {"effect", "rules", "approved_by", "grant", "intent_sha256", "mode", "verdict"} == set(found["decision"])
     assert {"log", "seq", "prev"} == set(found["chain"])

@@ -68,8 +68,16 @@ def test_a_second_end_of_turn_records_nothing_more(agent: Agent) -> None:
     assert len(records(agent.cwd)) == known
 
 
+def test_a_change_that_no_process_of_an_agent_can_have_made_is_a_persons(agent: Agent) -> None:
+    agent.write("src/new.py", "x = 1\n")
+    (agent.cwd / "README.md").write_text("# Mine\n")
+    agent.send("Stop")
+    assert body(records(agent.cwd, "human_edit")[-1])["origin"] == "person"
+
+
 def test_a_change_that_no_call_made_is_recorded_as_of_unknown_origin(agent: Agent) -> None:
     agent.write("src/new.py", "x = 1\n")
+    agent.shell("python3 -c 'pass'")
     (agent.cwd / "README.md").write_text("# Mine\n")
     agent.send("Stop")
     found = body(records(agent.cwd, "human_edit")[-1])

@@ -1,15 +1,18 @@
 """An event that two agents' hooks tell within two seconds is one decision and one record."""
 
+import json
+import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
 import msgspec
 import pytest
 
-from gate.driving import governed, machine, records
+from gate.driving import Agent, governed, machine, records
 from remit.adapters import HookReply
 from remit.gate.environment import Environment
-from remit.servers.daemon import Gates
+from remit.servers.gates import Gates
 from remit.servers.hook import EventClass, Frame, answer
 
 
@@ -26,10 +29,12 @@ class Warm:
         """The time that the test says it is."""
         return self.now
 
-    def send(self, agent: str, event: str = "PreToolUse", content: str = "x", kind: EventClass = "pre") -> HookReply:
-        """A write outside all intents, as this agent's hook tells it."""
+    def send(
+        self, agent: str, event: str = "PreToolUse", content: str = "x", kind: EventClass = "pre", session: str = "s"
+    ) -> HookReply:
+        """A write to the sources, as this agent's hook tells it; denied where the session has no intent."""
         document: dict[str, Any] = {
-            "session_id": "s",
+            "session_id": session,
             "cwd": str(self.root),
             "hook_event_name": event,
             "tool_name": "Write",
@@ -71,3 +76,63 @@ def test_other_arguments_are_another_event(warm: Warm) -> None:
     warm.send("claude-code")
     warm.send("codex", content="y")
     assert len(records(warm.root, "denied")) == 2
+
+
+def test_another_session_in_the_same_folder_is_the_same_event_where_it_is_denied(warm: Warm) -> None:
+    first = warm.send("claude-code", session="theirs")
+    assert warm.send("codex", session="ours") == first
+    assert len(records(warm.root, "denied")) == 1
+
+
+def test_one_sessions_leave_to_write_is_not_anothers(warm: Warm, home: Path) -> None:
+    Agent(warm.root, home, "theirs").select()
+    assert b"deny" not in warm.send("claude-code", session="theirs").stdout
+    assert b"deny" in warm.send("qwen", session="ours").stdout
+
+
+def test_tools_of_two_names_with_one_effect_are_one_event(warm: Warm) -> None:
+    """Claude Code's `Write` and Qwen's `write_file` both write."""
+    document = {
+        "session_id": "s",
+        "cwd": str(warm.root),
+        "hook_event_name": "PreToolUse",
+        "tool_input": {"file_path": "src/x.py", "content": "x"},
+    }
+    for agent, tool in (("claude-code", "Write"), ("qwen", "write_file")):
+        payload = msgspec.json.encode({**document, "tool_name": tool})
+        answer(payload, Frame(agent, str(warm.root), "pre"), warm.environment, warm.gates)
+    assert len(records(warm.root, "denied")) == 1
+
+
+def fresh(root: Path, agent: str, session: str = "s") -> "subprocess.Popen[str]":
+    """A process of its own that answers this agent's hook."""
+    document = {
+        "session_id": session,
+        "cwd": str(root),
+        "hook_event_name": "PreToolUse",
+        "tool_name": "Write",
+        "tool_input": {"file_path": "src/x.py", "content": "x"},
+    }
+    command = [sys.executable, "-I", "-c", "from remit.cli import main; main()", "hook", agent, "pre"]
+    process = subprocess.Popen(command, cwd=root, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+    assert process.stdin is not None
+    process.stdin.write(json.dumps(document))
+    process.stdin.close()
+    process.stdin = None
+    return process
+
+
+def test_two_fresh_processes_that_start_together_decide_once(repository: Path) -> None:
+    root = governed(repository)
+    said = {p.communicate(timeout=60)[0] for p in [fresh(root, "claude-code"), fresh(root, "codex")]}
+    assert len(said) == 1
+    assert "deny" in said.pop()
+    assert len(records(root, "denied")) == 1
+
+
+def test_a_fresh_process_that_died_before_it_answered_holds_nobody_up_for_long(repository: Path) -> None:
+    root = governed(repository)
+    dead = fresh(root, "claude-code")
+    dead.kill()
+    dead.communicate()
+    assert "deny" in fresh(root, "codex").communicate(timeout=60)[0]

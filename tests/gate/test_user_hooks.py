@@ -1,13 +1,19 @@
 """Checks that an embedding program registers with its gate."""
 
+import subprocess
+import sys
+import threading
+import time
 from pathlib import Path
 
 import pytest
 
 from gate.driving import INTENTS, body, governed, machine, records
-from remit.core.call import SessionKey, ToolCall
+from gate.hooking import put_hooks
+from remit.core.call import Outcome, SessionKey, ToolCall
 from remit.core.decision import Finding, Verdict
 from remit.core.facts import Facts
+from remit.gate.approvals import Reply
 from remit.gate.gate import Gate
 from remit.policy.engine import Check
 
@@ -84,3 +90,117 @@ def test_a_name_is_given_once(gate: Gate) -> None:
     gate.add_hook("friday", saying("deny"))
     with pytest.raises(ValueError, match="'friday' already"):
         gate.add_hook("friday", saying("deny"))
+
+
+def test_a_listener_hears_what_came_of_a_call_and_its_words_reach_the_model(gate: Gate) -> None:
+    remove = gate.add_after_hook("echo", lambda call, outcome: f"{call.tool} went {'well' if outcome.ok else 'wrong'}")
+    gate.before(write(gate))
+    assert "Write went well" in gate.after(write(gate), Outcome()).context
+    remove()
+    gate.before(write(gate))
+    assert "went well" not in gate.after(write(gate), Outcome()).context
+
+
+def test_a_listener_that_breaks_changes_nothing_and_is_recorded(gate: Gate) -> None:
+    def broken(call: ToolCall, outcome: Outcome) -> str:
+        raise SystemExit(1)
+
+    gate.add_after_hook("broken", broken)
+    gate.before(write(gate))
+    assert gate.after(write(gate), Outcome()).decision.effect == "allow"
+    assert body(records(gate.workspace.root, "check_failed")[-1])["check"] == "broken"
+
+
+def test_a_hook_that_asks_is_put_to_a_person_and_their_yes_lets_it_pass(gate: Gate) -> None:
+    gate.add_hook("careful", saying("ask"))
+    assert gate.before(write(gate)).decision.effect == "deny"
+    gate.approvals.watch()
+    answering = threading.Thread(target=say_yes, args=(Gate.open(gate.workspace.root, gate.environment),))
+    answering.start()
+    assert gate.before(write(gate)).decision.effect == "allow"
+    answering.join()
+
+
+def say_yes(gate: Gate) -> None:
+    """Answer the first question that comes."""
+    until = time.monotonic() + 10
+    while not (found := gate.approvals.open_questions()) and time.monotonic() < until:
+        gate.approvals.watch()
+        time.sleep(0.05)
+    gate.approvals.answer(found[0].id, Reply(True))
+
+
+PACKAGE = """
+from remit.core.decision import Finding
+
+def check(call, facts):
+    return Finding("x", "HOOK_BLOCKED", "said the package") if call.tool == "Write" else None
+
+def slow(call, facts):
+    import time
+    time.sleep(20)
+
+def listener(call, outcome):
+    return f"heard {call.tool}"
+
+number = 3
+"""
+
+ASK = """
+import sys
+sys.path.insert(0, {place!r})
+from pathlib import Path
+from remit.core.call import Outcome, SessionKey, ToolCall
+from remit.gate.environment import Environment
+from remit.gate.gate import Gate
+gate = Gate.open({root!r}, Environment(Path({home!r}), Path({home!r}) / "tmp"))
+call = ToolCall("mine", SessionKey("s"), "Write", "write", {root!r}, paths=("src/x.py",))
+answer = gate.before(call)
+print(answer.decision.effect, answer.reason.partition("\\n")[0])
+print(gate.after(call, Outcome()).context)
+"""
+
+
+@pytest.fixture
+def place(tmp_path: Path) -> Path:
+    """A folder of installed packages, with one that a hook may name."""
+    folder = tmp_path / "site-packages"
+    folder.mkdir()
+    (folder / "theirs.py").write_text(PACKAGE)
+    return folder
+
+
+def asked(gate: Gate, place: Path) -> list[str]:
+    """What a fresh process with these packages says to a write."""
+    found = {"place": str(place), "root": str(gate.workspace.root), "home": str(gate.environment.home)}
+    done = subprocess.run([sys.executable, "-c", ASK.format(**found)], capture_output=True, text=True, check=True)
+    return done.stdout.splitlines()
+
+
+def test_a_check_of_an_installed_package_is_found_and_asked(gate: Gate, place: Path) -> None:
+    assert asked(gate, place)[0].startswith("allow")
+    info = place / "theirs-1.dist-info"
+    info.mkdir()
+    (info / "METADATA").write_text("Metadata-Version: 2.1\nName: theirs\nVersion: 1\n")
+    (info / "entry_points.txt").write_text("[remit.checks]\nfriday = theirs:check\n")
+    assert asked(gate, place)[0] == "deny [HOOK_BLOCKED] said the package"
+    (info / "entry_points.txt").write_text("[remit.checks]\nfriday = theirs:gone\n")
+    info.rename(place / "theirs-2.dist-info")
+    assert asked(gate, place)[0].startswith("deny [HOOK_BLOCKED]")
+
+
+@pytest.mark.parametrize(
+    ("hook", "said"),
+    [
+        ('on = "before"\nentry_point = "theirs:check"', "deny [HOOK_BLOCKED] said the package"),
+        ('on = "before"\nentry_point = "theirs:number"', "deny [HOOK_BLOCKED]"),
+        ('on = "before"\nentry_point = "theirs:slow"\ntimeout_s = 0.3', "deny [HOOK_BLOCKED]"),
+        ('on = "before"\nentry_point = "theirs:gone"\non_error = "allow"', "allow"),
+        ('on = "after"\nentry_point = "theirs:listener"', "allow"),
+    ],
+)
+def test_a_hook_may_be_a_function_of_an_installed_package(gate: Gate, place: Path, hook: str, said: str) -> None:
+    put_hooks(gate.workspace.root, gate.environment.home, f"[[hooks]]\n{hook}\n")
+    found = asked(gate, place)
+    assert found[0].startswith(said)
+    assert ("heard Write" in "\n".join(found)) is ("listener" in hook)

@@ -5,6 +5,7 @@ import os
 import shutil
 import threading
 import time
+from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import Any
 
@@ -155,8 +156,10 @@ def test_a_repository_inside_stays_governed_when_the_folder_is_gone(agent: Agent
 
 def test_widening_ones_own_scope_in_the_same_call_does_not_bring_it_into_scope(agent: Agent) -> None:
     agent.select()
-    widen = "sed -i 's#src/[*][*]#**#' .orchestration/active_intents.yaml"
-    told = agent.shell(f"{widen}; echo x >> README.md")["after"]
+    (agent.cwd / "src" / "widen.sh").write_text(
+        "sed -i 's#src/[*][*]#**#' .orchestration/active_intents.yaml; echo x >> README.md\n"
+    )
+    told = agent.shell("sh src/widen.sh")["after"]
     mutation = body(records(agent.cwd, "mutation")[-1])
     files = {f["path"]: f["in_scope"] for f in mutation["files"]}
     assert files == {".orchestration/active_intents.yaml": False, "README.md": False}
@@ -199,7 +202,7 @@ class Broken(Exception):
     """A defect of ours."""
 
 
-def broken_gate(_workspace: Workspace | None, _environment: Environment) -> Gate:
+def broken_gate(_workspace: Workspace | None, _environment: Environment) -> AbstractContextManager[Gate]:
     """A gate that does not open."""
     raise Broken("it did not open")
 

@@ -5,11 +5,12 @@ import json
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from msgspec.structs import replace
 
 from laws.enemies import texts
-from remit.adapters import ROWS, HookReply, render
+from remit.adapters import ROWS, HookReply, can_rewrite, render
 from remit.core.call import Outcome, SessionKey, ToolCall
-from remit.core.decision import Decision, Verdict
+from remit.core.decision import STRICTNESS, Decision, Verdict
 from remit.core.events import (
     After,
     Before,
@@ -20,6 +21,7 @@ from remit.core.events import (
     SessionStarted,
     TurnEnded,
 )
+from remit.core.text import encodable
 
 SESSION = SessionKey("s")
 CALL = ToolCall(agent="x", session=SESSION, tool="Write", effect="write", cwd="/w", paths=("a",))
@@ -56,6 +58,21 @@ def test_no_reply_is_looser_than_the_decision(agent: str, effect: Verdict, reaso
         assert found == ("ask" if ROWS[agent].asks else "deny")
     else:
         assert found == "deny"
+
+
+@pytest.mark.parametrize("agent", sorted(ROWS))
+@given(effect=st.sampled_from(["allow", "contain", "ask", "deny"]), content=texts.map(encodable))
+def test_other_arguments_change_nothing_about_the_decision(agent: str, effect: Verdict, content: str) -> None:
+    tool = next(name for name, row in ROWS[agent].tools.items() if row.effect == "write")
+    call = replace(CALL, agent=agent, tool=tool)
+    decision = Decision(effect, effect, "destructive", "enforce")
+    given: dict[str, object] = {"content": f"x{content}"}
+    reply = render(agent, Before(call), decision, "because", "", given if can_rewrite(call) else None)
+    found = stance(reply)
+    assert STRICTNESS.index(found) >= STRICTNESS.index(effect if effect != "contain" else "deny")
+    if found == "ask" and can_rewrite(call):
+        assert b"updatedInput" in reply.stdout, "a yes to the question must not be a yes to the old arguments"
+    assert can_rewrite(replace(call, tool="mcp__notes__add")) is False
 
 
 @pytest.mark.parametrize("agent", sorted(ROWS))

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from ledger.makers import fill, open_log, record
-from remit.ledger.reader import LineNotThere, Place, lines, read_at, record_id, scan, union
+from remit.ledger.reader import LineNotThere, Place, lines, positions, read_at
 from remit.ledger.segments import LINE_LIMIT
 
 
@@ -29,7 +29,7 @@ def test_an_unfinished_last_line_is_left_out(tmp_path: Path) -> None:
     with (tmp_path / "000000000000.jsonl").open("ab") as file:
         file.write(b'{"half"')
     assert [line.seq for line in lines(tmp_path)] == [0]
-    assert [line.ended for line in scan(tmp_path)] == [True, False]
+    assert [line.ended for line in positions(tmp_path)] == [True, False]
 
 
 def test_a_line_that_grows_while_it_is_read_is_whole_or_absent(tmp_path: Path) -> None:
@@ -60,10 +60,3 @@ def test_bytes_that_are_not_there_are_named(tmp_path: Path, segment: str, offset
     fill(tmp_path, [record(0)])
     with pytest.raises(LineNotThere, match=segment):
         read_at(tmp_path, segment, offset, 10)
-
-
-def test_a_union_has_each_record_once(tmp_path: Path) -> None:
-    open_log(tmp_path / "a").append([record(n, id=f"r{n}") for n in (0, 1, 2)])
-    open_log(tmp_path / "b").append([record(n, id=f"r{n}") for n in (2, 1, 3)])
-    sources = [[line.raw for line in lines(tmp_path / name)] for name in ("a", "b")]
-    assert [record_id(line) for line in union([*sources, [b"junk"]])] == ["r0", "r1", "r2", "r3"]

@@ -1,4 +1,4 @@
-"""What the text of a command proves: a wrong `read_only` is the one defect, `unknown` never is."""
+"""Which commands only read, as their text proves it: a wrong `read_only` is the one defect."""
 
 import subprocess
 import sys
@@ -12,7 +12,7 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from remit.policy.commands import analyse
-from remit.policy.commands.proof import parse
+from remit.policy.commands.syntax import parse
 
 CORPUS = Path(__file__).parent / "corpus"
 SHFMT = Path(sys.executable).parent / "shfmt"
@@ -163,7 +163,6 @@ NOT_PROVED = [
     "coproc ls",
     "jobs -x touch f",
     "set -o history",
-    "f() { ls; }",
     "select x in a; do ls; done",
     "for PATH in ./x; do ls; done",
     "for x in a #; touch f\ndo ls; done",
@@ -274,7 +273,6 @@ NOT_PROVED = [
     "ls | xargs -I{} rm {}",
     "ls | xargs -I% % x",
     "ls | xargs git log",
-    "ls | xargs sh -c 'ls'",
     "ls | xargs env",
     "xargs -a f rm",
     "bash -lc ls",
@@ -387,9 +385,10 @@ def test_what_only_reads_is_proved(command: str) -> None:
 
 
 @pytest.mark.parametrize("command", NOT_PROVED, ids=lambda command: ascii(command[:60]))
-def test_what_may_do_more_is_unknown_and_says_why(command: str) -> None:
+def test_what_may_do_more_is_not_read_only_and_says_why(command: str) -> None:
     answer = analyse(command)
-    assert (answer.outcome, bool(answer.reasons)) == ("unknown", True)
+    assert answer.outcome != "read_only"
+    assert answer.reasons
 
 
 @pytest.mark.parametrize(
@@ -482,7 +481,7 @@ def test_a_substitution_put_between_two_words_is_never_overlooked(command: str, 
     if not spots:
         return
     spot = data.draw(st.sampled_from(spots))
-    assert analyse(command[:spot] + " $(touch f)" + command[spot:]).outcome == "unknown"
+    assert analyse(command[:spot] + " $(touch f)" + command[spot:]).outcome != "read_only"
 
 
 def bare(before: str) -> bool:

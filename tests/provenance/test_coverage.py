@@ -25,7 +25,7 @@ def worked(repository: Path, home: Path) -> Agent:
     agent.send("SessionStart", source="startup")
     agent.select()
     agent.write("src/a.py", "a\n")
-    agent.shell("touch src/b.py")
+    agent.shell("python3 -c \"open('src/b.py','w')\"")
     (repository / "README.md").write_text("mine\n")
     agent.send("Stop")
     return agent

@@ -1,6 +1,10 @@
 """Figures that a person could count by hand."""
 
+import os
+import subprocess
+import time
 from pathlib import Path
+from typing import Unpack
 
 import pytest
 from hypothesis import given
@@ -10,16 +14,17 @@ from conftest import run_git
 from gate.driving import Agent, governed
 from remit.core.globs import Scope
 from remit.gate.gate import Gate
-from remit.ledger.index import Index
+from remit.ledger.index import Filters, Index
 from remit.provenance.blame import Blamer
-from remit.provenance.stats import Figures, measure, proposed_scope, would_refuse
+from remit.provenance.stats import DAY_S, Figures, measure, proposed_scope, would_refuse
+from remit.provenance.tally import FEW_ANSWERS, Answers, settle
 
 
-def figures(root: Path, *within: str) -> Figures:
+def figures(root: Path, *within: str, now: float = 0.0, model: str | None = None, **by: Unpack[Filters]) -> Figures:
     gate = Gate.open(root)
     with Index.open(gate.workspace.state / "index.db", gate.workspace.log_folder) as index:
         index.catch_up()
-        return measure(Blamer(gate.workspace, index, gate.store), gate.workspace.log_folder, within)
+        return measure(Blamer(gate.workspace, index, gate.store), within, by, now or time.time(), model=model)
 
 
 def test_lines_at_head_are_counted_by_file_agent_and_intent(repository: Path, home: Path) -> None:
@@ -39,6 +44,59 @@ def test_lines_at_head_are_counted_by_file_agent_and_intent(repository: Path, ho
     assert (found.by_event["denied"], found.by_violation) == (1, {"SCOPE_VIOLATION": 1})
     assert sum(found.by_event.values()) == found.records
     assert figures(repository, "src/app.py").lines == 2
+
+
+def dated(root: Path, day: int) -> None:
+    """Commit everything, on a day long after every record."""
+    when = f"2099-01-{day:02}T12:00:00+0000"
+    environment = {**os.environ, "GIT_COMMITTER_DATE": when, "GIT_AUTHOR_DATE": when}
+    run_git(root, "add", "-A")
+    subprocess.run(["git", "commit", "-qm", "work"], cwd=root, env=environment, check=True)
+
+
+def test_what_became_of_lines_is_replayed_from_history(repository: Path, home: Path) -> None:
+    agent = Agent(governed(repository), home)
+    agent.select()
+    agent.write("src/new.py", "".join(f"first_line_{n} = {n}\n" for n in range(8)))
+    dated(repository, 1)
+    lines = (repository / "src/new.py").read_text().splitlines(keepends=True)
+    (repository / "src/new.py").write_text("".join(["the_person_wrote = this\n", *lines[1:6]]))
+    dated(repository, 4)
+    agent.read("src/new.py")
+    text = (repository / "src/new.py").read_text()
+    agent.write("src/new.py", text.replace("first_line_3 = 3", "agent_wrote_over = 3"))
+    run_git(repository, "mv", "src/new.py", "src/moved.py")
+    dated(repository, 20)
+    found = figures(repository, now=4070952000.0 + 60 * DAY_S)
+    assert (found.generated, found.accepted) == (9, 9)
+    assert (found.overridden, found.rewritten, found.deleted) == (1, 1, 2)
+    assert [(d.days, d.lines, d.alive) for d in found.durability] == [(7, 9, 6), (30, 9, 5), (90, 0, 0)]
+    group = found.groups.intents["INT-001"]
+    assert (group.generated, group.accepted, group.overridden, group.at_head) == (9, 9, 1, found.ai)
+
+
+def test_only_what_fits_is_counted(repository: Path, home: Path) -> None:
+    first, second = Agent(governed(repository), home), Agent(repository, home, session="session-2")
+    first.send("SessionStart", source="startup", model="model-a")
+    second.send("SessionStart", source="startup", model="model-b")
+    first.select()
+    second.select()
+    first.write("src/a.py", "one = 1\n")
+    second.write("src/b.py", "two = 2\nthree = 3\n")
+    run_git(repository, "add", "-A")
+    run_git(repository, "commit", "-qm", "work")
+    assert [figures(repository, model=m).accepted for m in ("model-a", "model-b", None)] == [1, 2, 3]
+    assert figures(repository, "src/b.py").accepted == 2
+    assert figures(repository, since="2099").generated == 0
+    assert figures(repository, intent_id="INT-002").ai == 0
+    assert set(figures(repository).by_model) == {"model-a", "model-b"}
+
+
+def test_a_person_who_allows_nearly_everything_is_asked_too_much() -> None:
+    for allowed, denied, told in ((FEW_ANSWERS, 0, True), (FEW_ANSWERS - 1, 0, False), (90, 10, False)):
+        answers = Answers(asked=allowed + denied, allowed=allowed, denied=denied)
+        settle(answers)
+        assert answers.too_many is told
 
 
 def test_before_the_first_commit_there_are_no_lines(tmp_path: Path) -> None:

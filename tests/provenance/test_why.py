@@ -1,5 +1,6 @@
 """Why lines are there, from the ledger alone."""
 
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -9,7 +10,10 @@ from remit.core.call import SessionKey
 from remit.gate.gate import Gate
 from remit.ledger.index import Index
 from remit.provenance.blame import BlamedLine, Blamer
-from remit.provenance.why import Explanation, explain, in_words, passages
+from remit.provenance.explanation import Explanation
+from remit.provenance.why import Why, passages
+from remit.provenance.why_words import in_words
+from remit.tools.conversations import conversations
 
 
 @pytest.fixture
@@ -21,7 +25,13 @@ def explained(root: Path, path: str, lines: tuple[int, int] | None = None) -> Ex
     gate = Gate.open(root)
     with Index.open(gate.workspace.state / "index.db", gate.workspace.log_folder) as index:
         index.catch_up()
-        return explain(Blamer(gate.workspace, index, gate.store), path, lines)
+        telling = Why(
+            Blamer(gate.workspace, index, gate.store),
+            gate.store,
+            partial(conversations, gate),
+            gate.governing.document,
+        )
+        return telling.explain(path, lines)
 
 
 def test_an_edit_is_told_with_what_surrounded_it(agent: Agent, home: Path) -> None:

@@ -5,8 +5,10 @@ import os
 import shutil
 import signal
 import socket
+import sqlite3
 import subprocess
 import sys
+import threading
 import time
 from collections.abc import Generator
 from importlib.metadata import version
@@ -15,7 +17,14 @@ from pathlib import Path
 import pytest
 
 import remit_hook
+from processes import daemons_of
+from remit.gate.approvals import Approvals, Reply
+from remit.gate.governing import govern
+from remit.gate.state import State
 from remit.servers.daemon import socket_path
+from remit.servers.environment import environment
+from remit.servers.gates import MOST_REPOSITORIES, Gates
+from remit.workspace.place import workspace_at
 
 PRE = {"hook_event_name": "PreToolUse", "tool_name": "Write", "tool_use_id": "t1"}
 MAIN = "from remit.cli import main; main()"
@@ -49,8 +58,11 @@ class Installed:
         lines = [said_version or version("remit"), interpreter, str(socket_path(self.home)), str(wait_s)]
         self.path.with_name("hook.conf").write_text("".join(f"{line}\n" for line in lines))
 
-    def start(self, idle_s: float = 60) -> subprocess.Popen[bytes]:
-        process = subprocess.Popen([sys.executable, "-I", "-c", MAIN, "daemon", "--idle-s", str(idle_s)])
+    def start(self, idle_s: float = 60, *words: str, path: str = "") -> subprocess.Popen[bytes]:
+        process = subprocess.Popen(
+            [sys.executable, "-I", "-c", MAIN, "daemon", "--idle-s", str(idle_s), *words],
+            env={**os.environ, "PATH": f"{path}:{os.environ['PATH']}" if path else os.environ["PATH"]},
+        )
         self.processes.append(process)
         until = time.monotonic() + 20
         while not self.listening():
@@ -58,37 +70,45 @@ class Installed:
             time.sleep(0.02)
         return process
 
+    def leave(self) -> None:
+        """No daemon is left of those that calls have started."""
+        for pid in self.daemons():
+            os.kill(pid, signal.SIGKILL)
+        socket_path(self.home).unlink(missing_ok=True)
+
     def listening(self) -> bool:
         with socket.socket(socket.AF_UNIX) as line:
             return line.connect_ex(str(socket_path(self.home))) == 0
 
     def call(self, kind: str = "pre", target: str = "src/new.py") -> subprocess.CompletedProcess[bytes]:
         tool_input = {"file_path": str(self.repository / target), "content": "x\n"}
-        payload = {**PRE, "session_id": "s1", "cwd": str(self.repository), "tool_input": tool_input}
+        return self.tell("Write", tool_input, self.repository, kind)
+
+    def tell(
+        self, tool: str, tool_input: dict[str, str], folder: Path, kind: str = "pre"
+    ) -> subprocess.CompletedProcess[bytes]:
+        payload = {**PRE, "session_id": "s1", "cwd": str(folder), "tool_name": tool, "tool_input": tool_input}
         return subprocess.run(
             [self.path, "claude-code", kind],
             input=json.dumps(payload).encode(),
             capture_output=True,
-            cwd=self.repository,
+            cwd=folder,
             timeout=60,
             check=False,
         )
 
-    def remit(self, *words: str) -> str:
+    def remit(self, *words: str, folder: Path | None = None) -> str:
         done = subprocess.run(
-            [sys.executable, "-I", "-c", MAIN, *words], cwd=self.repository, capture_output=True, text=True, check=True
+            [sys.executable, "-I", "-c", MAIN, *words],
+            cwd=folder or self.repository,
+            capture_output=True,
+            text=True,
+            check=True,
         )
         return done.stdout
 
     def daemons(self) -> list[int]:
-        found = subprocess.run(["pgrep", "-f", "main\\(\\) daemon"], capture_output=True, text=True, check=False)
-        return [pid for pid in map(int, found.stdout.split()) if self.has_home(pid)]
-
-    def has_home(self, pid: int) -> bool:
-        try:
-            return f"HOME={self.home}".encode() in Path(f"/proc/{pid}/environ").read_bytes().split(b"\0")
-        except OSError:
-            return False
+        return daemons_of(self.home)
 
 
 @pytest.fixture
@@ -101,8 +121,7 @@ def installed(home: Path, binary: Path, repository: Path) -> Generator[Installed
     for process in found.processes:
         process.kill()
         process.wait()
-    for pid in found.daemons():
-        os.kill(pid, signal.SIGKILL)
+    found.leave()
 
 
 def is_denial(done: subprocess.CompletedProcess[bytes]) -> bool:
@@ -229,3 +248,140 @@ def test_after_an_upgrade_the_installed_client_is_brought_to_the_daemons_version
     (folder / "hook.conf").write_text(f"0.0.0-old\n{sys.executable}\n{socket_path(installed.home)}\n20\n")
     installed.start()
     assert (folder / "hook.conf").read_text().startswith(version("remit") + "\n")
+
+
+SLOW_GIT = """\
+#!/bin/sh
+case "$*" in *"-C {repository} "*) sleep 2;; esac
+exec {git} "$@"
+"""
+
+
+def beside(installed: Installed, name: str) -> Path:
+    """Another governed repository of the same person, in enforce, under INT-001."""
+    other = installed.repository.parent / name
+    subprocess.run(["git", "clone", "-q", installed.repository, other], check=True)
+    installed.remit("init", "--mode", "enforce", "--yes", folder=other)
+    installed.remit("intent", "new", "Work", "--scope", "src/**", folder=other)
+    assert installed.tell("Bash", {"command": "remit intent select INT-001"}, other).returncode == 0
+    return other
+
+
+def test_a_slow_git_in_one_repository_holds_no_other_up(installed: Installed, tmp_path: Path) -> None:
+    """Its `git status` takes two seconds, and the other's decision comes all the same."""
+    slow, quick = installed.repository, beside(installed, "quick")
+    programs = tmp_path / "programs"
+    programs.mkdir()
+    (programs / "git").write_text(SLOW_GIT.format(repository=slow, git=shutil.which("git")))
+    (programs / "git").chmod(0o755)
+    installed.leave()
+    installed.start(60, path=str(programs))
+    installed.tell("Bash", {"command": "remit intent select INT-001"}, slow)
+    times: dict[str, float] = {}
+
+    def make(folder: Path) -> None:
+        began = time.monotonic()
+        assert installed.tell("Bash", {"command": "make"}, folder).returncode == 0
+        times[folder.name] = time.monotonic() - began
+
+    waiting = threading.Thread(target=make, args=(slow,))
+    waiting.start()
+    time.sleep(0.2)
+    make(quick)
+    waiting.join()
+    assert times[slow.name] > 2, times
+    assert times[quick.name] < 0.6, times
+
+
+def test_calls_of_many_repositories_at_once_are_all_answered_and_recorded(installed: Installed) -> None:
+    folders = [installed.repository, *(beside(installed, f"other{n}") for n in range(3))]
+    installed.leave()
+    installed.start()
+    answers: list[subprocess.CompletedProcess[bytes]] = []
+
+    def work(folder: Path) -> None:
+        for n in range(5):
+            answers.append(installed.tell("Write", {"file_path": f"docs/{n}.md", "content": "x"}, folder))
+            answers.append(installed.tell("Bash", {"command": f"rm -f docs/{n}.md && ls {n}"}, folder))
+
+    threads = [threading.Thread(target=work, args=(folder,)) for folder in folders for _ in range(2)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert len(answers) == 80
+    assert sum(map(is_denial, answers)) >= 40
+    for folder in folders:
+        assert "the chain is whole" in installed.remit("ledger", "verify", folder=folder)
+        found = json.loads(installed.remit("log", "-n", "200", "--json", folder=folder))["data"]
+        events = [record["metadata"]["dev.remit"]["event"] for record in found]
+        assert events.count("denied") + events.count("tool_use") >= 20, folder
+
+
+def test_a_call_that_never_came_back_is_settled_by_time_alone(installed: Installed) -> None:
+    config = installed.repository / ".orchestration/remit.toml"
+    config.write_text(config.read_text() + "\n[session]\nidle_minutes = 0.01\n")
+    installed.start(60, "--sweep-s", "0.2")
+    installed.tell("Bash", {"command": "remit intent select INT-001"}, installed.repository)
+    installed.call()
+    (installed.repository / "src/new.py").write_text("x\n")
+    until = time.monotonic() + 20
+    while '"missing":true' not in installed.remit("log", "--event", "tool_result", "--json"):
+        assert time.monotonic() < until
+        time.sleep(0.2)
+    assert "src/new.py" in installed.remit("log", "--event", "mutation", "--json")
+
+
+def test_a_daemon_that_is_told_to_leave_leaves_an_open_question_to_a_fresh_process(installed: Installed) -> None:
+    process = installed.start()
+    state = State(installed.repository / ".git/remit/state.db", installed.repository)
+    person = Approvals(state, time.time)
+    person.watch()
+    answers: list[subprocess.CompletedProcess[bytes]] = []
+    waiting = threading.Thread(target=lambda: answers.append(installed.call()))
+    waiting.start()
+    first = next_question(person, set())
+    process.send_signal(signal.SIGTERM)
+    second = next_question(person, {first})
+    assert process.wait(20) == 0
+    assert person.answer(second, Reply(False, "not now"))
+    waiting.join(20)
+    person.leave()
+    state.close()
+    installed.call()
+    assert is_denial(answers[0])
+    assert b"not now" in answers[0].stdout
+    words = installed.remit("log", "--event", "approval_answered", "--json")
+    assert first in words
+    assert second in words
+
+
+def next_question(person: Approvals, known: set[str]) -> str:
+    """The id of a question that is not known yet. A person sits there all the time."""
+    until = time.monotonic() + 20
+    while time.monotonic() < until:
+        person.watch()
+        for question in person.open_questions():
+            if question.id not in known:
+                return question.id
+        time.sleep(0.05)
+    raise AssertionError("no question was put")
+
+
+def test_the_least_lately_used_repository_is_closed_and_comes_back(installed: Installed, tmp_path: Path) -> None:
+    gates, around = Gates(), environment({})
+    workspace = workspace_at(installed.repository, installed.repository)
+    with gates(workspace, around) as gate:
+        held = gate.state
+    for n in range(MOST_REPOSITORIES):
+        folder = tmp_path / f"r{n}"
+        folder.mkdir()
+        subprocess.run(["git", "init", "-q", folder], check=True)
+        govern(workspace_at(folder, folder))
+        with gates(workspace_at(folder, folder), around) as gate:
+            assert gate.state
+    assert len(gates.repositories) == MOST_REPOSITORIES
+    with pytest.raises(sqlite3.ProgrammingError):
+        held.connection.execute("SELECT 1")
+    with gates(workspace, around) as gate:
+        assert gate.state.recent_sessions(1) == []

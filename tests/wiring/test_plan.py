@@ -190,9 +190,9 @@ def test_settings_that_cannot_be_wired_are_named_and_left_alone(people: Path, co
 def test_a_lost_manifest_is_no_end_what_is_ours_is_known_by_its_looks(people: Path) -> None:
     wire(people)
     (people / PLACE).unlink()
-    assert len(leftovers(people, None)) == len(REALISTIC)
-    sweep(people, None)
-    assert not leftovers(people, None)
+    assert len(leftovers(Place(people), None)) == len(REALISTIC)
+    sweep(Place(people), None)
+    assert not leftovers(Place(people), None)
     assert b"remit/bin/hook" not in b"".join(contents(people).values())
     assert b"guard.sh" in (people / ".claude/settings.json").read_bytes()
 

@@ -123,6 +123,9 @@ ROWS = [
         file(intent("INT-001", WORKING), intent("INT-002", WORKING, scope="src/app.py")),
         ("SCOPE_OVERLAP", "warning", "INT-002", "owned_scope", 8, 18),
     ),
+    (file(intent(scope=r"src\\auth\\**")), ("DOUBTFUL_SCOPE", "warning", "INT-001", "owned_scope", 3, 19)),
+    (file(intent(scope=" src/** ")), ("DOUBTFUL_SCOPE", "warning", "INT-001", "owned_scope", 3, 19)),
+    (file(intent(scope=".git/hooks/**")), ("DOUBTFUL_SCOPE", "warning", "INT-001", "owned_scope", 3, 19)),
     (
         one("created_at: 2026-02-16T10:00:00+02:00", "updated_at: 2026-02-16T07:59:59Z"),
         ("INVALID_TIMESTAMP", "warning", "INT-001", "updated_at", 5, 17),

@@ -128,7 +128,14 @@ def positions(result: Object) -> dict[str, tuple[LineRange, ...]]:
     return {path: found} if found else {}
 
 
-def render(row: AgentRow, event: HookEvent, decision: Decision | None, reason: str, context: str) -> HookReply:
+def render(
+    row: AgentRow,
+    event: HookEvent,
+    decision: Decision | None,
+    reason: str,
+    context: str,
+    arguments: Object | None = None,
+) -> HookReply:
     """The smallest answer that says it; nothing at all where there is nothing to say.
 
     An allowed call is answered with silence, not with `allow`: that would switch off the agent's own questions, and
@@ -138,6 +145,10 @@ def render(row: AgentRow, event: HookEvent, decision: Decision | None, reason: s
     if isinstance(event, Before) and decision is not None and decision.effect != "allow":
         answer["permissionDecision"] = "ask" if decision.effect == "ask" and row.asks else "deny"
         answer["permissionDecisionReason"] = reason if reason.strip() else DENIED
+    elif isinstance(event, Before) and arguments is not None and row.rewrites == "with allow":
+        answer["permissionDecision"] = "allow"
+    if isinstance(event, Before) and arguments is not None and answer.get("permissionDecision") != "deny":
+        answer["updatedInput"] = arguments
     if context and can_tell(row, event):
         answer["additionalContext"] = context
     if not answer:

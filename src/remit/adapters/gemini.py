@@ -98,14 +98,26 @@ def summary(error: object) -> str:
     return (said or "failed")[:SUMMARY_CHARS]
 
 
-def render(row: AgentRow, event: HookEvent, decision: Decision | None, reason: str, context: str) -> HookReply:
+def render(
+    row: AgentRow,
+    event: HookEvent,
+    decision: Decision | None,
+    reason: str,
+    context: str,
+    arguments: Object | None = None,
+) -> HookReply:
     """The smallest answer that says it; nothing at all where there is nothing to say."""
     answer: Object = {}
+    beside: Object = {}
     if isinstance(event, Before) and decision is not None and decision.effect != "allow":
         answer["decision"] = "ask" if decision.effect == "ask" and row.asks else "deny"
         answer["reason"] = reason if reason.strip() else DENIED
+    elif isinstance(event, Before) and arguments is not None:
+        beside["tool_input"] = arguments
     if context and can_tell(row, event):
-        answer["hookSpecificOutput"] = {"hookEventName": native(event), "additionalContext": context}
+        beside["additionalContext"] = context
+    if beside:
+        answer["hookSpecificOutput"] = {"hookEventName": native(event), **beside}
     return HookReply(msgspec.json.encode(answer)) if answer else HookReply()
 
 

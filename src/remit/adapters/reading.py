@@ -6,6 +6,7 @@ from typing import TypeAlias, cast
 
 import msgspec
 from msgspec import Struct
+from msgspec.structs import replace
 
 from remit.adapters.row import AdapterError, AgentRow, ToolRow
 from remit.adapters.standard_input import opens_stdin
@@ -75,25 +76,38 @@ def tool_call(
 ) -> ToolCall:
     """The call, by the tool's row; a tool that no row knows counts as one that executes."""
     tool = text(row, document, "tool_name")
-    given = mapping(document.get("tool_input"))
-    tool_row = ToolRow("meta") if remit_tool else row.tools.get(tool, UNLISTED)
-    found = operands(tool_row, given)
-    return ToolCall(
+    tool_row = row_of(row, tool, remit_tool)
+    call = ToolCall(
         agent=row.agent,
         session=session,
         tool=tool,
         effect=tool_row.effect,
         cwd=cwd,
         call_id=optional(document, "tool_use_id") or "",
+        remit_tool=remit_tool,
+        whole_workspace=tool_row.whole_workspace,
+        transcript=transcript,
+    )
+    return with_arguments(row, call, mapping(document.get("tool_input")))
+
+
+def row_of(row: AgentRow, tool: str, remit_tool: str | None) -> ToolRow:
+    """The tool's row."""
+    return ToolRow("meta") if remit_tool else row.tools.get(tool, UNLISTED)
+
+
+def with_arguments(row: AgentRow, call: ToolCall, given: Object) -> ToolCall:
+    """The call with these arguments, and all that is read from them."""
+    found = operands(row_of(row, call.tool, call.remit_tool), given)
+    return replace(
+        call,
         paths=found.paths,
         command=found.command,
         arguments_sha256=hash_arguments(given),
-        remit_tool=remit_tool,
         malformed=found.malformed,
-        whole_workspace=tool_row.whole_workspace,
-        transcript=transcript,
         checks_itself=found.checks_itself,
         opens_stdin=row.unwatched_stdin and found.command is not None and opens_stdin(found.command),
+        arguments=given,
     )
 
 

@@ -12,6 +12,7 @@ DENIED = "Remit refused this call."
 
 Event: TypeAlias = Literal["before", "after", "failed", "session_start", "prompt", "turn_end", "session_end"]
 TimeoutUnit: TypeAlias = Literal["s", "ms"]
+JsonForm: TypeAlias = Literal["bom", "comment", "comma"]
 
 
 class ToolRow(Struct, frozen=True):
@@ -54,9 +55,16 @@ class AgentRow(Struct, frozen=True):
     max_timeout: int
     """The longest hook timeout to ask it for, in its unit. Every agent runs the tool when its own timeout fires."""
     settings: tuple[str, ...] = ()
+    json_with: frozenset[JsonForm] = frozenset(("bom", "comment", "comma"))
+    """What it puts up with in its file of hooks; for the rest it ignores the file, and runs no hook."""
     own_folders: tuple[str, ...] = ()
     """Folders below HOME where the agent keeps plans and notes of its own: writing there is allowed, and recorded."""
     asks: bool = False
+    shows_forms: bool = False
+    """Whether a form that an MCP server asks for is shown to a person, and nothing but a person answers it."""
+    rewrites: Literal["", "alone", "with allow"] = ""
+    """Whether the answer before a call can carry other arguments, whole, for the tools of `tools`: alone, so that the
+    agent's own questions are still asked, or only beside an explicit allow."""
     context: tuple[Event, ...] = ("before", "after", "failed", "session_start", "prompt")
     """The events whose answer can carry text to the model."""
     unwatched_stdin: bool = False

@@ -69,12 +69,15 @@ CLAUDE_CODE = AgentRow(  # 2.1.330, 2026-11
     binary="claude",
     config_folder=".claude",
     hooks_file=".claude/settings.json",
+    json_with=frozenset(("bom",)),
     mcp_file=".claude.json",
     timeout_unit="s",
     max_timeout=600,
     settings=(".claude/settings.json", ".claude/settings.local.json", ".claude/hooks", ".mcp.json"),
     own_folders=(".claude/plans", ".claude/projects"),
     asks=True,
+    shows_forms=True,  # in a terminal; with -p it cancels them itself, which is no yes
+    rewrites="alone",
     subagent_transcripts=True,
     permissions=("mcp__remit",),
 )
@@ -111,6 +114,7 @@ CODEX = (
         binary="codex",
         config_folder=".codex",
         hooks_file=".codex/hooks.json",
+        json_with=frozenset(),
         mcp_file=".codex/config.toml",
         timeout_unit="s",
         max_timeout=600,
@@ -121,7 +125,8 @@ CODEX = (
             ".codex/rules",
             ".codex/requirements.toml",
         ),
-        unwatched_stdin=True,
+        unwatched_stdin=True,  # it declares forms too, and its `auto_review` lets a model answer them: not a person
+        rewrites="with allow",
         context=("before", "after", "session_start", "prompt"),
         servers_key="mcp_servers",
         server_approval={"default_tools_approval_mode": "approve"},
@@ -177,6 +182,7 @@ GEMINI = AgentRow(  # 0.61.0, 2026-11. An `ask` without a person hangs it for ev
         ".gemini/policies",
     ),
     own_folders=(".gemini/tmp",),
+    rewrites="alone",
     context=("after", "session_start", "prompt"),
     server_approval={"trust": True},
 )

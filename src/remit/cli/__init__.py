@@ -9,6 +9,11 @@ def main() -> None:
         from remit.cli.hook import main as hook
 
         sys.exit(hook(sys.argv[2:]))
+    if sys.argv[1:2] == ["blame"]:
+        from remit.cli.recall import answered_again  # an answer that is still true needs no command line
+
+        if answered_again(sys.argv[2:]):
+            return
     from remit.cli.root import remit
 
     remit(prog_name="remit")

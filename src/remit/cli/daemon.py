@@ -2,21 +2,31 @@
 
 from importlib.metadata import version
 from pathlib import Path
+from signal import SIGTERM, signal
 
 import click
+from msgspec.structs import replace
 
-from remit.servers.daemon import IDLE_S, Daemon
+from remit.servers.daemon import IDLE_S, SWEEP_S, Daemon
 from remit.servers.environment import enter
-from remit.wiring.client import NoClient, client_path, install_client, is_current
+from remit.wiring.client import NoClient, client_path, client_sha256, install_client, is_current
+from remit.wiring.manifest import ManifestError, read_manifest, write_manifest
 
 
 @click.command()
 @click.option("--idle-s", default=IDLE_S, show_default=True, help="Leave after this many seconds without a call.")
-def daemon(idle_s: float) -> None:
+@click.option("--sweep-s", default=SWEEP_S, show_default=True, help="Look this often for calls that never came back.")
+def daemon(idle_s: float, sweep_s: float) -> None:
     """Answer hook calls from a warm process until nobody calls any more."""
     home = enter().home
     refresh_client(home)
-    raise SystemExit(Daemon(home, version("remit"), idle_s).serve())
+    running = Daemon(home, version("remit"), idle_s, sweep_s)
+
+    def leave(_number: int, _frame: object) -> None:
+        running.stopping.set()
+
+    signal(SIGTERM, leave)
+    raise SystemExit(running.serve())
 
 
 def refresh_client(home: Path) -> None:
@@ -24,5 +34,13 @@ def refresh_client(home: Path) -> None:
     try:
         if client_path(home).exists() and not is_current(home):
             install_client(home)
-    except (OSError, NoClient) as error:
+            note_client(home)
+    except (OSError, NoClient, ManifestError) as error:
         click.echo(f"remit: the hook client could not be brought up to date: {error}", err=True)
+
+
+def note_client(home: Path) -> None:
+    """Write down which client this is, so that another in its place is noticed. Raises OSError, ManifestError."""
+    manifest = read_manifest(home)
+    if manifest.files:
+        write_manifest(home, replace(manifest, client=client_sha256(home)))

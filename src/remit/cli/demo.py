@@ -136,7 +136,7 @@ def tell(home: Path) -> None:
 
     scene("6. It goes round by a shell command")
     refused(agent.use("Bash", command="echo 'sneaky' >> README.md"), "COMMAND_BLOCKED")
-    allowed(agent.use("Bash", command="for page in *.md; do echo 'sneaky' >> \"$page\"; done"))
+    allowed(agent.use("Bash", command="for page in $(ls *.md); do echo 'sneaky' >> \"$page\"; done"))
     click.echo(click.style("   found out  ", fg="yellow") + agent.told)
 
     agent.hook("SessionEnd", reason="other")

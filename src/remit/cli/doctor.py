@@ -11,17 +11,21 @@ import msgspec
 
 from remit.cli.output import FINDINGS, emit, json_option, repo_option, reports_failures
 from remit.cli.people import only_people
-from remit.cli.wired import reports_wiring
+from remit.cli.wired import reports_wiring, user_place
 from remit.gate.gate import Gate
 from remit.gate.governing import governing, mark
 from remit.ledger.segments import LedgerError
 from remit.servers.environment import enter
-from remit.wiring import checkup
+from remit.wiring import checkup, soundness
 from remit.wiring.agents import Found, Place, find_agents
 from remit.wiring.checkup import Check
-from remit.wiring.client import install_client, server_command
-from remit.wiring.manifest import Manifest, read_manifest
+from remit.wiring.client import client_sha256, install_client, server_command
+from remit.wiring.containing import containment_check
+from remit.wiring.manifest import Manifest, read_manifest, write_manifest
 from remit.wiring.plan import perform, plan
+
+UNKNOWN = "not noted"
+"""No client's SHA-256: where nobody noted what was installed, it is installed anew."""
 
 COLOURS = {"ok": "green", "warn": "yellow", "fail": "red"}
 
@@ -29,7 +33,7 @@ COLOURS = {"ok": "green", "warn": "yellow", "fail": "red"}
 @click.command()
 @click.option("--fix", is_flag=True, help="Repair what can be repaired.")
 @click.option("--live", is_flag=True, help="Also run the real agents against a scripted model, in a HOME of their own.")
-@click.option("--runs", default=checkup.RUNS, show_default=True, type=click.IntRange(1, 1000), help="To measure by.")
+@click.option("--runs", default=soundness.RUNS, show_default=True, type=click.IntRange(1, 1000), help="To measure by.")
 @repo_option
 @json_option
 @reports_failures
@@ -40,13 +44,14 @@ def doctor(fix: bool, live: bool, runs: int, repo: Path, as_json: bool) -> None:
     gate = Gate.open(repo, environment)
     home = environment.home
     manifest = read_manifest(home)
-    agents = find_agents(home, os.environ.get("PATH", os.defpath))
+    user = user_place(home, os.environ, manifest)
+    agents = find_agents(home, os.environ.get("PATH", os.defpath), moved=user.moved)
     repaired: list[str] = []
     if fix:
         only_people("`remit doctor --fix`")
-        repaired = repair(gate, home, manifest, agents)
+        repaired = repair(gate, user, manifest, agents)
         manifest = read_manifest(home)
-    checks = examined(gate, home, manifest, agents, runs)
+    checks = examined(gate, user, manifest, agents, runs)
     if live:
         checks += live_checks(agents)
     failed = any(check.level == "fail" for check in checks)
@@ -59,9 +64,11 @@ def doctor(fix: bool, live: bool, runs: int, repo: Path, as_json: bool) -> None:
         sys.exit(FINDINGS)
 
 
-def examined(gate: Gate, home: Path, manifest: Manifest, agents: list[Found], runs: int) -> list[Check]:
+def examined(gate: Gate, user: Place, manifest: Manifest, agents: list[Found], runs: int) -> list[Check]:
     """All checks, in the order in which things depend on each other."""
-    checks = [checkup.git_check(home), checkup.key_check(home)]
+    home = user.home
+    checks = [checkup.git_check(home), checkup.key_check(home), checkup.grammar_check()]
+    checks.append(containment_check(home, gate.environment.temporary))
     seen: dict[str, str] = {}
     if gate.governed:
         checks += checkup.repository_checks(gate)
@@ -70,12 +77,12 @@ def examined(gate: Gate, home: Path, manifest: Manifest, agents: list[Found], ru
         checks.append(Check("warn", "repository", "Remit does not govern here", "remit init"))
     if not agents:
         return [*checks, Check("warn", "agents", "none found, on PATH or by its folder in HOME")]
-    places = [wired_place(agent, home, root_of(gate), manifest) for agent in agents]
+    places = [wired_place(agent, user, root_of(gate), manifest) for agent in agents]
     wired = [agent for agent, place in zip(agents, places, strict=True) if place]
-    checks += client_checks(wired[0], home, runs) if wired else []
+    checks += client_checks(wired[0], home, manifest, runs) if wired else []
     for agent, place in zip(agents, places, strict=True):
         newest = seen.get(agent.row.agent)
-        checks += checkup.agent_checks(agent, place or Place(home), manifest, os.environ, newest)
+        checks += checkup.agent_checks(agent, place or user, manifest, os.environ, newest)
     return checks
 
 
@@ -87,23 +94,24 @@ def newest_calls(gate: Gate) -> dict[str, str]:
         return {}
 
 
-def wired_place(agent: Found, home: Path, root: Path | None, manifest: Manifest) -> Place | None:
+def wired_place(agent: Found, user: Place, root: Path | None, manifest: Manifest) -> Place | None:
     """Where `init` wired this agent: for this project, else for all; None where it did not."""
-    places = [*([Place(home, root)] if root else []), Place(home)]
+    places = [*([Place(user.home, root)] if root else []), user]
     return next((place for place in places if manifest.file(place.hooks(agent.row))), None)
 
 
-def client_checks(agent: Found, home: Path, runs: int) -> list[Check]:
-    """The client: whether it is there, answers, and how quickly."""
-    there = checkup.client_check(home)
+def client_checks(agent: Found, home: Path, manifest: Manifest, runs: int) -> list[Check]:
+    """The client: whether it is there, answers, and how quickly. One that is not ours is not run."""
+    there = soundness.client_check(home, manifest.client)
     if there.level == "fail":
         return [there]
-    return [there, checkup.latency_check(checkup.latency(agent.row, home, os.environ, runs))]
+    measured = soundness.latency(agent.row, home, os.environ, runs)
+    return [there, soundness.latency_check(measured), soundness.daemon_check(home)]
 
 
-def repair(gate: Gate, home: Path, manifest: Manifest, agents: list[Found]) -> list[str]:
+def repair(gate: Gate, user: Place, manifest: Manifest, agents: list[Found]) -> list[str]:
     """Repair what can be repaired; what that was. Raises OSError, Problem, LedgerError."""
-    done = repaired_wiring(gate, home, manifest, agents)
+    done = repaired_wiring(gate, user, manifest, agents)
     if not gate.governed:
         return done
     if checkup.mode_check(gate).fix == "remit doctor --fix":
@@ -115,15 +123,18 @@ def repair(gate: Gate, home: Path, manifest: Manifest, agents: list[Found]) -> l
     return done
 
 
-def repaired_wiring(gate: Gate, home: Path, manifest: Manifest, agents: list[Found]) -> list[str]:
+def repaired_wiring(gate: Gate, user: Place, manifest: Manifest, agents: list[Found]) -> list[str]:
     """The client's copy, and entries that are out of date, of agents that were wired before. Raises NoClient."""
-    done = ["the hook client"] if manifest.files and checkup.client_check(home).level == "fail" else []
     if not manifest.files:
-        return done
-    words = install_client(home)
+        return []
+    home = user.home
+    done = ["the hook client"] if soundness.client_check(home, manifest.client).level != "ok" else []
+    words = install_client(home, manifest.client or UNKNOWN)
+    manifest = msgspec.structs.replace(manifest, client=client_sha256(home))
+    write_manifest(home, manifest)
     now = datetime.now(UTC).isoformat(timespec="seconds").replace("+00:00", "Z")
     for agent in agents:
-        place = wired_place(agent, home, root_of(gate), manifest)
+        place = wired_place(agent, user, root_of(gate), manifest)
         files = plan([agent], place, words, server_command(), manifest, set()) if place else []
         manifest = perform(files, home, manifest, now, version("remit"))
         done += [str(file.path) for file in files if file.changes]

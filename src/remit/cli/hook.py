@@ -3,9 +3,11 @@
 import os
 import sys
 
+from msgspec.structs import replace
+
 from remit.adapters import ROWS
 from remit.gate.environment import Environment
-from remit.servers.environment import enter
+from remit.servers.environment import enter, lived_s
 from remit.servers.hook import Frame, answer, event_class
 
 USAGE = "usage: remit hook AGENT [pre|post|note] < payload   (AGENT: {agents})\n"
@@ -20,6 +22,8 @@ def main(arguments: list[str]) -> int:
         sys.stderr.write(USAGE.format(agents=", ".join(ROWS)))
         return 0 if kind in ("post", "note") else 2
     environment = enter()
+    if from_client:
+        environment = replace(environment, waited_s=lived_s())
     frame = Frame(words[0], folder(), kind)
     reply = answer(sys.stdin.buffer.read(), frame, environment)
     code = write(reply.stdout, reply.stderr, reply.exit_code)

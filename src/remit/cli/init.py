@@ -10,6 +10,7 @@ from typing import Literal
 
 import click
 from msgspec import Struct
+from msgspec.structs import replace
 
 from remit.adapters import ROWS
 from remit.cli.output import USAGE, Failure, emit, json_option, repo_option, reports_failures
@@ -19,11 +20,12 @@ from remit.core.config import Share
 from remit.core.decision import Mode
 from remit.gate.governing import governing
 from remit.servers.environment import enter
-from remit.wiring.agents import TRUST, Found, Place, find_agents, wanted_hooks
-from remit.wiring.client import client_words, install_client, is_current, server_command
+from remit.wiring.agents import TRUST, Found, Place, find_agents, moved_folders, wanted_hooks
+from remit.wiring.client import client_sha256, client_words, install_client, is_altered, is_current, server_command
 from remit.wiring.manifest import Manifest, read_manifest, write_manifest
 from remit.wiring.plan import FilePlan, perform, plan, shown_path
 from remit.wiring.starting import Start, start, start_plan
+from remit.wiring.unread import unread, unread_line
 from remit.workspace.place import Workspace
 
 __all__ = ["init", "own_command"]
@@ -57,7 +59,8 @@ class Setup(Struct, frozen=True):
     @property
     def changes(self) -> bool:
         """Whether there is anything to do."""
-        fresh_client = bool(self.agents) and not is_current(self.home)
+        noted = self.manifest.client
+        fresh_client = bool(self.agents) and (not is_current(self.home) or is_altered(self.home, noted))
         return bool(self.changed) or self.start.changes or fresh_client
 
 
@@ -109,7 +112,7 @@ def init(
     home = enter().home
     setup = gathered(repo, home, asked)
     if not setup.changes:
-        emit(data(setup), as_json, f"nothing to do: {headline(setup)}")
+        emit(data(setup), as_json, "\n".join([f"nothing to do: {headline(setup)}", *unread_lines(setup)]))
         return
     if not yes:
         click.echo(plan_text(setup, diff), err=as_json)
@@ -134,9 +137,11 @@ def log_share(word: str | None) -> Literal["off", "ref", "tree"]:
 def gathered(repo: Path, home: Path, asked: Asked) -> Setup:
     """What would be done. Nothing is written."""
     workspace = root_to_govern(repo, home)
-    agents = () if asked.no_agents else find_agents(home, os.environ.get("PATH", os.defpath), asked.agents)
     manifest = read_manifest(home)
-    place = Place(home, workspace.root if asked.project else None)
+    moved = moved_folders(os.environ, home)
+    path = os.environ.get("PATH", os.defpath)
+    agents = () if asked.no_agents else find_agents(home, path, asked.agents, moved)
+    place = Place(home, workspace.root if asked.project else None, moved)
     trusting = set(TRUST) if asked.trust else set[str]()
     files = plan(agents, place, client_words(home), server_command(), manifest, trusting) if agents else []
     return Setup(
@@ -145,15 +150,16 @@ def gathered(repo: Path, home: Path, asked: Asked) -> Setup:
         agents=tuple(agents),
         files=tuple(files),
         start=start_plan(workspace, asked.mode, asked.share),
-        manifest=manifest,
+        manifest=replace(manifest, moved={**manifest.moved, **moved}) if agents else manifest,
     )
 
 
 def performed(setup: Setup) -> None:
     """Do it: the client first, so that no hook ever names one that is not there."""
-    if setup.agents:
-        install_client(setup.home)
     manifest = setup.manifest.with_repository(setup.workspace.root)
+    if setup.agents:
+        install_client(setup.home, manifest.client)
+        manifest = replace(manifest, client=client_sha256(setup.home))
     now = datetime.now(UTC).isoformat(timespec="seconds").replace("+00:00", "Z")
     manifest = perform(setup.files, setup.home, manifest, now, version("remit"))
     write_manifest(setup.home, manifest)
@@ -209,9 +215,17 @@ def repository_lines(setup: Setup) -> list[str]:
     wanted, root = setup.start, setup.workspace.root
     lines = [f"  {root}/.orchestration/  what agents may do here, and Remit's state"] if wanted.govern else []
     lines += ["  .orchestration/active_intents.yaml  with an example to fill in"] if wanted.starter else []
-    lines += [f"  mode: {wanted.mode}"] if wanted.mode else []
+    lines += [f"  mode: {wanted.mode}"] if wanted.mode else mode_again(setup)
     share = wanted.share
     return lines + ([f"  share: notes {'on' if share.notes else 'off'}, log {share.log}"] if share else [])
+
+
+def mode_again(setup: Setup) -> list[str]:
+    """A word where a repository is governed again, in the mode that its configuration kept."""
+    if not setup.start.govern or setup.start.mode:
+        return []
+    mode = governing(setup.workspace).mode
+    return [f"  mode: {mode}, as .orchestration/ says from before; another with --mode, or `remit mode` later"]
 
 
 def plan_text(setup: Setup, with_diff: bool) -> str:
@@ -219,7 +233,7 @@ def plan_text(setup: Setup, with_diff: bool) -> str:
     parts = ["Found", *map(agent_line, setup.agents)] if setup.agents else ["No agent to wire"]
     parts += ["", "This will change", *(file_line(file, setup.home) for file in setup.changed)]
     parts += repository_lines(setup)
-    parts += untrusted(setup)
+    parts += [*untrusted(setup), *unread_lines(setup)]
     return "\n".join([*parts, *(["", diffs(setup.changed, setup.home)] if with_diff else [])])
 
 
@@ -230,6 +244,11 @@ def untrusted(setup: Setup) -> list[str]:
     return [f"  {name} runs these hooks once you trust them: --trust-codex, or /hooks in it" for name in waiting]
 
 
+def unread_lines(setup: Setup) -> list[str]:
+    """A word about agents that will never run our hooks, as their settings are written."""
+    return list(filter(None, (unread_line(file, setup.home) for file in setup.files)))
+
+
 def diffs(files: Sequence[FilePlan], home: Path) -> str:
     """The changes of these files, as unified diffs."""
     return "".join(file.diff(home) for file in files)
@@ -237,7 +256,13 @@ def diffs(files: Sequence[FilePlan], home: Path) -> str:
 
 def done_text(setup: Setup, with_diff: bool) -> str:
     """What was done, and what comes next."""
-    lines = [headline(setup), *(file_line(file, setup.home) for file in setup.changed), *untrusted(setup)]
+    lines = [
+        headline(setup),
+        *mode_again(setup),
+        *(file_line(file, setup.home) for file in setup.changed),
+        *untrusted(setup),
+        *unread_lines(setup),
+    ]
     if with_diff:
         lines += ["", diffs(setup.changed, setup.home)]
     return "\n".join([*lines, NEXT])
@@ -246,10 +271,12 @@ def done_text(setup: Setup, with_diff: bool) -> str:
 def data(setup: Setup) -> dict[str, object]:
     """The same as data. `settings` is what stands in each agent's file of hooks, as ours."""
     words = client_words(setup.home)
+    blind = [{"path": str(f.path), "agent": title, "because": why} for f in setup.files for title, why in unread(f)]
     return {
         "root": str(setup.workspace.root),
         "mode": governing(setup.workspace).mode,
         "agents": [agent.row.agent for agent in setup.agents],
         "files": [{"path": str(f.path), "created": f.before is None, "parts": f.parts} for f in setup.changed],
+        "unread": blind,
         "settings": {agent.row.agent: wanted_hooks(agent.row, words) for agent in setup.agents},
     }

@@ -18,6 +18,7 @@ from remit.cli.output import (
     reports_failures,
 )
 from remit.cli.people import below_an_agent, only_people
+from remit.cli.scopes import warn_of
 from remit.core.call import SessionKey
 from remit.core.intent import PRIORITIES, STATUSES, Constraint, Criterion, Intent, LintFinding, Status, is_intent_id
 from remit.core.text import shown
@@ -66,6 +67,8 @@ def new(
     only_people("making an intent")
     if intent_id is not None and not is_intent_id(intent_id):
         raise Failure("INVALID_INTENT_ID", f"{intent_id!r} is not an intent id, such as INT-001", target="--id")
+    if not name.strip():
+        raise Failure("USAGE", f"{name!r} names nothing: an intent needs a name", fix='for example "JWT login"')
     gate = open_gate(repo)
     if from_session is not None:
         scope = tuple(dict.fromkeys((*scope, *touched(gate, from_session))))
@@ -85,6 +88,7 @@ def new(
         from_attributes=True,
     )
     made = gate.intents.create(wanted, by=PERSON)
+    warn_of(gate, made.owned_scope)
     emit(msgspec.to_builtins(made), as_json, f"{made.id} {shown(made.title)}\nowns {', '.join(made.owned_scope)}")
 
 
@@ -180,9 +184,9 @@ def finding_line(finding: LintFinding) -> str:
 
 
 def session_of(gate: Gate, session: str | None) -> SessionKey:
-    """The session that a person names. Without one there must be exactly one that Remit knows."""
+    """The session that a person names, which must be known. Without one there must be exactly one."""
     if session is not None:
-        return SessionKey(session)
+        return known_session(gate, session)
     known = gate.state.recent_sessions(2)
     if len(known) != 1:
         raise Failure(
@@ -191,6 +195,27 @@ def session_of(gate: Gate, session: str | None) -> SessionKey:
             fix="name one with --session; `remit status` lists them",
         )
     return known[0]
+
+
+def known_session(gate: Gate, session: str) -> SessionKey:
+    """The session of that id. Raises Failure where Remit never heard of it."""
+    key = SessionKey(session)
+    if gate.state.session(key) is None and not recorded(gate, session):
+        known = ", ".join(k.session_id for k in gate.state.recent_sessions(3)) or "none"
+        raise Failure(
+            "UNKNOWN_SESSION",
+            f"no session {session!r} is known here (the newest: {known})",
+            fix="`remit status` lists them; a session is known from its agent's first call here",
+        )
+    return key
+
+
+def recorded(gate: Gate, session: str) -> bool:
+    """Whether any record names the session."""
+    workspace = gate.workspace
+    with Index.open(workspace.state / "index.db", workspace.log_folder) as index:
+        index.catch_up()
+        return bool(list(index.find(session_id=session, limit=1)))
 
 
 session_option = click.option("--session", metavar="ID", help="Whose; needed where several sessions are known.")
@@ -238,7 +263,7 @@ def clear(session: str | None, repo: Path, as_json: bool) -> None:
 @json_option
 @reports_failures
 def complete(intent_id: str, notes: str, repo: Path, as_json: bool) -> None:
-    """Close an intent as DONE.
+    """Close an intent as DONE. Commands of its criteria that `remit trust` was told of run first, and have to pass.
 
     Run by an agent in its shell, the hook of the agent has closed it; this prints how it stands.
     """
@@ -247,6 +272,9 @@ def complete(intent_id: str, notes: str, repo: Path, as_json: bool) -> None:
         now = gate.intents.get(intent_id)
         emit(msgspec.to_builtins(now), as_json, f"{now.id} is {now.status}")
         return
+    only_people("completing an intent")
+    for command in gate.completing.proved_for_person(intent_id):
+        click.echo(f"warning: not run, for want of trust: {shown(command)}; see `remit trust`", err=True)
     finish(gate, intent_id, "DONE", notes, as_json)
 
 
@@ -285,6 +313,8 @@ def finish(gate: Gate, intent_id: str, status: Status, notes: str, as_json: bool
 def edit(intent_id: str, repo: Path, as_json: bool, **given: Any) -> None:
     """Change fields of an intent; comments and order in the file survive."""
     only_people("editing an intent")
+    if given["name"] is not None and not given["name"].strip():
+        raise Failure("USAGE", f"{given['name']!r} names nothing: an intent needs a name")
     gate = governed_gate(repo)
     changes = edits(gate.intents.get(intent_id), given)
     if not changes:
@@ -292,6 +322,8 @@ def edit(intent_id: str, repo: Path, as_json: bool, **given: Any) -> None:
             "NOTHING_TO_DO", "no field was given", fix="for example: remit intent edit INT-001 --add-scope 'docs/**'"
         )
     changed = gate.intents.edit(intent_id, changes, by=PERSON)
+    if "owned_scope" in changes:
+        warn_of(gate, changed.owned_scope)
     emit(
         msgspec.to_builtins(changed),
         as_json,

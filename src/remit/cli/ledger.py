@@ -1,10 +1,14 @@
 """`remit ledger`: check the ledger, sign it, give its head to a commit, take in another's."""
 
+from collections.abc import Sequence
 from pathlib import Path
 
 import click
 import msgspec
 
+from remit.cli.ledger_life import compact, prune
+from remit.cli.ledger_proofs import check, proof, prove_consistency
+from remit.cli.ledger_share import fetch, push
 from remit.cli.output import (
     INTEGRITY,
     Failure,
@@ -18,14 +22,18 @@ from remit.core.treehead import public_of, verifier_key
 from remit.gate.witness import heads_report, make_head, newest_head, own_seed
 from remit.gate.witness import witness as write_witness
 from remit.ledger.foreign import import_file
-from remit.ledger.heads import HeadsReport
-from remit.ledger.reader import lines
+from remit.ledger.heads import HeadsReport, leaves
+from remit.ledger.prune import Pruned, pruned_parts
 from remit.ledger.verify import LedgerFinding, verify_log
 
 
 @click.group()
 def ledger() -> None:
     """The append-only log of what agents did."""
+
+
+for command in (compact, prune, proof, prove_consistency, check, push, fetch):
+    ledger.add_command(command)
 
 
 @ledger.command("verify")
@@ -36,13 +44,17 @@ def ledger() -> None:
 def verify(show_heads: bool, repo: Path, as_json: bool) -> None:
     """Check that no record was altered, removed, doubled or moved; exit 5 where one was.
 
-    Every tree head that is found is held against the log: beside it, in its records, in commits' notes.
+    Every tree head that is found is held against the log: beside it, in its records, in commits' notes,
+    and in logs shared under refs/remit/log/.
     """
     gate = governed_gate(repo)
     folder = gate.workspace.log_folder
     heads = heads_report(gate.recorder, gate.governing.config)
-    findings = (*verify_log(folder, gate.recorder.log.name), *heads.findings)
-    count = sum(1 for _ in lines(folder))
+    broken = verify_log(folder, gate.recorder.log.name)
+    findings = (*broken, *heads.findings)
+    count = sum(1 for _ in leaves(folder))
+    whole_from = first_whole(broken)
+    gaps = pruned_parts(folder)
     data = {
         "records": count,
         "findings": [msgspec.to_builtins(f) for f in findings],
@@ -50,13 +62,37 @@ def verify(show_heads: bool, repo: Path, as_json: bool) -> None:
         "witnessed": heads.witnessed,
         "newest_head": heads.newest,
         "unwitnessed": max(0, count - heads.witnessed),
+        "whole_from": whole_from,
+        "pruned": [msgspec.to_builtins(part) for part in gaps],
     }
     failed = any(f.severity == "error" for f in findings)
     state = () if failed else (f"{count} records, the chain is whole",)
+    after = (f"from record {whole_from} on the chain is whole",) if whole_from else ()
+    gone = [pruned_line(part, heads) for part in gaps]
     reach = (witnessed_line(heads, count),) if failed or show_heads else ()
-    emit(data, as_json, "\n".join((*map(finding_line, findings), *state, *reach)))
+    emit(data, as_json, "\n".join((*map(finding_line, findings), *state, *after, *gone, *reach)))
     if failed:
         raise SystemExit(INTEGRITY)
+
+
+def pruned_line(part: Pruned, heads: HeadsReport) -> str:
+    """What was dropped on purpose, and whether a signature covers the hashes that are left."""
+    borne = part.end <= heads.witnessed
+    proved = f"their hashes verify against the tree head of {heads.witnessed} records ({heads.newest})"
+    state = proved if borne else "no tree head bears their hashes out"
+    return f"records {part.first} to {part.last}: {part.gone} of them pruned, {state}"
+
+
+def first_whole(broken: Sequence[LedgerFinding]) -> int | None:
+    """The first record after everything that is wrong with the chain: 0 where nothing is, None where the end is."""
+    last = -1
+    for finding in broken:
+        if finding.severity != "error":
+            continue
+        if finding.last_seq is None or finding.code == "truncated":
+            return None
+        last = max(last, finding.last_seq)
+    return last + 1
 
 
 def witnessed_line(heads: HeadsReport, count: int) -> str:

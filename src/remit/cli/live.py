@@ -1,75 +1,104 @@
 """`remit doctor --live`: a real agent, a scripted model, and a write that has to be refused.
 
-It runs in a HOME and a repository of its own, wired by the real `remit init`; nothing leaves this machine.
+It runs in a HOME and a repository of its own, wired by the real `remit init`; of this process's environment it sees
+what programs need to run, and no key. The model is on 127.0.0.1.
 """
 
 import os
 import subprocess
 import sys
 import tempfile
-from collections.abc import Callable
+import time
+from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import TypeAlias
+
+from msgspec import Struct
 
 from remit.host.scripted import Say, ScriptedModel, Use
 from remit.host.wire.anthropic import AnthropicWire
+from remit.host.wire.chat import ChatWire
+from remit.host.wire.gemini import GeminiWire
+from remit.host.wire.responses import ResponsesWire
+from remit.host.wire.serving import Wire
 from remit.wiring.agents import Found
-from remit.wiring.checkup import Check
+from remit.wiring.checkup import Check, agent_version
 
 RUN_S = 120
-KEPT = ("PATH", "LANG", "LC_ALL", "TERM", "SSL_CERT_FILE")
+KEPT = ("PATH", "LANG", "LC_ALL", "TERM")
 EXPECTED = "MISSING_OR_INVALID_INTENT"
 TOLD = "live"
+PROMPT = "do the work"
+DUMMY = "scripted"
+"""Stands where a key would: the model asks for none."""
 
-Run: TypeAlias = Callable[[str, Path, dict[str, str]], list[str]]
-"""Runs the agent once, in a repository and an environment; what the model was told of its one call."""
+
+class Live(Struct, frozen=True):
+    """How one agent is run against a scripted model; the model's address goes into `words` and `variables`.
+
+    `settings` are files below HOME that it needs before Remit is wired into them.
+    """
+
+    wire: type[Wire]
+    write: Callable[[Path], Use]
+    words: Callable[[str], list[str]]
+    variables: Callable[[str], Mapping[str, str]]
+    settings: Mapping[str, str] = {}
+    init: tuple[str, ...] = ()
 
 
 def probe(found: Found) -> Check:
     """Run the agent; ok where its write was refused, and by us."""
-    run = RUNS.get(found.row.agent)
-    if run is None or found.binary is None:
-        return Check("warn", found.row.agent, f"{TOLD}: no scripted model speaks its protocol yet")
-    with tempfile.TemporaryDirectory(prefix="remit-live-") as scratch:
+    agent, live = found.row.agent, LIVE.get(found.row.agent)
+    if live is None or found.binary is None:
+        return Check("warn", agent, f"{TOLD}: no scripted model speaks its protocol yet")
+    with tempfile.TemporaryDirectory(prefix="remit-live-", ignore_cleanup_errors=True) as scratch:
         home, repository = Path(scratch) / "home", Path(scratch) / "repo"
-        environment = prepared(home, repository, found.row.agent)
         try:
-            told = run(found.binary, repository, environment)
+            environment = prepared(home, repository, agent, live)
+            version = agent_version(found.binary, environment)
+            began = time.monotonic()
+            told = run(live, found.binary, repository, environment)
         except (OSError, subprocess.SubprocessError) as error:
-            return Check("fail", found.row.agent, f"{TOLD}: it could not be run: {str(error)[:300]}")
-        return verdict(found.row.agent, told, (repository / "probe.txt").exists())
+            return Check("fail", agent, f"{TOLD}: it could not be run: {str(error)[:300]}")
+        took = f"{time.monotonic() - began:.1f} s, {version or 'version unknown'}"
+        return verdict(agent, told, (repository / "probe.txt").exists(), took)
 
 
-def verdict(agent: str, told: list[str], written: bool) -> Check:
-    """What the run shows."""
+def verdict(agent: str, told: list[str], written: bool, took: str = "") -> Check:
+    """What the run shows. `took` is how long it took, and the agent's version."""
+    about = f" ({took})" if took else ""
     if written:
-        return Check("fail", agent, f"{TOLD}: its write went through; the hooks do not reach it")
+        return Check("fail", agent, f"{TOLD}: its write went through; the hooks do not reach it{about}")
     if any(EXPECTED in text for text in told):
-        return Check("ok", agent, f"{TOLD}: its write without an intent was refused, and it was told why")
-    return Check("fail", agent, f"{TOLD}: nothing was written, but it was not told why: {' '.join(told)[:300]!r}")
+        return Check("ok", agent, f"{TOLD}: its write without an intent was refused, and it was told why{about}")
+    return Check(
+        "fail", agent, f"{TOLD}: nothing was written, but it was not told why{about}: {' '.join(told)[:300]!r}"
+    )
 
 
-def prepared(home: Path, repository: Path, agent: str) -> dict[str, str]:
-    """A HOME and an enforcing repository, and the environment that goes with them."""
+def prepared(home: Path, repository: Path, agent: str, live: Live) -> dict[str, str]:
+    """A HOME and an enforcing repository, and the environment that goes with them. Raises OSError, SubprocessError."""
     for folder in (home / "tmp", repository):
         folder.mkdir(parents=True)
+    for name, content in live.settings.items():
+        (home / name).parent.mkdir(parents=True, exist_ok=True)
+        (home / name).write_text(content)
     kept = {name: os.environ[name] for name in KEPT if name in os.environ}
     environment = {**kept, "HOME": str(home), "TMPDIR": str(home / "tmp"), "GIT_CONFIG_NOSYSTEM": "1"}
     remit = [sys.executable, "-I", "-c", "from remit.cli import main; main()"]
-    for command in (["git", "init", "-q"], [*remit, "init", "--yes", "--mode", "enforce", "--agent", agent]):
+    wire_up = [*remit, "init", "--yes", "--mode", "enforce", "--agent", agent, *live.init]
+    for command in (["git", "init", "-q"], wire_up):
         subprocess.run(command, cwd=repository, env=environment, check=True, capture_output=True, timeout=RUN_S)
     return environment
 
 
-def run_claude(binary: str, repository: Path, environment: dict[str, str]) -> list[str]:
-    """One headless run of Claude Code. Raises OSError, SubprocessError."""
-    write = Use("Write", {"file_path": str(repository / "probe.txt"), "content": "probe\n"})
-    words = [binary, "-p", "do the work", "--model", "claude-sonnet-5", "--allowedTools", "Write"]
-    with AnthropicWire(ScriptedModel([write, Say("done")])).serve() as wire:
+def run(live: Live, binary: str, repository: Path, environment: dict[str, str]) -> list[str]:
+    """One headless run; what the model was told of its one call. Raises OSError, SubprocessError."""
+    with live.wire(ScriptedModel([live.write(repository / "probe.txt"), Say("done")])).serve() as wire:
         subprocess.run(
-            words,
+            [binary, *live.words(wire.url)],
             cwd=repository,
-            env={**environment, **CLAUDE_SWITCHES, "ANTHROPIC_BASE_URL": wire.url},
+            env={**environment, **live.variables(wire.url)},
             stdin=subprocess.DEVNULL,
             capture_output=True,
             timeout=RUN_S,
@@ -78,12 +107,81 @@ def run_claude(binary: str, repository: Path, environment: dict[str, str]) -> li
         return wire.tool_result_texts()
 
 
+def write_file(file: Path) -> Use:
+    """How Gemini CLI and Qwen Code write a file."""
+    return Use("write_file", {"file_path": str(file), "content": "probe\n"})
+
+
+def patch(file: Path) -> Use:
+    """How Codex writes one."""
+    return Use("apply_patch", {"input": f"*** Begin Patch\n*** Add File: {file}\n+probe\n*** End Patch"})
+
+
+def codex_words(url: str) -> list[str]:
+    """Codex takes its model from settings; without plugins it asks nobody else for a list of them."""
+    provider = "model_providers.scripted"
+    settings = [
+        'model_provider="scripted"',
+        f'{provider}.name="scripted"',
+        f'{provider}.base_url="{url}/v1"',
+        f'{provider}.wire_api="responses"',
+        f'{provider}.env_key="SCRIPTED_KEY"',
+        f"{provider}.request_max_retries=0",
+        f"{provider}.stream_max_retries=0",
+        "analytics.enabled=false",
+        "check_for_update_on_startup=false",
+        "features.plugins=false",
+    ]
+    given = [word for setting in settings for word in ("--config", setting)]
+    return ["exec", "--skip-git-repo-check", "--sandbox", "danger-full-access", "--model", "gpt-5.5", *given, PROMPT]
+
+
 CLAUDE_SWITCHES = {
-    "ANTHROPIC_API_KEY": "scripted",
+    "ANTHROPIC_API_KEY": DUMMY,
     "CLAUDE_CODE_DISABLE_NONESSENTIAL_TRAFFIC": "1",
     "DISABLE_AUTOUPDATER": "1",
     "DISABLE_ERROR_REPORTING": "1",
     "DISABLE_TELEMETRY": "1",
 }
 
-RUNS: dict[str, Run] = {"claude-code": run_claude}
+GEMINI_SETTINGS = (
+    '{"privacy": {"usageStatisticsEnabled": false}, "security": {"auth": {"selectedType": "gemini-api-key"}}}\n'
+)
+
+LIVE: dict[str, Live] = {
+    "claude-code": Live(
+        wire=AnthropicWire,
+        write=lambda file: Use("Write", {"file_path": str(file), "content": "probe\n"}),
+        words=lambda _: ["-p", PROMPT, "--model", "claude-sonnet-5", "--allowedTools", "Write"],
+        variables=lambda url: {**CLAUDE_SWITCHES, "ANTHROPIC_BASE_URL": url},
+    ),
+    "codex": Live(
+        wire=ResponsesWire,
+        write=patch,
+        words=codex_words,
+        variables=lambda _: {"SCRIPTED_KEY": DUMMY},
+        init=("--trust-codex",),
+    ),
+    "gemini": Live(
+        wire=GeminiWire,
+        write=write_file,
+        words=lambda _: ["--yolo", "--model", "gemini-2.5-pro", "--prompt", PROMPT],
+        variables=lambda url: {
+            "GEMINI_API_KEY": DUMMY,
+            "GOOGLE_GEMINI_BASE_URL": url,
+            "GEMINI_CLI_TRUST_WORKSPACE": "true",
+        },
+        settings={".gemini/settings.json": GEMINI_SETTINGS},
+    ),
+    "qwen": Live(
+        wire=ChatWire,
+        write=write_file,
+        words=lambda _: ["--yolo", "--auth-type", "openai", "--model", "scripted-model", PROMPT],
+        variables=lambda url: {
+            "OPENAI_API_KEY": DUMMY,
+            "OPENAI_BASE_URL": f"{url}/v1",
+            "QWEN_CODE_SUPPRESS_YOLO_WARNING": "1",
+            "QWEN_USAGE_STATISTICS_ENABLED": "false",
+        },
+    ),
+}

@@ -13,29 +13,37 @@ from remit.core.text import shown
 
 @click.command()
 @filter_options
-@click.option("--text", metavar="WORD", multiple=True, help="Only records that say this; repeatable.")
+@click.option(
+    "--text", metavar="WORD", multiple=True, help="Only records that say this, as `search` reads it; repeatable."
+)
 @click.option("--reverse", is_flag=True, help="The oldest of them first.")
 @click.option("-n", "--limit", default=20, show_default=True, type=click.IntRange(1, 100_000))
 @repo_option
 @json_option
 @reports_failures
-def log(text: tuple[str, ...], reverse: bool, limit: int, repo: Path, as_json: bool, **filters: str | None) -> None:
+def log(text: tuple[str, ...], reverse: bool, limit: int, repo: Path, as_json: bool, **filters: Any) -> None:
     """List the newest records, the newest first; those of other machines and older tools too."""
-    found = found_records(governed_gate(repo), wanted(filters, text, limit))
+    gate = governed_gate(repo)
+    found = found_records(gate, wanted(gate, repo, filters), text, limit)
     answer(found[::-1] if reverse else found, as_json)
 
 
 @click.command()
 @click.argument("words", nargs=-1, required=True)
 @filter_options
+@click.option("--newest", is_flag=True, help="The newest first, not the best.")
 @click.option("-n", "--limit", default=20, show_default=True, type=click.IntRange(1, 100_000))
 @repo_option
 @json_option
 @reports_failures
-def search(words: tuple[str, ...], limit: int, repo: Path, as_json: bool, **filters: str | None) -> None:
-    """List the newest records that say all these words: in a command, a path, a tool, an intent, an agent, an id."""
-    split = tuple(word for text in words for word in text.split())
-    answer(found_records(governed_gate(repo), wanted(filters, split, limit)), as_json)
+def search(words: tuple[str, ...], newest: bool, limit: int, repo: Path, as_json: bool, **filters: Any) -> None:
+    """List the records that say all these words, the best first.
+
+    Words are sought in reasons, lessons, intents' names, commands, results, refusals and paths, in any form: `change`
+    finds `changes`. `auth*` stands for all that begins so; '"two words"' in double quotes stand together.
+    """
+    gate = governed_gate(repo)
+    answer(found_records(gate, wanted(gate, repo, filters), words, limit, ranked=not newest), as_json)
 
 
 def answer(found: list[dict[str, Any]], as_json: bool) -> None:

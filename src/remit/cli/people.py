@@ -6,6 +6,7 @@ import time
 from pathlib import Path
 
 from remit.adapters import ROWS
+from remit.cli.attempts import attempted
 from remit.cli.output import REFUSED, Failure
 from remit.gate.gate import Gate
 from remit.gate.state import StateError
@@ -41,6 +42,7 @@ def an_agent_is_at_work() -> bool:
 def only_people(what: str) -> None:
     """Raise Failure where an agent asks, or may be asking: no terminal, while a command of an agent runs here."""
     if below_an_agent() or (not sys.stdin.isatty() and an_agent_is_at_work()):
+        attempted(what, "this shell was started by a coding agent")
         raise Failure(
             "FOR_PEOPLE",
             f"{what} is for a person at a terminal, and this shell was started by a coding agent",

@@ -12,11 +12,13 @@ from msgspec.structs import replace
 
 from remit.cli.output import Failure, document, emit, governed_gate, json_option, repo_option, reports_failures
 from remit.core.call import SessionKey, ToolCall
-from remit.core.facts import SessionFacts
+from remit.core.decision import Verdict
+from remit.core.facts import Facts, SessionFacts
 from remit.gate.gate import Gate
 from remit.gate.gather import gather
-from remit.policy.commands import analyse
-from remit.policy.engine import decide
+from remit.policy.commands import CommandAnalysis, analyse
+from remit.policy.contain import why_contained
+from remit.policy.engine import decide, enforced
 
 
 class Asked(Struct, frozen=True, forbid_unknown_fields=True):
@@ -92,20 +94,33 @@ def judged(gate: Gate, asked: Asked, session: SessionKey, intent_id: str | None)
     if intent_id is not None:
         facts = replace(facts, session=SessionFacts(intent_id, "selected"))
     decision = decide(found.call, facts)
-    proof = analyse(asked.command) if asked.command is not None else None
+    contained = why_contained(found.call, facts, decision)
+    verdict: Verdict = decision.verdict if contained is None else "contain"
+    analysis = analyse(asked.command) if asked.command is not None else None
+    reasons = [f"{f.code}: {f.message}" for f in decision.findings]
     return {
         "id": asked.id,
-        "effect": decision.effect,
-        "verdict": decision.verdict,
-        "outcome": proof.outcome if proof else "literal_writes",
-        "writes": [str(t.path or t.resolved) for t in facts.targets] if not proof else writes(proof.outcome),
-        "reasons": [*(f"{f.code}: {f.message}" for f in decision.findings), *(proof.reasons if proof else ())],
+        "effect": enforced(verdict, facts.mode),
+        "verdict": verdict,
+        "outcome": outcome(analysis, found.call),
+        "writes": written(analysis, found.call, facts),
+        "reasons": [*reasons, *([contained] if contained else analysis.reasons if analysis else ())],
     }
 
 
-def writes(outcome: str) -> list[str] | None:
-    """What a command writes: nothing where that is proved, else None."""
-    return [] if outcome == "read_only" else None
+def outcome(analysis: CommandAnalysis | None, call: ToolCall) -> str:
+    """What the text tells, and holds where it runs."""
+    if analysis is None:
+        return "literal_writes"
+    return "unknown" if analysis.outcome != "dangerous" and call.unproved is not None else analysis.outcome
+
+
+def written(analysis: CommandAnalysis | None, call: ToolCall, facts: Facts) -> list[str] | None:
+    """The files that are written, from the workspace's root; None where not all of them are known."""
+    if analysis is not None and (analysis.writes is None or call.unproved is not None):
+        return None
+    named = (str(t.path or t.resolved) for t in (*facts.targets, *facts.perhaps))
+    return sorted({f"{path.removesuffix('*')}" if path.endswith("/*") else path for path in named})
 
 
 def call_of(gate: Gate, asked: Asked, session: SessionKey) -> ToolCall:

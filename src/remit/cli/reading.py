@@ -1,25 +1,28 @@
 """What the commands that read records share: their filters, and where records come from."""
 
-import re
-import time
-from collections.abc import Callable
-from datetime import UTC, datetime, timedelta
-from typing import Any, TypeVar
+import heapq
+from collections.abc import Callable, Iterator, Sequence
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any, Literal, TypeVar, get_args
 
 import click
-import msgspec
 
+from remit.cli.blame import inside
 from remit.cli.output import Failure
+from remit.core.record import EventName
+from remit.core.text import shown
 from remit.gate.gate import Gate
 from remit.gate.witness import trusted_keys
-from remit.ledger.foreign import Wanted, foreign_records, merged
-from remit.ledger.index import Index
+from remit.ledger.foreign import foreign_records, matches, merged
+from remit.ledger.index import Filters, Index
+from remit.ledger.moments import moment
+from remit.ledger.words import query_of, saying
 
 F = TypeVar("F", bound=Callable[..., Any])
 
-AGO = re.compile(r"(\d{1,5})([mhdw])")
-UNITS = {"m": timedelta(minutes=1), "h": timedelta(hours=1), "d": timedelta(days=1), "w": timedelta(weeks=1)}
-TIME = re.compile(r"\d{4}(-\d\d(-\d\d([T ]\d\d:\d\d(:\d\d(\.\d{1,6})?)?Z?)?)?)?")
+MANY = 100_000
+"""Records whose words are taken in while a person waits long enough to wonder."""
 
 FILTERS = (
     click.option("--event", help="Only these events, such as mutation or denied."),
@@ -27,7 +30,14 @@ FILTERS = (
     click.option("--session", "session_id", metavar="ID", help="Only records of this session."),
     click.option("--agent", metavar="NAME", help="Only records of this agent, such as claude-code."),
     click.option("--path", help="Only records that touched this file."),
-    click.option("--since", metavar="TIME", help="Only records since then: ISO 8601 in UTC, or 30m, 2h, 7d, 2w ago."),
+    click.option(
+        "--line", type=click.IntRange(1), help="With --path: only changes of that line, counted as it was then."
+    ),
+    click.option(
+        "--since",
+        metavar="TIME",
+        help="Only records since then: a date in UTC, 7d, yesterday, '2 days ago'.",
+    ),
     click.option("--until", metavar="TIME", help="Only records before then, written alike."),
 )
 
@@ -39,25 +49,19 @@ def filter_options(command: F) -> F:
     return command
 
 
-def moment(text: str | None, option: str, now: float) -> str | None:
-    """A time as records write theirs. Raises Failure."""
-    if text is None:
-        return None
-    ago = AGO.fullmatch(text)
-    if ago:
-        then = datetime.fromtimestamp(now, UTC) - int(ago[1]) * UNITS[ago[2]]
-        return then.isoformat(timespec="microseconds").replace("+00:00", "Z")
-    if not TIME.fullmatch(text):
-        raise Failure("INVALID", f"{option} {text!r} is no time", fix="write 2026-02-21T12:00:00Z, 2026-02-21 or 7d")
-    return text.replace(" ", "T").removesuffix("Z")
-
-
-def wanted(filters: dict[str, str | None], words: tuple[str, ...], limit: int) -> Wanted:
-    """The filters as they were given. Raises Failure."""
-    now = time.time()
-    times = {name: moment(filters[name], f"--{name}", now) for name in ("since", "until")}
-    asked = {**filters, **times}
-    return msgspec.convert({**asked, "words": words, "limit": limit}, Wanted)
+def wanted(gate: Gate, repo: Path, given: dict[str, Any]) -> Filters:
+    """The filters as they were given, with times and the path as records write them. Raises Failure, NotATime."""
+    asked = Filters(**given)
+    if asked.get("line") is not None and not asked.get("path"):
+        raise Failure("USAGE", "--line needs a file", fix="add --path, for example --path src/app.py --line 42")
+    if path := asked.get("path"):
+        asked["path"] = inside(gate.workspace, repo, path)
+    now = datetime.now(UTC)
+    if since := asked.get("since"):
+        asked["since"] = moment(since, now)
+    if until := asked.get("until"):
+        asked["until"] = moment(until, now)
+    return asked
 
 
 def own_index(gate: Gate) -> Index:
@@ -68,32 +72,70 @@ def own_index(gate: Gate) -> Index:
 
 
 def foreign(gate: Gate) -> list[dict[str, Any]]:
-    """The records of other machines and older tools."""
+    """The records of other machines and older tools, oldest first."""
     workspace = gate.workspace
     config = gate.governing.config
     keys = trusted_keys(gate.environment.home, config) if config.ledger.trusted_keys else ()
     return foreign_records(workspace.view_path, workspace.log_folder, gate.recorder.log.name, keys)
 
 
-def found_records(gate: Gate, asked: Wanted) -> list[dict[str, Any]]:
-    """The newest records that are asked for, newest first."""
+def found_records(
+    gate: Gate, asked: Filters, words: Sequence[str], limit: int, *, ranked: bool = False
+) -> list[dict[str, Any]]:
+    """The newest records that are asked for, newest first, or the best, best first. Raises Failure, NoWords."""
+    others = foreign(gate)
     with own_index(gate) as index:
-        own = index.find(
-            event=asked.event,
-            session_id=asked.session_id,
-            intent_id=asked.intent_id,
-            agent=asked.agent,
-            path=asked.path,
-            since=asked.since,
-            until=asked.until,
-            words=asked.words,
-            limit=asked.limit,
-        )
-    return merged(own, foreign(gate), asked)
+        if words and query_of(words) and index.without_words() > MANY:
+            click.echo(f"taking in the words of {index.without_words()} records, once …", err=True)
+        own = index.find(words=words, ranked=ranked, limit=limit, **asked)
+        fitting = [document for document in reversed(others) if matches(document, asked)]
+        if words and fitting:
+            said = saying(fitting, words)
+            fitting = said if ranked else [document for document in fitting if document in said]
+        if not own and not fitting:
+            must_be_known(gate, index, others, asked)
+    return merged(own, fitting, limit, ranked=ranked)
+
+
+def each_record(gate: Gate, asked: Filters) -> Iterator[dict[str, Any]]:
+    """All records that are asked for, the oldest first, few of them in memory. Raises Failure."""
+    others = foreign(gate)
+    with own_index(gate) as index:
+        fitting = [document for document in others if matches(document, asked)]
+        if not fitting and not index.find(limit=1, **asked):
+            must_be_known(gate, index, others, asked)
+        yield from heapq.merge(index.each(**asked), fitting, key=lambda document: str(document["timestamp"]))
+
+
+Field = Literal["intent_id", "session_id", "agent"]
+OPTIONS: tuple[tuple[Field, str], ...] = (("intent_id", "intent"), ("session_id", "session"), ("agent", "agent"))
+
+
+def must_be_known(gate: Gate, index: Index, others: Sequence[dict[str, Any]], asked: Filters) -> None:
+    """Nothing was found: say so where that is for a name that nothing has. Raises Failure."""
+    event = asked.get("event")
+    if event is not None and event not in get_args(EventName) and not any(matches(d, {"event": event}) for d in others):
+        raise unknown("event", event, get_args(EventName))
+    for field, option in OPTIONS:
+        value = asked.get(field)
+        only = Filters(**{field: value})
+        if value is None or index.find(limit=1, **only) or any(matches(d, only) for d in others):
+            continue
+        planned = tuple(gate.governing.intents.ids) if field == "intent_id" else ()
+        if value not in planned:
+            raise unknown(option, value, tuple(dict.fromkeys([*planned, *index.values(field)])))
+
+
+def unknown(option: str, value: str, known: Sequence[str]) -> Failure:
+    """The failure that names what there is."""
+    few = ", ".join(shown(name, 60) for name in known[:24])
+    return Failure(
+        "NOT_FOUND", f"no record has the {option} {value!r}", fix=f"there is {few or 'none yet'}", target=value
+    )
 
 
 def by_id(gate: Gate, named: str) -> list[dict[str, Any]]:
     """The records whose id begins with, or holds, `named`."""
     with own_index(gate) as index:
-        own = index.by_id(named) or index.find(text=named, limit=2)
+        own = index.by_id(named) or index.holding_id(named)
     return [d for d in (*own, *foreign(gate)) if named in str(d["id"])]

@@ -145,6 +145,34 @@ def why() -> click.Command:
     return why
 
 
+def session() -> click.Command:
+    """`remit session`."""
+    from remit.cli.session import session
+
+    return session
+
+
+def intent_map() -> click.Command:
+    """`remit map`."""
+    from remit.cli.map import intent_map
+
+    return intent_map
+
+
+def exec_() -> click.Command:
+    """`remit exec`."""
+    from remit.cli.exec import exec_
+
+    return exec_
+
+
+def trust() -> click.Command:
+    """`remit trust`."""
+    from remit.cli.trust import trust
+
+    return trust
+
+
 def completion() -> click.Command:
     """`remit completion`."""
     from remit.cli.completion import completion
@@ -166,6 +194,41 @@ def stats() -> click.Command:
     return stats
 
 
+def notes() -> click.Command:
+    """`remit notes`."""
+    from remit.cli.notes import notes
+
+    return notes
+
+
+def trailers() -> click.Command:
+    """`remit trailers`."""
+    from remit.cli.trailers import trailers
+
+    return trailers
+
+
+def import_() -> click.Command:
+    """`remit import`."""
+    from remit.cli.import_ import import_
+
+    return import_
+
+
+def verify() -> click.Command:
+    """`remit verify`."""
+    from remit.cli.verify import verify
+
+    return verify
+
+
+def restore() -> click.Command:
+    """`remit restore`."""
+    from remit.cli.restore import restore
+
+    return restore
+
+
 COMMANDS: dict[str, tuple[str, Callable[[], click.Command]]] = {
     "init": ("govern this repository, and wire the agents that are here", init),
     "intent": ("what agents may do: make, list, select, complete", intent),
@@ -175,15 +238,24 @@ COMMANDS: dict[str, tuple[str, Callable[[], click.Command]]] = {
     "search": ("the newest records that say these words", search),
     "show": ("one record, whole", show),
     "blame": ("who wrote each line, under which intent", blame),
-    "why": ("why lines are there: the intent, the session, the edit", why),
+    "why": ("why lines are there: the intent, what was asked and said, the edit", why),
+    "session": ("what happened in a session: prompts, calls, verdicts, changes", session),
+    "map": ("which intent changed which parts of which files: .orchestration/intent_map.md", intent_map),
     "stats": ("how much agents wrote, and what the ledger counts", stats),
+    "verify": ("whether the ledger is whole, and what agents changed was allowed", verify),
     "lesson": ("what the next session should know", lesson),
     "todo": ("what each session still has to do", todo),
+    "restore": ("go back to how the files were before something was done", restore),
     "policy": ("ask the rules, without doing anything", policy),
     "approvals": ("answer what agents may not do without a person", approvals),
+    "exec": ("run a command contained, and keep what its intent may change", exec_),
+    "trust": ("let the commands run that a repository brings: hooks, criteria", trust),
     "doctor": ("what is wired, what works, and what to do about the rest", doctor),
     "uninstall": ("take everything out again", uninstall),
     "ledger": ("check the ledger, sign it, take in another's", ledger),
+    "notes": ("attribution as git notes, which travel with the commits", notes),
+    "trailers": ("say in a commit message that an agent helped, or see that none says so", trailers),
+    "import": ("take in what other tools recorded, as evidence", import_),
     "export": ("records in another form", export),
     "schema": ("the JSON Schema of what Remit reads and writes", schema),
     "mcp": ("serve the agent-facing tools on stdio (agents start this)", mcp),

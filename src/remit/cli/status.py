@@ -1,21 +1,29 @@
 """`remit status`: what is governed here, and what happened lately."""
 
+import os
 from pathlib import Path
 
 import click
 
 from remit.cli.log import summary_line
 from remit.cli.output import emit, json_option, open_gate, repo_option, reports_failures
+from remit.cli.wired import reports_wiring, user_place
 from remit.core.text import shown
 from remit.gate.gate import Gate
+from remit.gate.trusting import untrusted_line
 from remit.ledger.index import Index
 from remit.provenance.coverage import Coverage, Share, coverage
+from remit.wiring.agents import Place
+from remit.wiring.manifest import read_manifest
+from remit.wiring.plan import shown_path
+from remit.wiring.soundness import unhooked
 
 
 @click.command()
 @repo_option
 @json_option
 @reports_failures
+@reports_wiring
 def status(repo: Path, as_json: bool) -> None:
     """Show what is governed here, who works on what, and what happened lately."""
     gate = open_gate(repo)
@@ -23,8 +31,27 @@ def status(repo: Path, as_json: bool) -> None:
         emit({"governed": False}, as_json, "Remit does not govern this repository; start with `remit init`")
         return
     measured = covered(gate)
-    data = facts(gate, measured)
-    emit(data, as_json, text(gate, data, measured.overall))
+    loose = loose_hooks(gate)
+    data = {**facts(gate, measured), "unhooked": [{"agent": agent, "path": str(p)} for p, agent in loose.items()]}
+    emit(data, as_json, "\n".join([*alarm(gate, loose), text(gate, data, measured.overall)]))
+
+
+def loose_hooks(gate: Gate) -> dict[Path, str]:
+    """The settings files whose hooks are gone or changed since `init`, with their agents."""
+    home = gate.environment.home
+    manifest = read_manifest(home)
+    return unhooked([user_place(home, os.environ, manifest), Place(home), Place(home, gate.workspace.root)], manifest)
+
+
+def alarm(gate: Gate, loose: dict[Path, str]) -> list[str]:
+    """One loud line, where calls may go by that nobody judges."""
+    if not loose and not read_manifest(gate.environment.home).files:
+        return ["no agent is wired: nobody asks before a call. See `remit init`"]
+    if not loose:
+        return []
+    named = ", ".join(f"{agent} ({shown_path(path, gate.environment.home)})" for path, agent in loose.items())
+    said = f"HOOKS ARE GONE OR CHANGED: {named}. Calls go by unjudged. Run: remit doctor --fix"
+    return [click.style(said, fg="red", bold=True)]
 
 
 def facts(gate: Gate, measured: Coverage) -> dict[str, object]:
@@ -43,6 +70,7 @@ def facts(gate: Gate, measured: Coverage) -> dict[str, object]:
         "intents": {"open": sum(i.status in ("DRAFT", "IN_PROGRESS") for i in intents), "all": len(intents)},
         "errors": len(rules.document.errors) if rules.document else 0,
         "sessions": sessions,
+        "untrusted": [command.name for command in gate.untrusted],
         "waiting_records": gate.recorder.spool.pending(),
         "coverage": {
             **shared(measured.overall),
@@ -85,7 +113,9 @@ def text(gate: Gate, data: dict[str, object], share: Share) -> str:
     rules = gate.governing
     lines = [f"{workspace.root}", f"mode     {rules.mode}"]
     if rules.config_error:
-        lines.append(f"         remit.toml is broken: {rules.config_error}")
+        lines.append(f"         {rules.config_error}")
+    if said := untrusted_line(gate.untrusted):
+        lines.append(f"trust    {said}: see `remit trust`")
     intents = rules.document.intents if rules.document else ()
     open_ids = [f"{i.id} {i.title}" for i in intents if i.status in ("DRAFT", "IN_PROGRESS")]
     lines.append(

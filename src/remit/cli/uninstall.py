@@ -1,26 +1,29 @@
 """`remit uninstall`: take everything out again."""
 
+import os
 import sys
 from pathlib import Path
 
 import click
 from msgspec import Struct
+from msgspec.structs import replace
 
 from remit.adapters import ROWS
 from remit.cli.output import FINDINGS, Failure, emit, json_option, repo_option, reports_failures
 from remit.cli.people import only_people
-from remit.cli.wired import reports_wiring
+from remit.cli.wired import reports_wiring, user_place
 from remit.servers.environment import enter
 from remit.wiring.client import remove_client
-from remit.wiring.manifest import Manifest, ManifestError, read_manifest, write_manifest
+from remit.wiring.manifest import Manifest, ManifestError, WiredFile, read_manifest, write_manifest
 from remit.wiring.plan import Problem, shown_path
-from remit.wiring.starting import purge, ungovern, what_stays
+from remit.wiring.starting import purge, tracked_files, ungovern, what_stays
 from remit.wiring.unwire import Unwired, leftovers, sweep, unwire
 from remit.workspace.place import Workspace, locate
+from remit.workspace.registry import governed_roots
 
 
 class Outcome(Struct, frozen=True):
-    """What an uninstall did, and what it found."""
+    """What an uninstall did, and what it found. `others` are governed still; `wired` are the agents that stay wired."""
 
     done: list[Unwired]
     problems: list[Problem]
@@ -29,69 +32,123 @@ class Outcome(Struct, frozen=True):
     ours_left: list[Path]
     stays: list[tuple[str, str]]
     others: list[str]
+    wired: list[str]
+    governed: Path | None
+    tracked: int = 0
+
+
+class Asked(Struct, frozen=True):
+    """What the command line says."""
+
+    agents: tuple[str, ...]
+    all_agents: bool
+    here_only: bool
+    purging: bool
+    yes: bool
 
 
 @click.command()
 @click.option("--agent", "agents", multiple=True, type=click.Choice(list(ROWS)), help="Only this agent; repeatable.")
 @click.option("--all-agents", is_flag=True, help="Also what no note is left of.")
+@click.option("--this-repository", "here_only", is_flag=True, help="Leave the hooks: other repositories need them.")
 @click.option("--purge", "purging", is_flag=True, help="Also remove the ledger and .orchestration/, for good.")
-@click.option("--yes", "-y", is_flag=True, help="Do not ask before a purge.")
+@click.option("--yes", "-y", is_flag=True, help="Do not ask.")
 @repo_option
 @json_option
 @reports_failures
 @reports_wiring
-def uninstall(agents: tuple[str, ...], all_agents: bool, purging: bool, yes: bool, repo: Path, as_json: bool) -> None:
+def uninstall(
+    agents: tuple[str, ...], all_agents: bool, here_only: bool, purging: bool, yes: bool, repo: Path, as_json: bool
+) -> None:
     """Take Remit out of the agents' settings, and stop governing this repository. The ledger stays."""
     only_people("`remit uninstall`")
-    home = enter().home
-    workspace = locate(repo)
-    if purging and workspace is not None:
-        confirm_purge(workspace, yes)
-    done, problems, manifest = unwired(home, agents, all_agents, workspace)
-    stopped, purged = False, list[Path]()
-    if workspace is not None and not agents:
-        stopped = ungovern(home, workspace)
-        purged = purge(workspace) if purging else []
-        manifest = manifest.without_repository(workspace.root)
-    write_manifest(home, manifest)
-    if not manifest.files:
-        remove_client(home)
-    outcome = Outcome(
-        done=[each for each in done if each.changed],
-        problems=problems,
-        stopped=workspace.root if stopped and workspace else None,
-        purged=purged,
-        ours_left=leftovers(home, workspace.root if workspace else None),
-        stays=what_stays(workspace, home) if workspace else [],
-        others=[root for root in manifest.repositories if still_governed(Path(root))],
-    )
-    emit(data(outcome), as_json, text(outcome, home))
-    if problems:
+    asked = Asked(agents, all_agents, here_only, purging, yes)
+    if here_only and (agents or all_agents):
+        raise Failure("USAGE", "--this-repository leaves the agents as they are; it goes with neither --agent option")
+    home, workspace = enter().home, locate(repo)
+    manifest = known_manifest(home, all_agents)
+    confirm(asked, home, workspace, manifest)
+    outcome = performed(asked, home, workspace, manifest)
+    emit(data(outcome), as_json, text(outcome, home, asked.agents))
+    if outcome.problems:
         sys.exit(FINDINGS)
 
 
-def confirm_purge(workspace: Workspace, yes: bool) -> None:
-    """Ask before what cannot be undone. Raises Failure where nobody says yes."""
-    what = f"{workspace.state} (the ledger) and {workspace.folder}"
-    if yes or (sys.stdin.isatty() and click.confirm(f"Remove {what} for good?", default=False)):
-        return
-    raise Failure("NOT_CONFIRMED", f"nothing was changed: --purge would remove {what} for good", fix="add --yes")
-
-
-def unwired(
-    home: Path, agents: tuple[str, ...], all_agents: bool, workspace: Workspace | None
-) -> tuple[list[Unwired], list[Problem], Manifest]:
-    """Take out what is noted; with `all_agents` then also what is not, and a manifest that is broken is no obstacle."""
+def known_manifest(home: Path, all_agents: bool) -> Manifest:
+    """What was noted; with `all_agents` a manifest that is broken is no obstacle. Raises ManifestError."""
     try:
-        manifest = read_manifest(home)
+        return read_manifest(home)
     except ManifestError:
         if not all_agents:
             raise
-        manifest = Manifest()
-    done, problems, manifest = unwire(home, manifest, agents)
-    if all_agents:
-        done += sweep(home, workspace.root if workspace else None)
-    return done, problems, manifest
+        return Manifest()
+
+
+def confirm(asked: Asked, home: Path, workspace: Workspace | None, manifest: Manifest) -> None:
+    """Ask before others lose their hooks, and before what cannot be undone. Raises Failure where nobody says yes."""
+    losing = [] if asked.here_only else other_roots(home, workspace, manifest)
+    if losing and any(concerns(asked, file) for file in manifest.files):
+        agree(
+            asked.yes,
+            f"the agents' hooks are one for all your repositories: {', '.join(losing)} would be governed no longer",
+            "add --yes, or keep the hooks with --this-repository",
+        )
+    if asked.purging and workspace is not None:
+        tracked = tracked_files(workspace)
+        of_git = f"; git tracks {tracked} files of it, which will show as deleted" if tracked else ""
+        what = f"{workspace.state} (the ledger) and {workspace.folder}{of_git}"
+        agree(asked.yes, f"--purge would remove {what} for good", "add --yes")
+
+
+def agree(yes: bool, what: str, fix: str) -> None:
+    """Go on only where a person says so. Raises Failure."""
+    if yes or (sys.stdin.isatty() and click.confirm(f"{what}. Go on?", default=False)):
+        return
+    raise Failure("NOT_CONFIRMED", f"nothing was changed: {what}", fix=fix)
+
+
+def concerns(asked: Asked, file: WiredFile) -> bool:
+    """Whether this file would be unwired."""
+    return not asked.agents or bool(set(asked.agents) & set(file.agents))
+
+
+def other_roots(home: Path, workspace: Workspace | None, manifest: Manifest) -> list[str]:
+    """The other repositories that are governed, as far as they are known by name."""
+    known = dict.fromkeys((*manifest.repositories, *governed_roots(home)))
+    own = str(workspace.root) if workspace else ""
+    return [root for root in known if root != own and still_governed(Path(root))]
+
+
+def performed(asked: Asked, home: Path, workspace: Workspace | None, manifest: Manifest) -> Outcome:
+    """Do it. Raises SettingsChanged, OSError, GitError."""
+    root = workspace.root if workspace else None
+    user = user_place(home, os.environ, manifest)
+    done, problems, manifest = unwire(home, manifest, asked.agents, root if asked.here_only else None)
+    done += sweep(user, root) if asked.all_agents else []
+    stopped, purged, tracked = False, list[Path](), 0
+    if workspace is not None and not asked.agents:
+        tracked = tracked_files(workspace) if asked.purging else 0
+        stopped = ungovern(home, workspace)
+        purged = purge(workspace) if asked.purging else []
+        manifest = manifest.without_repository(workspace.root)
+    others = other_roots(home, workspace, manifest)
+    if not manifest.files:
+        manifest = replace(manifest, client="", moved={})
+    write_manifest(home, manifest)
+    if not manifest.files:
+        remove_client(home)
+    return Outcome(
+        done=[each for each in done if each.changed],
+        problems=problems,
+        stopped=root if stopped else None,
+        purged=purged,
+        ours_left=leftovers(user, root) if not manifest.files else [],
+        stays=what_stays(workspace, home) if workspace else [],
+        others=others,
+        wired=sorted({agent for file in manifest.files for agent in file.agents}),
+        governed=root if workspace is not None and workspace.governed else None,
+        tracked=tracked,
+    )
 
 
 def still_governed(root: Path) -> bool:
@@ -107,27 +164,37 @@ def data(outcome: Outcome) -> dict[str, object]:
         "problems": [str(problem) for problem in outcome.problems],
         "stopped": str(outcome.stopped) if outcome.stopped else None,
         "purged": [str(path) for path in outcome.purged],
+        "purged_tracked_files": outcome.tracked,
         "ours_left": [str(path) for path in outcome.ours_left],
         "stays": [{"path": path, "what": about} for path, about in outcome.stays],
         "still_governed": outcome.others,
+        "still_wired": outcome.wired,
     }
 
 
-def text(outcome: Outcome, home: Path) -> str:
+def text(outcome: Outcome, home: Path, agents: tuple[str, ...]) -> str:
     """What was done, for people."""
     lines = [file_line(each, home) for each in outcome.done]
     lines += [f"stopped governing {outcome.stopped}"] if outcome.stopped else []
     lines += [f"removed {path}" for path in outcome.purged]
+    if outcome.tracked:
+        lines += [
+            f"git tracked {outcome.tracked} of these files: they show as deleted until you commit or restore them"
+        ]
     lines += [str(problem) for problem in outcome.problems]
     lines += [
         f"{shown_path(path, home)} still names Remit, not from `remit init`: see --all-agents"
         for path in outcome.ours_left
     ]
     if not lines:
-        return "nothing to do"
+        lines = [f"nothing to do: {', '.join(agents)} was not wired" if agents else "nothing to do"]
+    if agents and outcome.governed:
+        lines += [f"still governed: {outcome.governed}  (remit uninstall, without --agent, ends that)"]
+    lines += [f"still wired: {', '.join(outcome.wired)}"] if outcome.wired else []
     lines += [f"stays: {path}  ({about})" for path, about in outcome.stays]
+    why = "" if outcome.wired else ", but no agent asks there any more"
     return "\n".join(
-        lines + [f"still marked as governed: {root}  (remit uninstall --repo …)" for root in outcome.others]
+        lines + [f"still marked as governed{why}: {root}  (remit uninstall --repo …)" for root in outcome.others]
     )
 
 

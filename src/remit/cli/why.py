@@ -1,27 +1,35 @@
 """`remit why`: why lines are there."""
 
 import re
+from functools import partial
 from pathlib import Path
 
 import click
 import msgspec
+from msgspec.structs import replace
 
 from remit.cli.blame import inside
 from remit.cli.output import Failure, emit, governed_gate, json_option, repo_option, reports_failures
 from remit.ledger.index import Index
+from remit.ledger.prune import pruned_parts, pruned_words
 from remit.provenance.blame import Blamer
-from remit.provenance.why import Explanation, NoSuchLines, explain, in_words
+from remit.provenance.explanation import Explanation
+from remit.provenance.why import NoSuchLines, Why
+from remit.provenance.why_words import LABEL, in_words
+from remit.tools.conversations import conversations
 
 SPOT = re.compile(r"(?P<file>.+?)(?::(?P<start>\d{1,9})(?:-(?P<end>\d{1,9}))?)?", re.DOTALL)
+COLOURS = {"+": "green", "-": "red", "@": "cyan"}
 
 
 @click.command()
 @click.argument("spot", metavar="FILE[:LINE[-LINE]]")
+@click.option("--full", is_flag=True, help="All of it: every edit, whole texts, whole diffs.")
 @repo_option
 @json_option
 @reports_failures
-def why(spot: str, repo: Path, as_json: bool) -> None:
-    """Tell why lines are there: the intent, the session and the edit behind them, and what was refused before.
+def why(spot: str, full: bool, repo: Path, as_json: bool) -> None:
+    """Tell why lines are there: the intent, what was asked and said, the edit, and what surrounded it.
 
     Example: remit why src/auth.py:42-50
     """
@@ -30,17 +38,35 @@ def why(spot: str, repo: Path, as_json: bool) -> None:
     file, lines = spot_of(spot)
     with Index.open(workspace.state / "index.db", workspace.log_folder) as index:
         index.catch_up()
-        found = explained(Blamer(workspace, index, gate.store), inside(workspace, repo, file), lines)
-    emit(msgspec.to_builtins(found), as_json, in_words(found))
+        blamer = Blamer(workspace, index, gate.store)
+        telling = Why(blamer, gate.store, partial(conversations, gate), gate.governing.document)
+        found = explained(telling, inside(workspace, repo, file), lines)
+    if any(passage.record is None for passage in found.passages):
+        found = replace(found, remarks=(*found.remarks, *map(pruned_words, pruned_parts(workspace.log_folder))))
+    emit(msgspec.to_builtins(found), as_json, "" if as_json else coloured(in_words(found, full=full)))
 
 
-def explained(blamer: Blamer, path: str, lines: tuple[int, int] | None) -> Explanation:
+def explained(telling: Why, path: str, lines: tuple[int, int] | None) -> Explanation:
     """What is behind the lines. Raises Failure where there are none such."""
     try:
-        return explain(blamer, path, lines)
+        return telling.explain(path, lines)
     except NoSuchLines as error:
         fix = "name a file of this repository, and lines that it has"
         raise Failure("NOT_FOUND", str(error), target=path, fix=fix) from error
+
+
+def coloured(text: str) -> str:
+    """The words with the lines of a diff in git's colours, and names of parts dimmed."""
+    return "\n".join(map(coloured_line, text.split("\n")))
+
+
+def coloured_line(line: str) -> str:
+    """One line."""
+    name, rest = line[:LABEL], line[LABEL:]
+    if line[:2] != "  ":
+        return click.style(line, bold=True) if line.startswith("edit ") else line
+    colour = COLOURS.get(rest[:1]) if name.strip() in ("", "edit") else None
+    return click.style(name, dim=True) + (click.style(rest, fg=colour) if colour else rest)
 
 
 def spot_of(spot: str) -> tuple[str, tuple[int, int] | None]:

@@ -2,20 +2,29 @@
 
 import shlex
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from functools import wraps
 from pathlib import Path
 from typing import ParamSpec, TypeVar
 
 from remit.cli.output import UNAVAILABLE, Failure
+from remit.wiring.agents import NotAbsolute, Place, moved_folders
 from remit.wiring.client import NoClient
-from remit.wiring.manifest import ManifestError
+from remit.wiring.manifest import Manifest, ManifestError
 from remit.wiring.plan import Problem
 from remit.workspace.place import FOLDER, Workspace, git_root, locate, workspace_at
 from remit.workspace.settings_file import SettingsChanged
 
 P = ParamSpec("P")
 R = TypeVar("R")
+
+
+def user_place(home: Path, variables: Mapping[str, str], manifest: Manifest) -> Place:
+    """Where the agents' own settings are: as this process's variables say, else as they said to `remit init`.
+
+    Raises NotAbsolute.
+    """
+    return Place(home, moved={**manifest.moved, **moved_folders(variables, home)})
 
 
 def reports_wiring(command: Callable[P, R]) -> Callable[P, R]:
@@ -27,6 +36,8 @@ def reports_wiring(command: Callable[P, R]) -> Callable[P, R]:
             return command(*args, **kwargs)
         except (Problem, ManifestError) as error:
             raise Failure("SETTINGS", str(error), target=str(error.path)) from error
+        except NotAbsolute as error:
+            raise Failure("SETTINGS", str(error)) from error
         except (NoClient, SettingsChanged) as error:
             raise Failure("SETTINGS", str(error), exit_code=UNAVAILABLE) from error
 

@@ -1,7 +1,7 @@
 """What an agent asks to do, and what came of it, whichever agent it is."""
 
 import hashlib
-from typing import Literal, TypeAlias
+from typing import Any, Literal, TypeAlias
 
 from msgspec import Struct, json
 
@@ -96,6 +96,10 @@ class ToolCall(Struct, frozen=True):
     """A search/replace edit: it fails by itself on a file that changed, so it is never stale."""
     opens_stdin: bool = False
     """The command would wait for input, and this agent sends such input without asking its hooks."""
+    arguments: dict[str, Any] = {}
+    """As the agent gave them, for a team's own hooks. Remit's rules go by what the adapter read from them."""
+    unproved: str | None = None
+    """Why what the command's text proves does not hold where it runs: settings make git start a program."""
 
 
 class Outcome(Struct, frozen=True):

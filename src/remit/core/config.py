@@ -1,10 +1,11 @@
 """`remit.toml`: the shape of contracts §10. All of it is optional; an unknown key is an error, not a silence."""
 
-from typing import Literal
+from typing import Literal, TypeAlias, get_args
 
 from msgspec import Struct
 
 from remit.core.decision import ErrorType, Mode
+from remit.core.hooks import Hook
 from remit.core.redaction import PATTERNS_MOST, compile_pattern
 from remit.core.treehead import read_public_key
 
@@ -40,14 +41,20 @@ class Redact(Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class ApprovalRules(Struct, frozen=True, forbid_unknown_fields=True):
-    """When a person is asked, and how long their yes lasts. `threshold` 0 asks about every destructive call.
+    """When a person is asked, and how long their yes lasts.
 
+    `threshold` is a risk, 0 to 100: a destructive call that weighs as much needs a person's yes even where every rule
+    allows it; 0 asks about each of them. Unset, people are asked about denials only, those that `overrides` names.
     `timeout_s` is how long a question waits; the agent's own time-out less 5 s by default.
     """
 
-    threshold: int = 100
+    threshold: int | None = None
     timeout_s: float | None = None
     grant_hours: float = 8
+
+    def __post_init__(self) -> None:
+        if self.threshold is not None and not 0 <= self.threshold <= 100:
+            raise ValueError(f"[approvals] threshold: expected a risk from 0 to 100, not {self.threshold}")
 
 
 OVERRIDABLE: tuple[ErrorType, ...] = (
@@ -63,7 +70,7 @@ OVERRIDABLE: tuple[ErrorType, ...] = (
 class Session(Struct, frozen=True, forbid_unknown_fields=True):
     """Times that concern sessions."""
 
-    idle_minutes: int = 30
+    idle_minutes: float = 30
     lease_s: int = 60
     detour_minutes: int = 10
 
@@ -72,6 +79,45 @@ class Lessons(Struct, frozen=True, forbid_unknown_fields=True):
     """Where lessons are written: `AGENT.md` beside the intents, or a file at the workspace's root."""
 
     file: Literal["AGENT.md", "CLAUDE.md", "AGENTS.md"] = "AGENT.md"
+
+
+class Transcripts(Struct, frozen=True, forbid_unknown_fields=True):
+    """How long what agents and people said to each other is kept, on this machine only, without secrets.
+
+    `retain_days` 0 keeps nothing: `remit why` then reads what the agents themselves still have.
+    """
+
+    retain_days: float = 90
+
+    def __post_init__(self) -> None:
+        if not 0 <= self.retain_days <= 36500:
+            raise ValueError(f"[transcripts] retain_days: expected 0 to 36500 days, not {self.retain_days}")
+
+
+class Snapshots(Struct, frozen=True, forbid_unknown_fields=True):
+    """How long states of the working tree are kept, how much room they take, and the largest file they hold."""
+
+    keep_days: float = 14
+    max_mib: int = 2048
+    max_file_mib: int = 50
+
+    def __post_init__(self) -> None:
+        for name in self.__struct_fields__:
+            if getattr(self, name) < 0:
+                raise ValueError(f"[snapshots] {name}: expected 0 or more, not {getattr(self, name)}")
+
+
+TrailerStyle: TypeAlias = Literal["none", "kernel", "apache", "coauthor", "Remit-Intent"]
+TRAILER_STYLES: tuple[TrailerStyle, ...] = get_args(TrailerStyle)
+
+
+class Trailers(Struct, frozen=True, forbid_unknown_fields=True):
+    """How a commit message says that an agent helped: `Assisted-by`, `Generated-by`, `Co-authored-by`, the intent.
+
+    Nothing is ever said by `Signed-off-by`: only a person can.
+    """
+
+    style: TrailerStyle = "none"
 
 
 class Config(Struct, frozen=True, forbid_unknown_fields=True):
@@ -85,3 +131,7 @@ class Config(Struct, frozen=True, forbid_unknown_fields=True):
     approvals: ApprovalRules = ApprovalRules()
     overrides: tuple[ErrorType, ...] = OVERRIDABLE
     lessons: Lessons = Lessons()
+    trailers: Trailers = Trailers()
+    transcripts: Transcripts = Transcripts()
+    snapshots: Snapshots = Snapshots()
+    hooks: tuple[Hook, ...] = ()

@@ -73,8 +73,8 @@ class Decision(Struct, frozen=True):
 
     @property
     def leading(self) -> Finding | None:
-        """The finding that the agent is told first: the strictest, and of those the first in order."""
-        return next((f for f in self.findings if f.verdict == self.verdict), None)
+        """The finding that the agent is told first: the strictest, and of those the first in order; never a remark."""
+        return next((f for f in self.findings if f.verdict == self.verdict != "allow"), None)
 
 
 UNGOVERNED = Decision(effect="allow", verdict="allow", call_class="safe", mode="observe", governed=False)

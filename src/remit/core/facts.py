@@ -32,6 +32,8 @@ class Target(Struct, frozen=True):
     """The file system takes two spellings of a name for one."""
     leased_by: str | None = None
     """The session whose running call may change the file; None where there is none but the caller's own."""
+    mirrors: tuple[str, ...] = ()
+    """The files that it is the test or the page of; looked for only where an intent has companions."""
 
 
 NO_INTENTS = IntentSet()
@@ -76,7 +78,11 @@ class Facts(Struct, frozen=True):
     config_error: str | None = None
     ignored_intents: frozenset[str] = frozenset()
     targets: tuple[Target, ...] = ()
+    perhaps: tuple[Target, ...] = ()
+    """What a command may write, and may leave alone."""
     denied: tuple[DeniedPath, ...] = ()
+    temporary: str = ""
+    """Where scratch files may lie, outside the workspace; empty where nothing outside is tolerated for that."""
     grants: tuple[Grant, ...] = ()
     waived: frozenset[Waiver] = frozenset()
     """What a person waived for this very call: a rule, about these paths, with the contents that they had then."""

@@ -32,6 +32,7 @@ EventName: TypeAlias = Literal[
     "check_failed",
     "recovery",
     "tree_head",
+    "pruned",
 ]
 
 
@@ -114,6 +115,10 @@ class MutatedFile(Wire, frozen=True):
     after: Content | UnsetType = UNSET
     in_scope: bool | UnsetType = UNSET
     ranges: tuple[Range, ...] | UnsetType = UNSET
+    hunks: tuple[tuple[int, int, int, int], ...] | UnsetType = UNSET
+    """The differences as `@@ -old,lines +new,lines @@` of a diff without context: attribution needs no contents."""
+    told: bool | UnsetType = UNSET
+    """Whether the tool's own answer gave the place of the lines, and not a comparison."""
 
 
 class CallPart(Wire, frozen=True):

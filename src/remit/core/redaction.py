@@ -13,6 +13,8 @@ from typing import Any, TypeVar, cast
 from msgspec import Struct
 from msgspec.structs import replace
 
+from remit.core.secret_places import HINT, NO_PLACE, PLACES, SPECIAL
+
 MASK = "[redacted]"
 TEXT_CHARS = 16_384
 """No longer text is written: what stands after it would have to be searched, and says little."""
@@ -43,7 +45,7 @@ PATTERNS = (
     r"(?:-----END [A-Z ]{0,40}PRIVATE KEY(?: BLOCK)?-----|\Z)",
 )
 TELLING = (
-    r"(?:pass(?:word|wd|phrase)|pwd|secret|token|api[_-]?key|access[_-]?key|account[_-]?key|private[_-]?key|"
+    r"(?:pass(?:word|wd|phrase)|pwd(?!['\"]?\s{0,4}[=:]\s{0,4}['\"]?/)|secret|token|api[_-]?key|access[_-]?key|account[_-]?key|private[_-]?key|"
     r"auth[_-]?key|signing[_-]?key|encryption[_-]?key|credential)s?"
 )
 ASSIGNED = (
@@ -62,7 +64,7 @@ RANDOM = (
 )
 """A name, and a value that may be drawn by chance: whether it is, `looks_drawn` tells."""
 
-SHAPES = re.compile("|".join(PATTERNS))
+SHAPES = re.compile("|".join((*PATTERNS, *SPECIAL)))
 NAMED = (
     re.compile(QUOTED, re.IGNORECASE),
     re.compile(ASSIGNED, re.IGNORECASE),
@@ -76,6 +78,15 @@ NO_SECRET = re.compile(
     r"(?:sha\d*|hash|digest|integrity|checksum|etag|commit|revision|rev|base64|root|leaf)\W*\Z", re.I
 )
 
+PLAIN = re.compile(r"(?:sha256:)?[0-9a-f-]{1,80}")
+"""Ids and hashes, most of the texts of a record: no shape of a secret is without a sign of another kind."""
+
+CLEAN: set[str] = set()
+"""Short texts that hold no secret: a record says the same names again and again. It may be emptied at any time."""
+
+CLEAN_MOST = 4096
+CLEAN_CHARS = 128
+
 DRAWN_BITS = 3.7
 """Shannon entropy a character from which a value of mixed letters and digits is taken for drawn by chance: words and
 identifiers of that length lie below it."""
@@ -88,13 +99,31 @@ def redact(text: str, extra: Sequence[re.Pattern[str]] = ()) -> str:
 
     `extra` are a team's own patterns, masked whole.
     """
+    if PLAIN.fullmatch(text) or text in CLEAN:
+        return masked(text, extra)
+    clean = taken_out(text)
+    if clean == text and len(text) <= CLEAN_CHARS:
+        if len(CLEAN) >= CLEAN_MOST:
+            CLEAN.clear()
+        CLEAN.add(text)
+    return masked(clean, extra)
+
+
+def taken_out(text: str) -> str:
+    """`text` without what looks like a secret to anybody."""
     clean = SHAPES.sub(MASK, text)
-    for pattern in NAMED:
+    if NO_PLACE.fullmatch(clean):
+        return clean
+    for pattern in (*PLACES, *NAMED) if HINT.search(clean) else NAMED:
         clean = pattern.sub(lambda found: found[1] + MASK, clean)
-    clean = ASSIGNMENT.sub(_unless_drawn, clean)
-    for pattern in extra:
-        clean = pattern.sub(MASK, clean)
-    return clean
+    return ASSIGNMENT.sub(_unless_drawn, clean)
+
+
+def masked(text: str, patterns: Sequence[re.Pattern[str]]) -> str:
+    """`text` without what a team's own patterns match."""
+    for pattern in patterns:
+        text = pattern.sub(MASK, text)
+    return text
 
 
 def _unless_drawn(found: re.Match[str]) -> str:

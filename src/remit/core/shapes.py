@@ -12,7 +12,7 @@ import msgspec
 from remit.core.record import KEY
 
 Shape: TypeAlias = Literal["s1", "s2", "s3", "s4"]
-Format: TypeAlias = Literal["agent-trace", "s1", "s2", "s3", "s4", "csv"]
+Format: TypeAlias = Literal["agent-trace", "in-toto", "s1", "s2", "s3", "s4", "csv"]
 Document: TypeAlias = dict[str, Any]
 
 FIELDS: dict[Shape, tuple[tuple[str, str], ...]] = {
@@ -227,8 +227,10 @@ def write_as(document: Document, form: Format) -> list[str]:
     match form:
         case "agent-trace":
             return [_line(document)]
+        case "in-toto":
+            return [_line(found)] if (found := _statement(document, body)) else []
         case "csv":
-            return [_csv(_row(document, body))]
+            return [_csv(row(document))]
         case "s2":
             return [_line(_to_s2(document, body))] if body.get("event") in BACK else []
         case _ if body.get("event") != "mutation":
@@ -243,6 +245,28 @@ def write_as(document: Document, form: Format) -> list[str]:
 
 def _line(document: Document) -> str:
     return msgspec.json.encode(document).decode()
+
+
+STATEMENT = "https://in-toto.io/Statement/v1"
+PREDICATE = "urn:remit:predicate:trace/v1"
+"""The type of our statements: the predicate is the record. Source: in-toto attestation v1, read 2026-11."""
+
+
+def _statement(document: Document, body: Document) -> Document | None:
+    """A change as an in-toto Statement about the contents that it left; None where it left none."""
+    files = map(_mapping, _list(body.get("files")) if body.get("event") == "mutation" else [])
+    subjects = [
+        {"name": str(file.get("path")), "digest": digest}
+        for file in files
+        if (digest := _digest(_mapping(file.get("after"))))
+    ]
+    if not subjects:
+        return None
+    return {"_type": STATEMENT, "subject": subjects, "predicateType": PREDICATE, "predicate": document}
+
+
+def _digest(side: Document) -> Document:
+    return _present({"sha256": side.get("sha256"), "gitBlob": side.get("git_blob")})
 
 
 COLUMNS = (
@@ -260,6 +284,10 @@ COLUMNS = (
 )
 
 
+FORMULA = ("=", "+", "-", "@", "\t", "\r", "\n", "＝", "＋", "－", "＠")
+"""What a cell may not begin with: spreadsheets read full-width signs, and what follows a line end, as formulas too."""
+
+
 def csv_header() -> str:
     """The first line of the `csv` form."""
     return _csv(COLUMNS)
@@ -271,12 +299,14 @@ def _csv(row: tuple[str, ...]) -> str:
 
 
 def _cell(text: str) -> str:
-    safe = "'" + text if text[:1] in ("=", "+", "-", "@", "\t", "\r") else text
+    safe = "'" + text if text[:1] in FORMULA else text
     quoted = safe.replace('"', '""')
     return f'"{quoted}"' if any(c in safe for c in ',"\n\r') else safe
 
 
-def _row(document: Document, body: Document) -> tuple[str, ...]:
+def row(document: Document) -> tuple[str, ...]:
+    """A record in the columns of COLUMNS; what it has not is empty."""
+    body = _mapping(_mapping(document.get("metadata")).get(KEY))
     call, decision = _mapping(body.get("call")), _mapping(body.get("decision"))
     named = (
         document.get("id"),

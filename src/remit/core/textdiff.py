@@ -1,33 +1,94 @@
-"""Which lines of a content are new, for small changes. Larger ones are git's to tell."""
+"""How two contents differ, for small changes. Larger ones are git's to tell."""
 
+from collections.abc import Sequence
 from difflib import SequenceMatcher
 
-from remit.core.contents import LineRange
+from remit.core.contents import Hunk, LineRange
 
 MOST_LINES = 200
 """Lines of the part that differs, on the longer side. Beyond that git is both quicker and better."""
 
 
-def added_lines(old: bytes, new: bytes) -> tuple[LineRange, ...] | None:
-    """The lines of `new` that `old` has not; None where the change is too large to tell cheaply."""
-    a, b = old.split(b"\n"), new.split(b"\n")
+def lines_of(content: bytes) -> list[bytes]:
+    """The lines without their newlines. A last line that gets its newline is the same line: nobody wrote it anew."""
+    lines = content.split(b"\n")
+    return lines if lines[-1] else lines[:-1]
+
+
+def small_hunks(old: bytes, new: bytes) -> tuple[Hunk, ...] | None:
+    """The differences, as a diff without context tells them; None where they are too large to tell cheaply."""
+    a, b = lines_of(old), lines_of(new)
     start = common(a, b)
     end = common(a[start:][::-1], b[start:][::-1])
     a, b = a[start : len(a) - end], b[start : len(b) - end]
     if max(len(a), len(b)) > MOST_LINES and a and b:
         return None
-    last = new.count(b"\n") + (not new.endswith(b"\n"))
-    blocks = [(0, len(b))] if not a else changed(a, b)
-    ranges = (LineRange(start + low + 1, min(start + high, last)) for low, high in blocks if high > low)
-    return tuple(r for r in ranges if r.start <= r.end)
+    return tuple(hunk(start, *opcode[1:]) for opcode in differing(a, b))
 
 
-def changed(a: list[bytes], b: list[bytes]) -> list[tuple[int, int]]:
-    """The parts of `b` that do not stand in `a`, as half-open index ranges."""
-    matcher = SequenceMatcher(None, a, b, autojunk=False)
-    return [(low, high) for tag, _, _, low, high in matcher.get_opcodes() if tag in ("insert", "replace")]
+def added_lines(old: bytes, new: bytes) -> tuple[LineRange, ...] | None:
+    """The lines of `new` that `old` has not; None where the change is too large to tell cheaply."""
+    found = small_hunks(old, new)
+    return None if found is None else tuple(added for h in found if (added := h.added))
 
 
-def common(a: list[bytes], b: list[bytes]) -> int:
+def hunks_at(old: bytes, new: bytes, told: Sequence[LineRange]) -> tuple[Hunk, ...] | None:
+    """The differences, where it is known which lines of `new` are new: a diff alone may take a copy for the original.
+
+    None where `old` cannot have become `new` by putting just these lines there, or where that is too large to tell.
+    """
+    a, b = lines_of(old), lines_of(new)
+    fresh = {number - 1 for span in told for number in range(span.start, span.end + 1)}
+    kept = [index for index in range(len(b)) if index not in fresh]
+    if len(kept) > len(a) or len(kept) + len(fresh) != len(b):
+        return None
+    rest = [b[index] for index in kept]
+    start = common(a, rest)
+    end = common(a[start:][::-1], rest[start:][::-1])
+    origins = [*range(start), *range(len(a) - end, len(a))] if start + end == len(rest) else None
+    if origins is None:
+        origins = subsequence(a, rest)
+    return None if origins is None else hunks_between(len(a), len(b), dict(zip(kept, origins, strict=True)))
+
+
+def subsequence(a: Sequence[bytes], rest: Sequence[bytes]) -> list[int] | None:
+    """The places in `a` of the lines of `rest`, in order; None where they do not all stand there."""
+    found: list[int] = []
+    at = 0
+    for line in rest:
+        while at < len(a) and a[at] != line:
+            at += 1
+        if at == len(a):
+            return None
+        found.append(at)
+        at += 1
+    return found
+
+
+def hunks_between(old_lines: int, new_lines: int, origins: dict[int, int]) -> tuple[Hunk, ...]:
+    """The hunks that leave just these lines: `origins` maps an index in the new content to its index in the old."""
+    found: list[Hunk] = []
+    a = b = 0
+    for to, origin in [*sorted(origins.items()), (new_lines, old_lines)]:
+        if to > b or origin > a:
+            found.append(hunk(0, a, origin, b, to))
+        a, b = origin + 1, to + 1
+    return tuple(found)
+
+
+def hunk(offset: int, a: int, a_end: int, b: int, b_end: int) -> Hunk:
+    """A hunk of half-open index ranges; where nothing was, or is, the line before is named."""
+    old, new = a_end - a, b_end - b
+    return Hunk(offset + a + bool(old), old, offset + b + bool(new), new)
+
+
+def differing(a: list[bytes], b: list[bytes]) -> list[tuple[str, int, int, int, int]]:
+    """The parts that differ."""
+    if not a or not b:
+        return [("replace", 0, len(a), 0, len(b))] if a or b else []
+    return [code for code in SequenceMatcher(None, a, b, autojunk=False).get_opcodes() if code[0] != "equal"]
+
+
+def common(a: Sequence[bytes], b: Sequence[bytes]) -> int:
     """How many lines both begin with."""
     return next((i for i, (x, y) in enumerate(zip(a, b, strict=False)) if x != y), min(len(a), len(b)))

@@ -25,6 +25,8 @@ MOST_COMPARED = 500
 """Pairs of patterns that are compared in full; a pair takes from 0.1 to 2 ms."""
 
 _TIMESTAMP = re.compile(r"\d{4}-\d{2}-\d{2}T\d{2}:\d{2}(?::\d{2}(?:[.,]\d{1,9})?)?(?:Z|[+-]\d{2}:?\d{2})", re.ASCII)
+_SEPARATOR = re.compile(r"\\[\w*]")
+_NOBODYS = re.compile(r"(?:\./|\*\*/|/)*\.(?:git|orchestration)(?:/|\Z)", re.IGNORECASE)
 _WILD = re.compile(r"[*?\[{\\]")
 
 
@@ -237,6 +239,9 @@ def _advice_on(each: Placed, known: Mapping[str, Placed]) -> Iterator[LintFindin
         yield each.finding("INVALID_TIMESTAMP", message, "updated_at", "warning")
     if intent.status in FINAL:
         return
+    for n, pattern in enumerate(intent.owned_scope):
+        if why := doubt(pattern):
+            yield each.finding("DOUBTFUL_SCOPE", f"{pattern[:80]!r} {why}", f"owned_scope.{n}", "warning")
     if not intent.constraints:
         message = f"{intent.id} has no constraints"
         yield each.finding("MISSING_CONSTRAINTS", message, "constraints", "warning")
@@ -245,6 +250,18 @@ def _advice_on(each: Placed, known: Mapping[str, Placed]) -> Iterator[LintFindin
         yield each.finding("MISSING_ACCEPTANCE_CRITERIA", message, "acceptance_criteria", "warning")
     if intent.status == "IN_PROGRESS":
         yield from _waiting(each, known)
+
+
+def doubt(pattern: str) -> str | None:
+    """Why a scope's pattern cannot mean what it seems to; None where nothing is wrong with it."""
+    body = pattern.removeprefix("!")
+    if body != body.strip():
+        return "begins or ends with white space, as no path does that an agent may name"
+    if _SEPARATOR.search(body):
+        return "has a backslash, which takes the meaning from the next sign: folders are separated by `/`"
+    if _NOBODYS.match(body):
+        return "lies where nothing is in any scope: git's and Remit's own folders"
+    return None
 
 
 def _waiting(each: Placed, known: Mapping[str, Placed]) -> Iterator[LintFinding]:

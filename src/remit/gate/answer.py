@@ -1,7 +1,7 @@
 """What a door passes on, and how the gate goes on where one of its steps cannot be done."""
 
 from collections.abc import Callable
-from typing import TypeVar
+from typing import Any, TypeVar
 
 from msgspec import Struct
 
@@ -22,6 +22,8 @@ class Answer(Struct, frozen=True):
     decision: Decision
     reason: str = ""
     context: str = ""
+    arguments: dict[str, Any] | None = None
+    """What the tool is to run with in place of what the agent gave it, where hooks said so."""
 
 
 class Attempts:

@@ -1,27 +1,41 @@
-"""Putting a denial to a person, where one can answer: for this once, or for more."""
+"""Putting a call to a person, where one can answer: for this once, or for more."""
 
 import os
+import sqlite3
 
 from msgspec.structs import replace
 
 from remit.core.call import ToolCall
+from remit.core.contents import sha256
 from remit.core.decision import Decision, Finding
 from remit.core.facts import Facts
-from remit.core.grant import Grant, proposed_pattern
+from remit.core.grant import Grant
 from remit.core.identifiers import uuid7
 from remit.core.record import Body
 from remit.core.redaction import redact
 from remit.core.text import shown
+from remit.gate import asker
 from remit.gate.approvals import Approvals, Question, Reply
 from remit.gate.environment import Environment
 from remit.gate.governing import Governing
 from remit.gate.recorder import Recorder
-from remit.policy.risk import risk
+from remit.ledger.index import Index
+from remit.ledger.segments import LedgerError
+from remit.policy.commands.prefix import proposed_prefix
+from remit.policy.engine import about
+from remit.policy.grants import RuleRefused, rule_for, touched
+from remit.policy.risk import Around, folder, risk
+from remit.policy.threshold import weighed
 
 TIMEOUT_S = 590.0
 """How long a question waits: below every wired agent's own time-out, since all of them run the tool when it is over."""
 
 ACTION_CHARS = 2000
+FAMILIAR_RECORDS = 200
+"""The newest changes of an intent that tell where it has been before."""
+
+NOBODY = Reply(False, "nobody answered in time", "nobody")
+GONE = Reply(False, "the process that asked was gone before anybody answered", "nobody")
 
 
 class Asking:
@@ -32,22 +46,51 @@ class Asking:
         self.recorder = recorder
         self.environment = environment
 
+    def weighed(self, decision: Decision, call: ToolCall, facts: Facts, rules: Governing) -> Decision:
+        """The decision, with the yes that `approvals.threshold` asks for where nothing else stops the call."""
+        threshold = rules.config.approvals.threshold
+        if threshold is None or decision.verdict != "allow" or decision.call_class != "destructive":
+            return decision
+        return weighed(decision, call, facts, threshold, self.risk(call, decision, facts))
+
+    def risk(self, call: ToolCall, decision: Decision, facts: Facts) -> tuple[int, tuple[str, ...]]:
+        """What the call could cost. What a file tool names is kept before it runs; of a command nobody knows."""
+        familiar = self.familiar(facts.session.intent_id) if facts.targets else None
+        return risk(call, decision, facts, Around(kept=not call.whole_workspace, familiar=familiar))
+
+    def familiar(self, intent_id: str | None) -> frozenset[str] | None:
+        """The folders that the intent has changed; None without one, or where the index cannot be used."""
+        if intent_id is None:
+            return None
+        workspace = self.recorder.workspace
+        try:
+            with Index.open(workspace.state / "index.db", workspace.log_folder) as index:
+                index.catch_up()
+                found = index.find(event="mutation", intent_id=intent_id, limit=FAMILIAR_RECORDS)
+        except (sqlite3.Error, OSError, LedgerError):
+            return None
+        return frozenset(folder(str(file.get("path", ""))) for record in found for file in record.get("files", []))
+
     def ask(self, call: ToolCall, facts: Facts, decision: Decision, rules: Governing) -> Reply | None:
-        """A person's answer to this denial; None where it is none that a person may waive, or nobody is there."""
+        """A person's answer to this denial; None where it is none that a person may waive, or nobody is there.
+
+        A yes that came too late for the same call before is used up now, and nobody is asked again.
+        """
         finding = decision.leading
         if finding is None or decision.effect == "allow" or not may_be_waived(decision, rules):
             return None
+        self.close_orphans(rules)
+        digest = call_digest(call, facts, decision)
+        earlier = self.approvals.take_late_yes(digest)
+        if earlier is not None:
+            return earlier
         if not self.approvals.somebody_there():
             return None
         question = self.question(call, facts, decision, finding, rules)
-        self.approvals.ask(question)
-        self.record(
-            "approval_requested", call, facts, {"id": question.id, "rule": question.code, "risk": question.risk}
-        )
-        reply = self.approvals.wait(question, self.environment.unlocked) or Reply(
-            False, "nobody answered in time", "nobody"
-        )
-        self.answered(call, facts, question, reply, rules)
+        self.approvals.ask(question, digest)
+        self.requested(question)
+        reply = self.approvals.wait(question, self.environment.unlocked) or (GONE if asker.GONE.get()() else NOBODY)
+        self.answered(question, reply, rules)
         return reply
 
     def question(
@@ -55,7 +98,7 @@ class Asking:
     ) -> Question:
         """The question, as a person sees it."""
         now = self.environment.clock()
-        weight, reasons = risk(call, decision, facts)
+        weight, reasons = self.risk(call, decision, facts)
         return Question(
             id=uuid7(int(now * 1000), os.urandom(10)),
             session_id=call.session.session_id,
@@ -64,14 +107,22 @@ class Asking:
             code=finding.code,
             action=action(call),
             message=finding.message,
-            path=finding.path,
+            path=subject_path(call, facts, finding),
             risk=weight,
             reasons=reasons,
             asked_at=now,
-            expires_at=now + (rules.config.approvals.timeout_s or TIMEOUT_S),
+            expires_at=now + (rules.config.approvals.timeout_s or TIMEOUT_S) - self.environment.waited_s,
+            tool=call.tool,
+            is_command=call.command is not None,
+            prefix=clean(proposed_prefix(call.command)) if call.command is not None else (),
         )
 
-    def answered(self, call: ToolCall, facts: Facts, question: Question, reply: Reply, rules: Governing) -> None:
+    def close_orphans(self, rules: Governing) -> None:
+        """Close the questions whose asker is gone, and record how each ended: here or nowhere."""
+        for question, reply in self.approvals.close_orphans():
+            self.answered(question, reply or GONE, rules)
+
+    def answered(self, question: Question, reply: Reply, rules: Governing) -> None:
         """Record the answer, and keep a yes that goes further than this call."""
         grant = self.grant(question, reply, rules) if reply.allow and reply.extent != "once" else None
         if grant is not None:
@@ -81,38 +132,72 @@ class Asking:
             "by": reply.by,
             "answer": "allow" if reply.allow else "deny",
             "words": shown(redact(reply.words), 500),
-            "grant": {"id": grant.id, "extent": grant.extent, "pattern": grant.pattern} if grant else None,
+            "grant": {"id": grant.id, "extent": grant.extent, "rule": grant.rule} if grant else None,
         }
-        self.record("approval_answered", call, facts, detail)
+        body = Body(
+            event="approval_answered",
+            intent_id=question.intent_id,
+            session_id=question.session_id,
+            detail={"approval": detail},
+        )
+        self.recorder.append([self.recorder.record(body, question.agent)])
 
-    def grant(self, question: Question, reply: Reply, rules: Governing) -> Grant:
-        """What a yes leaves behind."""
+    def requested(self, question: Question) -> None:
+        """Record that a person was asked."""
+        detail = {"id": question.id, "rule": question.code, "risk": question.risk, "reasons": list(question.reasons)}
+        body = Body(
+            event="approval_requested",
+            intent_id=question.intent_id,
+            session_id=question.session_id,
+            detail={"approval": detail},
+        )
+        self.recorder.append([self.recorder.record(body, question.agent)])
+
+    def grant(self, question: Question, reply: Reply, rules: Governing) -> Grant | None:
+        """What a yes leaves behind; nothing where it may not go further than this call, whatever it says."""
+        try:
+            rule = rule_for(question.subject, reply.extent, reply.pattern)
+        except RuleRefused:
+            return None
         until = self.environment.clock() + rules.config.approvals.grant_hours * 3600
         return Grant(
             id=question.id,
             code=question.code,
             extent=reply.extent,
-            pattern=reply.pattern or proposed_pattern(question.path, reply.extent),
+            pattern=rule.pattern,
             session_id=question.session_id,
             intent_id=question.intent_id,
             until=None if reply.extent == "project" else until,
             by=reply.by,
+            command=rule.command,
+            tool=rule.tool,
         )
 
-    def record(self, event: str, call: ToolCall, facts: Facts, detail: dict[str, object]) -> None:
-        """A record about a question."""
-        body = Body(
-            event="approval_requested" if event == "approval_requested" else "approval_answered",
-            intent_id=facts.session.intent_id,
-            session_id=call.session.session_id,
-            detail={"approval": detail},
-        )
-        self.recorder.append([self.recorder.record(body, call.agent)])
+
+def subject_path(call: ToolCall, facts: Facts, finding: Finding) -> str | None:
+    """The path that a wider yes would be about: the finding's, else the first one that a file tool names."""
+    named = touched(facts) if call.command is None else ()
+    return finding.path or next(iter(named), None)
+
+
+def clean(words: tuple[str, ...]) -> tuple[str, ...]:
+    """The words, unless one of them looks like a secret: then no rule is made of them."""
+    return words if all(redact(word) == word for word in words) else ()
+
+
+def call_digest(call: ToolCall, facts: Facts, decision: Decision) -> str:
+    """What makes two calls the same question: session, tool, arguments, folder, intent, objections, contents."""
+    parts = (
+        *(call.agent, call.session, call.tool, call.cwd, call.command, call.paths, call.arguments_sha256),
+        *(facts.session.intent_id, tuple(f.code for f in decision.findings), about(facts)),
+    )
+    return sha256(repr(parts).encode("utf-8", "backslashreplace"))
 
 
 def may_be_waived(decision: Decision, rules: Governing) -> bool:
-    """Whether every objection is of a kind that the configuration lets a person waive."""
-    return all(f.code in rules.config.overrides for f in decision.findings)
+    """Whether every objection is one that only asks, or of a kind that the configuration lets a person waive."""
+    objections = [f for f in decision.findings if f.verdict != "allow"]
+    return all(f.verdict == "ask" or f.code in rules.config.overrides for f in objections)
 
 
 def with_words(decision: Decision, reply: Reply) -> Decision:

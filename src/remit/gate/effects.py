@@ -5,10 +5,10 @@ from pathlib import Path
 from typing import Any, Literal, cast
 
 import msgspec
-from msgspec import UNSET
+from msgspec import UNSET, Struct
 
 from remit.core.call import Outcome, ToolCall
-from remit.core.contents import LineRange, Version, range_hash
+from remit.core.contents import Hunk, LineRange, Version, range_hash
 from remit.core.decision import Violation
 from remit.core.globs import Scope
 from remit.core.intent import Intent
@@ -27,8 +27,9 @@ from remit.core.record import (
 )
 from remit.core.redaction import redact
 from remit.core.repopath import InvalidPath, OutsideWorkspace, RepoPath
+from remit.core.secret_files import names_a_secret
 from remit.core.text import encodable, quoted_path
-from remit.core.textdiff import added_lines
+from remit.core.textdiff import hunks_at, small_hunks
 from remit.gate.environment import Environment
 from remit.gate.state import PendingCall
 from remit.workspace.contents import ContentStore
@@ -47,36 +48,55 @@ def operation(change: Change) -> Operation:
     return "delete" if change.after is None else "modify"
 
 
-def added_ranges(
+class Difference(Struct, frozen=True):
+    """How a change differs from what was there. `told` says that the tool's own answer gave the lines."""
+
+    hunks: tuple[Hunk, ...]
+    told: bool = False
+
+    @property
+    def added(self) -> tuple[LineRange, ...]:
+        """The lines that are new."""
+        return tuple(lines for hunk in self.hunks if (lines := hunk.added))
+
+
+def differences(
     changes: Iterable[Change], positions: Mapping[str, tuple[LineRange, ...]], store: ContentStore
-) -> dict[str, tuple[LineRange, ...]]:
-    """The lines that each change put there: where the tool's own answer tells, from it, else by git's diff."""
-    found: dict[str, tuple[LineRange, ...]] = {}
+) -> dict[str, Difference]:
+    """What each change put there: where the tool's own answer tells, from it, else by comparing; git is asked once."""
+    found: dict[str, Difference] = {}
     unclear: dict[str, tuple[bytes, bytes]] = {}
     for change in changes:
-        after = change.after
-        if after is None or after.content is None or not after.version.lines:
+        if change.after is None or change.after.content is None or (change.before and change.before.content is None):
             continue
-        told = positions.get(change.path, ())
-        if change.before is None:
-            found[change.path] = (LineRange(1, after.version.lines),)
-        elif told and all(r.end <= after.version.lines for r in told):
-            found[change.path] = told
-        elif change.before.content is not None:
-            small = added_lines(change.before.content, after.content)
-            if small is None:
-                unclear[change.path] = (change.before.content, after.content)
-            else:
-                found[change.path] = small
-    hunks = store.hunks(unclear)
-    return {**found, **{path: tuple(r for h in hs if (r := h.added)) for path, hs in hunks.items()}}
+        old = change.before.content if change.before and change.before.content is not None else b""
+        known = difference(old, change.after.content, positions.get(change.path, ()))
+        if known is None:
+            unclear[change.path] = (old, change.after.content)
+        else:
+            found[change.path] = known
+    return {**found, **{path: Difference(hunks) for path, hunks in store.hunks(unclear).items()}}
 
 
-def keepable(files: Mapping[str, Seen | None]) -> Iterator[bytes]:
-    """The contents that may be kept. git's own files are not: a configuration can hold a password."""
-    for path, found in files.items():
-        if found is not None and found.content is not None and not path.startswith(".git/"):
-            yield found.content
+def difference(old: bytes, new: bytes, told: tuple[LineRange, ...]) -> Difference | None:
+    """How two contents differ, where that is told or small; else None."""
+    placed = hunks_at(old, new, told) if told else None
+    if placed is not None:
+        return Difference(placed, told=True)
+    small = small_hunks(old, new)
+    return None if small is None else Difference(small)
+
+
+def keepable(files: Iterable[tuple[str, Seen | None]]) -> Iterator[tuple[str, bytes]]:
+    """The contents that may be kept, with their paths. git's own files and those that hold secrets are not."""
+    for path, found in files:
+        if found is not None and found.content is not None and may_be_kept(path):
+            yield path, found.content
+
+
+def may_be_kept(path: str) -> bool:
+    """Whether a file of that name may be kept with its content."""
+    return not path.startswith(".git/") and not names_a_secret(path)
 
 
 def in_scope(path: str, intent: Intent | None) -> bool:
@@ -126,8 +146,15 @@ def quoted(text: str) -> str:
     )
 
 
-def mutated_file(change: Change, intent: Intent | None, ranges: tuple[Range, ...]) -> MutatedFile:
+MOST_HUNKS = 500
+"""More are left out of a record, and are found again by comparing the contents."""
+
+
+def mutated_file(
+    change: Change, intent: Intent | None, ranges: tuple[Range, ...], known: Difference | None = None
+) -> MutatedFile:
     """One changed file in Remit's own part."""
+    hunks = known.hunks if known and len(known.hunks) <= MOST_HUNKS else None
     return MutatedFile(
         path=quoted_path(change.path),
         operation=operation(change),
@@ -135,6 +162,8 @@ def mutated_file(change: Change, intent: Intent | None, ranges: tuple[Range, ...
         after=UNSET if change.after is None else content(change.after),
         in_scope=in_scope(change.path, intent),
         ranges=ranges or UNSET,
+        hunks=UNSET if hunks is None else tuple((h.old, h.old_lines, h.new, h.new_lines) for h in hunks),
+        told=known.told or UNSET if known else UNSET,
     )
 
 

@@ -1,13 +1,14 @@
 """What the gate must be told about the machine: it reads no environment variable, and its clock is an argument."""
 
+import os
 import tempfile
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
 from typing import Any
 
-from msgspec import Struct
+from msgspec import Struct, field
 
 
 class Environment(Struct, frozen=True):
@@ -21,7 +22,11 @@ class Environment(Struct, frozen=True):
     settings: tuple[str, ...] = ()
     own_folders: tuple[str, ...] = ()
     bound_intent: str | None = None
+    variables: Mapping[str, str] = field(default_factory=lambda: {"PATH": os.defpath})
+    """All that a command of the repository's may see of the environment, beside HOME and TMPDIR."""
     clock: Callable[[], float] = time.time
+    waited_s: float = 0.0
+    """How long the agent waits for this answer already: its patience is counted from then."""
     unlocked: Callable[[], AbstractContextManager[Any]] = nullcontext
     """What to hold open while a person thinks: the daemon lets other calls pass meanwhile."""
 

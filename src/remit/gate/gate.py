@@ -5,17 +5,22 @@ enforce in `judging`, remember in `remembering`.
 """
 
 from collections.abc import Callable
-from functools import cached_property
+
+from msgspec.structs import replace
 
 from remit.core.call import Outcome, SessionKey, ToolCall
 from remit.core.decision import UNGOVERNED, Decision
 from remit.core.events import SessionEnded, SessionStarted
+from remit.core.once import Once
 from remit.gate.answer import Answer, CannotRecord, joined
+from remit.gate.completing import Completing
+from remit.gate.hearing import Hearing
 from remit.gate.judging import Judging
 from remit.gate.remembering import Remembering
 from remit.gate.sessions import Sessions
 from remit.gate.site import Site
-from remit.gate.twice import Twice
+from remit.gate.twice import KeptAnswers, SharedAnswers, Twice
+from remit.gate.user_hooks import Listener
 from remit.policy.classify import classify
 from remit.policy.engine import Check
 
@@ -23,10 +28,15 @@ from remit.policy.engine import Check
 class Gate(Site):
     """The gate of one workspace. Where nothing is governed, it allows all and records nothing."""
 
-    @cached_property
+    @Once
     def twice(self) -> Twice:
         """The answers of the last seconds, for events that two hooks tell."""
-        return Twice()
+        return KeptAnswers() if self.kept_open else SharedAnswers(self.state)
+
+    @property
+    def completing(self) -> Completing:
+        """Who closes intents."""
+        return Completing(self)
 
     def add_hook(self, name: str, check: Check) -> Callable[[], None]:
         """Let `check` object to every call from here on, as Remit's own do; what is returned takes it out again.
@@ -36,16 +46,24 @@ class Gate(Site):
         """
         return self.hooks.add(name, check)
 
+    def add_after_hook(self, name: str, listener: Listener) -> Callable[[], None]:
+        """Let `listener` hear of every call that came back; what it returns is told to the model.
+
+        One that raises is recorded and told, and changes nothing else. Raises ValueError for a name that is taken.
+        """
+        return self.hooks.add_after(name, listener)
+
     def before(self, call: ToolCall) -> Answer:
         """Steps 4 to 6. The decision is recorded before it is returned."""
         if not self.governed:
             return Answer(UNGOVERNED)
         now = self.environment.clock()
-        earlier = self.twice.earlier("before", call, now)
-        if earlier is not None:
-            return earlier
         try:
-            return self.twice.tell("before", call, now, self.with_news(Judging(self).judged(call)))
+            earlier = self.twice.earlier("before", call, now)
+            if earlier is not None:
+                return earlier
+            answer = self.with_words(Judging(self).judged(call), self.untrusted_notice(call.session))
+            return self.twice.tell("before", call, now, self.with_words(answer, self.news))
         except CannotRecord as error:
             return Judging(self).unrecordable(call, error)
 
@@ -58,15 +76,18 @@ class Gate(Site):
         if earlier is not None:
             return earlier
         passed = Decision("allow", "allow", classify(call), "observe")
-        told = self.with_news(Answer(passed, context=Remembering(self).remembered(call, outcome)))
+        remembering = Remembering(self)
+        known = remembering.remembered(call, outcome)
+        heard = Hearing(self).heard(call, outcome, remembering.changed)
+        told = self.with_words(Answer(passed, context=joined(known, heard)), self.news)
         return self.twice.tell("after", call, now, told)
 
-    def with_news(self, answer: Answer) -> Answer:
+    def with_words(self, answer: Answer, words: str) -> Answer:
         """The answer with what has to be said beside it."""
-        if not self.news:
+        if not words:
             return answer
-        reason = joined(answer.reason, self.news) if answer.reason else ""
-        return Answer(answer.decision, reason, joined(answer.context, self.news))
+        reason = joined(answer.reason, words) if answer.reason else ""
+        return replace(answer, reason=reason, context=joined(answer.context, words))
 
     def started(self, event: SessionStarted, agent: str) -> str:
         """A session began, or lost its context: the protocol, and its intent where it has one."""

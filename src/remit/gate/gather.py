@@ -7,16 +7,20 @@ from msgspec.structs import replace
 from remit.core.call import ToolCall
 from remit.core.facts import DeniedPath, Facts, IntentsState, SessionFacts, Target
 from remit.core.repopath import InvalidPath
+from remit.gate.companions import with_mirrored
 from remit.gate.environment import Environment
 from remit.gate.governing import Governing
 from remit.gate.pressure import Pressure
 from remit.gate.state import State
+from remit.gate.written import written
 from remit.policy.classify import classify
+from remit.policy.commands import analyse
 from remit.workspace.contents import ContentStore
 from remit.workspace.git import GitError
+from remit.workspace.git_settings import programs
 from remit.workspace.ignore import barred_paths
 from remit.workspace.observe import glance
-from remit.workspace.paths import Surroundings, folds_case, real_paths, target, with_content
+from remit.workspace.paths import Surroundings, folds_case, real_paths, target, with_content, within
 from remit.workspace.place import Workspace
 
 DIFF_CHARS = 12_000
@@ -36,11 +40,15 @@ def gather(
 ) -> Gathered:
     """Collect the facts for `call`. Raises StateError, GitError, OSError."""
     session = state.active(call.session)
+    call = doubted(call)
     try:
         targets = resolve(call, workspace, around)
     except InvalidPath as error:
         call, targets = replace(call, malformed=str(error)), ()
     targets = tuple(look_at(t, call, workspace, state, store) for t in targets)
+    told = written(call, workspace, around)
+    call, targets = told.call, (*targets, *told.targets)
+    targets = with_mirrored(targets, call, workspace, governing.intents.get(session.intent_id))
     now = around.clock()
     pressure = Pressure(state, now)
     denied: tuple[DeniedPath, ...] = ()
@@ -57,9 +65,19 @@ def gather(
         config_error=governing.config_error,
         ignored_intents=governing.ignore.intents,
         targets=with_ignored(targets, workspace, governing),
+        perhaps=with_ignored(told.perhaps, workspace, governing) if told.perhaps else (),
         denied=denied,
+        temporary="" if within(str(workspace.root), around.temporary) else str(around.temporary),
     )
     return Gathered(call, facts)
+
+
+def doubted(call: ToolCall) -> ToolCall:
+    """The call; a git command that only reads is in doubt where the repository's own settings name programs."""
+    if call.command is None or classify(call) != "safe" or "git" not in " ".join(analyse(call.command).reasons):
+        return call
+    named = programs(Path(call.cwd))
+    return replace(call, unproved=f"git here would run what {named[0]} names") if named else call
 
 
 def intents_state(governing: Governing) -> IntentsState:

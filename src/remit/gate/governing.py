@@ -1,4 +1,4 @@
-"""What governs a workspace now: its mode, its intents, its ignore file."""
+"""What governs a workspace now: its mode, its intents, its ignore file, its hooks."""
 
 import os
 import re
@@ -12,15 +12,17 @@ from msgspec import Struct
 from remit.core.config import Config
 from remit.core.contents import sha256
 from remit.core.decision import Mode
+from remit.core.hooks import Brought, NamedHook, brought_by
 from remit.core.intent import IntentsDocument, LintFinding
 from remit.core.intentset import IntentSet
-from remit.workspace.config import ConfigError, read_config
+from remit.workspace.config import HOOKS, ConfigError, HookFolder, hook_files, named, read_config, read_hooks
 from remit.workspace.ignore import IntentIgnore, read_ignore
 from remit.workspace.intents_file import read_intents, write_atomically
 from remit.workspace.place import ENFORCE, FOLDER, GOVERNED, Workspace, is_folder, is_there, main_worktree
 
 CACHE = "intents-cache"
 COPIES = "governing"
+VERSIONS = "versions"
 KEPT = ("active_intents.yaml", "remit.toml", ".intentignore")
 
 TABLE = re.compile(r"^[ \t]*\[", re.MULTILINE)
@@ -36,6 +38,9 @@ class Governing(Struct, frozen=True):
     document: IntentsDocument | None
     ignore: IntentIgnore
     intents: IntentSet
+    hooks: tuple[NamedHook, ...] = ()
+    brought: tuple[Brought, ...] = ()
+    """What the repository would have Remit run: first `hooks`, in their order, then the commands of criteria."""
 
 
 Signature: TypeAlias = tuple[tuple[int, ...], ...]
@@ -64,7 +69,8 @@ def governing(workspace: Workspace) -> Governing:
 
 def signature(workspace: Workspace) -> Signature:
     """The state of the files that govern; empty where one changed so lately that its times prove nothing."""
-    found = tuple(state_of(path) for path in governing_paths(workspace, source_folder(workspace)))
+    folder = source_folder(workspace)
+    found = tuple(state_of(path) for path in (*governing_paths(workspace, folder), *watched_hooks(folder / HOOKS)))
     newest = max((times[-1] for times in found), default=0)
     return found if time.time_ns() - newest > RACY_S * 1e9 else ()
 
@@ -74,10 +80,18 @@ def governing_paths(workspace: Workspace, folder: Path) -> tuple[str, ...]:
     """The files whose state tells whether anything changed; put together once, as this is asked for every call."""
     copies = copies_of(workspace)
     paths = (
-        *(folder, *(folder / name for name in KEPT), *(copies / name for name in KEPT)),
+        *(folder, folder / HOOKS, *(folder / name for name in KEPT), *(copies / name for name in KEPT)),
         *(workspace.root / ".intentignore", workspace.state / GOVERNED),
     )
     return tuple(map(str, paths))
+
+
+def watched_hooks(folder: Path) -> list[Path]:
+    """The files of the hooks folder; none where there are too many, which is an error of its own."""
+    try:
+        return hook_files(folder) if is_folder(folder) else []
+    except ConfigError:
+        return []
 
 
 def state_of(path: Path | str) -> tuple[int, ...]:
@@ -97,9 +111,22 @@ def read_governing(workspace: Workspace) -> Governing:
         ignore = read_ignore(workspace)
     except OSError as failure:
         ignore, error = IntentIgnore(), error or f".intentignore cannot be read ({failure.strerror})"
-    found = IntentSet(document.intents if document else ())
+    folder, broken = hook_folder(workspace)
+    error = error or broken
+    config = config or Config()
+    intents_now = document.intents if document else ()
+    hooks = (*named("remit.toml", config.hooks), *folder.hooks)
     was_there = document is not None or (copies_of(workspace) / "active_intents.yaml").exists()
-    return Governing(mode_of(config, error, was_there), config or Config(), error, document, ignore, found)
+    return Governing(
+        mode=mode_of(config, error, was_there),
+        config=config,
+        config_error=error,
+        document=document,
+        ignore=ignore,
+        intents=IntentSet(intents_now),
+        hooks=hooks,
+        brought=brought_by(hooks, folder.files, intents_now),
+    )
 
 
 def intents(workspace: Workspace) -> IntentsDocument | None:
@@ -117,7 +144,15 @@ def configuration(workspace: Workspace) -> tuple[Config | None, str | None]:
         own = read_config(source_folder(workspace) / "remit.toml")
         return own or read_config(copies_of(workspace) / "remit.toml"), None
     except ConfigError as error:
-        return None, str(error)
+        return None, f"{FOLDER}/remit.toml cannot be used: {error}"
+
+
+def hook_folder(workspace: Workspace) -> tuple[HookFolder, str | None]:
+    """The hooks of the folder and what is wrong with them. One broken file is enough for none of them to run."""
+    try:
+        return read_hooks(source_folder(workspace) / HOOKS), None
+    except ConfigError as error:
+        return HookFolder(), f"{FOLDER}/{error}"
 
 
 def source_folder(workspace: Workspace) -> Path:
@@ -149,7 +184,8 @@ def mode_of(config: Config | None, error: str | None, was_there: bool) -> Mode:
 
 def stamp(workspace: Workspace) -> str:
     """What changes whenever one of the files that are kept does."""
-    return repr([state_of(source_folder(workspace) / name) for name in KEPT])
+    folder = source_folder(workspace)
+    return repr([state_of(path) for path in (*(folder / name for name in KEPT), *watched_hooks(folder / HOOKS))])
 
 
 def keep_copy(workspace: Workspace) -> None:
@@ -163,6 +199,28 @@ def keep_copy(workspace: Workspace) -> None:
         source = folder / name
         if source.is_file():
             write_atomically(copies / name, source.read_bytes())
+    keep_version(copies / VERSIONS, folder / KEPT[0])
+    keep_hooks(folder / HOOKS, copies / HOOKS)
+
+
+def keep_version(folder: Path, intents: Path) -> None:
+    """Keep each content that the intents file had, by its hash: records name it so. Raises OSError."""
+    content = intents.read_bytes() if intents.is_file() else b""
+    path = folder / sha256(content)
+    if content and not path.exists():
+        folder.mkdir(exist_ok=True)
+        write_atomically(path, content)
+
+
+def keep_hooks(source: Path, copies: Path) -> None:
+    """Make the copy of the hooks folder what the folder is now. Raises OSError."""
+    wanted = {path.relative_to(source): path for path in watched_hooks(source) if path.is_file()}
+    for path in watched_hooks(copies):
+        if path.relative_to(copies) not in wanted:
+            path.unlink()
+    for name, path in wanted.items():
+        (copies / name).parent.mkdir(parents=True, exist_ok=True)
+        write_atomically(copies / name, path.read_bytes(), path.stat().st_mode & 0o777)
 
 
 def govern(workspace: Workspace) -> None:
@@ -198,6 +256,8 @@ def mark(workspace: Workspace, mode: Mode) -> None:
     Several workspaces may share a repository: the marker names those that enforce, and goes with the last.
     """
     marker, own = workspace.state / ENFORCE, os.fsencode(workspace.root)
+    if MARKED.get(marker) == (own, mode, state_of(marker)):
+        return
     there = marker.exists()
     before = set(marker.read_bytes().split(b"\0")) - {b""} if there else set[bytes]()
     others = {root for root in before - {own} if still_there(Path(os.fsdecode(root)))}
@@ -206,6 +266,14 @@ def mark(workspace: Workspace, mode: Mode) -> None:
         write_atomically(marker, b"\0".join(sorted(now)))
     elif not now:
         marker.unlink(missing_ok=True)
+    if others or len(MARKED) >= KNOWN_MOST:
+        MARKED.clear()
+    if not others:
+        MARKED[marker] = (own, mode, state_of(marker))
+
+
+MARKED: dict[Path, tuple[bytes, Mode, tuple[int, ...]]] = {}
+"""The markers that were found true, with the state that they had then. A cache: it may be emptied at any time."""
 
 
 def still_there(root: Path) -> bool:

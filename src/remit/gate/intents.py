@@ -14,7 +14,7 @@ from remit.core.context_block import RecentChange, context_block
 from remit.core.decision import Decision, ErrorType, Finding, Violation
 from remit.core.globs import Scope, glob_error, is_absolute_pattern
 from remit.core.intent import FINAL, Intent, IntentsDocument, LintFinding, Status, is_intent_id
-from remit.core.lifecycle import completion_obstacles, transition, unfinished_dependencies
+from remit.core.lifecycle import transition, unfinished_dependencies
 from remit.core.record import KEY, Body, EventName, Record
 from remit.core.redaction import redact
 from remit.core.text import shown
@@ -235,37 +235,6 @@ class Intents:
         return block
 
     # -- changing -------------------------------------------------------------------------------------------
-
-    def complete(self, session: SessionKey, agent: str, intent_id: str, notes: str) -> Intent:
-        """Close an intent as DONE on an agent's word, and release it. Raises Refused."""
-        tool = "complete_intent"
-        rules = self.rules
-        active = self.state.active(session)
-        if active.intent_id != intent_id:
-            raise refusal(
-                "INTENT_MISMATCH",
-                f"{shown(intent_id, 60)} is not the active intent of this session ({active.intent_id or 'none is'}).",
-                tool,
-                active.intent_id,
-                self.selectable_ids(rules),
-            )
-        intent = self.known(intent_id)
-        obstacles = self.obstacles(intent) if intent else (f"{intent_id} is no longer in active_intents.yaml",)
-        if obstacles or intent is None:
-            raise refusal("USER_REJECTED", f"{intent_id} cannot be completed: {'; '.join(obstacles)}.", tool, intent_id)
-        done = self.set_status(intent_id, "DONE", by=agent, notes=notes, session=session)
-        self.clear(session, agent)
-        return done
-
-    def obstacles(self, intent: Intent) -> tuple[str, ...]:
-        """Why an agent cannot complete the intent. Commands that a repository brings are not run untrusted."""
-        unrun = [c.text for c in intent.acceptance_criteria if c.verify]
-        asks = (
-            "criteria with a `verify` command were not run, because no person has trusted them "
-            f"({'; '.join(map(shown, unrun))}): ask the person to check them and run "
-            f"`remit intent set-status {intent.id} DONE`",
-        )
-        return (*completion_obstacles(intent, self.document.intents), *(asks if unrun else ()))
 
     def set_status(
         self,

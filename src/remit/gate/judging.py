@@ -10,17 +10,26 @@ from remit.core.record import Body, DecisionPart, Record
 from remit.core.text import shown
 from remit.gate import effects
 from remit.gate.answer import Answer
+from remit.gate.answer import joined as lines
 from remit.gate.asking import Asking, with_words
-from remit.gate.gather import CUT, gather
+from remit.gate.between import Between, put_loose
+from remit.gate.companions import scope_then
+from remit.gate.gather import CUT, Gathered, gather
 from remit.gate.governing import Governing
+from remit.gate.installed import installed_checks
 from remit.gate.pressure import Pressure
+from remit.gate.repository_hooks import RepositoryHooks, Said
 from remit.gate.site import Site
+from remit.gate.snapshots import NOTHING, Kept, Snapshots, refused_by
 from remit.gate.state import PendingCall, RemitCall
+from remit.gate.trusting import trusted_hooks
+from remit.gate.user_hooks import findings, joined
 from remit.policy.classify import classify
+from remit.policy.commands import analyse
 from remit.policy.engine import decide, waiver
 from remit.policy.violations import explain, violation_of
 from remit.workspace.history import known_commits
-from remit.workspace.observe import glance, observe, observe_paths, versions
+from remit.workspace.observe import Observation, glance, observe, observe_paths, versions
 
 
 class Judging:
@@ -29,22 +38,24 @@ class Judging:
     def __init__(self, site: Site) -> None:
         self.site = site
 
-    def judged(self, call: ToolCall, waived: frozenset[Waiver] = frozenset()) -> Answer:
+    def judged(self, call: ToolCall, waived: frozenset[Waiver] = frozenset(), heard: Said | None = None) -> Answer:
         """The answer, recorded. Raises what CannotRecord names.
 
         `waived` are the rules that a person has just waived for this call: all else is judged anew, since the world
-        went on while they thought. Another file, or another content, is another question.
+        went on while they thought. Another file, or another content, is another question. `heard` is what the
+        repository's hooks said of it before.
         """
         rules = self.site.governing
         self.site.notice(rules)
-        gathered = gather(call, self.site.workspace, rules, self.site.state, self.site.store, self.site.environment)
+        gathered, said = self.hooked(call, rules, heard)
         call, facts = gathered.call, replace(gathered.facts, grants=self.site.approvals.grants(), waived=waived)
-        decision = self.site.hooks.joined(decide(call, facts), call, facts)
-        reply = None if waived else self.asking.ask(call, facts, decision, rules)
+        decision = self.decided(call, facts, said, rules)
+        reply = None if waived else self.asking_after(said.spent_s).ask(call, facts, decision, rules)
         if reply is not None:
             self.pressure.reset(call.session)
         if reply is not None and reply.allow:
-            return self.judged(call, frozenset(waiver(f, facts) for f in decision.findings))
+            once = frozenset(waiver(f, facts) for f in decision.findings if f.verdict != "allow")
+            return self.judged(said.call, once, said)
         if reply is not None:
             decision = with_words(decision, reply)
         if call.remit_tool is not None:
@@ -52,21 +63,49 @@ class Judging:
         if waived and decision.effect == "allow":
             self.pressure.permit(call.session, tuple(str(t.path or t.resolved) for t in facts.targets))
         if decision.effect != "allow":
-            return self.refused(call, facts, decision)
+            return with_said(self.refused(call, facts, decision), said)
+        kept = NOTHING
         if decision.call_class == "destructive" or call.remit_tool is not None:
-            self.prepare(call, facts, decision, rules)
-        self.site.recorder.append([self.use_record(call, facts, decision, rules), *self.broken(call, decision)])
-        return Answer(decision, context=self.remark(call, decision))
+            kept = self.prepare(call, facts, decision, rules)
+        if kept.refusal is not None:
+            return with_said(self.refused(call, facts, refused_by(decision, kept.refusal)), said)
+        use = self.use_record(call, facts, decision, rules, said)
+        self.site.recorder.append([*kept.records, use, *self.broken(call, decision)])
+        return with_said(Answer(decision, context=lines(self.remark(call, decision), kept.trouble)), said)
+
+    def hooked(self, call: ToolCall, rules: Governing, heard: Said | None) -> tuple[Gathered, Said]:
+        """The call as the repository's hooks leave it, what they said, and the facts then.
+
+        They run before Remit's checks and while other calls pass: so what they saw is gathered once more after them.
+        """
+        hooks = RepositoryHooks(trusted_hooks(rules, self.site.recorder), self.site.workspace, self.site.environment)
+        if heard is not None or not hooks.hooks:
+            return self.gathered(call, rules), heard or Said(call)
+        said = hooks.before(call, self.gathered(call, rules).facts)
+        if said.rewriters:
+            said = hooks.again(said, self.gathered(said.call, rules).facts)
+        return self.gathered(said.call, rules), said
+
+    def gathered(self, call: ToolCall, rules: Governing) -> Gathered:
+        """The facts now."""
+        return gather(call, self.site.workspace, rules, self.site.state, self.site.store, self.site.environment)
+
+    def decided(self, call: ToolCall, facts: Facts, said: Said, rules: Governing) -> Decision:
+        """What Remit's checks, those of others and the hooks say together."""
+        checks = {**installed_checks(self.site.environment.home), **self.site.hooks.checks}
+        found = (*findings(checks, call, facts), *said.findings)
+        return self.asking_after(0).weighed(joined(decide(call, facts), found, call, facts), call, facts, rules)
 
     @property
     def pressure(self) -> Pressure:
         """What the sessions ran into lately."""
         return Pressure(self.site.state, self.site.environment.clock())
 
-    @property
-    def asking(self) -> Asking:
-        """Who puts a denial to a person."""
-        return Asking(self.site.approvals, self.site.recorder, self.site.environment)
+    def asking_after(self, spent_s: float) -> Asking:
+        """Who puts a denial to a person. So much of the agent's patience the hooks have taken already."""
+        around = self.site.environment
+        around = replace(around, waited_s=around.waited_s + spent_s)
+        return Asking(self.site.approvals, self.site.recorder, around)
 
     def announce(self, call: ToolCall) -> None:
         """Tell the MCP server whose call it is about to get: the hook knows, the server does not."""
@@ -102,16 +141,20 @@ class Judging:
         now = glance(self.site.workspace.root / path)
         if target is None or now is None or now.version.sha256 != target.sha256 or target.diff.endswith(CUT):
             return
-        self.site.keep([now.content] if now.content is not None else [])
+        self.site.keep(effects.keepable([(path, now)]))
         self.site.state.put_seen(call.session, {path: now.version})
 
-    def prepare(self, call: ToolCall, facts: Facts, decision: Decision, rules: Governing) -> None:
-        """Look at what the call may change, keep it, and remember that the call is under way."""
+    def prepare(self, call: ToolCall, facts: Facts, decision: Decision, rules: Governing) -> Kept:
+        """Look at what the call may change, keep it, and remember that the call is under way, unless it may not be."""
         now = self.site.environment.clock()
         judged = tuple(str(t.path) for t in facts.targets if t.path is not None)
         whole = call.whole_workspace or call.remit_tool is not None
         before = observe(self.site.workspace) if whole else observe_paths(self.site.workspace, judged)
-        self.site.keep(effects.keepable(before.files))
+        self.between(call, before)
+        self.site.keep(effects.keepable(before.files.items()))
+        kept = Snapshots(self.site).before(call, facts, decision, before)
+        if kept.refusal is not None:
+            return kept
         pending = PendingCall(
             intent_id=facts.session.intent_id,
             verdict=decision.verdict,
@@ -125,13 +168,26 @@ class Judging:
             agent=call.agent,
             effect=call.effect,
             transcript=call.transcript,
-            owned_scope=facts.active.owned_scope if facts.active else (),
+            owned_scope=scope_then(facts, decision),
             known_commits=known_commits(self.site.workspace, before.head) if whole else (),
+            writes=writes_of(call, facts),
         )
         self.site.state.put_call(call.session, call.call_id, call.tool, call.arguments_sha256, pending, now)
+        if call.transcript:
+            self.site.state.put_transcript(call.session, call.agent, call.transcript)
+        return kept
 
-    def use_record(self, call: ToolCall, facts: Facts, decision: Decision, rules: Governing) -> Record:
-        """The record of a call that may go on."""
+    def between(self, call: ToolCall, before: Observation) -> None:
+        """What changed since the last call, before this one can have done it."""
+        between = Between(self.site)
+        if call.whole_workspace:
+            between.noticed_everywhere("before a command", before, call.session)
+            put_loose(self.site.state, call.session.session_id)
+        elif call.remit_tool is None:
+            between.noticed("before an edit", before.files, call.session)
+
+    def use_record(self, call: ToolCall, facts: Facts, decision: Decision, rules: Governing, said: Said) -> Record:
+        """The record of a call that may go on, as it goes on."""
         body = Body(
             event="tool_use",
             intent_id=facts.session.intent_id,
@@ -139,6 +195,7 @@ class Judging:
             agent_id=call.session.agent_id or UNSET,
             call=effects.call_part(call, named(facts)),
             decision=self.decision_part(decision, rules),
+            detail={"rewritten_by": list(said.rewriters)} if said.rewriters else UNSET,
         )
         return self.site.recorder.record(body, call.agent)
 
@@ -192,6 +249,21 @@ class Judging:
             violation = violation_of(call, decision)
             return Answer(decision, reason=explain(violation) if violation else trouble)
         return Answer(Decision("allow", "allow", call_class, mode), context=f"{trouble}. This call was not recorded.")
+
+
+def with_said(answer: Answer, said: Said) -> Answer:
+    """The answer with the hooks' words, and their arguments."""
+    if not said.ran:
+        return answer
+    arguments = said.call.arguments if said.rewriters else None
+    return replace(answer, context=lines(answer.context, *said.words), arguments=arguments)
+
+
+def writes_of(call: ToolCall, facts: Facts) -> tuple[str, ...] | None:
+    """All that a command writes in the workspace, where its text tells; None where it does not, or is no command."""
+    if call.command is None or call.unproved or analyse(call.command).outcome != "literal_writes":
+        return None
+    return tuple(str(t.path) for t in (*facts.targets, *facts.perhaps) if t.path is not None)
 
 
 def named(facts: Facts) -> list[str]:

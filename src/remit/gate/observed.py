@@ -33,6 +33,15 @@ def last_observed(state: State) -> list[Observed]:
     return [msgspec.convert(json.loads(row[0]), Observed) for row in rows]
 
 
+def last_known(state: State, paths: Iterable[str]) -> dict[str, Version | None]:
+    """These paths as the last observation, or a record since, left them; only those that it tells of."""
+    asked = {quoted_path(path): path for path in paths}
+    marks = ",".join("?" * len(asked))
+    query = f"SELECT version FROM baseline WHERE workspace=? AND path IN ({marks})"
+    found = [msgspec.convert(json.loads(row[0]), Observed) for row in state.rows(query, state.workspace, *asked)]
+    return {one.path: one.version for one in found if one.path in asked.values()}
+
+
 def remember(state: State, observation: Observation) -> None:
     """Keep this observation in place of the last. Raises StateError."""
     found = [Observed(path, version) for path, version in versions(observation).items()]

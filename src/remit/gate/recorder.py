@@ -4,12 +4,12 @@ import os
 from collections.abc import Sequence
 from contextlib import suppress
 from datetime import UTC, datetime
-from functools import cached_property
 from pathlib import Path
 from typing import Any
 
 from remit.core.contents import sha256
 from remit.core.identifiers import uuid7
+from remit.core.once import Once
 from remit.core.record import Body, Record, Tool, TracedFile, Vcs
 from remit.core.redaction import compile_pattern, redact_struct, redact_value
 from remit.gate.environment import Environment
@@ -32,13 +32,15 @@ class Recorder:
     def __init__(self, workspace: Workspace, environment: Environment) -> None:
         self.workspace = workspace
         self.environment = environment
+        self.patterns: tuple[str, ...] | None = None
+        """A team's own patterns of secrets, as they were when the rules were last read."""
 
-    @cached_property
+    @Once
     def machine(self) -> str:
         """This machine's name. Raises OSError."""
         return machine_id(self.environment.home)
 
-    @cached_property
+    @Once
     def repository(self) -> str:
         """The repository's name. Raises OSError."""
         return repository_id(self.workspace)
@@ -48,12 +50,18 @@ class Recorder:
         """The machine log. Raises OSError where machine or repository have no name and none can be written."""
         return self._opened_log
 
-    @cached_property
+    @Once
     def _opened_log(self) -> MachineLog:
         name = f"{self.repository}/{self.machine}"
         return MachineLog.open(self.workspace.log_folder, name, make_recovery=self.recovery)
 
-    @cached_property
+    def close(self) -> None:
+        """Let go of the log."""
+        log = self.__dict__.get("_opened_log")
+        if isinstance(log, MachineLog):
+            log.close()
+
+    @Once
     def spool(self) -> Spool:
         """Where records wait that could not be appended."""
         name = self.workspace.root.name + "-" + str(hash_of(str(self.workspace.root)))
@@ -68,7 +76,9 @@ class Recorder:
     def record(self, body: Body, agent: str | None = None, files: tuple[TracedFile, ...] = ()) -> Record:
         """A record of now. Here, and only here, secrets are taken out of it, whatever field they stand in."""
         now = self.environment.clock()
-        extra = tuple(map(compile_pattern, governing(self.workspace).config.redact.patterns))
+        if self.patterns is None:
+            self.patterns = governing(self.workspace).config.redact.patterns
+        extra = tuple(map(compile_pattern, self.patterns))
         return Record(
             id=uuid7(int(now * 1000), os.urandom(10)),
             timestamp=datetime.fromtimestamp(now, UTC).isoformat(timespec="microseconds").replace("+00:00", "Z"),

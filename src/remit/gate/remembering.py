@@ -7,7 +7,6 @@ from msgspec import UNSET
 from msgspec.structs import replace
 
 from remit.core.call import Outcome, ToolCall
-from remit.core.contents import LineRange
 from remit.core.intent import Intent
 from remit.core.record import Body, Record
 from remit.core.text import shown
@@ -17,7 +16,8 @@ from remit.gate.observed import explain
 from remit.gate.pressure import Pressure
 from remit.gate.site import Site
 from remit.gate.state import PendingCall, Session
-from remit.gate.tampering import is_way_out
+from remit.gate.tampering import is_bookkeeping, is_way_out
+from remit.gate.windows import Windows, sessions_of
 from remit.policy.classify import classify
 from remit.workspace.history import brought
 from remit.workspace.intents_file import write_atomically
@@ -26,12 +26,19 @@ from remit.workspace.place import FOLDER
 from remit.workspace.transcripts import last_model
 from remit.workspace.versions import Seen
 
+REMARKS = 20
+"""Remarks on a comparison that one record holds."""
+
 
 class Remembering:
     """Step 8 of a call, in one workspace."""
 
     def __init__(self, site: Site) -> None:
         self.site = site
+        self.changed: tuple[str, ...] = ()
+        """The paths that the call turned out to have changed."""
+        self.remarks: tuple[str, ...] = ()
+        """What the comparison could not see."""
 
     def remembered(self, call: ToolCall, outcome: Outcome) -> str:
         """Record what came of the call; what the model should know about it.
@@ -41,21 +48,35 @@ class Remembering:
         tries = Attempts()
         pending = self.came_back(call, tries)
         done = tries.made(lambda: self.effects_of(call, pending), ()) if pending or is_destructive(call) else ()
+        self.changed = tuple(c.path for c in done)
         records = tries.made(lambda: self.records_of(call, outcome, pending, done, tries), ())
         waiting = tries.made(lambda: self.site.recorder.append_or_spool(records, sync=bool(done)), None)
-        if not tries.failed:
-            tries.made(lambda: self.forgotten(call), None)
         put_back = tries.made(lambda: self.put_back(pending, done), ())
-        tries.made(lambda: explain(self.site.state, done), None)
-        tries.made(lambda: self.pressed(call, outcome), None)
-        if not tries.failed and (outcome.ok or call.effect != "read"):
-            tries.made(lambda: self.site.saw(call.session, self.seen_by(call, done)), None)
+        tries.made(lambda: self.settled(call, outcome, done, tries), None)
         return joined(
             said_put_back(put_back),
             self.warning(call, pending, tuple(c for c in done if c.path not in put_back)),
             said_waiting(waiting) if waiting else "",
             tries.said,
         )
+
+    def settled(self, call: ToolCall, outcome: Outcome, done: tuple[Change, ...], tries: Attempts) -> None:
+        """Bring the state up to date, as one change of it; the call stays open where its records could not be made."""
+        with self.site.state.together():
+            if not tries.failed:
+                self.forgotten(call)
+            explain(self.site.state, done)
+            self.windows.tell(call.session, done)
+            self.pressed(call, outcome)
+            if not tries.failed and (outcome.ok or call.effect != "read"):
+                self.saw(call, done)
+
+    def saw(self, call: ToolCall, done: tuple[Change, ...]) -> None:
+        """The session knows what it read, and what it wrote: that was looked at, and is not looked at again."""
+        written = {c.path: c.after.version if c.after else None for c in done}
+        paths = self.seen_by(call, done)
+        self.site.state.put_seen(call.session, {path: written[path] for path in paths if path in written})
+        self.site.saw(call.session, [path for path in paths if path not in written])
 
     def put_back(self, pending: PendingCall | None, done: tuple[Change, ...]) -> tuple[str, ...]:
         """In enforce, undo what a call did to the files that govern it; which those were. Its version stays kept.
@@ -64,12 +85,16 @@ class Remembering:
         """
         if pending is None or pending.mode != "enforce":
             return ()
+        return self.undone(done, pending.intent_id)
+
+    def undone(self, done: tuple[Change, ...], intent_id: str | None) -> tuple[str, ...]:
+        """Put back what governs and was changed; which that was."""
         governing = [c for c in done if is_way_out(c)]
         for change in governing:
             restore(self.site.workspace.root / change.path, change.before)
         if governing:
             detail: dict[str, object] = {"paths": [c.path for c in governing], "why": "it governs the agent"}
-            body = Body(event="restore", intent_id=pending.intent_id, session_id=None, detail=detail)
+            body = Body(event="restore", intent_id=intent_id, session_id=None, detail=detail)
             self.site.recorder.append_or_spool([self.site.recorder.record(body)])
         return tuple(c.path for c in governing)
 
@@ -87,7 +112,7 @@ class Remembering:
         self.site.state.take_call(call.session, call.call_id, call.tool, call.arguments_sha256)
 
     def records_of(
-        self, call: ToolCall, outcome: Outcome, pending: PendingCall | None, done: tuple[Change, ...], tries: "Attempts"
+        self, call: ToolCall, outcome: Outcome, pending: PendingCall | None, done: tuple[Change, ...], tries: Attempts
     ) -> tuple[Record, ...]:
         """The records of a call that came back: its effects first."""
         session = tries.made(lambda: self.site.state.active(call.session), Session())
@@ -95,9 +120,9 @@ class Remembering:
         if not done:
             return (result,)
         tries.made(lambda: self.site.keep(contents_of(done)), None)
-        ranges = tries.made(lambda: self.ranges_of(call, outcome, done), {})
+        known = tries.made(lambda: self.differences(call, outcome, done), {})
         model = (last_model(Path(call.transcript)) if call.transcript else None) or session.model
-        return (*self.change_records(call, outcome, pending, done, ranges, model), result)
+        return (*self.change_records(call, outcome, pending, done, known, model), result)
 
     def change_records(
         self,
@@ -105,13 +130,17 @@ class Remembering:
         outcome: Outcome,
         pending: PendingCall | None,
         done: tuple[Change, ...],
-        ranges: Mapping[str, tuple[LineRange, ...]],
+        known: Mapping[str, effects.Difference],
         model: str | None,
     ) -> list[Record]:
         """What the call changed, and what git brought with it, each in a record of its own."""
-        own, old = tuple(c for c in done if not c.brought), tuple(c for c in done if c.brought)
-        records = [self.mutation_record(call, outcome, pending, own, ranges, model)] if own else []
-        return [*records, self.brought_record(call, old)] if old else records
+        own, old = tuple(c for c in done if not c.brought and not c.shared), tuple(c for c in done if c.brought)
+        unclear = tuple(c for c in done if c.shared)
+        return [
+            *([self.mutation_record(call, outcome, pending, own, known, model)] if own else []),
+            *([self.brought_record(call, old)] if old else []),
+            *([self.unclear_record(call, unclear)] if unclear else []),
+        ]
 
     def effects_of(self, call: ToolCall, pending: PendingCall | None) -> tuple[Change, ...]:
         """What the call changed, by comparing; where it was never seen before, against HEAD, its own paths only."""
@@ -122,22 +151,30 @@ class Remembering:
             old = at_commit(self.site.workspace, head, paths) if isinstance(head, str) else dict.fromkeys(paths)
             return changes(self.site.workspace, Observation(None, old), now)
         after = observe(self.site.workspace) if pending.whole else observe_paths(self.site.workspace, pending.judged)
+        self.remarks = tuple(shown(remark, 200) for remark in after.remarks[:REMARKS])
         before = self.restored(pending)
         found = changes(self.site.workspace, before, after)
         if call.remit_tool is not None:
             found = tuple(c for c in found if not c.path.startswith(f"{FOLDER}/"))
+        found = tuple(c for c in found if not is_bookkeeping(c))
         paths = {c.path for c in found} if pending.whole else set[str]()
         old = brought(self.site.workspace, before, after, paths, pending.known_commits)
-        return tuple(replace(c, brought=c.path in old) for c in found)
+        apart = self.windows.apart(call, pending, tuple(replace(c, brought=c.path in old) for c in found))
+        return tuple(unclaimed(c, call, pending) for c in apart)
+
+    @property
+    def windows(self) -> Windows:
+        """The calls of other sessions at the same time."""
+        return Windows(self.site.state, self.site.environment.clock())
 
     def restored(self, pending: PendingCall) -> Observation:
         """The observation from before the call, its contents from the store."""
         return Observation(pending.head, {p: effects.reseen(v, self.site.store) for p, v in pending.before.items()})
 
-    def ranges_of(self, call: ToolCall, outcome: Outcome, done: tuple[Change, ...]) -> dict[str, tuple[LineRange, ...]]:
-        """The lines that the call put into each file."""
+    def differences(self, call: ToolCall, outcome: Outcome, done: tuple[Change, ...]) -> dict[str, effects.Difference]:
+        """What the call put into each file."""
         positions = {path: r for raw, r in outcome.positions.items() for path in self.site.inside_paths(call, (raw,))}
-        return effects.added_ranges(done, positions, self.site.store)
+        return effects.differences(done, positions, self.site.store)
 
     def mutation_record(
         self,
@@ -145,15 +182,14 @@ class Remembering:
         outcome: Outcome,
         pending: PendingCall | None,
         done: tuple[Change, ...],
-        ranges: Mapping[str, tuple[LineRange, ...]],
+        known: Mapping[str, effects.Difference],
         model: str | None,
     ) -> Record:
         """The record of what changed."""
         intent = self.intent_then(pending)
-        traced = {c.path: effects.traced_ranges(c.after, ranges.get(c.path, ())) for c in done}
-        body = effects.mutation_body(
-            call, outcome, pending, intent, tuple(effects.mutated_file(c, intent, traced[c.path]) for c in done)
-        )
+        traced = {c.path: effects.traced_ranges(c.after, d.added if (d := known.get(c.path)) else ()) for c in done}
+        changed = tuple(effects.mutated_file(c, intent, traced[c.path], known.get(c.path)) for c in done)
+        body = effects.mutation_body(call, outcome, pending, intent, changed)
         files = tuple(
             effects.traced_file(c.path, traced[c.path], call.session.session_id, body_intent(body), model) for c in done
         )
@@ -177,6 +213,18 @@ class Remembering:
         )
         return self.site.recorder.record(body)
 
+    def unclear_record(self, call: ToolCall, done: tuple[Change, ...]) -> Record:
+        """The record of changes that commands of several sessions may have made: no one of them is named alone."""
+        body = Body(
+            event="human_edit",
+            intent_id=None,
+            session_id=None,
+            files=tuple(effects.mutated_file(c, None, ()) for c in done),
+            covered=False,
+            detail={"origin": "unknown", "candidates": list(sessions_of(done)), "noticed_in": call.session.session_id},
+        )
+        return self.site.recorder.record(body)
+
     def result_record(self, call: ToolCall, outcome: Outcome, intent_id: str | None) -> Record:
         """The record that the call came back."""
         result = {"ok": outcome.ok, "exit_code": outcome.exit_code, "summary": shown(effects.redacted(outcome.summary))}
@@ -187,6 +235,7 @@ class Remembering:
             agent_id=call.session.agent_id or UNSET,
             call=effects.call_part(call),
             result=result,
+            detail={"observation": list(self.remarks)} if self.remarks else UNSET,
             duration_ms=UNSET if outcome.duration_ms is None else outcome.duration_ms,
         )
         return self.site.recorder.record(body, call.agent)
@@ -198,7 +247,7 @@ class Remembering:
         if pending is None or not pending.intent_id or not pending.whole:
             return ""
         intent = self.intent_then(pending)
-        stray = [c.path for c in done if not c.brought and not effects.in_scope(c.path, intent)]
+        stray = [c.path for c in done if not c.brought and not c.shared and not effects.in_scope(c.path, intent)]
         if not stray:
             return ""
         names = ", ".join(shown(path, 120) for path in stray[:10]) + (" …" if len(stray) > 10 else "")
@@ -215,14 +264,26 @@ class Remembering:
         return [] if call.whole_workspace else self.site.inside(call)
 
 
+def unclaimed(change: Change, call: ToolCall, pending: PendingCall) -> Change:
+    """The change; of unclear origin where the command's own text says that it writes other files only."""
+    if pending.writes is None or change.brought or change.shared or within(change.path, pending.writes):
+        return change
+    return replace(change, shared=(call.session.session_id,))
+
+
+def within(path: str, places: Iterable[str]) -> bool:
+    """Whether a path is one of these, or lies in one."""
+    return any(path == place or path.startswith(f"{place.rstrip('/')}/") for place in places)
+
+
 def is_destructive(call: ToolCall) -> bool:
     """Whether the call may have changed something."""
     return classify(call) == "destructive"
 
 
-def contents_of(done: Iterable[Change]) -> Iterator[bytes]:
+def contents_of(done: Iterable[Change]) -> Iterator[tuple[str, bytes]]:
     """Both sides of each change, where they are at hand."""
-    return effects.keepable({f"{c.path}\0{n}": s for c in done for n, s in enumerate((c.before, c.after))})
+    return effects.keepable((c.path, side) for c in done for side in (c.before, c.after))
 
 
 def body_intent(body: Body) -> str | None:

@@ -6,14 +6,18 @@ from remit.core.intent import INTENT_ID
 from remit.core.record import Body
 from remit.core.text import shown
 from remit.gate.answer import Attempts, joined
+from remit.gate.between import Between, forget_loose
 from remit.gate.governing import Governing
 from remit.gate.intents import Binding
 from remit.gate.pressure import Pressure
 from remit.gate.protocol import protocol
 from remit.gate.site import Site
+from remit.gate.snapshots import Snapshots
 from remit.gate.state import Session
 from remit.gate.sweep import Sweep
+from remit.gate.trusting import notice
 from remit.workspace.head import branch_name
+from remit.workspace.observe import observe
 
 
 class Sessions:
@@ -27,8 +31,11 @@ class Sessions:
         rules, tries = self.site.governing, Attempts()
         tries.made(lambda: self.sweep("session start", event.session), "")
         tries.made(lambda: self.begun(event, agent, rules), None)
+        tries.made(lambda: Snapshots(self.site).at_start(event.session, agent), None)
         block = tries.made(lambda: self.block_at_start(event.session, agent), "")
-        return "\n\n".join(filter(None, (protocol(rules.mode, rules.document), block, self.site.news, tries.said)))
+        commands = tries.made(lambda: notice(self.site.untrusted), "")
+        parts = (protocol(rules.mode, rules.document), block, commands, self.site.news, tries.said)
+        return "\n\n".join(filter(None, parts))
 
     def block_at_start(self, session: SessionKey, agent: str) -> str:
         """The block of the intent that the session works under, or is now bound to."""
@@ -69,8 +76,13 @@ class Sessions:
         tries = Attempts()
         tries.made(lambda: self.site.notice(self.site.governing), None)
         tries.made(lambda: Pressure(self.site.state, self.site.environment.clock()).reset(session), None)
+        tries.made(lambda: self.noticed(session), None)
         block = tries.made(lambda: self.block_at_prompt(session, agent), "")
         return joined(block, self.site.news, tries.said)
+
+    def noticed(self, session: SessionKey) -> None:
+        """Record what people did between the turns."""
+        Between(self.site).noticed_everywhere("prompt", observe(self.site.workspace), session)
 
     def block_at_prompt(self, session: SessionKey, agent: str) -> str:
         """The block of the session's intent, where it was not told exactly this."""
@@ -83,6 +95,7 @@ class Sessions:
         """The conversation is over; the intent stays, for a resume. What could not be done, in words."""
         tries = Attempts()
         settled = tries.made(lambda: self.sweep("session end", event.session, whole=True), "")
+        tries.made(lambda: forget_loose(self.site.state, event.session.session_id), None)
         session = tries.made(lambda: self.site.state.active(event.session), Session())
         body = Body(
             event="session_end",

@@ -1,13 +1,14 @@
 """One workspace and what belongs to it: where every part of the gate finds what it works with."""
 
 from collections.abc import Iterable
-from functools import cached_property
 from pathlib import Path
 from typing import Self
 
 from remit.core.call import SessionKey, ToolCall
 from remit.core.contents import git_blob
 from remit.core.decision import Mode
+from remit.core.hooks import Brought
+from remit.core.once import Once
 from remit.gate import effects
 from remit.gate.answer import CannotRecord
 from remit.gate.approvals import Approvals
@@ -15,20 +16,28 @@ from remit.gate.environment import Environment
 from remit.gate.governing import Governing, governing, mark, resume
 from remit.gate.intents import Intents
 from remit.gate.recorder import Recorder
+from remit.gate.snapshot_store import snapshot_store
 from remit.gate.state import State, StateError
+from remit.gate.trusting import notice_once, untrusted
 from remit.gate.user_hooks import UserHooks
 from remit.workspace.contents import ContentStore
 from remit.workspace.observe import glance
 from remit.workspace.place import Workspace, locate
 from remit.workspace.registry import register, registered
+from remit.workspace.snapshots import Store as SnapshotStore
 
 
 class Site:
     """The workspace, its state, its log and its contents. Each is opened when it is first needed."""
 
+    kept_open = False
+    """Whether this gate serves more calls than one: then it remembers by itself what it just answered."""
+
     def __init__(self, workspace: Workspace | None, environment: Environment) -> None:
         self.found = workspace
         self.environment = environment
+        self.rules: Governing | None = None
+        """What governed when that was last asked."""
 
     @classmethod
     def open(cls, path: Path | str, environment: Environment | None = None) -> Self:
@@ -66,7 +75,17 @@ class Site:
         except StateError:
             return False
 
-    @cached_property
+    def close(self) -> None:
+        """Let go of the files that were opened; nothing is done with this one any more."""
+        state, recorder = self.__dict__.get("state"), self.__dict__.get("recorder")
+        if isinstance(state, State):
+            state.close()
+        if isinstance(recorder, Recorder):
+            recorder.close()
+        if "snapshots" in self.__dict__:
+            self.snapshots.close()
+
+    @Once
     def state(self) -> State:
         """The state database. Raises StateError; also what keeps a repair from being recorded."""
         state = State(self.workspace.state / "state.db", self.workspace.root)
@@ -86,41 +105,60 @@ class Site:
             "No record is lost, but select your intent again."
         )
 
-    @cached_property
+    @Once
     def recorder(self) -> Recorder:
         """Who writes the records."""
         return Recorder(self.workspace, self.environment)
 
-    @cached_property
+    @Once
     def store(self) -> ContentStore:
         """Where contents are kept. Raises OSError where this machine has no name."""
         return ContentStore(self.workspace, self.recorder.machine)
 
+    @Once
+    def snapshots(self) -> SnapshotStore:
+        """Where states of the working tree are kept. Raises OSError where this machine has no name."""
+        return snapshot_store(self.workspace, self.recorder, stays=self.kept_open)
+
     @property
     def governing(self) -> Governing:
         """What governs at this moment."""
-        return governing(self.workspace)
+        self.rules = governing(self.workspace)
+        self.recorder.patterns = self.rules.config.redact.patterns
+        return self.rules
 
     @property
     def intents(self) -> Intents:
         """Intents: list, select, clear, complete, make, edit."""
         return Intents(self.workspace, self.state, self.recorder)
 
-    @cached_property
+    @Once
     def approvals(self) -> Approvals:
         """Questions to a person, and the yeses given so far."""
         return Approvals(self.state, self.environment.clock)
 
-    @cached_property
+    @Once
     def hooks(self) -> UserHooks:
         """The checks that were registered with this gate."""
         return UserHooks()
 
-    def keep(self, contents: Iterable[bytes]) -> None:
-        """Keep contents that were not kept before."""
-        named_contents = {git_blob(content): content for content in contents}
-        fresh = self.state.unkept(set(named_contents))
-        self.store.keep([named_contents[name] for name in fresh])
+    @property
+    def untrusted(self) -> tuple[Brought, ...]:
+        """What the repository would have Remit run, and no person on this machine trusts. Raises OSError, GitError."""
+        return untrusted(self.governing, self.recorder)
+
+    def untrusted_notice(self, session: SessionKey) -> str:
+        """What a session is told of that, once; by the rules that its call was just judged by."""
+        return notice_once(untrusted(self.rules or self.governing, self.recorder), self.state, session)
+
+    def keep(self, contents: Iterable[tuple[str, bytes]]) -> None:
+        """Keep the contents of these paths that were not kept before."""
+        found = [(git_blob(content), path, content) for path, content in contents]
+        fresh = self.state.unkept({name for name, _, _ in found})
+        self.store.note_paths(
+            (name, path) for name, path, _ in found if name in fresh or self.store.file_of(name).exists()
+        )
+        self.store.keep({name: content for name, _, content in found if name in fresh}.values())
         if fresh:
             self.state.put_kept(fresh)
 
@@ -129,7 +167,7 @@ class Site:
         now = {path: glance(self.workspace.root / path) for path in paths}
         if not now:
             return
-        self.keep(found.content for found in now.values() if found and found.content is not None)
+        self.keep(effects.keepable(now.items()))
         self.state.put_seen(session, {path: found.version if found else None for path, found in now.items()})
 
     def inside(self, call: ToolCall) -> list[str]:

@@ -14,9 +14,9 @@ from msgspec import Struct
 
 from remit.core.call import Effect, SessionKey
 from remit.core.contents import Version
-from remit.core.text import quoted_path
+from remit.core.text import encodable, quoted_path
 
-SCHEMA_VERSION = 2
+SCHEMA_VERSION = 4
 
 BUSY_TIMEOUT_S = 5.0
 """How long one statement waits for another process. A hook that waits too long is passed over by its agent."""
@@ -36,7 +36,8 @@ CREATE TABLE IF NOT EXISTS remit_calls(
   id INTEGER PRIMARY KEY, session_id TEXT, agent_id TEXT, agent TEXT, call_id TEXT, digest TEXT, at REAL);
 CREATE TABLE IF NOT EXISTS kept(git_blob TEXT PRIMARY KEY) WITHOUT ROWID;
 CREATE TABLE IF NOT EXISTS approvals(
-  id TEXT PRIMARY KEY, workspace TEXT, question BLOB, reply BLOB, expires_at REAL, closed INTEGER DEFAULT 0);
+  id TEXT PRIMARY KEY, workspace TEXT, question BLOB, reply BLOB, expires_at REAL, closed INTEGER DEFAULT 0,
+  owner BLOB, seen_at REAL DEFAULT 0, digest TEXT DEFAULT '', used INTEGER DEFAULT 0, answered_at REAL DEFAULT 0);
 CREATE TABLE IF NOT EXISTS grants(id TEXT PRIMARY KEY, workspace TEXT, body BLOB, until REAL);
 CREATE TABLE IF NOT EXISTS setbacks(
   workspace TEXT, session_id TEXT, agent_id TEXT, denial TEXT, denials INTEGER, failures INTEGER, at REAL,
@@ -46,9 +47,23 @@ CREATE TABLE IF NOT EXISTS denied(
   PRIMARY KEY(workspace, session_id, path)) WITHOUT ROWID;
 CREATE TABLE IF NOT EXISTS baseline(
   workspace TEXT, path TEXT, version BLOB, PRIMARY KEY(workspace, path)) WITHOUT ROWID;
+CREATE TABLE IF NOT EXISTS told(id INTEGER PRIMARY KEY, workspace TEXT, digest TEXT, at REAL, event BLOB);
+CREATE TABLE IF NOT EXISTS transcripts(
+  workspace TEXT, session_id TEXT, agent_id TEXT, agent TEXT, path TEXT,
+  PRIMARY KEY(workspace, session_id, agent_id)) WITHOUT ROWID;
 CREATE TABLE IF NOT EXISTS facts(workspace TEXT, name TEXT, value TEXT, PRIMARY KEY(workspace, name)) WITHOUT ROWID;
 """
 
+ADDED = {
+    "approvals": {
+        "owner": "BLOB",
+        "seen_at": "REAL DEFAULT 0",
+        "digest": "TEXT DEFAULT ''",
+        "used": "INTEGER DEFAULT 0",
+        "answered_at": "REAL DEFAULT 0",
+    }
+}
+"""Columns that came after a table was first made: a file of an older version gets them when it is opened."""
 
 RETURNED = (
     "SELECT id, before FROM calls WHERE workspace=? AND session_id=? AND agent_id=?"
@@ -95,6 +110,8 @@ class PendingCall(Struct, frozen=True):
     transcript: str | None = None
     owned_scope: tuple[str, ...] = ()
     known_commits: tuple[str, ...] = ()
+    writes: tuple[str, ...] | None = None
+    """All that a command writes, where its text tells; None where it does not."""
 
 
 class OpenCall(Struct, frozen=True):
@@ -140,13 +157,22 @@ class State:
 
     @contextmanager
     def writing(self) -> Generator[sqlite3.Connection]:
-        """One transaction. Raises StateError where the file cannot be written."""
+        """One transaction, or a part of the one that `together` began. Raises StateError for what cannot be written."""
         try:
+            if self.connection.in_transaction:
+                yield self.connection
+                return
             with self.connection:
                 self.connection.execute("BEGIN IMMEDIATE")
                 yield self.connection
         except sqlite3.Error as error:
             raise StateError(self.path, explained(error)) from error
+
+    @contextmanager
+    def together(self) -> Generator[None]:
+        """Several changes as one: a commit costs more than any of them. Raises StateError."""
+        with self.writing():
+            yield
 
     def row(self, query: str, *values: object) -> sqlite3.Row | None:
         """The first row of a query."""
@@ -196,6 +222,23 @@ class State:
                 ),
             )
 
+    def put_transcript(self, key: SessionKey, agent: str, path: str) -> None:
+        """Where this session's conversation is written down, as its agent says; written where that is news."""
+        here, said = (self.workspace, key.session_id, key.agent_id), (agent, encodable(path))
+        known = self.row("SELECT agent, path FROM transcripts WHERE workspace=? AND session_id=? AND agent_id=?", *here)
+        if known == said:
+            return
+        with self.writing() as connection:
+            connection.execute("INSERT OR REPLACE INTO transcripts VALUES(?,?,?,?,?)", (*here, *said))
+
+    def transcripts(self, session_id: str | None = None) -> dict[SessionKey, tuple[str, str]]:
+        """(agent, path) of the transcripts of a session and its sub-agents; of every session where none is named."""
+        rows = self.rows(
+            "SELECT session_id, agent_id, agent, path FROM transcripts WHERE workspace=? AND ifnull(session_id=?, 1)",
+            *(self.workspace, session_id),
+        )
+        return {SessionKey(row[0], row[1]): (row[2], row[3]) for row in rows}
+
     def recent_sessions(self, most: int = 20) -> list[SessionKey]:
         """The sessions heard of here, the newest first; sub-agents left out."""
         rows = self.rows(
@@ -214,16 +257,16 @@ class State:
 
     def put_seen(self, key: SessionKey, versions: dict[str, Version | None]) -> None:
         """This session has now seen these contents; None forgets the path."""
-        rows = [
-            (
-                *(self.workspace, key.session_id, key.agent_id, quoted_path(path)),
-                *((v.sha256, v.git_blob) if v else (None, None)),
-            )
-            for path, v in versions.items()
-        ]
+        named = [((self.workspace, key.session_id, key.agent_id, quoted_path(path)), v) for path, v in versions.items()]
+        gone = [name for name, version in named if version is None]
+        rows = [(*name, version.sha256, version.git_blob) for name, version in named if version is not None]
+        if not named:
+            return
         with self.writing() as connection:
             connection.executemany("INSERT OR REPLACE INTO reads VALUES(?,?,?,?,?,?)", rows)
-            connection.execute("DELETE FROM reads WHERE sha256 IS NULL")
+            connection.executemany(
+                "DELETE FROM reads WHERE workspace=? AND session_id=? AND agent_id=? AND path=?", gone
+            )
 
     def put_call(self, key: SessionKey, call_id: str, tool: str, digest: str, call: PendingCall, at: float) -> None:
         """A call is under way."""
@@ -261,6 +304,11 @@ class State:
             self.workspace,
         )
         return [OpenCall(r[0], SessionKey(r[1], r[2]), r[3], r[4], r[5], r[6], unpacked(r[7])) for r in rows]
+
+    def put_pending(self, row: int, call: PendingCall) -> None:
+        """What is known of a call under way is this from now on."""
+        with self.writing() as connection:
+            connection.execute("UPDATE calls SET before=? WHERE id=?", (packed(call), row))
 
     def drop_call(self, row: int) -> bool:
         """Forget a call under way; False where somebody else did."""
@@ -370,9 +418,26 @@ def opened(path: Path) -> sqlite3.Connection:
     connection = sqlite3.connect(path, timeout=BUSY_TIMEOUT_S, isolation_level=None, check_same_thread=False)
     if connection.execute("PRAGMA user_version").fetchone()[0] != SCHEMA_VERSION:
         connection.execute("PRAGMA journal_mode=WAL")
-        connection.executescript(f"BEGIN IMMEDIATE; {TABLES} PRAGMA user_version={SCHEMA_VERSION}; COMMIT;")
+        renew(connection)
     connection.execute("PRAGMA synchronous=NORMAL")
     return connection
+
+
+def renew(connection: sqlite3.Connection) -> None:
+    """Make what is missing: tables, and columns of tables that an older version made. Nothing is taken away."""
+    connection.execute("BEGIN IMMEDIATE")
+    try:
+        for statement in filter(str.strip, TABLES.split(";")):
+            connection.execute(statement)
+        for table, columns in ADDED.items():
+            there = {row[1] for row in connection.execute(f"PRAGMA table_info({table})")}
+            for name in columns.keys() - there:
+                connection.execute(f"ALTER TABLE {table} ADD COLUMN {name} {columns[name]}")
+        connection.execute(f"PRAGMA user_version={SCHEMA_VERSION}")
+    except sqlite3.Error:
+        connection.execute("ROLLBACK")
+        raise
+    connection.execute("COMMIT")
 
 
 def replaced(path: Path) -> tuple[sqlite3.Connection, Path]:

@@ -1,6 +1,6 @@
 """What no hook told: calls that never came back, and changes that no record explains."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 
 from msgspec import UNSET
 
@@ -9,19 +9,12 @@ from remit.core.contents import Version
 from remit.core.record import Body, Record
 from remit.gate import effects
 from remit.gate.answer import Attempts
-from remit.gate.observed import explain, last_observed, observed_head, remember
+from remit.gate.between import Between
+from remit.gate.observed import explain, last_observed
 from remit.gate.remembering import Remembering, contents_of
 from remit.gate.site import Site
 from remit.gate.state import OpenCall, PendingCall
-from remit.workspace.git import GitError
-from remit.workspace.observe import Change, Observation, changes, identity, observe
-from remit.workspace.place import FOLDER
-from remit.workspace.versions import Seen
-
-RECORDED_OTHERWISE = f"{FOLDER}/active_intents.yaml"
-"""Each of its contents has a record of its own, whoever changed it."""
-
-FILES_PER_RECORD = 200
+from remit.workspace.observe import Change, identity, observe
 
 
 class Sweep:
@@ -37,12 +30,22 @@ class Sweep:
 
         What could not be done, in words. `when` and `session` say on what occasion this looked.
         """
-        idle = self.site.environment.clock() - self.site.governing.config.session.idle_minutes * 60
         for call in self.tries.made(self.state.open_calls, []):
-            if mine(call.session) or call.at < idle:
+            if mine(call.session) or call.at < self.idle_since:
                 self.tries.made(lambda call=call: self.settle(call), None)
         self.tries.made(lambda: self.unexplained(when, session), None)
         return self.tries.said
+
+    def settled_idle(self) -> str:
+        """The same where nothing happened but that time went by; nothing is looked at where no call is that old."""
+        if any(call.at < self.idle_since for call in self.tries.made(self.state.open_calls, [])):
+            return self.swept("idle", lambda _: False)
+        return self.tries.said
+
+    @property
+    def idle_since(self) -> float:
+        """When a call that is still under way was let through too long ago."""
+        return self.site.environment.clock() - self.site.governing.config.session.idle_minutes * 60
 
     def settle(self, open_call: OpenCall) -> None:
         """Record what became of a call that never came back."""
@@ -57,9 +60,9 @@ class Sweep:
         records: list[Record] = [self.missing(call, pending)]
         if done:
             self.site.keep(contents_of(done))
-            ranges = remembering.ranges_of(call, Outcome(), done)
+            known = remembering.differences(call, Outcome(), done)
             model = self.state.active(call.session).model
-            records = [*remembering.change_records(call, Outcome(), pending, done, ranges, model), *records]
+            records = [*remembering.change_records(call, Outcome(), pending, done, known, model), *records]
         self.site.recorder.append_or_spool(records, sync=bool(done))
         explain(self.state, done)
 
@@ -76,61 +79,8 @@ class Sweep:
         return self.site.recorder.record(body, call.agent)
 
     def unexplained(self, when: str, session: SessionKey | None) -> None:
-        """Record the changes since the last observation that no record explains, and observe anew.
-
-        While any call is under way nobody can tell whose a change is: then this waits for the next occasion.
-        """
-        if self.state.open_calls():
-            return
-        after = observe(self.site.workspace)
-        before = self.before()
-        if before is not None:
-            self.record(self.differences(before, after), when, session)
-        remember(self.state, after)
-
-    def before(self) -> Observation | None:
-        """The last observation with what was recorded since; None before the first."""
-        head = observed_head(self.state)
-        if head is None:
-            return None
-        found = {o.path: Seen(o.version, None) if o.version else None for o in last_observed(self.state)}
-        return Observation(head or None, found)
-
-    def differences(self, before: Observation, after: Observation) -> tuple[Change, ...]:
-        """What changed; nothing can be told where the commit that it stood on is gone."""
-        try:
-            found = changes(self.site.workspace, before, after)
-        except GitError:
-            return ()
-        return tuple(c for c in found if c.path != RECORDED_OTHERWISE)
-
-    def record(self, found: tuple[Change, ...], when: str, session: SessionKey | None) -> None:
-        """Write down changes of unknown origin. No session is named as theirs, only which one's end showed them."""
-        if not found:
-            return
-        self.site.keep(contents_of(found))
-        records = [self.edit(part, when, session) for part in parts(found)]
-        self.site.recorder.append_or_spool(records)
-
-    def edit(self, found: tuple[Change, ...], when: str, session: SessionKey | None) -> Record:
-        """One record of changed files."""
-        detail: dict[str, object] = {"origin": "unknown", "noticed_at": when}
-        if session is not None:
-            detail["noticed_in"] = session.session_id
-        body = Body(
-            event="human_edit",
-            intent_id=None,
-            session_id=None,
-            files=tuple(effects.mutated_file(c, None, ()) for c in found),
-            covered=False,
-            detail=detail,
-        )
-        return self.site.recorder.record(body)
-
-
-def parts(found: tuple[Change, ...]) -> Iterator[tuple[Change, ...]]:
-    """The changes, as many at a time as one record holds."""
-    return (found[at : at + FILES_PER_RECORD] for at in range(0, len(found), FILES_PER_RECORD))
+        """Record the changes since the last observation that no record explains, and observe anew."""
+        Between(self.site).noticed_everywhere(when, observe(self.site.workspace), session)
 
 
 def called(open_call: OpenCall, pending: PendingCall, root: str) -> ToolCall:

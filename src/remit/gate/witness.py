@@ -11,7 +11,6 @@ from typing import Any, Protocol
 from msgspec.structs import replace
 
 from remit.core.config import Config
-from remit.core.merkle import leaf_hash
 from remit.core.record import Body, Record
 from remit.core.treehead import (
     NotATreeHead,
@@ -32,8 +31,10 @@ from remit.ledger.heads import (
     check_heads,
     keep_head,
     kept_heads,
+    leaves,
     log_bytes,
     measure,
+    note_in,
     read_frontier,
     recorded_heads,
 )
@@ -43,6 +44,7 @@ from remit.workspace.contents import ContentStore
 from remit.workspace.git import Git
 from remit.workspace.head import head_commit
 from remit.workspace.identity import machine_id
+from remit.workspace.log_refs import shared_head_lines
 from remit.workspace.place import Workspace
 
 REF = "refs/notes/remit"
@@ -203,9 +205,14 @@ def noted_heads(workspace: Workspace) -> Iterator[FoundHead]:
             yield FoundHead(part, f"note of commit {commit[:12]}")
 
 
+def shared_heads(workspace: Workspace) -> Iterator[FoundHead]:
+    """The heads in logs that were shared as refs. Raises GitError."""
+    return (FoundHead(note, ref) for line, ref in shared_head_lines(workspace) if (note := note_in(line)))
+
+
 def heads_report(recorder: Writer, config: Config) -> HeadsReport:
     """Every head of this log that is found, against the log. Raises OSError, LedgerError, GitError, InvalidKey."""
     folder = recorder.workspace.log_folder
-    found = [*noted_heads(recorder.workspace), *kept_heads(folder), *recorded_heads(lines(folder))]
-    leaves = (leaf_hash(line.raw) for line in lines(folder))
-    return check_heads(leaves, found, recorder.log.name, trusted_keys(recorder.environment.home, config))
+    outside = [*noted_heads(recorder.workspace), *shared_heads(recorder.workspace)]
+    found = [*outside, *kept_heads(folder), *recorded_heads(lines(folder))]
+    return check_heads(leaves(folder), found, recorder.log.name, trusted_keys(recorder.environment.home, config))

@@ -6,18 +6,19 @@ A foreign record is `unproved` unless a tree head signed by a trusted key covers
 
 import os
 from collections.abc import Iterable, Iterator, Sequence
-from itertools import islice
+from itertools import chain, zip_longest
 from pathlib import Path
 from typing import Any, TypeAlias, cast
 
-from msgspec import DecodeError, Struct, json
+from msgspec import Struct, json
 
 from remit.core.contents import sha256
 from remit.core.merkle import leaf_hash
 from remit.core.record import KEY
 from remit.core.shapes import read_older
 from remit.ledger.heads import FoundHead, check_heads
-from remit.ledger.segments import LINE_LIMIT, LedgerError
+from remit.ledger.index import Filters
+from remit.ledger.segments import LINE_LIMIT, UNREADABLE, LedgerError
 
 FOLDER = "foreign"
 IMPORT_BYTES = 256 * 1024 * 1024
@@ -60,6 +61,7 @@ class _Metadata(Struct, rename={"body": KEY}):
 
 class _Line(Struct):
     id: str
+    timestamp: str
     metadata: _Metadata
 
 
@@ -84,13 +86,24 @@ def import_file(source: Path, folder: Path, own: str) -> Imported:
     logs, older = _sorted_lines(content.split(b"\n"), own)
     if not logs and not older:
         raise NothingToImport(source, "no line of it is a record of another log")
-    kept = folder / FOLDER
-    kept.mkdir(mode=0o700, parents=True, exist_ok=True)
-    path = kept / f"{sha256(content)[:16]}.jsonl"
+    name = f"{sha256(content)[:16]}.jsonl"
+    _keep(folder, name, content)
+    return Imported(name, sum(map(len, logs.values())), len(older), tuple(sorted(logs)))
+
+
+def keep_shared(folder: Path, machine: str, content: bytes, own: str) -> int:
+    """Keep a log that another machine shared where reading finds it; how many records it has. Raises OSError."""
+    logs, _ = _sorted_lines(content.split(b"\n"), own)
+    _keep(folder, f"ref-{machine}.jsonl", content)
+    return sum(map(len, logs.values()))
+
+
+def _keep(folder: Path, name: str, content: bytes) -> None:
+    path = folder / FOLDER / name
+    path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
     fresh = path.with_name(f"{path.name}.{os.getpid()}")
     fresh.write_bytes(content)
     fresh.replace(path)
-    return Imported(path.name, sum(map(len, logs.values())), len(older), tuple(sorted(logs)))
 
 
 def foreign_records(view: Path, folder: Path, own: str, keys: Sequence[bytes]) -> list[Document]:
@@ -103,8 +116,8 @@ def foreign_records(view: Path, folder: Path, own: str, keys: Sequence[bytes]) -
         logs, older = _sorted_lines(_file_lines(path), own)
         for name, of_log in logs.items():
             proved = _proved(name, of_log, keys)
-            for line in of_log:
-                _add(found, _marked(line, proved))
+            for number, line in enumerate(of_log):
+                _add(found, _marked(line, number < proved))
         for document in older:
             _add(found, document)
     return sorted(found.values(), key=lambda document: str(document["timestamp"]))
@@ -146,7 +159,7 @@ def _foreign(raw: bytes) -> _Foreign | None:
     try:
         raw.decode()
         return _Foreign(raw, _LINE.decode(raw).metadata.body)
-    except (DecodeError, UnicodeDecodeError):
+    except UNREADABLE:
         return None
 
 
@@ -158,50 +171,34 @@ def _proved(name: str, of_log: list[_Foreign], keys: Sequence[bytes]) -> int:
     return check_heads((leaf_hash(line.raw) for line in of_log), notes, name, keys).witnessed if notes else 0
 
 
-def _marked(line: _Foreign, proved: int) -> Document:
+def _marked(line: _Foreign, proved: bool) -> Document:
+    """The record; its place among the lines of its log counts, never the seq that it claims."""
     document = json.decode(line.raw, type=dict[str, Any])
-    if line.body.chain.seq >= proved:
+    if not proved:
         document["metadata"][KEY]["unproved"] = True
     return document
 
 
-class Wanted(Struct, frozen=True):
-    """Which records are asked for; None is: any. `words` must all stand in the record's text, in any case."""
-
-    event: str | None = None
-    session_id: str | None = None
-    intent_id: str | None = None
-    agent: str | None = None
-    path: str | None = None
-    since: str | None = None
-    until: str | None = None
-    words: tuple[str, ...] = ()
-    limit: int = 50
-
-
-def matches(document: Document, wanted: Wanted) -> bool:
+def matches(document: Document, by: Filters) -> bool:
     """Whether a record that is in no index is asked for, by the rules of `Index.find`."""
     body = _mapping(document["metadata"][KEY])
     call = _mapping(body.get("call"))
-    files = [_mapping(file) for file in body.get("files", ())]
-    paths = [*map(str, call.get("paths", ())), *(str(file.get("path")) for file in files)]
+    files = [_mapping(file) for file in _list(body.get("files"))]
+    paths = [*map(str, _list(call.get("paths"))), *(str(file.get("path")) for file in files)]
     at = str(document["timestamp"])
-    agent = _mapping(document.get("tool")).get("name")
+    path, line, since, until = by.get("path"), by.get("line"), by.get("since"), by.get("until")
     asked: tuple[tuple[str | None, object], ...] = (
-        (wanted.event, body.get("event")),
-        (wanted.session_id, body.get("session_id")),
-        (wanted.intent_id, body.get("intent_id")),
-        (wanted.agent, agent),
+        (by.get("event"), body.get("event")),
+        (by.get("session_id"), body.get("session_id")),
+        (by.get("intent_id"), body.get("intent_id")),
+        (by.get("agent"), _mapping(document.get("tool")).get("name")),
     )
-    said: list[object] = [document["id"], call.get("command"), call.get("name"), agent]
-    said += [body.get("event"), body.get("intent_id"), *paths]
-    text = "\n".join(str(part) for part in said if part).lower()
     return (
         all(value is None or value == found for value, found in asked)
-        and (wanted.path is None or wanted.path in paths)
-        and (wanted.since is None or at >= wanted.since)
-        and (wanted.until is None or at < wanted.until)
-        and all(word.lower() in text for word in wanted.words)
+        and (path is None or path in paths)
+        and (since is None or at >= since)
+        and (until is None or at < until)
+        and (line is None or _wrote(document, path, line))
     )
 
 
@@ -209,11 +206,29 @@ def _mapping(value: object) -> Document:
     return cast("Document", value) if isinstance(value, dict) else {}
 
 
-def merged(own: list[Document], foreign: Iterable[Document], wanted: Wanted) -> list[Document]:
-    """Own records, newest first, with the foreign ones that fit, in the order of their times; each id once."""
+def _list(value: object) -> list[Any]:
+    return cast("list[Any]", value) if isinstance(value, list) else []
+
+
+def _wrote(document: Document, path: str | None, line: int) -> bool:
+    """Whether a record says that it wrote that line of a file."""
+    files = [_mapping(file) for file in _list(document.get("files"))]
+    spoken = [_mapping(c) for file in files if file.get("path") == path for c in _list(file.get("conversations"))]
+    ranges = [_mapping(r) for conversation in spoken for r in _list(conversation.get("ranges"))]
+    spans = [(r.get("start_line"), r.get("end_line")) for r in ranges]
+    return any(isinstance(start, int) and isinstance(end, int) and start <= line <= end for start, end in spans)
+
+
+def merged(own: Sequence[Document], foreign: Iterable[Document], limit: int, *, ranked: bool = False) -> list[Document]:
+    """Own records and foreign ones, both newest first, in the order of their times; each id once.
+
+    Where both are `ranked` instead they take turns: the scores of two collections do not compare.
+    """
     ids = {document["id"] for document in own}
-    fitting = [d for d in foreign if d["id"] not in ids and matches(d, wanted)]
-    if not fitting:
-        return own
-    together = sorted([*own, *reversed(fitting)], key=lambda d: str(d["timestamp"]), reverse=True)
-    return list(islice(together, wanted.limit))
+    others = [document for document in foreign if document["id"] not in ids]
+    if not others:
+        return list(own[:limit])
+    if ranked:
+        turns = chain.from_iterable(zip_longest(own, others))
+        return [document for document in turns if document is not None][:limit]
+    return sorted([*own, *others], key=lambda d: str(d["timestamp"]), reverse=True)[:limit]

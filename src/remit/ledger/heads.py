@@ -9,13 +9,14 @@ from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
-from msgspec import DecodeError, Struct, ValidationError, json
+from msgspec import Struct, json
 
 from remit.core.merkle import Peaks, grow, leaf_hash, summit
 from remit.core.record import KEY
 from remit.core.treehead import NotATreeHead, SignedHead, TreeHead, is_signed_by, read_note
-from remit.ledger.reader import LineNotThere, LogLine, Place, lines, read_at
-from remit.ledger.segments import ZEROS, LedgerError, segments
+from remit.ledger.reader import LineNotThere, LogLine, Place, positions, read_at, segment_size
+from remit.ledger.segments import UNREADABLE, ZEROS, LedgerError, archive_path, segments
+from remit.ledger.tiles import tile_row
 from remit.ledger.verify import LedgerFinding
 
 FOLDER = "heads"
@@ -55,7 +56,7 @@ class Measured(Struct, frozen=True):
 
 
 class FoundHead(Struct, frozen=True):
-    """A signed note, and where it was found: `heads/…`, `record …` or `note of commit …`."""
+    """A signed note, and where it was found: `heads/…`, `record …`, `note of commit …` or a ref's name."""
 
     note: str
     where: str
@@ -74,13 +75,13 @@ def read_frontier(folder: Path) -> Frontier | None:
     """What is remembered of the newest head; None where nothing readable is."""
     try:
         return json.decode((folder / FOLDER / "frontier.json").read_bytes(), type=Frontier)
-    except (FileNotFoundError, DecodeError, ValidationError, UnicodeDecodeError):
+    except (FileNotFoundError, *UNREADABLE):
         return None
 
 
 def log_bytes(folder: Path) -> int:
-    """How large a log is."""
-    return sum((folder / name).stat().st_size for name in segments(folder))
+    """How large a log is, or was before parts of it were archived."""
+    return sum(segment_size(folder, name) for name in segments(folder))
 
 
 def measure(folder: Path, known: Frontier | None, *, whole: bool) -> Measured:
@@ -88,9 +89,18 @@ def measure(folder: Path, known: Frontier | None, *, whole: bool) -> Measured:
     if known is not None and not whole and _stands(folder, known):
         peaks = [(height, bytes.fromhex(digest)) for height, digest in known.peaks]
         after = Place(known.segment, known.offset + known.length + 1, known.seq + 1)
-        grown = _measured(lines(folder, after), peaks, known.size, None)
+        grown = _measured(_ended(folder, after), peaks, known.size, None)
         return Measured(grown.frontier if grown else known, known.root)
-    return _measured(lines(folder), [], 0, known.size if known else None) or Measured(None)
+    return _measured(_ended(folder), [], 0, known.size if known else None) or Measured(None)
+
+
+def _ended(folder: Path, start: Place | None = None) -> Iterator[LogLine]:
+    return (line for line in positions(folder, start) if line.ended)
+
+
+def leaves(folder: Path) -> Iterator[bytes]:
+    """The leaf hashes of a log, those of pruned records included: what tree heads are made of."""
+    return (line.hashed for line in _ended(folder))
 
 
 def _measured(found: Iterable[LogLine], peaks: Peaks, size: int, asked: int | None) -> Measured | None:
@@ -98,7 +108,7 @@ def _measured(found: Iterable[LogLine], peaks: Peaks, size: int, asked: int | No
     line: LogLine | None = None
     leaf = b""
     for line in found:
-        leaf = leaf_hash(line.raw)
+        leaf = line.hashed
         grow(peaks, leaf)
         size += 1
         if size == asked:
@@ -111,11 +121,12 @@ def _measured(found: Iterable[LogLine], peaks: Peaks, size: int, asked: int | No
 
 
 def _stands(folder: Path, known: Frontier) -> bool:
-    """Whether the last line under a head is still where it was."""
+    """Whether the last line under a head is still where it was, or its hash is where it was pruned."""
     try:
         line = read_at(folder, known.segment, known.offset, known.length)
     except LineNotThere:
-        return False
+        pruned = archive_path(folder, known.segment).exists()
+        return pruned and tile_row(folder, 0, known.size - 1, 1).hex() == known.leaf
     return leaf_hash(line).hex() == known.leaf
 
 
@@ -157,14 +168,16 @@ _LINE = json.Decoder(_Line)
 def recorded_heads(found: Iterable[LogLine]) -> Iterator[FoundHead]:
     """The heads that `tree_head` records of a log hold."""
     for line in found:
-        if b'"event":"tree_head"' not in line.raw:
-            continue
-        try:
-            note = _LINE.decode(line.raw).metadata.body.note
-        except (DecodeError, UnicodeDecodeError):
-            continue
-        if note:
+        if b'"event":"tree_head"' in line.raw and (note := note_in(line.raw)):
             yield FoundHead(note, f"record {line.seq}")
+
+
+def note_in(raw: bytes) -> str:
+    """The signed note in a record; empty where there is none."""
+    try:
+        return _LINE.decode(raw).metadata.body.note
+    except UNREADABLE:
+        return ""
 
 
 def check_heads(leaves: Iterable[bytes], found: Iterable[FoundHead], origin: str, keys: Sequence[bytes]) -> HeadsReport:
@@ -295,7 +308,7 @@ def log_health(folder: Path) -> LogHealth:
 
 
 def _newest_lines(folder: Path, segment: str) -> list[bytes]:
-    size = (folder / segment).stat().st_size
+    size = segment_size(folder, segment)
     start = max(0, size - HEALTH_BYTES)
     found = read_at(folder, segment, start, size - start).split(b"\n")
     return found[1 if start else 0 : -1]
@@ -306,7 +319,7 @@ def _chain_health(found: list[bytes]) -> LogHealth:
     for number, raw in enumerate(found):
         try:
             body = _CHAIN.decode(raw).metadata.body
-        except (DecodeError, UnicodeDecodeError):
+        except UNREADABLE:
             return LogHealth(False, f"a line near the end is no record: {raw[:60]!r}", number)
         if body.event == "recovery" and body.reason in (INSIDE_ALTERED, "tail_lost"):
             return LogHealth(False, f"a recovery record says {body.reason!r}: see `remit ledger verify`", number)

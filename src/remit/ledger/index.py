@@ -1,65 +1,47 @@
 """The index over a log: SQLite, derived, may be deleted at any time and comes back the same."""
 
-import os
-import re
+import gc
 import sqlite3
-from collections.abc import Callable, Generator, Iterable, Sequence
+from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
 from contextlib import contextmanager
-from itertools import islice
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any, Literal, TypeAlias, TypedDict, TypeVar, Unpack
 
-from msgspec import UNSET, DecodeError, Struct, UnsetType, ValidationError, json
+from msgspec import Struct, json
 
-from remit.core.merkle import leaf_hash
-from remit.core.record import KEY
 from remit.ledger import lock
-from remit.ledger.reader import LineNotThere, LogLine, Place, lines, read_at
+from remit.ledger.changes import Change, changes_on
+from remit.ledger.filling import BATCH, empty, fill, fill_words, start_of
+from remit.ledger.heads import log_bytes
+from remit.ledger.reader import read_each
+from remit.ledger.segments import UNREADABLE, segment_name
+from remit.ledger.tables import BUSY_TIMEOUT_S, discard, is_damage, opened, transaction, unshared
+from remit.ledger.words import RANK, query_of
 
-SCHEMA_VERSION = 2
-BUSY_TIMEOUT_S = 30.0
+BULK_BYTES = 4 * 1024 * 1024
+"""A log of that size is first indexed aside, in a file that nobody else has yet."""
+
+BUILD_TIMEOUT_S = 600.0
 
 _T = TypeVar("_T")
-_Row = tuple[str | int | None, ...]
+_Value: TypeAlias = str | int | None
 
-_TABLES = """
-create table records (
-  number integer primary key, id text not null unique, seq integer not null, segment text not null,
-  offset integer not null, length integer not null, at text not null, event text, agent text, session_id text,
-  agent_id text, intent_id text, call_id text, tool text, effect text, verdict text, command text);
-create table files (
-  record integer not null, path text not null, operation text, before_blob text, after_blob text,
-  before_sha text, after_sha text, start_line integer, end_line integer);
-create table ranges (
-  record integer not null, path text not null, start_line integer, end_line integer, content_hash text);
-create table paths (path text not null, record integer not null, primary key (path, record)) without rowid;
-create table position (
-  only integer primary key check (only = 0), segment text, offset integer, seq integer,
-  last_segment text, last_offset integer, last_length integer, last_leaf text);
-"""
 
-_INDEXES = """
-create index records_by_event on records (event, number);
-create index records_by_session on records (session_id, number);
-create index records_by_intent on records (intent_id, number);
-create index records_by_call on records (call_id);
-create index records_by_time on records (at);
-create index files_by_path on files (path, record);
-create index files_by_blob on files (after_blob, path);
-create index files_by_after on files (after_sha);
-create index files_by_before on files (before_sha);
-create index files_by_record on files (record);
-create index ranges_by_hash on ranges (content_hash);
-"""
-"""Made after the rows where there are many: half the time of keeping them up row by row."""
+class Filters(TypedDict, total=False):
+    """Which records; what is None or left out filters nothing.
 
-_INDEX_NAMES = tuple(re.findall(r"create index (\w+)", _INDEXES))
-BATCH = 2000
-"""Lines that are taken in at once."""
+    `path` is one that a call named or changed; `line`, beside it, one that the record wrote there, counted as the
+    file was then; times are ISO 8601 in UTC, `since` included, `until` not.
+    """
 
-# What a damaged file answers, by SQLite's primary result codes: ERROR (a table is gone), IOERR (cut short),
-# CORRUPT, MISMATCH, NOTADB. Not BUSY, FULL, READONLY or CANTOPEN: a new file would fare no better.
-_DAMAGED = frozenset({1, 10, 11, 20, 26})
+    event: str | None
+    session_id: str | None
+    intent_id: str | None
+    agent: str | None
+    path: str | None
+    line: int | None
+    since: str | None
+    until: str | None
 
 
 class Mutation(Struct, frozen=True):
@@ -84,97 +66,32 @@ class Mutation(Struct, frozen=True):
     end_line: int | None
 
 
-_MUTATION = """select r.seq, r.id, r.at, r.event, r.intent_id, r.session_id, f.path, f.operation, f.before_blob,
+_MUTATIONS = """select r.seq, r.id, r.at, r.event, r.intent_id, r.session_id, f.path, f.operation, f.before_blob,
   f.after_blob, f.before_sha, f.after_sha, f.start_line, f.end_line
-  from files f join records r on r.number = f.record"""
+  from files f cross join records r on r.number = f.record where f.path = ? order by f.record"""
 
+_CHANGING = (
+    "select distinct r.number, r.segment, r.offset, r.length from files f cross join records r on r.number = f.record"
+)
 
-_WORD = r"""(id || char(10) || ifnull(command, '') || char(10) || ifnull(tool, '') || char(10) || ifnull(agent, '')
-  || char(10) || ifnull(event, '') || char(10) || ifnull(intent_id, '') like ? escape '\'
-  or number in (select record from paths where path like ? escape '\'))"""
+_PLACE = "select r.number, r.segment, r.offset, r.length"
 
+_HASHED = """r.number in (select record from ranges where content_hash = ?
+  union select record from files where after_sha = ? union select record from files where before_sha = ?)"""
 
-class _Side(Struct):
-    sha256: str | None = None
-    git_blob: str | None = None
+_ON_PATH = "r.number in (select record from paths where path = ?)"
 
+_ON_LINE = "r.number in (select record from ranges where path = ? and start_line <= ? and end_line >= ?)"
 
-class _Range(Struct):
-    start_line: int | None = None
-    end_line: int | None = None
-    content_hash: str | None = None
+_EQUAL: tuple[Literal["session_id", "intent_id", "agent", "event"], ...] = (
+    "session_id",
+    "intent_id",
+    "agent",
+    "event",
+)
+"""In this order an index of theirs serves best; only one does."""
 
-
-class _File(Struct):
-    path: str
-    operation: str | None = None
-    before: _Side | None = None
-    after: _Side | None = None
-    ranges: list[_Range] = []
-
-
-class _Call(Struct):
-    id: str | None = None
-    name: str | None = None
-    effect: str | None = None
-    command: str | None = None
-    paths: list[str] = []
-
-
-class _Decision(Struct):
-    verdict: str | None = None
-
-
-class _Chain(Struct):
-    seq: int
-
-
-class _Body(Struct):
-    event: str | None = None
-    session_id: str | None = None
-    agent_id: str | None = None
-    intent_id: str | None = None
-    call: _Call | UnsetType = UNSET
-    decision: _Decision | UnsetType = UNSET
-    files: list[_File] = []
-    chain: _Chain | UnsetType = UNSET
-
-
-class _Metadata(Struct, rename={"body": KEY}):
-    body: _Body
-
-
-class _Conversation(Struct):
-    ranges: list[_Range] = []
-
-
-class _Traced(Struct):
-    path: str
-    conversations: list[_Conversation] = []
-
-
-class _Tool(Struct):
-    name: str | None = None
-
-
-class _Line(Struct):
-    """What the index needs of a record."""
-
-    id: str
-    timestamp: str
-    metadata: _Metadata
-    files: list[_Traced] = []
-    tool: _Tool | UnsetType = UNSET
-
-
-class _Least(Struct):
-    id: str
-    timestamp: str
-
-
-_LINE = json.Decoder(_Line)
-_LEAST = json.Decoder(_Least)
-_NOTHING = _Metadata(_Body())
+_PAST = "\U0010ffff"
 
 
 class Index:
@@ -206,315 +123,248 @@ class Index:
         return self._surviving(self._catch_up)
 
     def find(
-        self,
-        *,
-        event: str | None = None,
-        session_id: str | None = None,
-        intent_id: str | None = None,
-        agent: str | None = None,
-        path: str | None = None,
-        since: str | None = None,
-        until: str | None = None,
-        text: str | None = None,
-        words: Sequence[str] = (),
-        limit: int = 50,
+        self, *, words: Sequence[str] = (), ranked: bool = False, limit: int = 50, **by: Unpack[Filters]
     ) -> list[dict[str, Any]]:
-        """Whole records, newest first. `path` is one that a call named or changed; `text` is part of an id,
-        a command or a tool, each of `words` of these, of a path, an agent, an event or an intent's id; times are
-        ISO 8601 in UTC, `since` included, `until` not.
+        """Whole records, newest first, or `ranked` by how well they fit the `words`, of which each says all.
+
+        Words are read as `query_of` says. The first search takes them in from the whole log. Raises NoWords.
         """
-        tests: list[tuple[str, str | None]] = [
-            ("event = ?", event),
-            ("session_id = ?", session_id),
-            ("intent_id = ?", intent_id),
-            ("agent = ?", agent),
-            ("number in (select record from paths where path = ?)", path),
-            ("at >= ?", since),
-            ("at < ?", until),
-            (r"id || char(10) || ifnull(command, '') || char(10) || ifnull(tool, '') like ? escape '\'", _like(text)),
-            *((_WORD, _like(word)) for word in words),
-        ]
-        chosen = [(test, value) for test, value in tests if value is not None]
-        where = " and ".join(test for test, _ in chosen) or "true"
-        return self._documents(where, [value for test, value in chosen for _ in range(test.count("?"))], limit)
+        if words:
+            return self._search(query_of(words), ranked, limit, by)
+        query = _query(by)
+        return self._documents(f"{query.text} order by {query.newest} limit ?", [*query.values, limit])
+
+    def each(self, **by: Unpack[Filters]) -> Iterator[dict[str, Any]]:
+        """All records that fit, the oldest first, and never many of them in memory."""
+        query = _query(by, "r.number > ?" if by.get("path") is None else "x.record > ?")
+        number = 0
+        while places := self._rows(f"{query.text} order by {query.oldest} limit ?", [*query.values, number, BATCH]):
+            number = places[-1][0]
+            yield from self._read(places)
+
+    def _search(self, query: str, ranked: bool, limit: int, by: Filters) -> list[dict[str, Any]]:
+        self._surviving(lambda: fill_words(self._database, self.folder))
+        tests, values = _tests(by, indexed=False)
+        path, line = by.get("path"), by.get("line")
+        if path is not None:
+            tests, values = [*tests, _ON_PATH], [*values, path]
+        if path is not None and line is not None:
+            tests, values = [*tests, _ON_LINE], [*values, path, line, line]
+        source = "words cross join records r on r.number = words.rowid"
+        where = " and ".join(["words match ?", *tests])
+        order = RANK if ranked else "words.rowid desc"
+        return self._documents(
+            f"{_PLACE} from {source} where {where} order by {order} limit ?", [query, *values, limit]
+        )
+
+    def without_words(self) -> int:
+        """How many records the next search takes the words of."""
+        known = "select ifnull(max(number), 0) - ifnull((select number from sought), 0) from records"
+        return self._rows(known, [])[0][0]
 
     def by_id(self, prefix: str) -> list[dict[str, Any]]:
         """The records whose id begins with `prefix`: one, where it is unique; at most ten."""
-        return self._documents("id >= ? and id < ?", [prefix, prefix + "\U0010ffff"], 10)
+        where = "r.id >= ? and r.id < ? order by r.number desc limit 10"
+        return self._documents(f"{_PLACE} from records r where {where}", [prefix, prefix + _PAST])
+
+    def holding_id(self, part: str) -> list[dict[str, Any]]:
+        """The newest two records whose id holds `part`. It looks at every id."""
+        where = "instr(r.id, ?) order by r.number desc limit 2"
+        return self._documents(f"{_PLACE} from records r where {where}", [part])
 
     def by_content_hash(self, content_hash: str, limit: int = 50) -> list[dict[str, Any]]:
         """Records that wrote lines of that hash, or a file of that SHA-256; with or without `sha256:`."""
         plain = content_hash.removeprefix("sha256:")
-        where = """number in (select record from ranges where content_hash = ?
-          union select record from files where after_sha = ? union select record from files where before_sha = ?)"""
-        return self._documents(where, [f"sha256:{plain}", plain, plain], limit)
-
-    def by_after_blob(self, path: str, blob: str) -> tuple[Mutation, ...]:
-        """The mutations that left `path` with exactly that content, oldest first."""
-        where = "where f.after_blob = ? and f.path = ? order by r.number, f.rowid"
-        return self._mutations(where, (blob, path))
+        statement = f"{_PLACE} from records r where {_HASHED} order by r.number desc limit ?"
+        return self._documents(statement, [f"sha256:{plain}", plain, plain, limit])
 
     def mutations_of(self, path: str) -> tuple[Mutation, ...]:
         """All that was recorded of `path`, oldest first."""
-        return self._mutations("where f.path = ? order by r.number, f.rowid", (path,))
+        return tuple(Mutation(*row) for row in self._rows(_MUTATIONS, [path]))
+
+    def changes_of(self, path: str) -> tuple[Change, ...]:
+        """What the records say happened to `path`, oldest first."""
+        found = self._changes(f"{_CHANGING} where f.path = ? order by r.number", [path])
+        return tuple(change for change in found if change.path == path)
+
+    def changes_leaving(self, after_sha: str) -> tuple[Change, ...]:
+        """The changes that left a file with exactly that content, oldest first."""
+        found = self._changes(f"{_CHANGING} where f.after_sha = ? order by r.number", [after_sha])
+        return tuple(change for change in found if change.after_sha == after_sha)
+
+    def newest_changes(self, limit: int) -> tuple[Change, ...]:
+        """What the newest `limit` records that changed files say, the newest first."""
+        newest = "select distinct record from files order by record desc limit ?"
+        statement = f"{_PLACE} from records r where r.number in ({newest}) order by r.number desc"
+        return tuple(self._changes(statement, [limit]))
+
+    def _changes(self, statement: str, values: Sequence[_Value]) -> Iterator[Change]:
+        places = self._rows(statement, values)
+        where = ((segment_name(segment), offset, length) for _, segment, offset, length in places)
+        return (change for raw in read_each(self.folder, where) if raw is not None for change in changes_on(raw))
+
+    def first_change(self) -> str | None:
+        """When a file was first recorded to change; None where none was."""
+        first = "select at from records where number = (select record from files order by rowid limit 1)"
+        return next((at for (at,) in self._rows(first, [])), None)
+
+    def values(self, field: Literal["session_id", "intent_id", "agent"], most: int = 12) -> tuple[str, ...]:
+        """Some of the values that a field has in the log, in the order of the alphabet."""
+        found: list[str] = []
+        while len(found) < most:
+            after = found[-1] if found else ""
+            ((value,),) = self._rows(f"select min({field}) from records where {field} > ?", [after])
+            if value is None:
+                break
+            found.append(value)
+        return tuple(found)
 
     def rows(self) -> dict[str, list[tuple[Any, ...]]]:
-        """Everything in the index, by table: two indexes of one log are equal."""
+        """Everything in the index but the words, by table: two indexes of one log are equal."""
         tables = ("records", "files", "ranges", "paths", "position")
-        return {
-            table: self._surviving(lambda table=table: self._database.execute(f"select * from {table}").fetchall())
-            for table in tables
-        }
+        return {table: self._rows(f"select * from {table}", []) for table in tables}
 
-    def _documents(self, where: str, values: Iterable[str | None], limit: int) -> list[dict[str, Any]]:
-        query = f"select segment, offset, length from records where {where} order by number desc limit ?"
-        parameters = (*values, limit)
-        found = self._surviving(lambda: self._database.execute(query, parameters).fetchall())
-        return [document for place in found if (document := self._document(*place)) is not None]
+    def _documents(self, statement: str, values: Sequence[_Value]) -> list[dict[str, Any]]:
+        return list(self._read(self._rows(statement, values)))
 
-    def _document(self, segment: str, offset: int, length: int) -> dict[str, Any] | None:
-        """The record at a place; None where the log no longer has it, which is `verify`'s to report."""
-        try:
-            return json.decode(read_at(self.folder, segment, offset, length), type=dict[str, Any])
-        except (LineNotThere, DecodeError, UnicodeDecodeError):
-            return None
+    def _rows(self, statement: str, values: Sequence[_Value]) -> list[tuple[Any, ...]]:
+        return self._surviving(lambda: self._database.execute(statement, values).fetchall())
 
-    def _mutations(self, where: str, values: tuple[str, ...]) -> tuple[Mutation, ...]:
-        found = self._surviving(lambda: self._database.execute(f"{_MUTATION} {where}", values).fetchall())
-        return tuple(Mutation(*row) for row in found)
+    def _read(self, places: Iterable[tuple[Any, ...]]) -> Iterator[dict[str, Any]]:
+        """The records at these places; not those that the log no longer has, which is `verify`'s to report."""
+        where = ((segment_name(segment), offset, length) for _, segment, offset, length in places)
+        for raw in read_each(self.folder, where):
+            try:
+                if raw is not None:
+                    yield json.decode(raw, type=dict[str, Any])
+            except UNREADABLE:
+                continue
 
     def _surviving(self, work: Callable[[], _T]) -> _T:
         """Do `work`; where the file proves damaged, replace it, fill it again and do it once more."""
         try:
             return work()
         except sqlite3.DatabaseError as error:
-            if not _is_damage(error):
+            if not is_damage(error):
                 raise
         self._database.close()
-        self._database = self._connect(discard=True)
+        self._database = self._connect(discarded=True)
         self._catch_up()
         return work()
 
-    def _connect(self, *, discard: bool = False) -> sqlite3.Connection:
+    def _connect(self, *, discarded: bool = False) -> sqlite3.Connection:
         """Open the file under a lock, so that two processes never replace each other's."""
-        held = lock.take(self.path.with_name(self.path.name + ".lock"), timeout_s=BUSY_TIMEOUT_S)
+        held = lock.take(self._beside(".lock"), timeout_s=BUSY_TIMEOUT_S)
         try:
-            if discard:
-                _discard(self.path)
+            if discarded:
+                discard(self.path)
             try:
-                return _opened(self.path)
+                return opened(self.path)
             except sqlite3.DatabaseError as error:
-                if not _is_damage(error):
+                if not is_damage(error):
                     raise
-            _discard(self.path)
-            return _opened(self.path)
+            discard(self.path)
+            return opened(self.path)
         finally:
             lock.release(held)
 
+    def _beside(self, suffix: str) -> Path:
+        return self.path.with_name(self.path.name + suffix)
+
     def _catch_up(self) -> int:
-        with _transaction(self._database):
-            start = self._start()
+        taken = 0
+        if start_of(self._database, self.folder) is None and log_bytes(self.folder) > BULK_BYTES:
+            taken = self._build()
+        with transaction(self._database):
+            start = start_of(self._database, self.folder)
             if start is None:
-                _empty(self._database)
-            taken = 0
-            last: LogLine | None = None
-            number = self._database.execute("select ifnull(max(number), 0) from records").fetchone()[0]
-            found = lines(self.folder, start)
-            while batch := list(islice(found, BATCH)):
-                number = _take_in(self._database, batch, number)
-                taken += len(batch)
-                last = batch[-1]
-            if start is None:
-                _run(self._database, _INDEXES)
-            if last is not None:
-                _set_position(self._database, last)
-            return taken
+                empty(self._database)
+            return taken + fill(self._database, self.folder, start)
 
-    def _start(self) -> Place | None:
-        """Where to go on; None where nothing is indexed or the log is not the one that was."""
-        row = self._database.execute("select * from position").fetchone()
-        if row is None:
-            return None
-        _, segment, offset, seq, last_segment, last_offset, last_length, last_leaf = row
+    def _build(self) -> int:
+        """Index the whole log aside, and put that in this file's place; how many lines. One process does it."""
+        held = lock.take(self._beside(".build"), timeout_s=BUILD_TIMEOUT_S)
         try:
-            line = read_at(self.folder, last_segment, last_offset, last_length)
-        except LineNotThere:
-            return None
-        return Place(segment, offset, seq) if leaf_hash(line).hex() == last_leaf else None
+            self._database.close()
+            self._database = self._connect()
+            if start_of(self._database, self.folder) is not None:
+                return 0
+            fresh = self._beside(".fresh")
+            with unshared(fresh) as database, uncollected():
+                taken = fill(database, self.folder, None)
+            self._database.close()
+            self._replace(fresh)
+            self._database = self._connect()
+            return taken
+        finally:
+            lock.release(held)
+
+    def _replace(self, fresh: Path) -> None:
+        """Those who have the old file open keep it, and the log; they only never see each other's again."""
+        held = lock.take(self._beside(".lock"), timeout_s=BUSY_TIMEOUT_S)
+        try:
+            discard(self.path)
+            fresh.replace(self.path)
+        finally:
+            lock.release(held)
 
 
-def _is_damage(error: sqlite3.DatabaseError) -> bool:
-    code = getattr(error, "sqlite_errorcode", None)
-    return isinstance(code, int) and code & 0xFF in _DAMAGED
-
-
-def _discard(path: Path) -> None:
-    for suffix in ("", "-wal", "-shm"):
-        path.with_name(path.name + suffix).unlink(missing_ok=True)
-
-
-def _opened(path: Path) -> sqlite3.Connection:
-    database = sqlite3.connect(path, timeout=BUSY_TIMEOUT_S, isolation_level=None)
+def forget(path: Path) -> None:
+    """Remove the index, after records went that it knows. Who has it open keeps it until they are done."""
+    held = lock.take(path.with_name(path.name + ".lock"), timeout_s=BUSY_TIMEOUT_S)
     try:
-        os.chmod(path, 0o600)  # noqa: PTH101
-        database.execute("pragma journal_mode = wal")
-        database.execute("pragma synchronous = normal")
-        _prepare(database)
-    except BaseException:
-        database.close()
-        raise
-    return database
-
-
-def _prepare(database: sqlite3.Connection) -> None:
-    """Make the tables where they are missing, and again where they are of another version."""
-    with _transaction(database):
-        if database.execute("pragma user_version").fetchone()[0] == SCHEMA_VERSION:
-            return
-        old = "select name from sqlite_master where type = 'table' and name not like 'sqlite_%'"
-        for (name,) in database.execute(old).fetchall():
-            quoted = str(name).replace('"', '""')
-            database.execute(f'drop table "{quoted}"')
-        _run(database, _TABLES)
-        _run(database, _INDEXES)
-        database.execute(f"pragma user_version = {SCHEMA_VERSION}")
+        discard(path)
+    finally:
+        lock.release(held)
 
 
 @contextmanager
-def _transaction(database: sqlite3.Connection) -> Generator[None]:
-    database.execute("begin immediate")
+def uncollected() -> Generator[None]:
+    """Keep the cycle collector from looking through millions of rows, none in a cycle: a tenth of the whole."""
+    running = gc.isenabled()
+    gc.disable()
     try:
         yield
-    except BaseException:
-        if database.in_transaction:
-            database.execute("rollback")
-        raise
-    database.execute("commit")
+    finally:
+        if running:
+            gc.enable()
 
 
-def _run(database: sqlite3.Connection, statements: str) -> None:
-    for statement in statements.split(";\n"):
-        database.execute(statement)
+class _Query(Struct, frozen=True):
+    """A statement that wants an order and a limit."""
+
+    text: str
+    values: list[_Value]
+    newest: str
+    oldest: str
 
 
-def _empty(database: sqlite3.Connection) -> None:
-    for table in ("records", "files", "ranges", "paths", "position"):
-        database.execute(f"delete from {table}")
-    for name in _INDEX_NAMES:
-        database.execute(f"drop index if exists {name}")
+def _query(by: Filters, *more: str) -> _Query:
+    path, line = by.get("path"), by.get("line")
+    tests, values = _tests(by, indexed=path is None)
+    if path is None:
+        timed = not any(by.get(name) is not None for name in _EQUAL) and (by.get("since") or by.get("until"))
+        newest = "r.at desc, r.number desc" if timed else "r.number desc"
+        return _Query(_where("records r", [*tests, *more]), values, newest, "r.number")
+    source = f"{'paths' if line is None else 'ranges'} x cross join records r on r.number = x.record"
+    tests, values = ["x.path = ?", *tests], [path, *values]
+    if line is not None:
+        tests, values = [*tests, "x.start_line <= ?", "x.end_line >= ?"], [*values, line, line]
+    text = _where(source, [*tests, *more])
+    return _Query(f"{text} group by x.record" if line is not None else text, values, "x.record desc", "x.record")
 
 
-def _set_position(database: sqlite3.Connection, last: LogLine) -> None:
-    after = last.after
-    leaf = leaf_hash(last.raw).hex()
-    values = (0, after.segment, after.offset, after.seq, last.segment, last.offset, len(last.raw), leaf)
-    database.execute("insert or replace into position values (?, ?, ?, ?, ?, ?, ?, ?)", values)
+def _where(source: str, tests: Sequence[str]) -> str:
+    return f"{_PLACE} from {source} where {' and '.join(tests) or 'true'}"
 
 
-def _take_in(database: sqlite3.Connection, batch: Sequence[LogLine], number: int) -> int:
-    """Index these lines as records after `number`; the last number. What is no record, or there already, is passed."""
-    fresh: dict[str, tuple[_Line, LogLine]] = {}
-    for line in batch:
-        record = _parsed(line.raw)
-        if record is not None:
-            fresh.setdefault(record.id, (record, line))
-    known = _known(database, fresh)
-    rows: list[_Row] = []
-    files: list[_Row] = []
-    ranges: list[_Row] = []
-    paths: list[_Row] = []
-    for record, line in (fresh[name] for name in fresh if name not in known):
-        number += 1
-        rows.append(_record_row(record, line, number))
-        if not (record.files or record.metadata.body.files or record.metadata.body.call):
-            continue
-        written = _ranges(record)
-        files += [_file_row(number, file, written.get(file.path, [])) for file in record.metadata.body.files]
-        ranges += [(number, path, r.start_line, r.end_line, r.content_hash) for path in written for r in written[path]]
-        paths += [(path, number) for path in sorted(_paths(record))]
-    for table, found in (("records", rows), ("files", files), ("ranges", ranges), ("paths", paths)):
-        if found:
-            database.executemany(f"insert into {table} values ({', '.join('?' * len(found[0]))})", found)
-    return number
-
-
-def _known(database: sqlite3.Connection, ids: Iterable[str]) -> set[str]:
-    asked = json.encode(list(ids)).decode()
-    found = database.execute("select id from records where id in (select value from json_each(?))", (asked,))
-    return {name for (name,) in found}
-
-
-def _parsed(raw: bytes) -> _Line | None:
-    """The record on a line. One whose inner parts have another shape is still found by id and time."""
-    try:
-        return _LINE.decode(raw)
-    except (ValidationError, UnicodeDecodeError):
-        pass
-    except DecodeError:
-        return None
-    try:
-        least = _LEAST.decode(raw)
-    except (DecodeError, UnicodeDecodeError):
-        return None
-    return _Line(least.id, least.timestamp, _NOTHING)
-
-
-def _record_row(record: _Line, line: LogLine, number: int) -> _Row:
-    body = record.metadata.body
-    call = body.call or _Call()
-    return (
-        number,
-        record.id,
-        body.chain.seq if body.chain else line.seq,
-        line.segment,
-        line.offset,
-        len(line.raw),
-        record.timestamp,
-        body.event,
-        record.tool.name if record.tool else None,
-        body.session_id,
-        body.agent_id,
-        body.intent_id,
-        call.id,
-        call.name,
-        call.effect,
-        body.decision.verdict if body.decision else None,
-        call.command,
-    )
-
-
-def _ranges(record: _Line) -> dict[str, list[_Range]]:
-    """The lines that were written, by path, as the published part of the record has them."""
-    return {file.path: [r for conversation in file.conversations for r in conversation.ranges] for file in record.files}
-
-
-def _file_row(number: int, file: _File, ranges: list[_Range]) -> _Row:
-    before, after = file.before or _Side(), file.after or _Side()
-    written = [*ranges, *file.ranges]
-    starts = [r.start_line for r in written if r.start_line is not None]
-    ends = [r.end_line for r in written if r.end_line is not None]
-    span = (min(starts, default=None), max(ends, default=None))
-    return (
-        number,
-        file.path,
-        file.operation,
-        before.git_blob,
-        after.git_blob,
-        before.sha256,
-        after.sha256,
-        *span,
-    )
-
-
-def _paths(record: _Line) -> set[str]:
-    body = record.metadata.body
-    named = body.call.paths if body.call else []
-    return {*named, *(file.path for file in body.files), *(file.path for file in record.files)}
-
-
-def _like(text: str | None) -> str | None:
-    if text is None:
-        return None
-    for character in ("\\", "%", "_"):
-        text = text.replace(character, "\\" + character)
-    return f"%{text}%"
+def _tests(by: Filters, *, indexed: bool) -> tuple[list[str], list[_Value]]:
+    """Tests of the record itself. Where `indexed`, the first one uses an index; a plus keeps the others from it."""
+    asked = [(f"r.{name} = ?", by.get(name)) for name in _EQUAL]
+    asked += [("r.at >= ?", by.get("since")), ("r.at < ?", by.get("until"))]
+    chosen = [(test, value) for test, value in asked if value is not None]
+    free = 1 if indexed else 0
+    if indexed and chosen and chosen[0][0].startswith("r.at"):
+        free = 2
+    tests = [test if n < free else f"+{test}" for n, (test, _) in enumerate(chosen)]
+    return tests, [value for _, value in chosen]

@@ -14,7 +14,7 @@ from collections.abc import Callable, Sequence
 from stat import S_ISREG
 from typing import TYPE_CHECKING, Any
 
-from msgspec import DecodeError, Struct, json
+from msgspec import Struct, json
 from msgspec.structs import replace
 
 from remit.core.contents import sha256
@@ -23,15 +23,17 @@ from remit.core.record import KEY, Chain, Record, encode_record
 from remit.ledger import lock
 from remit.ledger.segments import (
     LINE_LIMIT,
+    UNREADABLE,
     Head,
     LedgerError,
+    archived_segments,
     first_seq,
     flush,
     flush_folder,
     line_before,
+    live_segments,
     read_head,
     segment_name,
-    segments,
     whole_lines,
     write_head,
 )
@@ -39,7 +41,9 @@ from remit.ledger.segments import (
 if TYPE_CHECKING:
     from pathlib import Path
 
-SEGMENT_BYTES = 64 * 1024 * 1024
+SEGMENT_BYTES = 4 * 1024 * 1024
+SEGMENT_RECORDS = 4096
+"""A segment that has either is sealed: the next record begins another, and this one may be archived."""
 
 TORN_TAIL = "torn_tail"
 TAIL_LOST = "tail_lost"
@@ -101,6 +105,7 @@ class MachineLog:
         name: str,
         make_recovery: MakeRecovery,
         segment_bytes: int,
+        segment_records: int,
         lock_timeout_s: float,
     ) -> None:
         self.folder = folder
@@ -108,6 +113,7 @@ class MachineLog:
         self.view_errors: tuple[tuple[str, OSError], ...] = ()
         self._make_recovery = make_recovery
         self._segment_bytes = segment_bytes
+        self._segment_records = segment_records
         self._lock_timeout_s = lock_timeout_s
         self._segment = ""
         self._descriptor = -1
@@ -122,13 +128,14 @@ class MachineLog:
         *,
         make_recovery: MakeRecovery,
         segment_bytes: int = SEGMENT_BYTES,
+        segment_records: int = SEGMENT_RECORDS,
         lock_timeout_s: float = lock.LOCK_TIMEOUT_S,
     ) -> "MachineLog":
         """The log in `folder`, which the first append makes. `name` is `<repository>/<machine>`.
 
         `make_recovery` turns the detail of a repair into a `recovery` record with an id and a time.
         """
-        return cls(folder, name, make_recovery, segment_bytes, lock_timeout_s)
+        return cls(folder, name, make_recovery, segment_bytes, segment_records, lock_timeout_s)
 
     def append(
         self, records: Sequence[Record], *, sync: bool = True, views: "Sequence[Path]" = ()
@@ -218,7 +225,7 @@ class MachineLog:
 
     def _open_newest(self) -> int:
         """Have the newest segment open; its size, or 0 where there is none."""
-        newest = max(segments(self.folder), default="")
+        newest = max(live_segments(self.folder), default="")
         if not newest:
             self.close()
             return 0
@@ -264,9 +271,9 @@ class MachineLog:
 
     def _read_last(self, end: int) -> Head:
         if not end:
-            return Head()
+            return _last_archived(self.folder)
         line = line_before(self._descriptor, end)
-        seq = _seq_of(line)
+        seq = seq_of(line)
         if seq is None:
             seq = first_seq(self._segment) + self._count_lines(end) - 1
         return Head(seq, leaf_hash(line).hex(), self._segment, end)
@@ -277,13 +284,31 @@ class MachineLog:
 
     def _make_room(self, last: Head) -> int:
         """Have the segment open that takes the next record; the offset where it goes."""
-        if self._segment and last.end < self._segment_bytes:
+        if self._segment and last.end < self._segment_bytes and self._has_room(last.seq):
             return last.end
         if self._segment:
             flush(self._descriptor)
         end = self._open(segment_name(last.seq + 1), os.O_CREAT)
         flush_folder(self.folder)
         return end
+
+    def _has_room(self, seq: int) -> bool:
+        return seq + 1 - first_seq(self._segment) < self._segment_records
+
+
+def _last_archived(folder: "Path") -> Head:
+    """The last line of a log whose unarchived segments were all taken away; the default where nothing is archived."""
+    newest = max(archived_segments(folder), default="")
+    if not newest:
+        return Head()
+    # For start-up speed: a log that nobody cut never comes here, and the hook path reads no archives.
+    from remit.ledger.reader import Place, positions
+
+    last = Head()
+    for line in positions(folder, Place(newest, 0, first_seq(newest))):
+        leaf = line.leaf or leaf_hash(line.raw)
+        last = Head(line.seq, leaf.hex(), line.segment, line.offset + line.size)
+    return last
 
 
 class _ChainOnly(Struct):
@@ -305,11 +330,11 @@ class _SeqOnly(Struct):
 _SEQ = json.Decoder(_SeqOnly)
 
 
-def _seq_of(line: bytes) -> int | None:
+def seq_of(line: bytes) -> int | None:
     """The seq a line claims; None where it cannot be read."""
     try:
         return _SEQ.decode(line).metadata.body.chain.seq
-    except (DecodeError, UnicodeDecodeError):
+    except UNREADABLE:
         return None
 
 

@@ -5,18 +5,17 @@ from collections.abc import Iterator, Sequence
 from itertools import islice
 from pathlib import Path
 
-from msgspec import DecodeError, json
+from msgspec import json
 
 from remit.core.record import Record
 from remit.ledger import lock
 from remit.ledger.log import MachineLog, RecordTooLong
-from remit.ledger.reader import record_id
-from remit.ledger.segments import flush, segments
+from remit.ledger.reader import Place, lines, record_id
+from remit.ledger.segments import UNREADABLE, first_seq, flush, segments
 
 CHUNK = 256
 """Records that one append takes from the spool."""
 
-_TAIL_BYTES = 4 * 1024 * 1024
 _RECORD = json.Decoder(Record)
 
 
@@ -78,7 +77,7 @@ class Spool:
         for line in chunk:
             try:
                 yield _RECORD.decode(line)
-            except (DecodeError, UnicodeDecodeError):
+            except UNREADABLE:
                 _append(self.unreadable, [line])
 
     def _lines(self) -> list[bytes]:
@@ -112,11 +111,9 @@ def _append(path: Path, lines: Sequence[bytes]) -> None:
 
 
 def _recent_ids(folder: Path) -> set[str]:
-    """Ids of the records at the end of the log."""
-    found = segments(folder)
-    if not found:
+    """Ids of the records at the end of the log: those of two segments, since the newest may have just begun."""
+    names = segments(folder)[-2:]
+    if not names:
         return set()
-    with (folder / found[-1]).open("rb") as file:
-        file.seek(max(0, file.seek(0, os.SEEK_END) - _TAIL_BYTES))
-        ids = (record_id(line) for line in file)
-        return {found for found in ids if found is not None}
+    ids = (record_id(line.raw) for line in lines(folder, Place(names[0], 0, first_seq(names[0]))))
+    return {found for found in ids if found is not None}

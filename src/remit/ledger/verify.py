@@ -11,19 +11,20 @@ user can rewrite log and head together: only a tree head kept elsewhere notices 
 """
 
 from bisect import bisect_left
+from collections import deque
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import pairwise
 from pathlib import Path
 from typing import Literal, TypeAlias
 
-from msgspec import DecodeError, Struct, json
+from msgspec import Struct, json
 
 from remit.core.merkle import leaf_hash
 from remit.core.record import KEY
 from remit.ledger import lock
 from remit.ledger.log import TAIL_LOST
-from remit.ledger.reader import LogLine, scan
-from remit.ledger.segments import ZEROS, Head, read_head, segments
+from remit.ledger.reader import LogLine, positions, segment_size
+from remit.ledger.segments import UNREADABLE, ZEROS, Head, read_head, segments
 
 FindingCode: TypeAlias = Literal[
     "altered",
@@ -70,6 +71,10 @@ class Link(Struct, frozen=True):
     log: str = ""
     spared_after: int | None = None
     """On a record that tells of a lost tail: records after this seq had not been synced."""
+    dropped: bool = False
+    """Whether only the leaf is left: `seq` is what the place promises, and `log` is empty."""
+    pruned: tuple[tuple[int, int], ...] = ()
+    """On a record that tells of pruning: the first and last seq of the parts that may have gaps."""
 
 
 class Chained(Struct, frozen=True):
@@ -87,9 +92,43 @@ def verify_log(folder: Path, name: str | None = None) -> tuple[LedgerFinding, ..
     Without a name, that of the first record. Lines appended meanwhile are left for the next time.
     """
     head, sizes = _snapshot(folder)
-    if _is_whole(_links(_within(folder, sizes)), head, name):
-        return ()
-    return diagnose(_gather(_within(folder, sizes), head), name)
+    pruning = _Pruning([], [])
+    if _is_whole(pruning.watched(_links(_within(folder, sizes))), head, name):
+        return pruning.findings()
+    found = _gather(_within(folder, sizes), head)
+    pruning = _Pruning([], [])
+    deque(pruning.watched(found.links), maxlen=0)
+    return (*diagnose(found, name), *pruning.findings())
+
+
+class _Pruning(Struct):
+    """The runs of seqs that are dropped, and what records of pruning say may be."""
+
+    dropped: list[tuple[int, int]]
+    told: list[tuple[int, int]]
+
+    def watched(self, links: Iterable[Link]) -> Iterator[Link]:
+        """The same links, taken note of."""
+        for link in links:
+            if link.dropped:
+                seq = _seq(link)
+                joins = self.dropped and self.dropped[-1][1] == seq - 1
+                start = self.dropped.pop()[0] if joins else seq
+                self.dropped.append((start, seq))
+            self.told += link.pruned
+            yield link
+
+    def findings(self) -> tuple[LedgerFinding, ...]:
+        """The runs that no record tells of."""
+        return tuple(
+            LedgerFinding("removed", "error", f"{_named(*run)}: missing, and no record tells of pruning", *run)
+            for run in self.dropped
+            if not any(first <= run[0] and run[1] <= last for first, last in self.told)
+        )
+
+
+def _named(first: int, last: int) -> str:
+    return f"record {first}" if first == last else f"records {first} to {last}"
 
 
 def _snapshot(folder: Path) -> tuple[Head | None, dict[str, int]]:
@@ -105,11 +144,11 @@ def _snapshot(folder: Path) -> tuple[Head | None, dict[str, int]]:
 
 
 def _measure(folder: Path) -> tuple[Head | None, dict[str, int]]:
-    return read_head(folder), {name: (folder / name).stat().st_size for name in segments(folder)}
+    return read_head(folder), {name: segment_size(folder, name) for name in segments(folder)}
 
 
 def _within(folder: Path, sizes: dict[str, int]) -> Iterator[LogLine]:
-    return (line for line in scan(folder) if line.offset < sizes.get(line.segment, 0))
+    return (line for line in positions(folder) if line.leaf or line.offset < sizes.get(line.segment, 0))
 
 
 class _Chain(Struct):
@@ -135,6 +174,7 @@ class _Line(Struct):
 class _Loss(Struct):
     reason: str = ""
     synced_seq: int = -1
+    pruned: tuple[tuple[int, int], ...] = ()
 
 
 class _LossMetadata(Struct, rename={"body": KEY}):
@@ -150,30 +190,32 @@ _LOSS = json.Decoder(_LossLine)
 
 
 def _link(line: LogLine, number: int) -> Link:
+    if line.leaf:
+        return Link(line.segment, number, line.leaf.hex(), line.seq, line.prev.hex(), dropped=True)
     leaf = leaf_hash(line.raw).hex()
     body = _body(line.raw) if line.ended else None
     if body is None:
         return Link(line.segment, number, leaf)
     chain = body.chain
-    spared = _spared_after(line.raw) if body.event == "recovery" else None
+    told = _told(line.raw) if body.event in ("recovery", "pruned") else _Loss()
     prev = chain.prev.removeprefix("sha256:")
-    return Link(line.segment, number, leaf, chain.seq, prev, chain.log, spared)
+    spared = told.synced_seq if told.reason == TAIL_LOST else None
+    return Link(line.segment, number, leaf, chain.seq, prev, chain.log, spared, pruned=told.pruned)
 
 
 def _body(raw: bytes) -> _Body | None:
     try:
         raw.decode()
         return _LINE.decode(raw).metadata.body
-    except (DecodeError, UnicodeDecodeError):
+    except UNREADABLE:
         return None
 
 
-def _spared_after(raw: bytes) -> int | None:
+def _told(raw: bytes) -> _Loss:
     try:
-        loss = _LOSS.decode(raw).metadata.body
-    except DecodeError:
-        return None
-    return loss.synced_seq if loss.reason == TAIL_LOST else None
+        return _LOSS.decode(raw).metadata.body
+    except UNREADABLE:
+        return _Loss()
 
 
 def _numbered(found: Iterable[LogLine]) -> Iterator[tuple[int, LogLine]]:
@@ -193,7 +235,7 @@ def _is_whole(links: Iterable[Link], head: Head | None, name: str | None) -> boo
     seq, leaf = -1, ZEROS
     for link in links:
         name = name or link.log
-        if (link.seq, link.prev, link.log) != (seq + 1, leaf, name):
+        if (link.seq, link.prev, link.log or name) != (seq + 1, leaf, name):
             return False
         seq, leaf = seq + 1, link.leaf
     return (seq, leaf) == (-1, ZEROS) if head is None else (seq, leaf) == (head.seq, head.leaf)
@@ -373,7 +415,7 @@ def _gap(
 ) -> LedgerFinding:
     """The finding for records `before` + 1 to `after` - 1."""
     first, last = before + 1, after - 1
-    named = f"record {first}" if first == last else f"records {first} to {last}"
+    named = _named(first, last)
     if broken:
         return _at(broken[0], "altered", f"{named}: altered, not what was appended", first, last)
     segment, line = (log.links[place].segment, log.links[place].line) if place is not None else ("", 0)
@@ -402,7 +444,7 @@ def _other_logs(links: Sequence[Link], kept: list[int], name: str | None) -> Ite
     run: list[Link] = []
     for link in (links[i] for i in kept):
         name = name or link.log
-        if link.log != name:
+        if link.log not in (name, ""):
             run.append(link)
         elif run:
             yield _other_log(run, name)

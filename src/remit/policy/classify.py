@@ -14,7 +14,8 @@ def classify(call: ToolCall) -> CallClass:
     if call.effect in ("read", "none", "network"):
         return "safe"
     if call.effect == "execute" and call.command is not None:
-        return classify_command(call.command)
+        found = classify_command(call.command)
+        return "destructive" if found == "safe" and call.unproved is not None else found
     return "destructive"
 
 

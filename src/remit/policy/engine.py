@@ -10,10 +10,10 @@ from typing import TypeAlias
 from remit.core.call import ToolCall
 from remit.core.decision import Decision, Finding, Mode, Verdict, strictest
 from remit.core.facts import Facts, Waiver
-from remit.core.grant import covers
 from remit.policy.checks import (
     active_intent,
     arguments,
+    blinding,
     circuit,
     command,
     detour,
@@ -28,6 +28,7 @@ from remit.policy.checks import (
     unwatched,
 )
 from remit.policy.classify import classify
+from remit.policy.grants import covers
 
 Check: TypeAlias = Callable[[ToolCall, Facts], Finding | None]
 
@@ -39,24 +40,28 @@ CHECKS: Mapping[str, Check] = {
     "outside": outside.check,
     "active_intent": active_intent.check,
     "mismatch": mismatch.check,
+    "detour": detour.check,
     "ignored": ignored.check,
     "scope": scope.check,
     "lease": lease.check,
     "stale": stale.check,
     "unwatched": unwatched.check,
     "command": command.check,
-    "detour": detour.check,
+    "blinding": blinding.check,
 }
 
 
 def decide(call: ToolCall, facts: Facts, checks: Mapping[str, Check] = CHECKS) -> Decision:
-    """What to do about `call`. Safe and meta calls meet no check: nothing they do needs an intent."""
+    """What to do about `call`. Safe and meta calls meet no check: nothing they do needs an intent.
+
+    What is asked of nobody is denied: agents run the tool when a question is all they get.
+    """
     call_class = classify(call)
     found = run(checks, call, facts) if call_class == "destructive" else ()
     found, grants = waived(found, call, facts)
     verdict = strictest(tuple(f.verdict for f in found))
     return Decision(
-        effect=enforced(verdict, facts.mode),
+        effect=enforced("deny" if verdict == "ask" else verdict, facts.mode),
         verdict=verdict,
         call_class=call_class,
         mode=facts.mode,
@@ -68,8 +73,12 @@ def decide(call: ToolCall, facts: Facts, checks: Mapping[str, Check] = CHECKS) -
 
 def waiver(finding: Finding, facts: Facts) -> Waiver:
     """What a person who waives this finding waives: the rule, the files that it is about, and what is in them now."""
-    about = {str(t.path or t.resolved): t.sha256 for t in facts.targets}
-    return (finding.code, tuple(sorted(about.items())))
+    return (finding.code, about(facts))
+
+
+def about(facts: Facts) -> tuple[tuple[str, str | None], ...]:
+    """The files that a call names, and what is in them now."""
+    return tuple(sorted({str(t.path or t.resolved): t.sha256 for t in facts.targets}.items()))
 
 
 def waived(found: tuple[Finding, ...], call: ToolCall, facts: Facts) -> tuple[tuple[Finding, ...], tuple[str, ...]]:
@@ -77,9 +86,7 @@ def waived(found: tuple[Finding, ...], call: ToolCall, facts: Facts) -> tuple[tu
     left: list[Finding] = []
     used: list[str] = []
     for finding in found:
-        grant = next(
-            (g for g in facts.grants if covers(g, finding, call.session.session_id, facts.session.intent_id)), None
-        )
+        grant = next((g for g in facts.grants if covers(g, finding, call, facts)), None)
         if grant is not None:
             used.append(grant.id)
         elif waiver(finding, facts) in facts.waived:

@@ -40,6 +40,8 @@ NOT_RECOVERABLE: frozenset[ErrorType] = frozenset(
 
 EXAMPLES: dict[str, str] = {
     "select_active_intent": 'select_active_intent(intent_id="{intent}")',
+    "propose_intent": 'propose_intent(name="what you are about to do", owned_scope=["src/that/**"], reason="why"), '
+    "or ask the person to run `remit intent new`",
     "clear_active_intent": "clear_active_intent()",
     "request_scope_expansion": "stay inside {scope}, or ask the person to widen the scope of {active}",
     "choose_another_path": "write to a path inside {scope}",
@@ -52,6 +54,7 @@ EXAMPLES: dict[str, str] = {
 WHY: dict[str, str] = {
     "select_active_intent": "Work is done under an intent, so that every line can say why it is there.",
     "clear_active_intent": "A session works under one intent at a time.",
+    "propose_intent": "Work is done under an intent that a person agreed to, and none is open.",
     "ask_user": "What governs agents is a person's to mend; until then changes are refused.",
     "request_scope_expansion": "A change outside the agreed scope surprises the people and agents who own it.",
     "choose_another_path": "Some places are nobody's to change under an intent.",
@@ -72,7 +75,7 @@ def violation_of(call: ToolCall, decision: Decision) -> Violation | None:
 
 def violation(finding: Finding, call: ToolCall, decision: Decision) -> Violation:
     """One finding as the wire shape of contracts §5. What else was found stands in `context.also`."""
-    also: list[str] = [f.code for f in decision.findings if f is not finding]
+    also: list[str] = [f.code for f in decision.findings if f is not finding and f.verdict != "allow"]
     context: dict[str, Any] = {**finding.context, **({"also": also} if also else {})}
     return Violation(
         error_type=finding.code,
@@ -82,9 +85,17 @@ def violation(finding: Finding, call: ToolCall, decision: Decision) -> Violation
         classification=decision.call_class,
         intent_id=decision.intent_id,
         recoverable=finding.code not in NOT_RECOVERABLE,
-        action_hint=HINTS[finding.code],
+        action_hint=hint(finding),
         context=context,
         path=UNSET if finding.path is None else encodable(str(finding.path)),
+    )
+
+
+def hint(finding: Finding) -> str:
+    """The next step. Where there is no intent to select, that is to propose one."""
+    said = HINTS[finding.code]
+    return (
+        "propose_intent" if said == "select_active_intent" and finding.context.get("available_intents") == [] else said
     )
 
 

@@ -5,18 +5,25 @@ from collections.abc import Iterable, Sequence
 from typing import Any, Literal
 
 from msgspec import Struct
+from msgspec.structs import replace
 
-from remit.core.contents import count_lines, git_blob
+from remit.core.authorship import NOT_KNOWN, Author
 from remit.core.record import KEY
+from remit.core.text import shown
 from remit.ledger.index import Index
-from remit.provenance.origins import Recorded, Step, label, path_to
+from remit.provenance.attribution import Attribution
+from remit.provenance.elsewhere import Elsewhere, at
+from remit.provenance.foreign_lines import ForeignLines
+from remit.provenance.noted import Noted
+from remit.provenance.origins import Label
+from remit.provenance.porcelain import GitLine, Place, read_porcelain
+from remit.provenance.recorded_blocks import RecordedBlocks
+from remit.provenance.syntax import classed
 from remit.workspace.contents import ContentStore
 from remit.workspace.git import Git, GitError
 from remit.workspace.place import Workspace
 
-UNCOMMITTED = re.compile(r"0{40,64}")
 LINES = re.compile(r"-L(\d+),(\d+)")
-HEADER = re.compile(rb"([0-9a-f]{40,64}) (\d+) (\d+)(?: (\d+))?$")
 
 
 class BlamedLine(Struct, frozen=True):
@@ -35,41 +42,60 @@ class BlamedLine(Struct, frozen=True):
     record: str | None = None
 
 
-class Place(Struct, frozen=True):
-    """Where git says a line came from: a version of a file, the version before it, and the line there."""
-
-    commit: str
-    path: str
-    previous: str | None
-    """`<commit> <path>` of the version before; None where there was none."""
-
-
-class GitLine(Struct, frozen=True):
-    """One line of `git blame --porcelain`. `number` is in the version, `line` in the file asked about."""
-
-    place: Place
-    number: int
-    line: int
-    content: bytes
-
-
 class Blamer:
     """Blame in one workspace."""
 
     def __init__(self, workspace: Workspace, index: Index, store: ContentStore) -> None:
         self.workspace = workspace
         self.index = index
-        self.store = store
         self.git = Git(workspace.root)
-        self.working: dict[str, bytes] = {}
-        """The content of the working tree, by its git name: it may be in no object store yet."""
+        self.attribution = Attribution(workspace, index, store)
 
     def blame(self, path: str, arguments: Sequence[str] = ()) -> list[BlamedLine]:
         """Each line of `path` with its origin. `arguments` are git blame's own. Raises GitError."""
         found = self.git_lines(path, arguments)
-        labels = {place: self.labels(place) for place in dict.fromkeys(line.place for line in found)}
-        records = self.records(name for names in labels.values() for name in names if name)
-        return [self.blamed(line, labels[line.place], records) for line in found]
+        labels = self.labels(path, arguments, found)
+        records = self.records(label.record for label in labels.values())
+        told = self.told([line for line in found if line.line not in labels])
+        return [
+            by_others(line, told[line.line]) if line.line in told else self.blamed(line, labels.get(line.line), records)
+            for line in found
+        ]
+
+    def classed(self, lines: Sequence[BlamedLine]) -> list[BlamedLine]:
+        """The lines, with the class of each change worked out from its contents where the record has none."""
+        names = sorted({line.record for line in lines if line.record and line.mutation_class is None})
+        documents = [document for name in names for document in self.index.by_id(name)]
+        found = {
+            str(document["id"]): document["metadata"][KEY].get("mutation_class", {}).get("computed")
+            for document in classed(documents, self.attribution.store)
+        }
+        return [replace(line, mutation_class=line.mutation_class or found.get(line.record or "")) for line in lines]
+
+    def told(self, lines: Sequence[GitLine]) -> dict[int, Author]:
+        """Who wrote lines that no record of ours explains: by notes, else by what was imported."""
+        noted = Noted(self.workspace).authors(lines)
+        return {**ForeignLines(self.attribution).authors([n for n in lines if n.line not in noted]), **noted}
+
+    def labels(self, path: str, arguments: Sequence[str], lines: Sequence[GitLine]) -> dict[int, Label]:
+        """The label of each line that has one, by its number in the file asked about."""
+        own = self.attribution.labels(line.place for line in lines)
+        found = {line.line: label for line in lines if (label := at(own[line.place], line.number))}
+        observed = [line for line in lines if line.line in found and self.attribution.was_observed(found[line.line])]
+        rest = [line for line in lines if line.line not in found]
+        behind = Elsewhere(self.git, self.attribution).labels(path, arguments, [*rest, *observed])
+        late = self.later(behind, {line.line: found[line.line] for line in observed})
+        behind = {line: label for line, label in behind.items() if line not in late}
+        left = [line for line in observed if line.line not in behind]
+        doubtful = RecordedBlocks(self.git, self.attribution).doubtful(left) if left else set[int]()
+        return {**{line: label for line, label in found.items() if line not in doubtful}, **behind}
+
+    def later(self, behind: dict[int, Label], observed: dict[int, Label]) -> set[int]:
+        """The lines that a person's edit had before the call that wrote them elsewhere: that call copied them."""
+        both = behind.keys() & observed.keys()
+        records = self.records(label.record for line in both for label in (behind[line], observed[line]))
+        seq = {name: record["metadata"][KEY].get("chain", {}).get("seq", 0) for name, record in records.items()}
+        return {line for line in both if seq.get(behind[line].record, 0) > seq.get(observed[line].record, 0)}
 
     def git_lines(self, path: str, arguments: Sequence[str]) -> list[GitLine]:
         """The lines by git, or those of a file that no commit has. Raises GitError."""
@@ -85,7 +111,7 @@ class Blamer:
         """The lines of a file that is in no commit yet; None where that is not so, or other than lines was asked."""
         wanted = [LINES.fullmatch(argument) for argument in arguments]
         file = self.workspace.root / path
-        known = file.is_symlink() or not file.is_file() or self.resolved(f"HEAD:{path}") is not None
+        known = file.is_symlink() or not file.is_file() or self.committed(path)
         if known or None in wanted:
             return None
         texts = file.read_bytes().split(b"\n")
@@ -95,66 +121,24 @@ class Blamer:
         numbered = enumerate(texts, 1)
         return [GitLine(place, n, n, text) for n, text in numbered if any(low <= n <= high for low, high in spans)]
 
-    def labels(self, place: Place) -> list[str | None]:
-        """The record that added each line of that version."""
-        recorded = [
-            Recorded(m.seq, m.id, m.before_blob, m.after_blob)
-            for m in self.index.mutations_of(place.path)
-            if m.after_blob is not None
-        ]
-        version, parent = self.blob_of(place), self.parent_blob(place)
-        steps = path_to(version, parent, recorded) if version and recorded else ()
-        return self.labelled(steps)
-
-    def labelled(self, steps: Sequence[Step]) -> list[str | None]:
-        """Walk the steps; nothing is said where one of their contents is not at hand."""
-        names = {name for s in steps for name in (s.before, s.after) if name}
-        contents = {**self.store.load_many(names), **self.working}
-        if not names <= set(contents):
-            return []
-        texts: dict[str | None, bytes] = {None: b"", **contents}
-        pairs = {f"{s.before}:{s.after}": (texts[s.before], texts[s.after]) for s in steps}
-        hunks = self.store.hunks(pairs)
-        lines = {name: count_lines(text) for name, text in texts.items()}
-        return label(steps, lines, lambda before, after: hunks[f"{before}:{after}"])
-
-    def blob_of(self, place: Place) -> str | None:
-        """The git name of that version's content."""
-        if not UNCOMMITTED.fullmatch(place.commit):
-            return self.resolved(f"{place.commit}:{place.path}")
-        file = self.workspace.root / place.path
-        if not file.is_file():
-            return None
-        content = file.read_bytes()
-        name = git_blob(content)
-        self.working[name] = content
-        return name
-
-    def parent_blob(self, place: Place) -> str | None:
-        """The git name of the content before that version."""
-        if place.previous is None:
-            return None
-        commit, _, path = place.previous.partition(" ")
-        return self.resolved(f"{commit}:{path}")
-
-    def resolved(self, name: str) -> str | None:
-        """The object of that name."""
-        return self.git.text("rev-parse", "--verify", "--quiet", name, ok=(0, 1, 128)) or None
+    def committed(self, path: str) -> bool:
+        """Whether HEAD has that path."""
+        return bool(self.git.text("rev-parse", "--verify", "--quiet", f"HEAD:{path}", ok=(0, 1, 128)))
 
     def records(self, names: Iterable[str]) -> dict[str, dict[str, Any]]:
         """The records of those ids."""
         return {name: documents[0] for name in set(names) if (documents := self.index.by_id(name))}
 
-    def blamed(self, line: GitLine, labels: list[str | None], records: dict[str, dict[str, Any]]) -> BlamedLine:
+    def blamed(self, line: GitLine, label: Label | None, records: dict[str, dict[str, Any]]) -> BlamedLine:
         """One line with what is known of it."""
-        name = labels[line.number - 1] if line.number <= len(labels) else None
         content = line.content.decode("utf-8", "replace")
-        document = records.get(name) if name else None
-        if name is None or document is None:
+        document = records.get(label.record) if label else None
+        if label is None or document is None:
             return BlamedLine(line.line, content, line.place.commit)
         body: dict[str, Any] = document["metadata"][KEY]
         if body.get("event") == "human_edit":
-            return BlamedLine(line.line, content, line.place.commit, record=name)
+            origin = "human" if body.get("origin") == "person" else "unknown"
+            return BlamedLine(line.line, content, line.place.commit, origin, record=label.record, grade=label.grade)
         return BlamedLine(
             line=line.line,
             content=content,
@@ -165,9 +149,33 @@ class Blamer:
             session_id=body.get("session_id"),
             intent_id=body.get("intent_id"),
             mutation_class=body.get("mutation_class", {}).get("computed"),
-            grade="exact",
-            record=name,
+            grade=label.grade,
+            record=label.record,
         )
+
+
+def by_others(line: GitLine, who: Author) -> BlamedLine:
+    """A line that only others explain. What they say may be anybody's: it is shown as text, and graded lowest."""
+    content = line.content.decode("utf-8", "replace")
+    if who.kind == "human":
+        return BlamedLine(line.line, content, line.place.commit, "human", grade="note")
+    return BlamedLine(
+        line=line.line,
+        content=content,
+        commit=line.place.commit,
+        origin="ai",
+        agent=said(who.tool),
+        model=said(who.attributes.get("remit.model") or who.model),
+        session_id=said(who.session),
+        intent_id=said(who.attributes.get("remit.intent")),
+        mutation_class=said(who.attributes.get("remit.class")),
+        grade="note",
+    )
+
+
+def said(text: str | None) -> str | None:
+    """A word of theirs; None for none."""
+    return shown(text) if text and text != NOT_KNOWN else None
 
 
 def model_of(document: dict[str, Any]) -> str | None:
@@ -179,28 +187,3 @@ def model_of(document: dict[str, Any]) -> str | None:
             if model:
                 return str(model)
     return None
-
-
-def read_porcelain(out: bytes) -> list[GitLine]:
-    """The lines of `git blame --porcelain`. Source: git-blame(1), read 2026-11.
-
-    A commit is described once, and again where lines of it come from another file: then `previous`, if any, stands
-    before `filename`.
-    """
-    about: dict[str, tuple[str, str | None]] = {}
-    found: list[GitLine] = []
-    commit, number, line = "", 0, 0
-    previous: str | None = None
-    for raw in out.split(b"\n"):
-        header = HEADER.match(raw)
-        if raw.startswith(b"\t"):
-            found.append(GitLine(Place(commit, *about[commit]), number, line, raw[1:]))
-        elif header:
-            commit, number, line, previous = header[1].decode(), int(header[2]), int(header[3]), None
-        elif raw:
-            key, _, value = raw.decode("utf-8", "surrogateescape").partition(" ")
-            if key == "previous":
-                previous = value
-            elif key == "filename":
-                about[commit] = (value, previous)
-    return found

@@ -9,66 +9,136 @@ import msgspec
 from msgspec import Struct
 
 from remit.core.record import KEY
+from remit.ledger.index import Filters
 from remit.ledger.reader import lines
 from remit.provenance.blame import Blamer
+from remit.provenance.survival import Life, lives
+from remit.provenance.tally import Answers, Group, Groups, Tally, Tool, tally
 from remit.workspace.git import Git, GitError
 
 EMPTY_TREE = "4b825dc642cb6eb9a060e54bf8d69288fbee4904"
 
 
+DAYS = (7, 30, 90)
+DAY_S = 86400.0
+
+
 class FileShare(Struct, frozen=True):
-    """One file at HEAD: its lines, and how many of them an agent is known to have written."""
+    """One file at HEAD: its lines, and how many of them an agent, a person or both are known to have written."""
 
     path: str
     lines: int
     ai: int
+    human: int = 0
+    mixed: int = 0
     by_agent: dict[str, int] = {}
+    by_model: dict[str, int] = {}
     by_intent: dict[str, int] = {}
 
 
-class Figures(Struct, frozen=True):
-    """Lines at HEAD by origin, agent and intent, and records by event, verdict and rule.
+class Durability(Struct, frozen=True):
+    """Of the recorded lines whose commit is at least so many days old, how many stood that long."""
 
-    `files` are those with a line of an agent, most first. What is not `ai` is unknown: nobody saw it written.
+    days: int
+    lines: int
+    alive: int
+
+
+class Figures(Struct, frozen=True):
+    """Lines at HEAD by origin, what became of what agents wrote, and what the ledger counts.
+
+    `files` are those with a line of an agent, most first. Of the lines at HEAD what is neither `ai`, `human` nor
+    `mixed` is unknown: nobody saw it written. `accepted` lines reached a commit on HEAD's way; of those, `overridden`
+    ones were replaced by what no agent is known to have written, `rewritten` ones by an agent, and `deleted` ones by
+    nothing. `by_agent` and `by_intent` count lines at HEAD.
     """
 
     lines: int
     ai: int
+    human: int
+    mixed: int
     files: tuple[FileShare, ...]
     by_agent: dict[str, int]
+    by_model: dict[str, int]
     by_intent: dict[str, int]
+    generated: int
+    accepted: int
+    overridden: int
+    rewritten: int
+    deleted: int
+    durability: tuple[Durability, ...]
+    groups: Groups
+    tools: dict[str, Tool]
+    mean_ms: float | None
+    approvals: Answers
     records: int
     by_event: dict[str, int]
     by_verdict: dict[str, int]
     by_violation: dict[str, int]
 
 
-class Counts(Struct, frozen=True):
-    """What the log holds, and the files that it has mutations of."""
+def measure(blamer: Blamer, within: Sequence[str], by: Filters, now: float, *, model: str | None = None) -> Figures:
+    """All figures; lines only of the files `within` (git's pathspecs), all of them by default. Raises GitError.
 
-    events: Counter[str]
-    verdicts: Counter[str]
-    violations: Counter[str]
-    paths: frozenset[str]
-
-
-def measure(blamer: Blamer, log: Path, within: Sequence[str] = ()) -> Figures:
-    """All figures; lines only of the files `within` (git's pathspecs), all of them by default. Raises GitError."""
+    `by` and `model` say which of the agents' changes count; `now` is the time in seconds.
+    """
     sizes = line_counts(blamer.git, within)
-    counts = count(log)
-    shares = [share(blamer, path) for path in sorted(counts.paths & sizes.keys())]
+    counts = tally(blamer.index, by, model)
+    shares = [share(blamer, path, counts) for path in sorted(counts.paths & sizes.keys())]
+    stood = [life for life in lives(blamer.git, blamer.attribution, within) if life.record in counts.origin]
+    spread(counts, stood, shares)
     known = sorted((s for s in shares if s.ai), key=lambda s: (-s.ai, s.path))
     return Figures(
         lines=sum(sizes.values()),
         ai=sum(s.ai for s in known),
+        human=sum(s.human for s in shares),
+        mixed=sum(s.mixed for s in shares),
         files=tuple(known),
         by_agent=summed(s.by_agent for s in known),
+        by_model=summed(s.by_model for s in known),
         by_intent=summed(s.by_intent for s in known),
-        records=sum(counts.events.values()),
+        generated=counts.generated,
+        accepted=len(stood),
+        overridden=sum(is_overridden(life, counts) for life in stood),
+        rewritten=sum(bool(life.by) and not is_overridden(life, counts) for life in stood),
+        deleted=sum(life.died is not None and life.by is None for life in stood),
+        durability=tuple(durability(stood, days, now) for days in DAYS),
+        groups=counts.groups,
+        tools=dict(sorted(counts.tools.items(), key=lambda item: -item[1].calls)),
+        mean_ms=counts.mean_ms,
+        approvals=counts.answers,
+        records=counts.records,
         by_event=dict(counts.events.most_common()),
         by_verdict=dict(counts.verdicts.most_common()),
         by_violation=dict(counts.violations.most_common()),
     )
+
+
+def is_overridden(life: Life, counts: Tally) -> bool:
+    """Whether something took a line's place that no agent is known to have written."""
+    return life.by is not None and life.by not in counts.agents
+
+
+def durability(stood: Sequence[Life], days: int, now: float) -> Durability:
+    """How many of the lines that are old enough stood so many days."""
+    old = [life for life in stood if life.born <= now - days * DAY_S]
+    return Durability(days, len(old), sum(life.lasted(days * DAY_S) for life in old))
+
+
+def spread(counts: Tally, stood: Sequence[Life], shares: Sequence[FileShare]) -> None:
+    """Count what became of lines for each agent, model and intent."""
+    for life in stood:
+        for group in counts.groups.of(*counts.origin[life.record]):
+            group.accepted += 1
+            group.overridden += is_overridden(life, counts)
+    for one in shares:
+        for names, groups in (
+            (one.by_agent, counts.groups.agents),
+            (one.by_model, counts.groups.models),
+            (one.by_intent, counts.groups.intents),
+        ):
+            for name, count in names.items():
+                groups.setdefault(name, Group()).at_head += count
 
 
 def line_counts(git: Git, within: Sequence[str]) -> dict[str, int]:
@@ -80,32 +150,24 @@ def line_counts(git: Git, within: Sequence[str]) -> dict[str, int]:
     return {path: int(added) for added, _, path in rows if added.isdigit()}
 
 
-def share(blamer: Blamer, path: str) -> FileShare:
+def share(blamer: Blamer, path: str, counts: Tally) -> FileShare:
     """How much of one file at HEAD is whose; nothing is known where git cannot blame it."""
     try:
         blamed = blamer.blame(path, ["HEAD"])
     except GitError:
         return FileShare(path, 0, 0)
-    known = [line for line in blamed if line.origin == "ai"]
-    agents = Counter(line.agent or "unknown" for line in known)
-    intents = Counter(line.intent_id or "none" for line in known)
-    return FileShare(path, len(blamed), len(known), dict(agents), dict(intents))
-
-
-def count(log: Path) -> Counts:
-    """What the log holds."""
-    events, verdicts, violations, paths = Counter[str](), Counter[str](), Counter[str](), set[str]()
-    for line in lines(log):
-        body = body_of(line.raw)
-        events[str(body.get("event"))] += 1
-        decision: dict[str, Any] = body.get("decision", {})
-        if decision:
-            verdicts[str(decision.get("verdict"))] += 1
-        if body.get("event") == "denied":
-            violations[str(body.get("violation", {}).get("error_type"))] += 1
-        if body.get("event") == "mutation":
-            paths.update(str(f.get("path")) for f in body.get("files", []))
-    return Counts(events, verdicts, violations, frozenset(paths))
+    known = [line for line in blamed if line.origin == "ai" and line.record in counts.origin]
+    origins = Counter(line.origin for line in blamed)
+    return FileShare(
+        path,
+        len(blamed),
+        len(known),
+        origins["human"],
+        origins["mixed"],
+        dict(Counter(line.agent or "none" for line in known)),
+        dict(Counter(line.model or "none" for line in known)),
+        dict(Counter(line.intent_id or "none" for line in known)),
+    )
 
 
 def body_of(raw: bytes) -> dict[str, Any]:

@@ -7,33 +7,41 @@ answer is answered by a fresh process.
 
 import fcntl
 import os
+import select
 import socket
 import struct
 import sys
 import threading
 import time
-from collections.abc import Generator
-from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 
-from msgspec.structs import replace
-
 from remit.adapters import HookReply
-from remit.gate.answer import CannotRecord
-from remit.gate.environment import Environment
+from remit.gate.asker import GONE
 from remit.gate.gate import Gate
+from remit.gate.snapshots import Snapshots
+from remit.gate.sweep import Sweep
 from remit.servers.environment import environment
 from remit.servers.frames import ACKNOWLEDGED, OTHER_VERSION, FrameError, Request, pack, unpack
+from remit.servers.gates import Gates, Leaving, report
 from remit.servers.hook import LIMIT, answer
-from remit.workspace.place import Workspace
+from remit.tools.conversations import Intake, everything
 
 FOLDER = ".local/state/remit"
 IDLE_S = 30 * 60.0
 READ_S = 10.0
 """A client sends all it has at once; one that stalls is let go."""
 
+FINISH_S = 10.0
+"""How long a process that leaves waits for its last calls: one that waits for a person notices within two seconds."""
+
 FOLD_AFTER_S = 2.0
-MOST_GATES = 32
+SWEEP_S = 60.0
+
+DROPPED = "a call was dropped"
+"""How the log begins to tell of a call that got no answer here; `remit doctor` looks for it."""
+
+LOG_BYTES = 1 << 20
 
 RUN = ("-I", "-c", "from remit.cli import main; main()", "daemon")
 
@@ -43,48 +51,20 @@ def socket_path(home: Path) -> Path:
     return home / FOLDER / "daemon.sock"
 
 
-class Gates:
-    """Gates that stay open between calls."""
-
-    def __init__(self) -> None:
-        self.open: dict[tuple[Path, str | None], Gate] = {}
-
-    def __call__(self, workspace: Workspace | None, around: Environment) -> Gate:
-        """The gate of this workspace, opened where it is not yet, or where its state was replaced meanwhile."""
-        if workspace is None or not workspace.governed:
-            return Gate(workspace, around)
-        key = (workspace.root, around.bound_intent)
-        known = self.open.get(key)
-        if known is not None and known.found == workspace and known.environment == around and known.current():
-            return known
-        if len(self.open) >= MOST_GATES:
-            self.open.clear()
-        fresh = Gate(workspace, around)
-        self.open[key] = fresh
-        return fresh
-
-    def fold(self) -> None:
-        """Take the contents that wait into git."""
-        for gate in list(self.open.values()):
-            try:
-                gate.store.fold()
-            except CannotRecord as error:
-                sys.stderr.write(f"remit: contents wait to be folded: {error}\n")
-
-
 class Daemon:
     """One listener. `serve` returns when it is idle, told to stop, or met another version."""
 
-    def __init__(self, home: Path, version: str, idle_s: float = IDLE_S) -> None:
+    def __init__(self, home: Path, version: str, idle_s: float = IDLE_S, sweep_s: float = SWEEP_S) -> None:
         self.home = home
         self.version = version
         self.idle_s = idle_s
-        self.gates = Gates()
-        self.turn = threading.Lock()
-        """Calls are judged one after another: a decision takes a millisecond, and sees all before it."""
+        self.sweep_s = sweep_s
         self.stopping = threading.Event()
+        self.gates = Gates(self.stopping)
         self.last = time.monotonic()
         self.busy = 0
+        self.line = threading.Condition()
+        """For `busy` and `last`."""
         self.door = 0
 
     def serve(self) -> int:
@@ -101,9 +81,11 @@ class Daemon:
         with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as listener:
             bind_privately(listener, path)
             self.door = path.stat().st_ino
+            threading.Thread(target=self.keep_house, daemon=True).start()
             self.accept(listener)
             if self.reachable():
                 path.unlink(missing_ok=True)
+        self.finish()
         return 0
 
     def reachable(self) -> bool:
@@ -116,47 +98,84 @@ class Daemon:
     def accept(self, listener: socket.socket) -> None:
         """Take calls, each in a thread of its own, until stopped or idle."""
         listener.settimeout(min(1.0, self.idle_s))
-        folded = True
         while not self.stopping.is_set() and (self.busy or time.monotonic() - self.last < self.idle_s):
             try:
                 connection, _ = listener.accept()
             except TimeoutError:
-                if not folded and time.monotonic() - self.last > FOLD_AFTER_S:
-                    self.tidy()
-                    folded = True
                 if not self.reachable():
                     break
                 continue
-            folded = False
-            self.last = time.monotonic()
-            threading.Thread(target=self.attend, args=(connection,), daemon=True).start()
-        self.finish()
+            self.take(connection)
 
-    def tidy(self) -> None:
-        """What can wait until nobody does."""
-        with self.turn:
-            self.gates.fold()
+    def take(self, connection: socket.socket) -> None:
+        """Give a call a thread. It counts from here on, so that nobody leaves before it has begun."""
+        self.count(1)
+        try:
+            threading.Thread(target=self.attend, args=(connection,), daemon=True).start()
+        except RuntimeError as error:  # no more threads: the client asks a fresh process
+            connection.close()
+            self.count(-1)
+            report(f"{DROPPED}: {error}")
+
+    def count(self, step: int) -> None:
+        """A call came, or is done."""
+        with self.line:
+            self.busy += step
+            self.last = time.monotonic()
+            self.line.notify_all()
+
+    def keep_house(self) -> None:
+        """What can wait until nobody does, in a thread of its own: whatever it takes, calls are accepted."""
+        folded = swept = time.monotonic()
+        while not self.stopping.wait(min(1.0, self.sweep_s)):
+            now = time.monotonic()
+            if folded <= self.last and now - self.last > FOLD_AFTER_S:
+                folded = now
+                self.gates.each(fold)
+                self.gates.each(note)
+                self.listen()
+            if now - swept >= self.sweep_s:
+                swept = now
+                self.gates.each(sweep)
+                self.gates.each(note)
+
+    def listen(self) -> None:
+        """Take in what was said meanwhile. Only what to read is asked in a repository's turn: reading may take long."""
+        wanted: list[Intake] = []
+        self.gates.each(lambda gate: wanted.append(everything(gate)))
+        for each in wanted:
+            trouble = each.keep(time.time())
+            if trouble:
+                report(trouble)
 
     def finish(self) -> None:
-        """Let the calls under way end."""
-        until = time.monotonic() + READ_S
-        while self.busy and time.monotonic() < until:
-            time.sleep(0.01)
-        self.tidy()
+        """Let the calls under way end; those that wait for a person are left to fresh processes."""
+        self.stopping.set()
+        with self.line:
+            self.line.wait_for(lambda: not self.busy, FINISH_S)
+        last = threading.Thread(target=self.tidy, daemon=True)
+        last.start()
+        last.join(FINISH_S)
+
+    def tidy(self) -> None:
+        """The last work of this process."""
+        self.gates.each(fold)
+        self.gates.each(sweep)
+        self.listen()
 
     def attend(self, connection: socket.socket) -> None:
         """One call. Whatever goes wrong on the line, the client asks a fresh process."""
-        self.busy += 1
         try:
             with connection:
                 connection.settimeout(READ_S)
                 if same_user(connection):
                     self.reply(connection, unpack(read_all(connection)))
         except (OSError, FrameError) as error:
-            sys.stderr.write(f"remit: a call was dropped: {error}\n")
+            report(f"{DROPPED}: {error}")
+        except Leaving:
+            report("a question to a person was left to a fresh process")
         finally:
-            self.busy -= 1
-            self.last = time.monotonic()
+            self.count(-1)
 
     def reply(self, connection: socket.socket, request: Request) -> None:
         """Acknowledge, judge, answer."""
@@ -165,22 +184,38 @@ class Daemon:
             connection.sendall(OTHER_VERSION)
             return
         connection.sendall(ACKNOWLEDGED)
+        GONE.set(partial(hung_up, connection))
         connection.sendall(pack(self.judge(request)))
 
     def judge(self, request: Request) -> HookReply:
         """The answer to one call."""
-        with self.turn:
-            around = replace(environment(request.variables), unlocked=self.others_first)
-            return answer(request.payload, request.frame, around, self.gates)
+        return answer(request.payload, request.frame, environment(request.variables), self.gates)
 
-    @contextmanager
-    def others_first(self) -> Generator[None]:
-        """Let other calls pass while this one waits for a person."""
-        self.turn.release()
-        try:
-            yield
-        finally:
-            self.turn.acquire()
+
+def fold(gate: Gate) -> None:
+    """Take the contents that wait into git, and archive a segment of the log that is full."""
+    gate.store.fold()
+    Snapshots(gate).tidy()
+    # For start-up speed: what reads and writes archives is nothing that a call needs.
+    from remit.ledger.compact import compact
+
+    compact(gate.workspace.log_folder, most=1)
+
+
+def note(gate: Gate) -> None:
+    """Write the notes of commits that came since, where they are shared. A few at a time: calls wait for their turn."""
+    if gate.governing.config.share.notes:
+        # It brings what blame needs, which no call does; and few repositories share notes.
+        from remit.provenance.noting import note_new
+
+        note_new(gate.workspace, gate.store)
+
+
+def sweep(gate: Gate) -> None:
+    """Settle what was left open too long ago."""
+    said = Sweep(gate).settled_idle()
+    if said:
+        report(said)
 
 
 def bind_privately(listener: socket.socket, path: Path) -> None:
@@ -200,6 +235,15 @@ def same_user(connection: socket.socket) -> bool:
         return True
     _, user, _ = struct.unpack("3i", connection.getsockopt(socket.SOL_SOCKET, credentials, struct.calcsize("3i")))
     return user == os.geteuid()
+
+
+def hung_up(connection: socket.socket) -> bool:
+    """Whether the client is gone, and not only done with sending. Told apart on Linux; elsewhere it counts as there."""
+    if sys.platform != "linux":
+        return False
+    poll = select.poll()
+    poll.register(connection, 0)
+    return any(events & select.POLLHUP for _, events in poll.poll(0))
 
 
 def read_all(connection: socket.socket) -> bytes:
@@ -231,8 +275,9 @@ def become_daemon(home: Path) -> None:
     quiet = os.open(os.devnull, os.O_RDWR)
     for stream in (0, 1):
         os.dup2(quiet, stream)
-    report = os.open(home / FOLDER / "daemon.log", os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
-    os.dup2(report, 2)
+    log = home / FOLDER / "daemon.log"
+    anew = os.O_TRUNC if log.exists() and log.stat().st_size > LOG_BYTES else 0
+    os.dup2(os.open(log, os.O_WRONLY | os.O_CREAT | os.O_APPEND | anew, 0o600), 2)
     os.chdir("/")
     os.closerange(3, 256)
     os.execv(sys.executable, [sys.executable, *RUN])

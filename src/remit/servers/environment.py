@@ -2,10 +2,22 @@
 
 import os
 import tempfile
+import time
+from collections.abc import Iterator
+from functools import lru_cache
 from pathlib import Path
 
-from remit.adapters import ROWS
+from msgspec import DecodeError, Struct, json
+
+from remit.adapters import ROWS, AgentRow
 from remit.gate.environment import Environment
+from remit.workspace.living import started
+
+SHOWN = ("PATH", "USER", "LOGNAME", "LANG", "LC_ALL", "LC_CTYPE", "TZ", "VIRTUAL_ENV")
+"""The variables that the commands of a repository see: what programs need to run, and nothing that may be a secret."""
+
+WIRED = ".local/state/remit/wired.json"
+"""Below HOME; `wiring.manifest.PLACE` is the same."""
 
 FORWARDED = ("REMIT_INTENT", "TMPDIR")
 """The variables that Remit looks at; the thin client passes on these and no others."""
@@ -25,11 +37,74 @@ def enter() -> Environment:
 
 def environment(variables: dict[str, str]) -> Environment:
     """The environment that these variables describe."""
-    rows = ROWS.values()
+    home = Path.home()
+    own = agents_files(str(home / WIRED), stamp(home / WIRED))
     return Environment(
-        home=Path.home(),
+        home=home,
         temporary=Path(variables.get("TMPDIR") or tempfile.gettempdir()),
-        settings=tuple(s for row in rows for s in (*row.settings, row.hooks_file, row.mcp_file)),
-        own_folders=tuple(folder for row in rows for folder in row.own_folders),
+        settings=own.settings,
+        own_folders=own.folders,
         bound_intent=variables.get("REMIT_INTENT") or None,
+        variables={"PATH": os.defpath, **{name: os.environ[name] for name in SHOWN if name in os.environ}},
     )
+
+
+class AgentsFiles(Struct, frozen=True):
+    """What steers the agents, and the folders that are their own to write in: below HOME, or absolute."""
+
+    settings: tuple[str, ...]
+    folders: tuple[str, ...]
+
+
+class Wired(Struct):
+    """What of the wiring's manifest (`wiring/manifest.py`) counts for every call."""
+
+    moved: dict[str, str] = {}
+
+
+def stamp(path: Path) -> tuple[int, ...]:
+    """What changes whenever that file does."""
+    try:
+        status = path.stat()
+    except OSError:
+        return ()
+    return (status.st_ino, status.st_size, status.st_mtime_ns)
+
+
+@lru_cache(8)
+def agents_files(wired: str, state: tuple[int, ...]) -> AgentsFiles:
+    """The files of all agents, wherever `remit init` found their folders. `state` is the `stamp` of the manifest."""
+    moved = moved_folders(wired) if state else {}
+    rows = ROWS.values()
+    return AgentsFiles(
+        tuple(s for row in rows for s in reached(row, (*row.settings, row.hooks_file, row.mcp_file), moved)),
+        tuple(folder for row in rows for folder in reached(row, row.own_folders, moved)),
+    )
+
+
+def moved_folders(wired: str) -> dict[str, str]:
+    """By agent, its own folder where `remit init` found it elsewhere than below HOME."""
+    try:
+        return json.decode(Path(wired).read_bytes(), type=Wired).moved
+    except (OSError, DecodeError):
+        return {}
+
+
+def reached(row: AgentRow, names: tuple[str, ...], moved: dict[str, str]) -> Iterator[str]:
+    """These names below HOME, and below the agent's moved folder the same."""
+    yield from names
+    folder = moved.get(row.agent)
+    for name in names if folder else ():
+        if name.startswith(f"{row.config_folder}/") or name == row.mcp_file:
+            yield f"{folder}/{name.removeprefix(f'{row.config_folder}/')}"
+
+
+def lived_s() -> float:
+    """Seconds since this process began: of one that the client became, since the agent began to wait.
+
+    0 where the system does not tell. Source: proc_pid_stat(5), field 22, in clock ticks after boot.
+    """
+    ticks = started(os.getpid()) or ""
+    if not ticks.isdecimal():
+        return 0.0
+    return max(0.0, time.clock_gettime(time.CLOCK_BOOTTIME) - int(ticks) / os.sysconf("SC_CLK_TCK"))

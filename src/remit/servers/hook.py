@@ -1,10 +1,12 @@
 """Steps 2, 3 and 7: one function answers every hook call, in a fresh process or in a warm one."""
 
 from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
 from typing import Literal, TypeAlias
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from remit.adapters import ROWS, AdapterError, HookReply, parse, render
 from remit.core.call import ToolCall
@@ -12,10 +14,11 @@ from remit.core.decision import Decision
 from remit.core.events import After, Before, HookEvent, Ignored, PromptGiven, SessionEnded, SessionStarted, TurnEnded
 from remit.core.repopath import InvalidPath
 from remit.core.text import encodable
-from remit.gate.answer import Answer
+from remit.gate.answer import Answer, joined
 from remit.gate.environment import Environment
 from remit.gate.gate import Gate
 from remit.gate.governing import governing
+from remit.servers.reach import named_workspaces
 from remit.servers.selecting import select_by_command
 from remit.workspace.paths import real_paths
 from remit.workspace.place import Workspace, locate
@@ -46,10 +49,15 @@ def event_class(word: str) -> EventClass | None:
     return None
 
 
-OpenGate: TypeAlias = Callable[[Workspace | None, Environment], Gate]
+OpenGate: TypeAlias = Callable[[Workspace | None, Environment], AbstractContextManager[Gate]]
 
 
-def answer(payload: bytes, frame: Frame, environment: Environment, gates: OpenGate = Gate) -> HookReply:
+def fresh_gate(workspace: Workspace | None, environment: Environment) -> AbstractContextManager[Gate]:
+    """A gate for one call."""
+    return nullcontext(Gate(workspace, environment))
+
+
+def answer(payload: bytes, frame: Frame, environment: Environment, gates: OpenGate = fresh_gate) -> HookReply:
     """The agent's answer to one hook payload. Never raises: what breaks here becomes a denial, where one is due.
 
     `gates` opens a gate; a warm process passes one that keeps them open.
@@ -67,11 +75,26 @@ def answered(payload: bytes, frame: Frame, environment: Environment, gates: Open
     if len(payload) > LIMIT:
         raise AdapterError(frame.agent, f"it is larger than {LIMIT // 1024 // 1024} MiB")
     event = parse(frame.agent, payload)
-    gate = gates(governing_workspace(event, frame, environment), environment)
-    found = handled(gate, event, frame.agent)
+    found = asked(event, frame, environment, gates)
     if isinstance(event, TurnEnded | SessionEnded) and found.context:
         return HookReply(stderr=f"remit: {encodable(found.context)}\n".encode())
-    return render(frame.agent, event, found.decision, found.reason, found.context)
+    return render(frame.agent, event, found.decision, found.reason, found.context, found.arguments)
+
+
+def asked(event: HookEvent, frame: Frame, environment: Environment, gates: OpenGate) -> Answer:
+    """What is said by the gates of all workspaces that the event reaches; a refusal of the others comes first."""
+    governs = governing_workspace(event, frame, environment)
+    context = ""
+    reached = named_workspaces(event.call, governs, environment.home) if isinstance(event, Before | After) else []
+    for workspace in reached:
+        with gates(workspace, environment) as gate:
+            other = handled(gate, event, frame.agent)
+        if other.decision.effect != "allow":
+            return other
+        context = joined(context, other.context)
+    with gates(governs, environment) as gate:
+        found = handled(gate, event, frame.agent)
+    return replace(found, context=joined(context, found.context)) if context else found
 
 
 def handled(gate: Gate, event: HookEvent, agent: str) -> Answer:

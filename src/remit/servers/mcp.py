@@ -8,16 +8,19 @@ from uuid import uuid4
 
 import anyio
 import mcp_types as types
+from mcp.server.context import ServerRequestContext
 from mcp.server.lowlevel import Server
 from mcp.server.stdio import stdio_server
+from msgspec import Struct
 
 from remit.adapters import ROWS
 from remit.core.call import SessionKey, hash_arguments
 from remit.gate.answer import CannotRecord
 from remit.gate.environment import Environment
 from remit.gate.gate import Gate
+from remit.servers.dialogs import Dialogs, elicited, shows_forms, with_said
 from remit.tools.catalogue import TOOLS, run_tool
-from remit.tools.result import Caller, ToolResult
+from remit.tools.result import Caller, NeedsPerson, ToolResult
 from remit.workspace.intents_edit import IntentsFileChanged
 
 CALL_ID_KEYS = ("claudecode/toolUseId", "callId")
@@ -32,6 +35,13 @@ INSTRUCTIONS = (
 )
 
 
+class Client(Struct, frozen=True):
+    """What the other end says of itself."""
+
+    name: str
+    capabilities: types.ClientCapabilities | None
+
+
 class Doorway:
     """One connection. Without hooks, the connection itself is the session."""
 
@@ -39,16 +49,24 @@ class Doorway:
         self.folder = folder
         self.environment = environment
         self.own = Caller(SessionKey(f"mcp-{uuid4()}"), "mcp")
+        self.dialogs = Dialogs()
 
-    def call(self, name: str, arguments: dict[str, Any], meta: dict[str, Any], client: str) -> ToolResult:
-        """Run one tool for whoever called it."""
+    def call(
+        self,
+        name: str,
+        arguments: dict[str, Any],
+        meta: dict[str, Any],
+        about: Client,
+        known: Caller | None = None,
+    ) -> ToolResult:
+        """Run one tool for whoever called it; `known` is who, where it runs again. Raises NeedsPerson."""
         gate = Gate.open(self.folder, self.environment)
         if not gate.governed:
             return problem("Remit does not govern this folder. A person can start it with `remit init`.")
         if name not in TOOLS:
             return problem(f"There is no tool {name!r}; there are {', '.join(TOOLS)}.")
         try:
-            caller = self.caller(gate, name, arguments, meta, client)
+            caller = known or self.caller(gate, name, arguments, meta, about)
             return run_tool(gate, caller, name, arguments) if caller else unknown_caller()
         except IntentsFileChanged as error:
             return problem(f"{error}. Nothing was selected or changed: call it again.")
@@ -56,7 +74,7 @@ class Doorway:
             return problem(f"Remit cannot reach its records: {error}. Nothing was selected or changed.")
 
     def caller(
-        self, gate: Gate, name: str, arguments: dict[str, Any], meta: dict[str, Any], client: str
+        self, gate: Gate, name: str, arguments: dict[str, Any], meta: dict[str, Any], about: Client
     ) -> Caller | None:
         """Whose call it is: the session that a hook announced; None where a hook should have and did not."""
         digest = hash_arguments([name, hash_arguments(arguments)])
@@ -64,8 +82,9 @@ class Doorway:
         since = self.environment.clock() - JOIN_WITHIN_S
         announced = gate.state.take_remit_call(call_id, digest, since)
         if announced is not None:
-            return Caller(announced.session, announced.agent)
-        hooked = bool(call_id) or client in ROWS
+            dialog = shows_forms(announced.agent, about.capabilities)
+            return Caller(announced.session, announced.agent, dialog)
+        hooked = bool(call_id) or about.name in ROWS
         return None if hooked and name in NEEDS_SESSION else self.own
 
 
@@ -89,11 +108,23 @@ def build(folder: Path, environment: Environment, version: str) -> Server[Any]:
     async def list_tools(ctx: Any, params: types.PaginatedRequestParams | None) -> types.ListToolsResult:
         return types.ListToolsResult(tools=[described(name) for name in TOOLS])
 
-    async def call_tool(ctx: Any, params: types.CallToolRequestParams) -> types.CallToolResult:
-        about = ctx.session.client_params
-        client = about.client_info.name if about else ""
-        call = partial(doorway.call, params.name, params.arguments or {}, dict(params.meta or {}), client)
-        result = await anyio.to_thread.run_sync(call)  # a person may think for minutes
+    async def call_tool(
+        ctx: ServerRequestContext[Any, Any], params: types.CallToolRequestParams
+    ) -> types.CallToolResult | types.InputRequiredResult:
+        known = ctx.session.client_params
+        about = Client(known.client_info.name if known else "", ctx.session.client_capabilities)
+        arguments = params.arguments or {}
+        call = partial(doorway.call, params.name, arguments, dict(params.meta or {}), about)
+        try:
+            again = doorway.dialogs.resumed(params, environment.clock())
+            result = await anyio.to_thread.run_sync(partial(call, again))  # a person may think for minutes
+        except NeedsPerson as needed:
+            if not ctx.session.can_send_request:
+                return doorway.dialogs.hold(needed, params.name, arguments)
+            left = needed.question.expires_at - environment.clock()
+            reply = await elicited(ctx.session, needed.question, left)
+            again = with_said(needed.caller, needed.question, reply)
+            result = await anyio.to_thread.run_sync(partial(call, again))
         return types.CallToolResult(
             content=[types.TextContent(type="text", text=result.text)],
             structured_content=result.data,

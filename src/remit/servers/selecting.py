@@ -46,7 +46,7 @@ def performed(gate: Gate, call: ToolCall, words: tuple[str, ...]) -> Answer | No
         case ("intent", "clear"):
             gate.intents.clear(call.session, call.agent)
         case ("intent", "complete", intent_id, "--notes", notes):
-            gate.intents.complete(call.session, call.agent, intent_id, notes)
+            gate.completing.complete(call.session, call.agent, intent_id, notes)
         case ("lesson", *rest) if (wanted := lesson_of(rest)) is not None:
             writer(gate).record(call.session, call.agent, wanted)
         case ("todo", *items) if items and not any(item.startswith("-") for item in items):

@@ -11,7 +11,13 @@ from remit.core.intent import Intent
 from remit.gate.gate import Gate
 from remit.gate.intents import Refused, refusal
 from remit.tools.notes import RecordLesson, UpdateTodoList, record_lesson, update_todo_list
-from remit.tools.proposals import ProposeIntent, RequestScopeExpansion, propose_intent, request_scope_expansion
+from remit.tools.proposals import (
+    ProposeIntent,
+    RequestScopeExpansion,
+    propose_intent,
+    request_scope_expansion,
+    vouched,
+)
 from remit.tools.reading import QueryTraces, Why, query_traces, why
 from remit.tools.result import Caller, ToolResult, Words
 
@@ -96,7 +102,9 @@ def clear_active_intent(gate: Gate, caller: Caller, given: ClearActiveIntent) ->
 
 def complete_intent(gate: Gate, caller: Caller, given: CompleteIntent) -> ToolResult:
     """DONE, or what failed."""
-    done = gate.intents.complete(caller.session, caller.agent, given.intent_id, given.verification_notes)
+    yes = vouched(gate, caller, given.intent_id)
+    notes = given.verification_notes
+    done = gate.completing.complete(caller.session, caller.agent, given.intent_id, notes, vouched=yes)
     return ToolResult(f"{done.id} is DONE.", {"success": True, "intent": summary(done)})
 
 

@@ -13,11 +13,11 @@ from remit.core.record import Body, EventName
 from remit.core.redaction import redact
 from remit.core.text import shown
 from remit.gate.approvals import Question, Reply
-from remit.gate.asking import TIMEOUT_S
+from remit.gate.asking import NOBODY, TIMEOUT_S
 from remit.gate.gate import Gate
-from remit.gate.intents import check_scope, refusal
+from remit.gate.intents import Refused, check_scope, refusal
 from remit.policy.risk import sensitive
-from remit.tools.result import Caller, ToolResult, Words
+from remit.tools.result import Caller, NeedsPerson, ToolResult, Words
 
 ACTION_CHARS = 480
 """What a question shows of an action, and a little less: nobody says yes to what they were not shown."""
@@ -96,14 +96,12 @@ def asked(gate: Gate, caller: Caller, code: ErrorType, action: str, reason: str,
     Raises ValueError where a person would not see all that they are asked for.
     """
     if len(shown(action, 2 * ACTION_CHARS)) > ACTION_CHARS:
-        raise ValueError(f"the patterns are too long for one question ({ACTION_CHARS} characters); ask for fewer")
+        raise ValueError(f"that is too long for one question ({ACTION_CHARS} characters); ask for less")
     now = gate.environment.clock()
     literal = len(patterns) == 1 and not WILD & set(patterns[0])
     grave = [path for path in patterns if sensitive(path)]
-    reasons = (
-        "it widens what an agent may change",
-        *(f"{shown(p, 80)} is security- or release-relevant" for p in grave),
-    )
+    first = ["it widens what an agent may change"] if patterns else []
+    reasons = (*first, *(f"{shown(p, 80)} is security- or release-relevant" for p in grave))
     return Question(
         id=uuid7(int(now * 1000), os.urandom(10)),
         session_id=caller.session.session_id,
@@ -121,25 +119,71 @@ def asked(gate: Gate, caller: Caller, code: ErrorType, action: str, reason: str,
 
 
 def answer(gate: Gate, caller: Caller, question: Question, tool: str, by_hand: str) -> Reply:
-    """The person's yes. Raises Refused for a no, and where nobody can answer."""
-    if not gate.approvals.somebody_there():
-        raise refusal(
-            "USER_REJECTED",
-            f"Nobody is there to be asked. Ask the person in your answer; they can run `{by_hand}` themselves, "
-            "or start `remit approvals watch` in a terminal before you call this again.",
-            tool,
-            question.intent_id,
-        )
-    gate.approvals.ask(question)
-    record(gate, caller, question, "approval_requested", {"rule": question.code, "risk": question.risk})
-    reply = gate.approvals.wait(question, gate.environment.unlocked)
-    reply = reply or Reply(False, "nobody answered in time", "nobody")
-    said = {"by": reply.by, "answer": "allow" if reply.allow else "deny", "words": shown(redact(reply.words), 500)}
-    record(gate, caller, question, "approval_answered", {**said, "grant": None})
+    """The person's yes. Raises Refused for a no, and where nobody can answer; NeedsPerson where the agent asks for us.
+
+    A terminal that watches is asked rather than the agent: nothing but a person can answer there.
+    """
+    said = caller.said
+    if said is not None and (said.question.action, said.question.code) == (question.action, question.code):
+        if said.reply is not None:
+            return concluded(gate, caller, said.question, said.reply, tool)
+        conclude(gate, caller, said.question, NOBODY)
+        raise nobody(question, tool, by_hand)
+    detail: dict[str, object] = {"rule": question.code, "risk": question.risk}
+    if gate.approvals.somebody_there():
+        gate.approvals.ask(question)
+        record(gate, caller, question, "approval_requested", detail)
+        return concluded(gate, caller, question, gate.approvals.wait(question, gate.environment.unlocked), tool)
+    if caller.dialog:
+        record(gate, caller, question, "approval_requested", {**detail, "through": "elicitation"})
+        raise NeedsPerson(caller, question)
+    raise nobody(question, tool, by_hand)
+
+
+def nobody(question: Question, tool: str, by_hand: str) -> Refused:
+    """The refusal where no person can be asked, and what one can do."""
+    return refusal(
+        "USER_REJECTED",
+        f"Nobody is there to be asked. Ask the person in your answer; they can run `{by_hand}` themselves, "
+        "or start `remit approvals watch` in a terminal before you call this again.",
+        tool,
+        question.intent_id,
+    )
+
+
+def concluded(gate: Gate, caller: Caller, question: Question, reply: Reply | None, tool: str) -> Reply:
+    """The yes, recorded. Raises Refused for anything else."""
+    reply = reply or NOBODY
+    conclude(gate, caller, question, reply)
     if not reply.allow:
         words = f": {shown(reply.words)}" if reply.words else ""
         raise refusal("USER_REJECTED", f"The person was asked and said no{words}.", tool, question.intent_id)
     return reply
+
+
+def conclude(gate: Gate, caller: Caller, question: Question, reply: Reply) -> None:
+    """Record the answer."""
+    said = {"by": reply.by, "answer": "allow" if reply.allow else "deny", "words": shown(redact(reply.words), 500)}
+    record(gate, caller, question, "approval_answered", {**said, "grant": None})
+
+
+def vouched(gate: Gate, caller: Caller, intent_id: str) -> bool:
+    """Whether a person says that the criteria are met whose commands nobody may run here.
+
+    False where there are none, or where nobody can be asked: completing is then refused, with its reason. Raises
+    Refused where they say no.
+    """
+    intent = gate.intents.known(intent_id)
+    unrun = gate.completing.unrun(intent) if intent and gate.state.active(caller.session).intent_id == intent_id else []
+    if intent is None or not unrun or gate.completing.obstacles(intent, vouched=True):
+        return False
+    if not (caller.dialog or caller.said or gate.approvals.somebody_there()):
+        return False
+    action = f"complete_intent: {intent_id} is done, and these criteria are met: {'; '.join(unrun)}"
+    reason = "their commands were not run, because no person has trusted them on this machine"
+    question = asked(gate, caller, "MISSING_OR_INVALID_INTENT", action, reason, ())
+    by_hand = f"remit intent set-status {intent_id} DONE"
+    return answer(gate, caller, question, "complete_intent", by_hand).allow
 
 
 def record(gate: Gate, caller: Caller, question: Question, event: EventName, detail: dict[str, object]) -> None:

@@ -1,20 +1,35 @@
 """The tools that read the ledger: records, and the reason behind lines."""
 
 import re
+from datetime import UTC, datetime
+from functools import partial
 from typing import Annotated, Any
 
 from msgspec import Meta, Struct, to_builtins
+from msgspec.structs import replace
 
 from remit.core.record import KEY
 from remit.core.repopath import RepoPath
 from remit.core.text import shown
 from remit.gate.gate import Gate
 from remit.ledger.index import Index
+from remit.ledger.moments import moment
+from remit.ledger.words import saying
 from remit.provenance.blame import Blamer
-from remit.provenance.why import blame_lines, explain, in_words
+from remit.provenance.explanation import Explanation
+from remit.provenance.talk import Talk
+from remit.provenance.why import Why as Telling
+from remit.provenance.why import blame_lines
+from remit.provenance.why_words import in_words
+from remit.tools.conversations import conversations
 from remit.tools.result import Caller, ToolResult, Words
 
 LINES = re.compile(r"(\d{1,9})(?:\s*[-,]\s*(\d{1,9}))?")
+
+
+CAUSES, SAID = 5, 3
+TEXT_CHARS, DIFF_CHARS = 1000, 4000
+"""Of an explanation, what a model is given."""
 
 
 class QueryTraces(Struct, frozen=True, forbid_unknown_fields=True):
@@ -44,7 +59,9 @@ def query_traces(gate: Gate, caller: Caller, given: QueryTraces) -> ToolResult:
 
 
 def matching(gate: Gate, index: Index, given: QueryTraces) -> list[dict[str, Any]]:
-    """The records that fit all that was given."""
+    """The records that fit all that was given. Raises ValueError."""
+    words = [given.text] if given.text else []
+    since = moment(given.since, datetime.now(UTC)) if given.since else None
     path = str(RepoPath.of(given.path, str(gate.workspace.root))) if given.path else None
     if given.line is not None:
         if path is None:
@@ -54,19 +71,19 @@ def matching(gate: Gate, index: Index, given: QueryTraces) -> list[dict[str, Any
     elif given.content_hash is not None:
         found = index.by_content_hash(given.content_hash, limit=1000)
     else:
-        return index.find(intent_id=given.intent_id, path=path, text=given.text, since=given.since, limit=given.limit)
-    return [document for document in found if fits(document, given, path)]
+        return index.find(intent_id=given.intent_id, path=path, words=words, since=since, limit=given.limit)
+    fitting = [document for document in found if fits(document, given, path, since)]
+    return saying(fitting, words) if words else fitting
 
 
-def fits(document: dict[str, Any], given: QueryTraces, path: str | None) -> bool:
+def fits(document: dict[str, Any], given: QueryTraces, path: str | None, since: str | None) -> bool:
     """Whether a record found by its line or hash fits the rest of the query too."""
     body: dict[str, Any] = document["metadata"][KEY]
     files: list[dict[str, Any]] = body.get("files", [])
     return (
         (given.intent_id is None or body.get("intent_id") == given.intent_id)
         and (path is None or given.line is not None or any(f.get("path") == path for f in files))
-        and (given.since is None or str(document["timestamp"]) >= given.since)
-        and (given.text is None or given.text.lower() in f"{document['id']} {body.get('call')}".lower())
+        and (since is None or str(document["timestamp"]) >= since)
     )
 
 
@@ -85,8 +102,26 @@ def why(gate: Gate, caller: Caller, given: Why) -> ToolResult:
     """What is behind those lines."""
     path = str(RepoPath.of(given.path, str(gate.workspace.root)))
     with opened(gate) as index:
-        found = explain(Blamer(gate.workspace, index, gate.store), path, lines_of(given.line))
-    return ToolResult(in_words(found), {"success": True, "why": to_builtins(found)})
+        blamer = Blamer(gate.workspace, index, gate.store)
+        telling = Telling(blamer, gate.store, partial(conversations, gate), gate.governing.document)
+        found = telling.explain(path, lines_of(given.line))
+    return ToolResult(in_words(found), {"success": True, "why": to_builtins(shortened(found))})
+
+
+def shortened(found: Explanation) -> Explanation:
+    """As much of it as a model should have to read; `remit why --json` has all."""
+    causes = tuple(replace(c, diff=c.diff and c.diff[:DIFF_CHARS], talk=shorter(c.talk)) for c in found.causes[:CAUSES])
+    left_out = found.left_out + len(found.causes) - len(causes)
+    return replace(found, causes=causes, left_out=left_out)
+
+
+def shorter(talk: Talk | None) -> Talk | None:
+    """A conversation with the last things said, and no text too long."""
+    if talk is None:
+        return None
+    said = tuple(replace(one, text=one.text[:TEXT_CHARS]) for one in talk.said[-SAID:])
+    texts = {name: getattr(talk, name)[:TEXT_CHARS] for name in ("prompt", "task", "answer")}
+    return replace(talk, said=said, **texts)
 
 
 def lines_of(line: int | str | None) -> tuple[int, int] | None:

@@ -5,15 +5,34 @@ from typing import Annotated, Any
 from msgspec import Meta, Struct
 
 from remit.core.call import SessionKey
+from remit.gate.approvals import Question, Reply
 
 Words = Annotated[str, Meta(max_length=20_000)]
 
 
+class Said(Struct, frozen=True):
+    """What came back from a dialog of the agent's own; `reply` is None where nobody answered."""
+
+    question: Question
+    reply: Reply | None
+
+
 class Caller(Struct, frozen=True):
-    """Whose call it is."""
+    """Whose call it is. `dialog`: the agent would show a person a question; `said` is what came of it."""
 
     session: SessionKey
     agent: str
+    dialog: bool = False
+    said: Said | None = None
+
+
+class NeedsPerson(Exception):
+    """The tool goes on when a person has answered: the door asks, and runs it again with what they said."""
+
+    def __init__(self, caller: Caller, question: Question) -> None:
+        super().__init__(question.action)
+        self.caller = caller
+        self.question = question
 
 
 class ToolResult(Struct, frozen=True):

@@ -22,6 +22,38 @@ PROJECT_HOOKS = {"claude-code": ".claude/settings.local.json"}
 """
 
 
+MOVED_BY: dict[str, tuple[str, str]] = {
+    "claude-code": ("CLAUDE_CONFIG_DIR", ""),
+    "codex": ("CODEX_HOME", ""),
+    "gemini": ("GEMINI_CLI_HOME", ".gemini"),
+    "qwen": ("QWEN_HOME", ""),
+}
+"""The variable that moves an agent's own folder, and where below its value that folder then is.
+
+Sources: the clients themselves, at the versions that stand beside their rows. XDG_CONFIG_HOME moves none of them.
+"""
+
+
+class NotAbsolute(ValueError):
+    """A variable that moves an agent's folder holds a relative path: in each folder it would mean another place."""
+
+    def __init__(self, variable: str, value: str) -> None:
+        super().__init__(f"{variable} is {value!r}; expected an absolute path. Set it so, or unset it, and try again")
+
+
+def moved_folders(variables: Mapping[str, str], home: Path) -> dict[str, str]:
+    """By agent, its own folder where a variable puts it elsewhere than below HOME. Raises NotAbsolute."""
+    found: dict[str, str] = {}
+    for agent, (name, below) in MOVED_BY.items():
+        value = variables.get(name, "")
+        folder = home / value[2:] if value.startswith("~/") else Path(value)
+        if value and not folder.is_absolute():
+            raise NotAbsolute(name, value)
+        if value and folder / below != home / ROWS[agent].config_folder:
+            found[agent] = str(folder / below)
+    return found
+
+
 class Found(Struct, frozen=True):
     """An agent on this machine. `binary` is None where only its settings folder is there."""
 
@@ -30,26 +62,31 @@ class Found(Struct, frozen=True):
     folder: bool
 
 
-def find(row: AgentRow, home: Path, search_path: str) -> Found:
-    """What of one agent is here."""
-    return Found(row, shutil.which(row.binary, path=search_path), (home / row.config_folder).is_dir())
-
-
 class Place(Struct, frozen=True):
-    """Where the settings of an agent are: the user's, or one project's."""
+    """Where the settings of an agent are: the user's, or one project's. `moved` is as `moved_folders` tells it."""
 
     home: Path
     root: Path | None = None
+    moved: dict[str, str] = {}
+
+    def folder(self, row: AgentRow) -> Path:
+        """The user's folder of its settings."""
+        return Path(self.moved.get(row.agent) or self.home / row.config_folder)
+
+    def own(self, row: AgentRow, name: str) -> Path:
+        """A file of the user's, by its name below HOME; the whole folder moves, and what lies beside it moves in."""
+        moved = self.moved.get(row.agent)
+        return Path(moved) / name.removeprefix(f"{row.config_folder}/") if moved else self.home / name
 
     def hooks(self, row: AgentRow) -> Path:
         """The file of its hooks."""
         if self.root is None:
-            return self.home / row.hooks_file
+            return self.own(row, row.hooks_file)
         return self.root / PROJECT_HOOKS.get(row.agent, row.hooks_file)
 
     def servers(self, row: AgentRow) -> Path:
         """The file of its MCP servers: one file for all projects where it is outside of the agent's folder."""
-        return (self.root if self.root and in_folder(row) else self.home) / row.mcp_file
+        return self.root / row.mcp_file if self.root and in_folder(row) else self.own(row, row.mcp_file)
 
 
 def in_folder(row: AgentRow) -> bool:
@@ -57,13 +94,14 @@ def in_folder(row: AgentRow) -> bool:
     return row.mcp_file.startswith(f"{row.config_folder}/")
 
 
-def find_agents(home: Path, search_path: str, only: Iterable[str] = ()) -> list[Found]:
-    """The agents that are installed (on the search path) or have a folder in `home`; of those named, all."""
+def find_agents(
+    home: Path, search_path: str, only: Iterable[str] = (), moved: Mapping[str, str] | None = None
+) -> list[Found]:
+    """The agents that are installed (on the search path) or have a folder of settings; of those named, all."""
     named = set(only)
     rows = [row for row in ROWS.values() if not named or row.agent in named]
-    found = [
-        Found(row, shutil.which(row.binary, path=search_path), (home / row.config_folder).is_dir()) for row in rows
-    ]
+    place = Place(home, moved=dict(moved or {}))
+    found = [Found(row, shutil.which(row.binary, path=search_path), place.folder(row).is_dir()) for row in rows]
     return [agent for agent in found if named or agent.binary or agent.folder]
 
 

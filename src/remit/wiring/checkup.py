@@ -1,34 +1,32 @@
 """Whether the wiring works: each check looks at one thing and says what it found, and what to do about it."""
 
-import statistics
 import subprocess
-import tempfile
-import time
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Literal, TypeAlias
 
-import msgspec
 from msgspec import Struct
 
-from remit.adapters import AgentRow
+from remit.core.syntax.grammars import GRAMMARS, missing
 from remit.gate.gate import Gate
 from remit.gate.governing import governing
 from remit.gate.state import StateError
+from remit.gate.trusting import untrusted_line
+from remit.ledger.heads import log_health
 from remit.ledger.index import Index
 from remit.ledger.segments import LedgerError
 from remit.ledger.verify import verify_log
 from remit.wiring.agents import TRUST, Found, Place
-from remit.wiring.client import NoClient, client_path, client_words, is_current, server_command
+from remit.wiring.client import NoClient, client_words, server_command
 from remit.wiring.manifest import Manifest
 from remit.wiring.plan import Problem, plan, shown_path
+from remit.wiring.unread import unread_line
 from remit.workspace.git import Git, GitError
 from remit.workspace.place import ENFORCE
 
 Level: TypeAlias = Literal["ok", "warn", "fail"]
 
 OLDEST_GIT = (2, 31)
-RUNS = 10
 PROBE_S = 30.0
 RECORDS = 2000
 VERIFIED_BYTES = 32 * 1024 * 1024
@@ -41,15 +39,6 @@ class Check(Struct, frozen=True, omit_defaults=True):
     name: str
     message: str
     fix: str = ""
-
-
-class Latency(Struct, frozen=True):
-    """How long the client took, in milliseconds, and what went wrong in the first run that failed."""
-
-    p50_ms: float
-    p99_ms: float
-    runs: int
-    failure: str = ""
 
 
 def agent_checks(
@@ -85,6 +74,9 @@ def wiring(found: Found, place: Place, manifest: Manifest) -> Check:
         return Check("fail", agent, str(error), "repair the file by hand")
     wanting = [file for file in plans if file.changes]
     files = ", ".join(shown_path(file.path, place.home) for file in wanting or plans)
+    blind = [said for file in plans if (said := unread_line(file, place.home).strip())]
+    if blind and not wanting:
+        return Check("fail", agent, blind[0], "repair the file by hand")
     if not wanting:
         trusted = agent not in TRUST or any("trust" in file.parts for file in plans)
         if trusted:
@@ -115,91 +107,31 @@ def newest_calls(gate: Gate) -> dict[str, str]:
     return newest
 
 
-# --- the client --------------------------------------------------------------------------------------------
-
-
-def client_check(home: Path) -> Check:
-    """Whether the copy of the client is there and current."""
-    try:
-        current = is_current(home)
-    except (NoClient, OSError) as error:
-        return Check("fail", "client", str(error))
-    path = shown_path(client_path(home), home)
-    if current:
-        return Check("ok", "client", path)
-    return Check("fail", "client", f"{path} is missing, or of another version", "remit doctor --fix")
-
-
-def harmless_payload(row: AgentRow, folder: str) -> bytes:
-    """A call that asks for nothing, as this agent would ask before it."""
-    event = next(name for name, kind in row.events.items() if kind == "before")
-    tool = next((name for name, each in row.tools.items() if each.effect == "none"), "unknown")
-    return msgspec.json.encode(
-        {
-            "session_id": "remit-doctor",
-            "hook_event_name": event,
-            "cwd": folder,
-            "tool_name": tool,
-            "tool_input": {},
-            "transcript_path": None,
-        }
-    )
-
-
-def latency(row: AgentRow, home: Path, environment: Mapping[str, str], runs: int) -> Latency:
-    """How long the client takes for a harmless call in a folder of its own. Raises NoClient, OSError."""
-    command = f"{client_words(home)} {row.agent} pre"
-    times: list[float] = []
-    failure = ""
-    with tempfile.TemporaryDirectory(prefix="remit-doctor-") as folder:
-        payload = harmless_payload(row, folder)
-        for _ in range(runs):
-            began = time.perf_counter()
-            failure = failure or run_client(command, payload, folder, environment)
-            times.append((time.perf_counter() - began) * 1000)
-    times.sort()
-    return Latency(round(statistics.median(times), 1), round(times[-1], 1), runs, failure)
-
-
-def run_client(command: str, payload: bytes, folder: str, environment: Mapping[str, str]) -> str:
-    """Run the client as an agent would; what went wrong, or nothing."""
-    try:
-        done = subprocess.run(
-            ["/bin/sh", "-c", command],
-            input=payload,
-            cwd=folder,
-            env=dict(environment),
-            capture_output=True,
-            timeout=PROBE_S,
-            check=False,
-        )
-    except subprocess.TimeoutExpired:
-        return f"it gave no answer within {PROBE_S:.0f} s"
-    if done.returncode == 0 and not done.stderr:
-        return ""
-    return f"exit {done.returncode}: {done.stderr.decode('utf-8', 'replace').strip()[:300]}"
-
-
-def latency_check(measured: Latency) -> Check:
-    """Whether the client answers."""
-    if measured.failure:
-        return Check("fail", "hook", f"the client does not answer: {measured.failure}", "remit doctor --fix")
-    return Check("ok", "hook", f"p50 {measured.p50_ms:.0f} ms  p99 {measured.p99_ms:.0f} ms  ({measured.runs} runs)")
-
-
 # --- the repository ----------------------------------------------------------------------------------------
 
 
 def repository_checks(gate: Gate) -> list[Check]:
     """Everything about the repository, where it is governed."""
-    return [mode_check(gate), ledger_check(gate), spool_check(gate), state_check(gate)]
+    return [
+        *(mode_check(gate), health_check(gate), ledger_check(gate), spool_check(gate)),
+        *(state_check(gate), trust_check(gate), containment_check()),
+    ]
+
+
+def trust_check(gate: Gate) -> Check:
+    """Whether the commands that the repository brings may run."""
+    try:
+        said = untrusted_line(gate.untrusted)
+    except (GitError, OSError) as error:
+        return Check("fail", "trust", str(error))
+    return Check("warn", "trust", said, "remit trust") if said else Check("ok", "trust", "nothing waits for a yes")
 
 
 def mode_check(gate: Gate) -> Check:
     """Whether the marker that a failing hook looks at says what the mode is."""
     rules = governing(gate.workspace)
     if rules.config_error:
-        return Check("fail", "mode", f"remit.toml is broken: {rules.config_error}", "repair it by hand")
+        return Check("fail", "mode", rules.config_error, "repair it by hand")
     marked = (gate.workspace.state / ENFORCE).exists()
     if marked != (rules.mode == "enforce"):
         return Check("fail", "mode", f"{rules.mode}, but the marker says otherwise", "remit doctor --fix")
@@ -220,6 +152,22 @@ def ledger_check(gate: Gate) -> Check:
     if bad:
         return Check("fail", "ledger", f"{len(bad)} errors, the first: {bad[0].message}", "remit ledger verify")
     return Check("ok", "ledger", "the chain is whole")
+
+
+def health_check(gate: Gate) -> Check:
+    """A quick look at the end of the log, however large it is."""
+    try:
+        health = log_health(gate.workspace.log_folder)
+    except (LedgerError, OSError) as error:
+        return Check("fail", "log", str(error), "remit ledger verify")
+    if not health.ok:
+        return Check("fail", "log", health.why, "remit ledger verify")
+    return Check("ok", "log", f"nothing is missing or altered among its newest {health.records_checked} records")
+
+
+def containment_check() -> Check:
+    """What holds a command that was allowed."""
+    return Check("ok", "containment", "not yet: a command is judged by its words before, and by its effects after")
 
 
 def spool_check(gate: Gate) -> Check:
@@ -247,6 +195,14 @@ def key_check(home: Path) -> Check:
     if key.stat().st_mode & 0o077:
         return Check("fail", "key", f"{shown_path(key, home)} can be read by others", f"chmod 600 {key}")
     return Check("ok", "key", shown_path(key, home))
+
+
+def grammar_check() -> Check:
+    """Whether the languages of files can be read: of the others Remit tells neither functions nor classes."""
+    unknown = missing()
+    if not unknown:
+        return Check("ok", "languages", f"{len(GRAMMARS)} can be read")
+    return Check("ok", "languages", f"without {', '.join(unknown)}: their functions have no names; see remit[code]")
 
 
 def git_check(folder: Path) -> Check:

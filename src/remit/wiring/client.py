@@ -54,13 +54,13 @@ def client_words(home: Path) -> str:
     return shlex.quote(path)
 
 
-def install_client(home: Path) -> str:
+def install_client(home: Path, noted: str = "") -> str:
     """Put the client and its settings in place, and give the shell words that start it; what is current stays.
 
-    Raises OSError, NoClient.
+    `noted` is what `client_sha256` was when Remit last installed it. Raises OSError, NoClient.
     """
     words = client_words(home)
-    if not is_current(home):
+    if not is_current(home) or is_altered(home, noted):
         folder = home / FOLDER
         folder.mkdir(parents=True, exist_ok=True)
         if not put_binary(folder / NAME):
@@ -96,6 +96,18 @@ def is_current(home: Path) -> bool:
     except OSError:
         return False
     return said == settings(home) and client_path(home).is_file()
+
+
+def client_sha256(home: Path) -> str:
+    """What tells this client from any other; empty where there is none. Raises OSError."""
+    files = [home / FOLDER / name for name in (NAME, f"{NAME}.py")]
+    found = [file.read_bytes() for file in files if file.is_file()]
+    return sha256(b"\0".join(found)) if found else ""
+
+
+def is_altered(home: Path, noted: str) -> bool:
+    """Whether the client is another than the one that Remit installed; not known where that was not noted."""
+    return noted != "" and client_sha256(home) != noted
 
 
 def put_binary(path: Path) -> bool:
@@ -142,14 +154,15 @@ def answers(binary: Path) -> bool:
 
 
 def remove_client(home: Path) -> None:
-    """Take the client away, the daemon's door too, and the folders that it leaves empty. Raises OSError.
+    """Take the client away, what the daemon leaves too, and the folders that are empty then. Raises OSError.
 
     A daemon that finds its door gone ends itself.
     """
-    folder = home / FOLDER
-    for path in (*(folder / name for name in (NAME, f"{NAME}.py", SETTINGS)), home / SOCKET):
+    folder, state = home / FOLDER, (home / SOCKET).parent
+    own = (home / SOCKET, state / "daemon.lock", state / "daemon.log")
+    for path in (*(folder / name for name in (NAME, f"{NAME}.py", SETTINGS)), *own):
         path.unlink(missing_ok=True)
-    for emptied in (folder, folder.parent):
+    for emptied in (folder, folder.parent, state / "governed", state / "spool", state):
         if emptied.is_dir() and not any(emptied.iterdir()):
             emptied.rmdir()
 

@@ -13,6 +13,7 @@ from functools import cache
 import tree_sitter_json
 from tree_sitter import Language, Node, Parser
 
+from remit.adapters.row import JsonForm
 from remit.wiring.insertions import Edit, SettingsConflict, apply
 
 BOM = b"\xef\xbb\xbf"
@@ -48,6 +49,17 @@ def root_of(source: bytes) -> Node | None:
     if len(roots) > 1 or roots[0].type != "object":
         raise NotJson("it holds something else than one JSON object")
     return roots[0]
+
+
+def unusual(source: bytes) -> set[JsonForm]:
+    """What the text has that strict JSON has not."""
+    found: set[JsonForm] = {"bom"} if source.startswith(BOM) else set()
+    for each in _TRAILING.finditer(source):
+        if each[1]:
+            found.add("comma")
+        elif each[0].startswith(b"/"):
+            found.add("comment")
+    return found
 
 
 def place_of_error(document: Node) -> str:

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import msgspec
 from msgspec import Struct
+from msgspec.structs import replace
 
 from remit.wiring.insertions import Insertions
 from remit.workspace.intents_file import write_atomically
@@ -43,11 +44,17 @@ class WiredFile(Struct, frozen=True):
 
 
 class Manifest(Struct, frozen=True):
-    """Every wired file, and the roots of the repositories that `init` was run in."""
+    """Every wired file, and the roots of the repositories that `init` was run in.
+
+    `client` is the SHA-256 of the hook client that was installed, empty where nobody wrote it down. `moved` are the
+    agents' own folders that `init` found elsewhere than below HOME.
+    """
 
     format: int = FORMAT
     files: tuple[WiredFile, ...] = ()
     repositories: tuple[str, ...] = ()
+    client: str = ""
+    moved: dict[str, str] = {}
 
     def file(self, path: Path) -> WiredFile | None:
         """What was put into this file."""
@@ -56,19 +63,19 @@ class Manifest(Struct, frozen=True):
     def with_file(self, file: WiredFile) -> "Manifest":
         """The manifest with this file in its place."""
         kept = self.without_file(Path(file.path)).files
-        return Manifest(self.format, (*kept, file), self.repositories)
+        return replace(self, files=(*kept, file))
 
     def without_file(self, path: Path) -> "Manifest":
         """The manifest without this file."""
-        return Manifest(self.format, tuple(f for f in self.files if f.path != str(path)), self.repositories)
+        return replace(self, files=tuple(f for f in self.files if f.path != str(path)))
 
     def with_repository(self, root: Path) -> "Manifest":
         """The manifest with this repository in it."""
-        return Manifest(self.format, self.files, tuple(dict.fromkeys((*self.repositories, str(root)))))
+        return replace(self, repositories=tuple(dict.fromkeys((*self.repositories, str(root)))))
 
     def without_repository(self, root: Path) -> "Manifest":
         """The manifest without this repository."""
-        return Manifest(self.format, self.files, tuple(r for r in self.repositories if r != str(root)))
+        return replace(self, repositories=tuple(r for r in self.repositories if r != str(root)))
 
 
 def read_manifest(home: Path) -> Manifest:

@@ -8,11 +8,12 @@ from msgspec import Struct
 from remit.core.config import Share
 from remit.core.decision import Mode
 from remit.gate.governing import configuration, govern, governing, set_mode
+from remit.gate.witness import REF as NOTES
 from remit.wiring.plan import Problem
 from remit.wiring.toml_merge import merge_toml
 from remit.workspace.git import Git, GitError
 from remit.workspace.intents_file import write_atomically
-from remit.workspace.place import ENFORCE, GOVERNED, Workspace
+from remit.workspace.place import ENFORCE, FOLDER, GOVERNED, Workspace
 from remit.workspace.registry import unregister
 
 STARTER = """\
@@ -100,7 +101,7 @@ def purge(workspace: Workspace) -> list[Path]:
 
     Raises OSError, GitError.
     """
-    for name, _ in kept_refs(workspace):
+    for name in refs(workspace, "refs/remit"):
         Git(workspace.root).run("update-ref", "-d", name)
     folders = [folder for folder in (workspace.state, workspace.folder) if folder.is_dir()]
     for folder in folders:
@@ -109,22 +110,34 @@ def purge(workspace: Workspace) -> list[Path]:
     return folders
 
 
+def tracked_files(workspace: Workspace) -> int:
+    """How many files of `.orchestration/` git tracks: a purge shows as their deletion. Raises GitError."""
+    if workspace.common_dir is None or not workspace.folder.is_dir():
+        return 0
+    return Git(workspace.root).run("ls-files", "-z", "--", FOLDER).count(b"\0")
+
+
 def what_stays(workspace: Workspace, home: Path) -> list[tuple[str, str]]:
     """What an uninstall leaves, with what it is."""
+    state = home / ".local/state/remit"
     places = [
         (workspace.folder, "intents and configuration"),
         (workspace.log_folder, "the ledger"),
-        (home / ".local/state/remit/key", "this machine's key"),
+        (state / "key", "this machine's key: ledgers are checked by it"),
+        (state / "machine", "this machine's name in ledgers"),
+        (state / "governed", "which repositories are governed"),
+        (state / "spool", "records that wait to be written"),
     ]
-    return [(str(path), about) for path, about in places if path.exists()] + kept_refs(workspace)
+    kept = [(name, "contents that the ledger names") for name in refs(workspace, "refs/remit")]
+    notes = [(name, "notes that witness the ledger") for name in refs(workspace, NOTES)]
+    return [(str(path), about) for path, about in places if path.exists()] + kept + notes
 
 
-def kept_refs(workspace: Workspace) -> list[tuple[str, str]]:
+def refs(workspace: Workspace, below: str) -> list[str]:
     """Remit's own refs in the repository."""
     if workspace.common_dir is None:
         return []
     try:
-        found = Git(workspace.root).text("for-each-ref", "--format=%(refname)", "refs/remit").splitlines()
+        return Git(workspace.root).text("for-each-ref", "--format=%(refname)", below).splitlines()
     except GitError:
         return []
-    return [(name, "contents that the ledger names") for name in found]

@@ -27,8 +27,10 @@ class Unwired(Struct, frozen=True):
     changed: bool = True
 
 
-def unwire(home: Path, manifest: Manifest, agents: Iterable[str] = ()) -> tuple[list[Unwired], list[Problem], Manifest]:
-    """Take out everything that the manifest lists, for these agents or for all.
+def unwire(
+    home: Path, manifest: Manifest, agents: Iterable[str] = (), below: Path | None = None
+) -> tuple[list[Unwired], list[Problem], Manifest]:
+    """Take out everything that the manifest lists, for these agents or for all; with `below`, only in that folder.
 
     A file that cannot be read stays listed, and is told as a problem. Raises SettingsChanged, OSError.
     """
@@ -37,7 +39,7 @@ def unwire(home: Path, manifest: Manifest, agents: Iterable[str] = ()) -> tuple[
     problems: list[Problem] = []
     folders: list[str] = []
     for wired in manifest.files:
-        if named and not named & set(wired.agents):
+        if (named and not named & set(wired.agents)) or (below and not Path(wired.path).is_relative_to(below)):
             continue
         try:
             done.append(unwire_file(wired))
@@ -79,18 +81,18 @@ def remove_folders(folders: Iterable[str]) -> None:
 # --- where the manifest is lost ----------------------------------------------------------------------------
 
 
-def leftovers(home: Path, root: Path | None) -> list[Path]:
+def leftovers(user: Place, root: Path | None) -> list[Path]:
     """Settings files in which something of ours stands by its looks. Raises OSError."""
-    return [path for path, text in candidates(home, root) if swept(path, text) != text]
+    return [path for path, text in candidates(user, root) if swept(path, text) != text]
 
 
-def sweep(home: Path, root: Path | None) -> list[Unwired]:
+def sweep(user: Place, root: Path | None) -> list[Unwired]:
     """Take out, by its looks, what no manifest lists: our client's hooks, and the MCP server `remit`.
 
     Raises SettingsChanged, OSError.
     """
     done: list[Unwired] = []
-    for path, text in candidates(home, root):
+    for path, text in candidates(user, root):
         after = swept(path, text)
         if after != text:
             write_settings(path, text.encode(), after.encode())
@@ -98,9 +100,9 @@ def sweep(home: Path, root: Path | None) -> list[Unwired]:
     return done
 
 
-def candidates(home: Path, root: Path | None) -> list[tuple[Path, str]]:
+def candidates(user: Place, root: Path | None) -> list[tuple[Path, str]]:
     """The settings files of all agents that are there and can be read as text."""
-    places = [Place(home), *([Place(home, root)] if root else [])]
+    places = [user, Place(user.home), *([Place(user.home, root)] if root else [])]
     paths = dict.fromkeys(
         p for row in ROWS.values() for place in places for p in (place.hooks(row), place.servers(row))
     )

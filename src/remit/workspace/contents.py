@@ -16,6 +16,9 @@ from remit.core.contents import Hunk, git_blob
 from remit.workspace.git import Git, GitError
 from remit.workspace.place import Workspace
 
+NAME_CHARS = 40
+"""Of a git name: SHA-1 in hex, as `git_blob` makes it."""
+
 HUNK = re.compile(rb"@@ -(\d+)(?:,(\d+))? \+(\d+)(?:,(\d+))? @@")
 
 
@@ -53,17 +56,70 @@ class ContentStore:
         return [path for path in self.folder.glob("[0-9a-f][0-9a-f]/*") if "." not in path.name]
 
     def fold(self, most: int = 2000) -> int:
-        """Take waiting contents into git, and only then forget the files; how many. Raises OSError, GitError."""
+        """Take waiting contents into git, and only then forget the files; how many. Raises OSError, GitError.
+
+        What lay only where git ignores files stays a file of Remit's own: git's objects may be pushed.
+        """
         if not self.waiting():
             return 0
         with self.locked():
-            files = self.waiting()[:most]
+            private = self.private_blobs()
+            files = [path for path in self.waiting() if name_of(path) not in private][:most]
+            if not files:
+                return 0
             known = Git(self.workspace.root).text("rev-parse", "-q", "--verify", self.ref, ok=(0, 1))
             stream = b"".join(self.stream(files, known or None))
             Git(self.workspace.root).run("fast-import", "--quiet", "--done", "--date-format=now", stdin=stream)
+            self.forget_paths({name_of(path) for path in files})
             for path in files:
                 path.unlink(missing_ok=True)
         return len(files)
+
+    def note_paths(self, places: Iterable[tuple[str, str]]) -> None:
+        """Write down where contents lie, before they are kept: (git name, path) each. Raises OSError."""
+        if self.workspace.common_dir is None:
+            return
+        lines = b"".join(blob.encode() + os.fsencode(path) + b"\0" for blob, path in places)
+        if lines:
+            with self.journal(fcntl.LOCK_SH) as descriptor:
+                os.write(descriptor, lines)
+
+    def private_blobs(self) -> set[str]:
+        """The waiting contents that were seen only where git ignores files. Raises OSError, GitError."""
+        with self.journal(fcntl.LOCK_EX) as descriptor:
+            lines = read_journal(descriptor)
+        places = {path for _, path in lines}
+        if not places:
+            return set()
+        ignored = self.ignored(sorted(places))
+        return {blob for blob, _ in lines} - {blob for blob, path in lines if path not in ignored}
+
+    def ignored(self, paths: Sequence[bytes]) -> set[bytes]:
+        """Those of `paths` that git ignores; one that git does not want to tell about, in a repository inside, too."""
+        asked = b"".join(path + b"\0" for path in paths)
+        try:
+            out = Git(self.workspace.root).run("check-ignore", "-z", "--stdin", stdin=asked, ok=(0, 1))
+        except GitError:
+            return {p for path in paths for p in self.ignored([path])} if len(paths) > 1 else set(paths)
+        return set(out.split(b"\0"))
+
+    def forget_paths(self, blobs: set[str]) -> None:
+        """Take these contents out of what `note_paths` wrote. Raises OSError."""
+        with self.journal(fcntl.LOCK_EX) as descriptor:
+            kept = [(blob, path) for blob, path in read_journal(descriptor) if blob not in blobs]
+            os.ftruncate(descriptor, 0)
+            os.write(descriptor, b"".join(blob.encode() + path + b"\0" for blob, path in kept))
+
+    @contextmanager
+    def journal(self, lock: int) -> Generator[int]:
+        """The file that tells where waiting contents lie: shared to append, alone to rewrite."""
+        self.folder.mkdir(parents=True, exist_ok=True)
+        descriptor = os.open(self.folder / "paths", os.O_RDWR | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC, 0o600)
+        try:
+            fcntl.flock(descriptor, lock)
+            yield descriptor
+        finally:
+            os.close(descriptor)
 
     def stream(self, files: Sequence[Path], known: str | None) -> Iterator[bytes]:
         """One commit on the private ref that holds the contents. Source: git-fast-import(1), read 2026-11."""
@@ -143,6 +199,19 @@ class ContentStore:
     def file_of(self, blob: str) -> Path:
         """Where a content lies until git has it."""
         return self.folder / blob[:2] / blob[2:]
+
+
+def name_of(path: Path) -> str:
+    """The git name of a waiting content, from where it lies."""
+    return path.parent.name + path.name
+
+
+def read_journal(descriptor: int) -> list[tuple[str, bytes]]:
+    """(git name, path) of each line; a torn last line is none."""
+    with os.fdopen(os.dup(descriptor), "rb") as file:
+        file.seek(0)
+        lines = file.read().split(b"\0")[:-1]
+    return [(line[:NAME_CHARS].decode("ascii", "replace"), line[NAME_CHARS:]) for line in lines]
 
 
 @contextmanager

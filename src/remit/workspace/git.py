@@ -1,8 +1,12 @@
-"""The one seam to git: every call of the git command goes through here."""
+"""The one seam to git: every call of the git command goes through here, but for the look at a repository's settings
+that has to come before (`git_settings`).
+"""
 
 import subprocess
 from collections.abc import Iterable
 from pathlib import Path
+
+from remit.workspace.git_settings import overrides
 
 GUARDS = (
     "--no-optional-locks",
@@ -14,8 +18,18 @@ GUARDS = (
     "core.hooksPath=/dev/null",
     "-c",
     "gc.auto=0",
+    "-c",
+    "maintenance.auto=false",
+    *(
+        part
+        for word in ("", "file.", "git.", "ssh.", "http.", "https.", "ext.")
+        for part in ("-c", f"protocol.{word}allow=never")
+    ),
+    *("-c", "core.ignoreStat=false", "-c", "core.checkStat=default", "-c", "core.trustctime=true"),
+    *("-c", "core.untrackedCache=false", "-c", "log.showSignature=false"),
 )
-"""What a repository's own configuration may not make our reading do: run programs, take locks, start gc."""
+"""What a repository's own configuration may not make our reading do: run programs, take locks, start gc, fetch what a
+partial clone lacks, believe a file unchanged without looking. Its filters are taken out by `overrides`."""
 
 TIMEOUT_S = 60.0
 
@@ -38,7 +52,10 @@ class Git:
 
     def run(self, *arguments: str, stdin: bytes = b"", ok: tuple[int, ...] = (0,)) -> bytes:
         """Standard output of `git <arguments>`. Raises GitError for an exit code that is not in `ok`."""
-        command = ["git", *GUARDS, "-C", str(self.folder), *arguments]
+        try:
+            command = ["git", *GUARDS, *overrides(self.folder), "-C", str(self.folder), *arguments]
+        except ValueError as error:
+            raise GitError(arguments, None, str(error)) from error
         try:
             done = subprocess.run(command, input=stdin, capture_output=True, timeout=TIMEOUT_S, check=False)
         except FileNotFoundError as error:

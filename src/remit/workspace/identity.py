@@ -26,7 +26,7 @@ def make_key(folder: Path) -> str:
     from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
     folder.mkdir(parents=True, exist_ok=True, mode=0o700)
-    fresh = folder / f"key.{os.getpid()}"
+    fresh = folder / f"key.{secrets.token_hex(6)}"
     fresh.write_bytes(Ed25519PrivateKey.generate().private_bytes_raw())
     fresh.chmod(0o600)
     try:
@@ -37,7 +37,7 @@ def make_key(folder: Path) -> str:
         fresh.unlink()
     key = Ed25519PrivateKey.from_private_bytes((folder / "key").read_bytes())
     name = key.public_key().public_bytes_raw().hex()[:12]
-    written = folder / f"machine.{os.getpid()}"
+    written = folder / f"machine.{secrets.token_hex(6)}"
     written.write_text(name + "\n", "ascii")
     written.replace(folder / "machine")
     return name

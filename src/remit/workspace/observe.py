@@ -8,18 +8,32 @@ from msgspec import Struct
 
 from remit.core.contents import Version
 from remit.workspace.git import Git
+from remit.workspace.hidden import (
+    EXCLUDES,
+    MOST,
+    IndexFlags,
+    hidden_files,
+    index_flags,
+    refuse_elsewhere,
+    unobserved_links,
+)
 from remit.workspace.place import FOLDER, Workspace
 from remit.workspace.versions import Seen, look, seen
 
 WATCHED = (f"{FOLDER}/active_intents.yaml", f"{FOLDER}/remit.toml", f"{FOLDER}/.intentignore", ".intentignore")
 """What governs: looked at always, even where git ignores it."""
 
+HOOKS = f"{FOLDER}/hooks"
+"""A team's own hooks: every file below it governs, too."""
+
 VIEW = f"{FOLDER}/agent_trace.jsonl"
 """Remit's own copy of its log, which grows at every call: no effect of the call, ignored by git or not."""
 
-WATCHED_GIT = ("config", "hooks")
-"""Files of the git folder that can make git run programs. They appear as `.git/…`."""
+WATCHED_GIT = ("config", "config.worktree", "hooks", "info")
+"""Files of the git folder that can make git run programs, or overlook files. They appear as `.git/…`."""
 
+VOLATILE = frozenset({"info/refs"})
+"""What git itself writes there."""
 
 ASKED_BY_NAME = 200
 """More paths than this are looked up in the whole tree: a command line has an end."""
@@ -33,6 +47,8 @@ class Observation(Struct, frozen=True):
 
     head: str | None
     files: dict[str, Seen | None]
+    remarks: tuple[str, ...] = ()
+    """What was not looked at (repositories inside, links to folders elsewhere), and what git is told to overlook."""
 
 
 def observe_paths(workspace: Workspace, paths: Iterable[str]) -> Observation:
@@ -43,19 +59,54 @@ def observe_paths(workspace: Workspace, paths: Iterable[str]) -> Observation:
 def observe(workspace: Workspace) -> Observation:
     """The whole workspace: all that differs from HEAD, untracked files too; without git, all files.
 
-    Files that git ignores are not seen. Raises GitError.
+    Files that `.gitignore` names are not seen; those that flags of the index or private patterns hide are. Raises
+    GitError.
     """
     if workspace.common_dir is None:
         return Observation(None, dict(walk(workspace.root)))
+    refuse_elsewhere(workspace)
     head, dirty = status(workspace)
-    files = {path: glance(workspace.root / path) for path in dirty if path != VIEW}
-    return Observation(head, {**files, **dict(watched(workspace))})
+    flags, hidden = index_flags(workspace), hidden_files(workspace)
+    files = {path: glance(workspace.root / path) for path in dirty if path != VIEW and not path.endswith("/")}
+    files |= {path: found for path in flags.overlooked if (found := glance(workspace.root / path)) is not None}
+    files |= {path: unkept(glance(workspace.root / path)) for path in hidden or ()}
+    return Observation(head, {**files, **dict(watched(workspace))}, remarks_on(workspace, dirty, flags, files, hidden))
+
+
+def remarks_on(
+    workspace: Workspace,
+    dirty: list[str],
+    flags: IndexFlags,
+    files: dict[str, Seen | None],
+    hidden: tuple[str, ...] | None,
+) -> tuple[str, ...]:
+    """What people should know of an observation: what it leaves out, and what git would."""
+    fresh = tuple(path for path, found in files.items() if found and found.version.mode == "120000")
+    repositories = dict.fromkeys((*flags.repositories, *(path.rstrip("/") for path in dirty if path.endswith("/"))))
+    links = dict.fromkeys(unobserved_links(workspace.root, (*flags.links, *fresh)))
+    crowd = () if hidden is not None else (f"not observed: more than {MOST} files that {EXCLUDES} hides",)
+    overlooked = (path for path in flags.overlooked if path in files)
+    return (
+        *(f"not observed: nested repository {path}" for path in repositories),
+        *(f"not observed: link to a folder outside, {path}" for path in links),
+        *(f"observed, though git is told to overlook it: {path}" for path in overlooked),
+        *crowd,
+    )
+
+
+def unkept(found: Seen | None) -> Seen | None:
+    """The file without its content: what is hidden from git is not put into it."""
+    return None if found is None else Seen(found.version, None)
 
 
 def status(workspace: Workspace) -> tuple[str | None, list[str]]:
-    """HEAD and the paths that differ from it. Source: git-status(1), porcelain v2, read 2026-11."""
+    """HEAD and the paths that differ from it; a repository inside ends in `/`.
+
+    Source: git-status(1), porcelain v2, read 2026-11. What a submodule holds is its own: no git runs in there.
+    """
     out = Git(workspace.root).run(
-        "status", "--porcelain=v2", "--branch", "-z", "--untracked-files=all", "--no-renames", "--", "."
+        *("status", "--porcelain=v2", "--branch", "-z", "--untracked-files=all", "--no-renames"),
+        *("--ignore-submodules=dirty", "--", "."),
     )
     prefix = prefix_in_repository(workspace)
     head: str | None = None
@@ -66,8 +117,7 @@ def status(workspace: Workspace) -> tuple[str | None, list[str]]:
             head = None if oid == "(initial)" else oid
         elif entry[:2] in ("1 ", "u ", "? "):
             path = entry.split(" ", {"1": 8, "u": 10, "?": 1}[entry[0]])[-1]
-            if not path.endswith("/"):
-                dirty.append(path.removeprefix(prefix))
+            dirty.append(path.removeprefix(prefix))
     return head, dirty
 
 
@@ -82,18 +132,25 @@ def watched(workspace: Workspace) -> Iterator[tuple[str, Seen | None]]:
     """The files that govern."""
     for path in WATCHED:
         yield path, glance(workspace.root / path)
+    yield from ((f"{HOOKS}/{path}", seen) for path, seen in walk(workspace.root / HOOKS))
     common = workspace.common_dir
     if common is None:
         return
     for name in WATCHED_GIT:
         found = common / name
         for path in sorted(found.iterdir()) if found.is_dir() else [found]:
-            if not path.name.endswith(".sample"):
-                yield f".git/{path.relative_to(common)}", glance(path)
+            name = str(path.relative_to(common))
+            if not name.endswith(".sample") and name not in VOLATILE and not path.is_dir():
+                yield f".git/{name}", glance(path)
 
 
 def walk(root: Path) -> Iterator[tuple[str, Seen | None]]:
     """All files below `root`, Remit's own state left out."""
+    return ((path, glance(root / path)) for path in walk_names(root))
+
+
+def walk_names(root: Path) -> Iterator[str]:
+    """The paths of all files below `root`, Remit's own state left out."""
     for folder, names, files in os.walk(root):
         here = Path(folder)
         if here == root / FOLDER:
@@ -101,7 +158,7 @@ def walk(root: Path) -> Iterator[tuple[str, Seen | None]]:
         for name in files:
             path = str((here / name).relative_to(root))
             if path != VIEW:
-                yield path, glance(here / name)
+                yield path
 
 
 def glance(path: Path) -> Seen | None:
@@ -120,6 +177,8 @@ class Change(Struct, frozen=True):
     after: Seen | None
     brought: bool = False
     """git put this content there from a commit that was made before: a merge, a pull, another branch."""
+    shared: tuple[str, ...] = ()
+    """The sessions whose commands ran at that time, where any of them may have done it."""
 
 
 def changes(workspace: Workspace, before: Observation, after: Observation) -> tuple[Change, ...]:

@@ -11,6 +11,9 @@ from remit.core.repopath import InvalidPath, OutsideWorkspace, RepoPath, checked
 from remit.workspace.place import FOLDER, Workspace
 from remit.workspace.versions import Seen
 
+ROUNDS = 40
+"""Links that a kernel follows in one path. Source: path_resolution(7), read 2026-11."""
+
 
 class Surroundings(Struct, frozen=True):
     """Where the machine's own places are. `settings` and `own_folders` come from the agents' rows."""
@@ -31,8 +34,20 @@ def real_paths(raw: str, cwd: Path, home: Path) -> tuple[str, ...]:
         raise InvalidPath(raw, "it begins or ends with white space")
     expanded = str(home) + raw[1:] if raw == "~" or raw.startswith("~/") else raw
     joined = os.path.join(cwd, checked(expanded))  # noqa: PTH118  Path would tidy `..` away
-    readings = (os.path.realpath(os.path.normpath(joined)), os.path.realpath(joined))
-    return tuple(dict.fromkeys(readings))
+    return tuple(dict.fromkeys((followed(os.path.normpath(joined)), followed(joined))))
+
+
+def followed(path: str) -> str:
+    """The path, links followed. What stands behind a link that leads to itself `realpath` leaves as it is.
+
+    Raises InvalidPath.
+    """
+    for _ in range(ROUNDS):
+        real = os.path.realpath(path)
+        if real == path:
+            return real
+        path = real
+    raise InvalidPath(path, "its links lead round and round")
 
 
 def target(workspace: Workspace, real: str, raw: str, around: Surroundings) -> Target:
@@ -41,7 +56,8 @@ def target(workspace: Workspace, real: str, raw: str, around: Surroundings) -> T
         path: RepoPath | None = RepoPath.of(real, str(workspace.root))
     except OutsideWorkspace:
         path = None
-    why = protected_inside(path, around.settings) if path else protected_outside(workspace, real, around)
+    inside = (protected_inside(path, around.settings) or protected_moved(real, around.settings)) if path else None
+    why = inside if path else protected_outside(workspace, real, around)
     return Target(
         raw=raw,
         resolved=real,
@@ -79,6 +95,12 @@ def protected_inside(path: str, settings: Iterable[str]) -> str | None:
         if below(folded, fold(setting)):
             return "it steers an agent"
     return None
+
+
+def protected_moved(real: str, settings: Iterable[str]) -> str | None:
+    """Why a path is protected where an agent's own folder was moved into the workspace."""
+    moved = (Path(setting) for setting in settings if setting.startswith("/"))
+    return "it steers an agent" if any(within(real, place) for place in moved) else None
 
 
 def below(path: str, place: str) -> bool:

@@ -1,6 +1,7 @@
 """Where a workspace is, and whether Remit governs it. Found by looking at folders; no process is started."""
 
 import os
+from collections.abc import Iterator
 from pathlib import Path
 
 from msgspec import Struct
@@ -82,19 +83,31 @@ def locate(start: Path) -> Workspace | None:
     one): what lies above it is another's. In a governed repository a nested `.orchestration/` counts only where a
     person began to govern there: an agent's shell can make a folder, too.
     """
-    origin = Path(start).resolve()
     repository: Path | None = None
-    for folder in (origin, *origin.parents):
-        if is_folder(folder / FOLDER):
+    for name in upwards(os.path.realpath(start)):
+        inside = "" if name == "/" else name
+        if is_folder(f"{inside}/{FOLDER}"):
+            folder = Path(name)
             found = workspace_at(folder, git_root(folder))
             if found.counts:
                 return found
-        if is_there(folder / ".git"):
+        if is_there(f"{inside}/.git"):
+            folder = Path(name)
             repository = repository or folder
             own = workspace_at(folder, folder)
             if own.governed:
                 return own
     return workspace_at(repository, repository) if repository else None
+
+
+def upwards(name: str) -> Iterator[str]:
+    """An absolute folder and all above it, as text: a Path for each would cost more than looking does."""
+    while True:
+        yield name
+        above = name.rpartition("/")[0] or "/"
+        if above == name:
+            return
+        name = above
 
 
 def workspace_at(root: Path, repository: Path | None) -> Workspace:
@@ -141,11 +154,11 @@ def main_worktree(workspace: Workspace) -> Path | None:
     return common.parent
 
 
-def is_folder(path: Path) -> bool:
+def is_folder(path: Path | str) -> bool:
     """Whether a folder is there, as far as we can see; `Path.is_dir` raises where that is not told."""
     return os.path.isdir(path)  # noqa: PTH112
 
 
-def is_there(path: Path) -> bool:
+def is_there(path: Path | str) -> bool:
     """Whether anything is there, as far as we can see."""
     return os.path.exists(path)  # noqa: PTH110

@@ -1,32 +1,56 @@
-"""Commands that an agent may not run at all."""
+"""Commands that an agent may not run by itself."""
+
+from msgspec.structs import replace
 
 from remit.core.call import ToolCall
 from remit.core.decision import Finding
 from remit.core.facts import Facts
 from remit.core.text import shown
 from remit.policy.classify import is_for_agents
-from remit.policy.commands import analyse
+from remit.policy.commands import CommandAnalysis, analyse
 
 
 def check(call: ToolCall, facts: Facts) -> Finding | None:
-    """COMMAND_BLOCKED for those of Remit's own commands that are for people.
+    """COMMAND_BLOCKED for Remit's own commands that are for people, and for what is dangerous whatever the scope.
 
-    A destructive call that is literally `remit …` can only be one of those: the others are meta.
+    The latter a person may let pass, unless it changes what governs agents. A destructive call that is literally
+    `remit …` can only be one that is for people: the others are meta.
     """
     if call.command is None:
         return None
-    words = analyse(call.command).remit
-    if words is None:
-        return None
+    analysis = analyse(call.command)
+    if analysis.remit is not None:
+        return for_people(call.command, analysis.remit)
+    return dangerous(call.command, analysis) if analysis.outcome == "dangerous" else None
+
+
+def for_people(command: str, words: tuple[str, ...]) -> Finding:
+    """One of Remit's own commands, or a program that only bears its name."""
     said = shown(" ".join(("remit", *words)))
     why = (
         "names a program by its path, which anybody may have put there. Run it as plain `remit …`, or use the MCP tools"
         if is_for_agents(words)
         else "is for a person at a terminal. Say in your answer what you need and why"
     )
-    return Finding(
-        rule="command",
-        code="COMMAND_BLOCKED",
-        message=f"`{said}` {why}.",
-        context={"command": call.command[:4096]},
+    return blocked(command, f"`{said}` {why}.")
+
+
+def dangerous(command: str, analysis: CommandAnalysis) -> Finding:
+    """What no scope covers: it asks, or where no yes can help denies."""
+    why = "; ".join(analysis.reasons)
+    told = (
+        "No agent may do that. Say in your answer what should change and why: the person changes it."
+        if analysis.barred
+        else "It needs a person's yes: say in your answer what you want and why, or take a way that can be undone."
     )
+    finding = blocked(command, f"{shown(why)}. {told}")
+    return replace(
+        finding,
+        verdict="deny" if analysis.barred else "ask",
+        context={**finding.context, "reasons": list(analysis.reasons), "lasting": analysis.lasting},
+    )
+
+
+def blocked(command: str, message: str) -> Finding:
+    """The finding of this check."""
+    return Finding(rule="command", code="COMMAND_BLOCKED", message=message, context={"command": command[:4096]})

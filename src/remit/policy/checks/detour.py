@@ -8,9 +8,10 @@ from remit.core.call import ToolCall
 from remit.core.decision import Finding
 from remit.core.facts import DeniedPath, Facts
 from remit.core.globs import Scope
-from remit.core.grant import covers
 from remit.core.shell import UnreadableShell, simple_commands
 from remit.core.text import shown
+from remit.policy.commands import Write, analyse
+from remit.policy.grants import covers
 
 LONGEST = 64 * 1024
 """Characters of a command that are searched."""
@@ -21,7 +22,7 @@ def check(call: ToolCall, facts: Facts) -> Finding | None:
     if call.command is None:
         return None
     barred = [denied for denied in facts.denied if not allowed_now(denied, call, facts)]
-    texts = searched(call.command[:LONGEST]) if barred else ()
+    texts = searched(call) if barred else ()
     named = next((d for d in barred if any(names(text, d) for text in texts)), None)
     if named is None:
         return None
@@ -55,20 +56,30 @@ def allowed_now(denied: DeniedPath, call: ToolCall, facts: Facts) -> bool:
     if denied.code == "SCOPE_VIOLATION" and active is not None and Scope(active.owned_scope).matches(denied.path):
         return True
     earlier = Finding("detour", denied.code, "", path=denied.path)
-    return any(covers(g, earlier, call.session.session_id, facts.session.intent_id) for g in facts.grants)
+    return any(covers(g, earlier, call, facts) for g in facts.grants)
 
 
-def searched(command: str) -> tuple[str, ...]:
-    """The texts of a command that may name a file: its words without their quotes, and what is fed to it.
+def searched(call: ToolCall) -> tuple[str, ...]:
+    """The texts of a command that may name a file it changes.
 
-    One that cannot be cut into words is searched as it stands.
+    Where its text tells all that it writes, just those places: it may read what it may not write. Else its words
+    without their quotes, and what is fed to it. One that cannot be cut into words is searched as it stands.
     """
+    command = (call.command or "")[:LONGEST]
+    analysis = analyse(call.command or "")
+    if analysis.outcome == "literal_writes" and analysis.writes is not None and call.unproved is None:
+        return tuple(text for write in analysis.writes for text in places(write))
     try:
         commands = simple_commands(command)
     except UnreadableShell:
         return (command,)
     words = [word.text for c in commands for word in c.words]
     return (command, *words)
+
+
+def places(write: Write) -> tuple[str, ...]:
+    """What a write names, and the names that it puts into a folder."""
+    return (write.path, *(f"{write.path.rstrip('/')}/{name}" for name in write.into))
 
 
 def names(text: str, denied: DeniedPath) -> bool:

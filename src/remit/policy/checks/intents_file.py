@@ -11,7 +11,7 @@ def check(call: ToolCall, facts: Facts) -> Finding | None:
         return Finding(
             rule="config",
             code="CONFIG_INVALID",
-            message=f".orchestration/remit.toml cannot be used: {facts.config_error}",
+            message=f"{facts.config_error}. A person has to mend it.",
         )
     if facts.intents_state != "invalid":
         return None

@@ -15,6 +15,11 @@ def check(call: ToolCall, facts: Facts) -> Finding | None:
     return Finding(
         rule="outside",
         code="OUTSIDE_WORKSPACE",
-        message=f"{shown(target.raw)}{led} is outside the workspace. Choose a path inside it, or a temporary folder.",
+        message=f"{shown(target.raw)}{led} is outside the workspace. Choose a path inside it{spare(facts)}.",
         path=target.raw,
     )
+
+
+def spare(facts: Facts) -> str:
+    """The place for what is not to stay, where there is one."""
+    return f", or in the temporary folder {shown(facts.temporary)}" if facts.temporary else ""

@@ -1,4 +1,4 @@
-"""An intent may touch what it owns, and nothing else."""
+"""An intent may touch what it owns, and nothing else; where it says so, also the tests and pages that mirror it."""
 
 from remit.core.call import ToolCall
 from remit.core.decision import Finding
@@ -9,13 +9,22 @@ from remit.core.text import shown
 
 
 def check(call: ToolCall, facts: Facts) -> Finding | None:
-    """SCOPE_VIOLATION for the first path that `owned_scope` does not cover; all of them in the context."""
+    """SCOPE_VIOLATION for the first path that `owned_scope` does not cover; all of them in the context.
+
+    Where all such paths are companions of what the intent owns, a remark that names them.
+    """
     intent = facts.active
     if intent is None:
         return None
-    outside = [t for t in facts.targets if t.path is not None and not owns(intent, t)]
-    if not outside:
-        return None
+    beyond = [t for t in facts.targets if t.path is not None and not owns(intent, t)]
+    outside = [t for t in beyond if call.command is not None or not companion(intent, t)]
+    if beyond and not outside:
+        return remark(intent, beyond)
+    return violation(call, facts, intent, outside) if outside else None
+
+
+def violation(call: ToolCall, facts: Facts, intent: Intent, outside: list[Target]) -> Finding:
+    """What is outside, and whose it is."""
     first = outside[0]
     return Finding(
         rule="scope",
@@ -33,6 +42,28 @@ def check(call: ToolCall, facts: Facts) -> Finding | None:
     )
 
 
+def remark(intent: Intent, companions: list[Target]) -> Finding:
+    """That the paths count as in scope, and why. It objects to nothing; the record of the call names its rule."""
+    said = "; ".join(f"{shown(t.path or '')} mirrors {shown(', '.join(t.mirrors))}" for t in companions)
+    return Finding(
+        rule="companion",
+        code="SCOPE_VIOLATION",
+        message=f"Outside the scope of {intent.id}, and its companion: {said}.",
+        verdict="allow",
+        context={"companions": [str(t.path) for t in companions]},
+    )
+
+
 def owns(intent: Intent, target: Target) -> bool:
     """Whether the intent's scope covers the target."""
     return target.path is not None and Scope(intent.owned_scope).matches(target.path, fold=target.folds)
+
+
+def companion(intent: Intent, target: Target) -> bool:
+    """Whether the target is the test or the page of files that the intent owns, of no other's, and not taken out."""
+    if not intent.companions or target.path is None or not target.mirrors:
+        return False
+    scope = Scope(intent.owned_scope)
+    taken_out = [pattern[1:] for pattern in intent.owned_scope if pattern.startswith("!")]
+    barred = bool(taken_out) and Scope(tuple(taken_out)).matches(target.path, fold=target.folds)
+    return not barred and all(scope.matches(path, fold=target.folds) for path in target.mirrors)

@@ -6,7 +6,10 @@ from typing import Literal, TypeAlias
 
 from msgspec import Struct
 
+from remit.policy.commands.dangers import danger_in
+from remit.policy.commands.effects import Write
 from remit.policy.commands.proof import Proof, prove, simple_command
+from remit.policy.commands.syntax import unmasked
 from remit.policy.commands.words import Refused
 
 CommandOutcome: TypeAlias = Literal["read_only", "literal_writes", "dangerous", "unknown"]
@@ -23,15 +26,21 @@ CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u2028\u2029]")
 class CommandAnalysis(Struct, frozen=True):
     """What a command does. `unknown` says nothing against it: it says that the text does not tell.
 
-    `reasons` name the words that decided. `reads` are the literal file operands of a proved read-only
-    command, unquoted, relative to the folder it starts in. `remit` are the words after `remit`, when
-    that is the whole command; it decides nothing by itself.
+    `reasons` name the words that decided. `reads` are the literal file operands of a proved read-only command,
+    unquoted, relative to the folder it starts in. `writes` are all the places that it writes to; None where the text
+    does not tell them all. They hold if the folders it `enters` are there. `lasting`: it is dangerous, and nothing
+    brings back what it does; `barred`: it changes what governs agents, which no agent may. `remit` are the words after
+    `remit`, when that is the whole command; it decides nothing by itself.
     """
 
     outcome: CommandOutcome
     reasons: tuple[str, ...] = ()
     reads: tuple[str, ...] = ()
     remit: tuple[str, ...] | None = None
+    writes: tuple[Write, ...] | None = None
+    enters: tuple[str, ...] = ()
+    lasting: bool = False
+    barred: bool = False
 
 
 @lru_cache(REMEMBERED)
@@ -47,8 +56,29 @@ def analyse(command: str, repositories: frozenset[str] = frozenset()) -> Command
         words = simple_command(text)
         proof = _at_home(prove(text), repositories)
     except Refused as refused:
-        return CommandAnalysis("unknown", (str(refused),), remit=_remit_words(command))
-    return CommandAnalysis("read_only", _reasons(proof), _reads(proof), _after_remit(words))
+        return _unproved(command, unmasked(str(refused)))
+    remit = _after_remit(words)
+    if not proof.acts and not proof.writes:
+        return CommandAnalysis("read_only", _reasons(proof), _reads(proof), remit, ())
+    writes, enters = proof.writes, tuple(dict.fromkeys(proof.enters))
+    found = danger_in(command, _whole(writes))
+    if found is not None:
+        return CommandAnalysis("dangerous", (found.reason,), (), remit, writes, enters, found.lasting, found.barred)
+    return CommandAnalysis("literal_writes", _written(proof), (), remit, writes, enters)
+
+
+def _unproved(command: str, why: str) -> CommandAnalysis:
+    """The answer where the text does not tell all that is written."""
+    found = danger_in(command)
+    remit = _remit_words(command)
+    if found is not None:
+        return CommandAnalysis("dangerous", (found.reason,), remit=remit, lasting=found.lasting, barred=found.barred)
+    return CommandAnalysis("unknown", (why,), remit=remit)
+
+
+def _whole(writes: tuple[Write, ...]) -> tuple[str, ...]:
+    """The places of which everything is written."""
+    return tuple(write.path for write in writes if write.below)
 
 
 def _plain_text(command: str) -> str:
@@ -79,10 +109,16 @@ def _reasons(proof: Proof) -> tuple[str, ...]:
     return tuple(f"`{name}` only reads here" for name in names) or ("nothing is run",)
 
 
+def _written(proof: Proof) -> tuple[str, ...]:
+    """The words that name what is written."""
+    told = tuple(f"{write.path!r} is written" for write in proof.writes)
+    return told or tuple(f"`{name}` writes to no file here" for name in dict.fromkeys(proof.programs))
+
+
 def _reads(proof: Proof) -> tuple[str, ...]:
     """The files read; after a change of folder only the absolute ones can be named."""
     named = dict.fromkeys(proof.reads)
-    return tuple(path for path in named if path.startswith("/") or not proof.folders)
+    return tuple(path for path in named if path and (path.startswith("/") or not proof.folders))
 
 
 def _remit_words(command: str) -> tuple[str, ...] | None:

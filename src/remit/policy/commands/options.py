@@ -62,10 +62,11 @@ class Taken(Struct, frozen=True):
         return tuple(option.value for option in self.options if option.name in names and option.value)
 
 
-def take(program: str, row: Row, words: Sequence[Word], *, stop: bool = False) -> Taken:
+def take(program: str, row: Row, words: Sequence[Word], *, stop: bool = False, globs: bool = False) -> Taken:
     """Sort the words after `program` by its row. Raises Refused for a word that the row does not allow.
 
-    `stop`: the first operand ends the options, as for a program that runs another one.
+    `stop`: the first operand ends the options, as for a program that runs another one. `globs`: a glob is an operand
+    even where a file could have the name of an option; who looks the files up has to see to that.
     """
     options: list[Option] = []
     operands: list[Word] = []
@@ -76,7 +77,8 @@ def take(program: str, row: Row, words: Sequence[Word], *, stop: bool = False) -
         if word.literal and word.text == "--":
             operands += words[position:]
             break
-        if not word.may_be_option or (word.literal and word.text == "-"):
+        matched = globs and word.pattern is not None and not word.text
+        if not word.may_be_option or matched or (word.literal and word.text == "-"):
             operands.append(word)
             if not stop:
                 continue

@@ -2,10 +2,15 @@
 
 import re
 from collections.abc import Callable, Sequence
+from typing import TypeAlias
 
-from msgspec import Struct
+from msgspec.structs import replace
 
+from remit.policy.commands.changing import change, known_writer, put
+from remit.policy.commands.effects import Run, written
 from remit.policy.commands.git import other_repository
+from remit.policy.commands.lines import lines_of
+from remit.policy.commands.little import is_plain_sed
 from remit.policy.commands.options import Row, Taken, take
 from remit.policy.commands.tables import (
     COMMANDS,
@@ -15,48 +20,58 @@ from remit.policy.commands.tables import (
     TEST_UNARY,
     VERSION_WORDS,
 )
-from remit.policy.commands.words import ANYTHING, Refused, Word
+from remit.policy.commands.words import ANYTHING, HOME, Refused, Word
 
 FOLDERS = ("/bin/", "/usr/bin/")
 LONGEST_CHAIN = 8
 """Programs that run a program that runs a program …"""
 
 ASSIGNMENT = re.compile(r"([A-Za-z_]\w*)=(.*)", re.ASCII | re.DOTALL)
-VARIABLE = re.compile(r"(?!npm_|\w*proxy$|histchars$|auto_resume$)[a-z_][a-z0-9_]*", re.ASCII)
-"""Lower-case names: no program here is run otherwise because of one."""
+VARIABLE = re.compile(
+    r"(?!npm_|\w*proxy$|histchars$|auto_resume$|(?:cd|f|man|module_)?path$|(?:commands|functions|aliases|builtins|options|argv)$)"
+    r"[a-z_][a-z0-9_]*",
+    re.ASCII,
+)
+"""Lower-case names: no program here is run otherwise because of one. Not those that zsh ties to its own, as `path`."""
 
 HARMLESS_VALUE = re.compile(r"[\w.:@+,-]*(?:/[\w+-]+)*", re.ASCII)
 
 
-class Run(Struct, frozen=True):
-    """What is proved of one simple command, and the scripts that it hands to a shell, still to prove.
-
-    `folder` is where it leaves the shell, or git, if not in the present folder ("" for: unknown).
-    """
-
-    programs: tuple[str, ...]
-    reads: tuple[str, ...] = ()
-    folder: str | None = None
-    script: str | None = None
-    dash: bool = False
+Lines: TypeAlias = tuple[Word, ...] | None
+"""The words that the lines of a program's input are; None where the text does not tell."""
 
 
-def run(words: Sequence[Word], chain: int = 0) -> Run:
-    """Prove one simple command, given as its words, read-only; raises Refused."""
+def run(words: Sequence[Word], fed: Lines = None, chain: int = 0) -> Run:
+    """What one simple command does, given as its words and the lines that it reads; raises Refused."""
     if not words or not words[0].literal:
         raise Refused("the name of a command is not literal")
     if chain > LONGEST_CHAIN:
         raise Refused("too many programs run each other")
-    name = program_name(words[0].text)
-    if len(words) == 2 and words[1].literal and words[1].text in VERSION_WORDS.get(name, ()):
+    name, rest = program_name(words[0].text), words[1:]
+    try:
+        ran = read(name, rest, fed, chain)
+    except Refused:
+        if not known_writer(name):
+            raise
+        ran = change(name, rest, lambda inner: run(inner, None, chain + 1))
+    return replace(ran, lists=lines_of(name, rest, fed)) if ran.lists is None else ran
+
+
+def read(name: str, words: Sequence[Word], fed: Lines, chain: int) -> Run:
+    """What a program does that only reads, or runs another; raises Refused."""
+    if len(words) == 1 and words[0].literal and words[0].text in VERSION_WORDS.get(name, ()):
         return Run((name,))
+    if name == "xargs":
+        return _wrapped(name, _xargs(words, fed), None, chain)
+    if name == "flock":
+        return _locked(words, fed, chain)
     if name in WRAPPERS:
-        return _wrapped(name, WRAPPERS[name](words[1:]), chain)
+        return _wrapped(name, WRAPPERS[name](words), fed, chain)
     if name in SPECIAL:
-        return SPECIAL[name](name, words[1:])
+        return SPECIAL[name](name, words)
     if name not in COMMANDS:
         raise Refused(f"`{name}` is not on the read-only table")
-    return _by_row(name, COMMANDS[name], words[1:])
+    return _by_row(name, COMMANDS[name], words)
 
 
 def program_name(word: str) -> str:
@@ -67,11 +82,23 @@ def program_name(word: str) -> str:
     return word
 
 
-def _wrapped(name: str, words: Sequence[Word], chain: int) -> Run:
+def _wrapped(name: str, words: Sequence[Word], fed: Lines, chain: int) -> Run:
     if not words:
         return Run((name,))
-    inner = run(words, chain + 1)
-    return Run((name, *inner.programs), inner.reads, inner.folder, inner.script, inner.dash)
+    inner = run(words, fed, chain + 1)
+    if inner.moves and name not in ("command", "builtin"):
+        raise Refused(f"`{name}` with a command of the shell's own")
+    return replace(inner, programs=(name, *inner.programs))
+
+
+def _locked(words: Sequence[Word], fed: Lines, chain: int) -> Run:
+    """`flock FILE COMMAND…`: the file is made where there is none."""
+    row = Row("sxneuFov", "wE", long=frozenset({"exclusive", "shared", "nonblock"}))
+    operands = take("flock", row, words, stop=True).operands
+    if len(operands) < 2 or operands[1].may_be_option:
+        raise Refused("`flock` without a command of words")
+    inner = _wrapped("flock", operands[1:], fed, chain)
+    return replace(inner, acts=True, writes=(replace(written(operands[0], "flock"), edits=True), *inner.writes))
 
 
 def _by_row(name: str, row: Row, words: Sequence[Word]) -> Run:
@@ -88,6 +115,19 @@ def files(row: Row, taken: Taken) -> tuple[str, ...]:
 
 
 # Programs that run another one: each answers the words of the command that it runs, if any.
+
+
+def _setsid(words: Sequence[Word]) -> Sequence[Word]:
+    return take("setsid", Row("cfw", long=frozenset({"ctty", "fork", "wait"})), words, stop=True).operands
+
+
+def _ionice(words: Sequence[Word]) -> Sequence[Word]:
+    return take("ionice", Row("t", "cn"), words, stop=True).operands
+
+
+def _plain(words: Sequence[Word]) -> Sequence[Word]:
+    """`builtin` and `nohup` have no options."""
+    return take("nohup", Row(), words, stop=True).operands
 
 
 def _time(words: Sequence[Word]) -> Sequence[Word]:
@@ -127,8 +167,8 @@ def _env(words: Sequence[Word]) -> Sequence[Word]:
     return rest
 
 
-def _xargs(words: Sequence[Word]) -> Sequence[Word]:
-    """What xargs reads may be any word, so the program that it runs must have no option that writes."""
+def _xargs(words: Sequence[Word], fed: Lines) -> Sequence[Word]:
+    """What xargs reads are the lines it is fed, where they are known; else they may be any words."""
     row = Row("0rtx", "aIELnPsd", long=frozenset({"null", "no-run-if-empty", "verbose"}))
     taken = take("xargs", row, words, stop=True)
     marks = [word.text for word in taken.values("-I")]
@@ -136,8 +176,12 @@ def _xargs(words: Sequence[Word]) -> Sequence[Word]:
         return (Word("echo"), ANYTHING)
     if any(mark in taken.operands[0].text for mark in marks) or not all(marks):
         raise Refused("`xargs` reads the name of the command that it runs")
-    known = (ANYTHING if any(mark in word.text for mark in marks) else word for word in taken.operands)
-    return (*known, ANYTHING)
+    given = None if taken.has("-a") else fed
+    if not marks:
+        return (*taken.operands, *(given or (ANYTHING,)))
+    if given is None or len(given) != 1 or len(marks) != 1:
+        return tuple(ANYTHING if any(mark in word.text for mark in marks) else word for word in taken.operands)
+    return tuple(put(word, given[0], marks[0]) for word in taken.operands)
 
 
 WRAPPERS: dict[str, Callable[[Sequence[Word]], Sequence[Word]]] = {
@@ -147,7 +191,10 @@ WRAPPERS: dict[str, Callable[[Sequence[Word]], Sequence[Word]]] = {
     "nice": _nice,
     "stdbuf": _stdbuf,
     "env": _env,
-    "xargs": _xargs,
+    "setsid": _setsid,
+    "ionice": _ionice,
+    "builtin": _plain,
+    "nohup": _plain,
 }
 
 
@@ -165,8 +212,10 @@ def _git(name: str, words: Sequence[Word]) -> Run:
 
 
 def _cd(name: str, words: Sequence[Word]) -> Run:
-    known = len(words) == 1 and words[0].literal
-    return Run((name,), folder=words[0].text.rstrip("/") or "/" if known else "")
+    if not words and name == "cd":
+        return Run((name,), folder=HOME, moves=True)
+    known = len(words) == 1 and words[0].literal and not words[0].text.startswith(("-", "+"))
+    return Run((name,), folder=words[0].text.rstrip("/") or "/" if known else "", moves=True)
 
 
 def _find(name: str, words: Sequence[Word]) -> Run:
@@ -214,7 +263,7 @@ def _read(name: str, words: Sequence[Word]) -> Run:
     taken = take(name, COMMANDS[name], words)
     if not all(word.literal and VARIABLE.fullmatch(word.text) for word in taken.operands):
         raise Refused("`read` into something other than lower-case names")
-    return Run((name,))
+    return Run((name,), sets=tuple(word.text for word in taken.operands))
 
 
 def _pager(name: str, words: Sequence[Word]) -> Run:
@@ -288,28 +337,13 @@ def _awk(name: str, words: Sequence[Word]) -> Run:
     return Run((name,), files(row, taken))
 
 
-SED_REGEX = r"(?:\\[^\n]|\[\^?(?!\^)(?:\[:[a-z]+:\]|[^\]\\\n\[{d}])+\]|[^\\\n\[{d}])*"
-"""Bracket expressions that hold the delimiter are left out: some builds of sed end the regex there."""
-
-SED_SUBSTITUTE = "|".join(
-    f"s{mark}{SED_REGEX.replace('{d}', mark)}{mark}(?:\\\\[^\\n]|[^\\\\\\n{mark}])*{mark}[gpiI0-9]*"
-    for mark in ("/", r"\|", ",", "#", ":", "@", "!", "%")
-)
-SED_ADDRESS = rf"(?:\d+(?:~\d+)?|\$|/{SED_REGEX.replace('{d}', '/')}/I?)"
-SED_SCRIPT = re.compile(
-    rf"(?:[\s;}}]*(?:{SED_ADDRESS}(?:\s*,\s*(?:{SED_ADDRESS}|[+~]\d+))?\s*(?:!\s*)?)?"
-    rf"(?:\{{|[pdnNDPgGhHx=]|[qQl]\d*|{SED_SUBSTITUTE}))*[\s;}}]*"
-)
-"""Addresses, and the commands that take no file: not `w W r R e a i c`, and no flag `w`, `e`, `m`."""
-
-
 def _sed(name: str, words: Sequence[Word]) -> Run:
     long = frozenset({"quiet", "silent", "regexp-extended", "expression", "null-data", "unbuffered", "separate"})
     row = Row("nErzsu", "e", long=long, long_valued=frozenset({"expression"}), reads="rest")
     taken = take(name, row, words)
     given = taken.values("-e", "--expression")
     scripts = given or taken.operands[:1]
-    if not scripts or not all(word.literal and SED_SCRIPT.fullmatch(word.text) for word in scripts):
+    if not scripts or not all(word.literal and is_plain_sed(word.text) for word in scripts):
         raise Refused("a script of `sed` is not literal, or may write or run something")
     operands = taken.operands if given else taken.operands[1:]
     return Run((name,), tuple(word.text for word in operands if word.literal and word.text != "-"))
@@ -332,14 +366,18 @@ def _python(name: str, words: Sequence[Word]) -> Run:
 def _shell(name: str, words: Sequence[Word]) -> Run:
     """`bash -c 'literal'`, or `bash -n FILE`, which parses only."""
     match words:
-        case [option, script] if option.literal and option.text in ("-c", "-ec", "-euc", "-uc"):
-            if script.literal:
-                return Run((name,), script=script.text, dash=name != "bash")
         case [option, file] if option.literal and option.text == "-n" and not file.may_be_option:
             if file.single:
                 return Run((name,), (file.text,) if file.literal else ())
         case _:
             pass
+    left = list(words)
+    while left and left[0].literal and re.fullmatch(r"-[euxf]*[oc]?", left[0].text):
+        option = left.pop(0).text
+        if option.endswith("o") and (not left or left.pop(0).text not in ("pipefail", "errexit", "nounset", "xtrace")):
+            break
+        if option.endswith("c") and left and left[0].literal:
+            return Run((name,), script=left[0].text, dash=name != "bash")
     raise Refused(f"`{name}` runs a script that the text does not show")
 
 
@@ -366,4 +404,5 @@ SPECIAL: dict[str, Callable[[str, Sequence[Word]], Run]] = {
     "python3": _python,
     "bash": _shell,
     "sh": _shell,
+    "dash": _shell,
 }

@@ -188,7 +188,15 @@ VERSION_WORDS: dict[str, frozenset[str]] = {
 """Programs that one word makes print their version. For others, `-v` or `-V` means something else: `bash -v`
 and `python -v` run what they read, `make -V` evaluates the makefile."""
 
-WRITTEN_TO_FREELY = frozenset({"/dev/null", "/dev/stdout", "/dev/stderr"})
+WRITTEN_TO_FREELY = frozenset({"/dev/null", "/dev/stdout", "/dev/stderr", "/dev/tty"})
+
+HARMLESS_NAMES = names(
+    "FILE FILES FILENAME DIR DIRS OUT OUTPUT OUTFILE OUTDIR OUT_DIR OUT_FILE SRC SRC_DIR DST DEST DEST_DIR TARGET "
+    "TARGET_DIR NAME NAMES BASE BASE_DIR ROOT ROOT_DIR REPO REPO_ROOT PROJECT F D I J K N S T X Y Z LINE COUNT TOTAL "
+    "LOG LOGFILE LOG_FILE MSG RESULT STATUS START END DATE NOW BRANCH COMMIT FOUND MATCHES CONTENT DATA PATTERN OLD "
+    "NEW TMPFILE TMP_FILE"
+)
+"""Variables in capitals that are a script's own: no program of these tables looks at one."""
 
 HARMLESS_VARIABLES = frozenset(
     {"LC_ALL", "LC_CTYPE", "LC_COLLATE", "LC_MESSAGES", "LC_NUMERIC", "LC_TIME", "LANG", "LANGUAGE", "TZ"}

@@ -1,0 +1,145 @@
+"""What `remit blame` costs beside `git blame` and `remit --version`, for a file of 5,000 lines.
+
+`python benchmarks/blame.py [COMMITS]`, 100 by default: a person's, of years ago, and then a fifth by an agent. All
+commands take turns in one run, and medians are compared. Nothing is asserted: the table is the result.
+"""
+
+import json
+import os
+import random
+import shutil
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Sequence
+from pathlib import Path
+
+from remit.gate.environment import Environment
+from remit.gate.governing import govern, set_mode
+from remit.servers.hook import EventClass, Frame, answer
+from remit.workspace.place import git_root, workspace_at
+
+LINES = 5_000
+ROUNDS = 7
+LONG_AGO = "2020-01-01T00:00:00Z"
+INTENTS = """\
+version: "1.0"
+active_intents:
+  - {id: INT-001, name: Work, status: IN_PROGRESS, owned_scope: ["src/**"], constraints: [], acceptance_criteria: [ok]}
+"""
+KINDS: dict[str, EventClass] = {"PreToolUse": "pre", "PostToolUse": "post"}
+REMIT = (sys.executable, "-c", "from remit.cli import main; main()")
+
+
+class Author:
+    """Edits the file and commits, as a person or as an agent whose calls go through the hook."""
+
+    def __init__(self, root: Path, home: Path) -> None:
+        self.root, self.home = root, home
+        self.chance = random.Random(1)
+        self.lines = [f"value_{n} = compute_{n}(argument_{n})" for n in range(LINES)]
+
+    def git(self, *words: str) -> None:
+        subprocess.run(["git", "-C", str(self.root), *words], check=True, capture_output=True)
+
+    def begin(self) -> None:
+        self.git("init", "-q")
+        (self.root / "src").mkdir()
+        (self.root / ".orchestration").mkdir()
+        (self.root / ".orchestration" / "active_intents.yaml").write_text(INTENTS)
+        workspace = workspace_at(self.root, git_root(self.root))
+        govern(workspace)
+        set_mode(workspace, "enforce")
+        self.write()
+        self.commit(LONG_AGO)
+        self.send("PreToolUse", "Bash", "select", command="remit intent select INT-001")
+
+    def send(self, event: str, tool: str, call: str, **arguments: str) -> None:
+        payload = {"session_id": "s", "cwd": str(self.root), "hook_event_name": event, "tool_name": tool}
+        payload |= {"tool_use_id": call, "tool_input": arguments, "tool_response": {}}
+        answer(
+            json.dumps(payload).encode(),
+            Frame("claude-code", str(self.root), KINDS[event]),
+            Environment(self.home, self.home),
+        )
+
+    def write(self) -> None:
+        (self.root / "src" / "large.py").write_text("\n".join(self.lines) + "\n")
+
+    def commit(self, when: str = "") -> None:
+        self.git("add", "-A")
+        dated = {"GIT_COMMITTER_DATE": when, "GIT_AUTHOR_DATE": when} if when else {}
+        os.environ |= dated
+        self.git("commit", "-qm", "work")
+        for name in dated:
+            del os.environ[name]
+
+    def edit(self, number: int, *, agent: bool) -> None:
+        at = self.chance.randrange(LINES - 30)
+        self.lines[at : at + 20] = [f"changed_{number}_{n} = rewritten_{number}({n})" for n in range(20)]
+        if not agent:
+            self.write()
+        else:
+            arguments = {"file_path": str(self.root / "src" / "large.py"), "content": "\n".join(self.lines) + "\n"}
+            self.send("PreToolUse", "Write", f"call-{number}", **arguments)
+            self.write()
+            self.send("PostToolUse", "Write", f"call-{number}", **arguments)
+        self.commit("" if agent else LONG_AGO)
+
+
+def seconds(words: Sequence[str], root: Path, before: Callable[[], object] = lambda: None) -> float:
+    before()
+    began = time.perf_counter()
+    subprocess.run(words, cwd=root, check=True, capture_output=True)
+    return time.perf_counter() - began
+
+
+def main() -> None:
+    count = int(sys.argv[1]) if len(sys.argv) > 1 else 100
+    with tempfile.TemporaryDirectory() as name:
+        root, home = Path(name) / "repository", Path(name) / "home"
+        root.mkdir()
+        home.mkdir()
+        os.environ |= {"HOME": str(home), "GIT_CONFIG_NOSYSTEM": "1"}
+        (home / ".gitconfig").write_text("[user]\n\tname = A\n\temail = a@example.org\n")
+        author = Author(root, home)
+        author.begin()
+        for number in range(count):
+            author.edit(number, agent=number >= count * 4 // 5)
+        report(root, count)
+
+
+def report(root: Path, count: int) -> None:
+    """The medians and their ratios."""
+    kept = root / ".git" / "remit" / "blame-cache"
+    forget = lambda: shutil.rmtree(kept, ignore_errors=True)  # noqa: E731
+    file = "src/large.py"
+    asked: dict[str, tuple[Sequence[str], Callable[[], object]]] = {
+        "git blame": (("git", "blame", file), lambda: None),
+        "git blame --porcelain": (("git", "blame", "--porcelain", file), lambda: None),
+        "python": ((sys.executable, "-c", "pass"), lambda: None),
+        "remit --version": ((*REMIT, "--version"), lambda: None),
+        "remit blame, cold": ((*REMIT, "blame", file), forget),
+        "remit blame --json, cold": ((*REMIT, "blame", "--json", file), forget),
+        "remit blame, warm": ((*REMIT, "blame", file), lambda: None),
+    }
+    times: dict[str, list[float]] = {name: [] for name in asked}
+    for _ in range(ROUNDS):
+        for name, (words, before) in asked.items():
+            if name.endswith("warm"):
+                seconds(words, root)
+            times[name].append(seconds(words, root, before))
+    median = {name: statistics.median(found) for name, found in times.items()}
+    print(f"{LINES} lines, {count} commits, medians of {ROUNDS}")
+    for name, found in median.items():
+        print(f"{name:<26} {found * 1000:7.1f} ms")
+    for name in ("remit blame, cold", "remit blame --json, cold"):
+        ratio = (median[name] - median["python"]) / median["git blame"]
+        print(f"{name}: {ratio:.2f} x git blame + a Python start (bar 1.5)")
+    print(f"warm: {median['remit blame, warm'] / median['remit --version']:.2f} x remit --version (bar 1.2)")
+
+
+if __name__ == "__main__":
+    main()

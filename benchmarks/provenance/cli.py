@@ -1,0 +1,118 @@
+"""What is run, and how it is told."""
+
+import argparse
+import json
+import os
+import random
+import shutil
+import sys
+from collections.abc import Callable, Sequence
+from pathlib import Path
+
+from .agent_trace_tool import PROGRAM, AgentTraceTool
+from .code import Block, blocks_of
+from .constructed import CONSTRUCTED
+from .git_tool import GitTool
+from .load import busy
+from .remit_tool import RemitTool
+from .replay import Replayed, replay
+from .rewrites import REWRITES
+from .scenario import Run, Score, run
+from .speed import Speed, measured
+from .table import Row, document, examples, table
+from .tools import Tool
+from .traps import TRAPS
+
+TOOLS: dict[str, Callable[[], Tool]] = {"remit": RemitTool, "git": GitTool, "agent-trace": AgentTraceTool}
+TRACKS: dict[str, dict[str, Run]] = {"constructed": CONSTRUCTED, "rewrites": REWRITES, "traps": TRAPS}
+ALL = (*TRACKS, "replay", "speed")
+
+
+def main(words: Sequence[str]) -> int:
+    """Exit code 1 where Remit called a line somebody's who did not write it, or a scenario could not be played."""
+    asked = arguments().parse_args(words)
+    for name in [name for name in os.environ if name.startswith(("GIT_", "REMIT_", "CLAUDE", "XDG_"))]:
+        del os.environ[name]
+    if asked.list:
+        print("\n".join(f"{track}: {name}" for track, scenarios in TRACKS.items() for name in scenarios))
+        return 0
+    tracks = asked.track or (ALL if not asked.only else TRACKS)
+    with busy(asked.load):
+        rows = [row for track in tracks if track in TRACKS for row in played(track, asked)]
+        replayed = [replay(path, asked.sample, asked.seed) for path in asked.repo] if "replay" in tracks else []
+    speed = measured(asked.seed, asked.rounds, asked.pairs) if "speed" in tracks else None
+    if asked.json:
+        print(json.dumps(as_document(asked, rows, replayed, speed), indent=1))
+    else:
+        tell(asked, rows, replayed, speed)
+    ours = [row.score for row in rows if row.tool == "remit"]
+    return int(any(score.misattributed or score.broken for score in ours))
+
+
+def played(track: str, asked: argparse.Namespace) -> list[Row]:
+    """The scenarios of a track, each for every tool and seed."""
+    real: list[Block] = [block for path in asked.repo for block in blocks_of(path)]
+    known = {name: scenario for name, scenario in TRACKS[track].items() if not asked.only or name in asked.only}
+    rows: list[Row] = []
+    for name, scenario in known.items():
+        for tool in asked.tool or ["remit"]:
+            total = Score()
+            for seed in range(asked.seed, asked.seed + asked.runs):
+                total.add(run(TOOLS[tool], name, scenario, seed, real))
+            rows.append(Row(track, name, tool, total))
+            if sys.stderr.isatty():
+                print(f"\r{track}: {name:<70}", end="", file=sys.stderr)
+    return rows
+
+
+def tell(asked: argparse.Namespace, rows: list[Row], replayed: list[Replayed], speed: Speed | None) -> None:
+    """For people."""
+    print(f"seeds {asked.seed} to {asked.seed + asked.runs - 1}; code {', '.join(map(str, asked.repo)) or 'made up'}")
+    if rows:
+        print(table(rows))
+        print(examples(rows))
+    for found in replayed:
+        print(
+            f"replay {found.name}: {found.commits} commits, {found.files} of {found.of_files} files, "
+            f"{found.lines} lines, agreement {found.agreement:.2f} %, unknown {found.unknown}, replay "
+            f"{found.replay_s:.1f} s = {found.ratio:.1f} x git log, blame {found.blame_s:.1f} s "
+            f"(git {found.git_blame_s:.1f} s)"
+        )
+    if speed:
+        print("\n".join(line for measure in speed.measures for line in [measure.line()]))
+        print("\n".join(f"git {name}: {lines or 'nothing of ours'}" for name, lines in speed.traced.items()))
+
+
+def as_document(
+    asked: argparse.Namespace, rows: list[Row], replayed: list[Replayed], speed: Speed | None
+) -> dict[str, object]:
+    """For programs."""
+    return {
+        "seed": asked.seed,
+        "runs": asked.runs,
+        "scenarios": list(map(document, rows)),
+        "replay": [{**vars(r), "agreement": round(r.agreement, 3), "ratio": round(r.ratio, 2)} for r in replayed],
+        "speed": [{**vars(m), "ratio": round(m.ratio, 3)} for m in speed.measures] if speed else [],
+        "traced": speed.traced if speed else {},
+    }
+
+
+def arguments() -> argparse.ArgumentParser:
+    found = argparse.ArgumentParser("python -m benchmarks.provenance", description=__doc__)
+    found.add_argument("--track", action="append", choices=ALL, help="only these tracks")
+    found.add_argument("--only", action="append", metavar="NAME", help="only these scenarios, by their full names")
+    found.add_argument("--tool", action="append", choices=[n for n in TOOLS if n != PROGRAM or shutil.which(PROGRAM)])
+    found.add_argument(
+        "--seed", type=int, default=random.randrange(10**6), help="the first seed; drawn where not given"
+    )
+    found.add_argument("--runs", type=int, default=1, help="so many seeds, one after the other")
+    found.add_argument(
+        "--repo", type=Path, action="append", default=[], help="a repository: replayed, and its code used"
+    )
+    found.add_argument("--sample", type=int, default=0, help="replay compares so many files; 0 is all")
+    found.add_argument("--pairs", type=int, default=200, help="pairs of git commit that are timed")
+    found.add_argument("--rounds", type=int, default=7, help="rounds of timed blame")
+    found.add_argument("--load", type=int, default=0, help="so many busy processes beside it")
+    found.add_argument("--list", action="store_true", help="name the scenarios")
+    found.add_argument("--json", action="store_true")
+    return found

@@ -1,0 +1,137 @@
+"""Lines as things with an author, and what can be told of them from contents alone.
+
+The generator carries a line as an object from version to version, so who wrote it is known and never computed.
+"""
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+from itertools import pairwise
+from typing import Literal
+
+PAD = 40
+"""Equal lines around a difference that are looked at too: a hunk may slide that far."""
+
+
+@dataclass(frozen=True)
+class Author:
+    """Who wrote a line. A `process` is a program that nobody's call started; `before` is older than every record."""
+
+    kind: Literal["ai", "person", "before", "process"]
+    session: str | None = None
+    intent: str | None = None
+
+
+BEFORE = Author("before")
+PERSON = Author("person")
+PROCESS = Author("process")
+
+
+@dataclass(eq=False)
+class Line:
+    """One line of a file. `also` are authors that nobody can tell from `who` by looking at contents."""
+
+    text: bytes
+    who: Author
+    also: set[Author] = field(default_factory=set[Author])
+
+    @property
+    def authors(self) -> set[Author]:
+        return {self.who, *self.also}
+
+    @property
+    def certain(self) -> bool:
+        return self.authors == {self.who}
+
+
+@dataclass(frozen=True)
+class Claim:
+    """What a tool says of a line. A session or an intent that it does not tell is None."""
+
+    origin: Literal["ai", "human", "unknown"] = "unknown"
+    session: str | None = None
+    intent: str | None = None
+    grade: str | None = None
+
+
+Verdict = Literal["right", "false AI", "false human", "wrong agent", "missed", "unknown"]
+
+
+def verdict(line: Line, claim: Claim) -> Verdict:
+    """What a claim is worth. `missed` is an agent's line beyond doubt that is called unknown."""
+    agents = {a for a in line.authors if a.kind == "ai"}
+    if claim.origin == "unknown":
+        return "missed" if line.certain and agents else "unknown"
+    if claim.origin == "human":
+        return "right" if line.authors - agents else "false human"
+    if any(claim.session in (None, a.session) and claim.intent in (None, a.intent) for a in agents):
+        return "right"
+    return "wrong agent" if agents else "false AI"
+
+
+def written(texts: Iterable[bytes], who: Author) -> list[Line]:
+    """New lines of one author."""
+    return [Line(text, who) for text in texts]
+
+
+def sources(old: Sequence[bytes], new: Sequence[bytes]) -> list[set[int | None]]:
+    """For each line of `new`, what it may have been in `old` by any shortest diff; None for added."""
+    start = max(0, common(old, new) - PAD)
+    end = max(0, min(common(old[::-1], new[::-1]), min(len(old), len(new)) - start) - PAD)
+    a, b = old[start : len(old) - end], new[start : len(new) - end]
+    middle = possible(a, b)
+    shift = len(old) - len(new)
+    return [
+        *({i} for i in range(start)),
+        *({None if i is None else i + start for i in found} for found in middle),
+        *({j + shift} for j in range(len(new) - end, len(new))),
+    ]
+
+
+def possible(a: Sequence[bytes], b: Sequence[bytes]) -> list[set[int | None]]:
+    """`sources`, by the table of longest common subsequences from both sides."""
+    ahead, behind = table(a, b), table(a[::-1], b[::-1])
+    best = ahead[len(a)][len(b)]
+    rest = [[behind[len(a) - i][len(b) - j] for j in range(len(b) + 1)] for i in range(len(a) + 1)]
+    places: dict[bytes, list[int]] = {}
+    for i, text in enumerate(a):
+        places.setdefault(text, []).append(i)
+    found: list[set[int | None]] = []
+    for j, text in enumerate(b):
+        kept: set[int | None] = {i for i in places.get(text, ()) if ahead[i][j] + 1 + rest[i + 1][j + 1] == best}
+        if any(ahead[i][j] + rest[i][j + 1] == best for i in range(len(a) + 1)):
+            kept.add(None)
+        found.append(kept)
+    return found
+
+
+def table(a: Sequence[bytes], b: Sequence[bytes]) -> list[list[int]]:
+    """Lengths of the longest common subsequences of all beginnings."""
+    rows = [[0] * (len(b) + 1)]
+    for x in a:
+        above, row = rows[-1], [0]
+        for j, y in enumerate(b):
+            row.append(above[j] + 1 if x == y else max(above[j + 1], row[j]))
+        rows.append(row)
+    return rows
+
+
+def common(a: Sequence[bytes], b: Sequence[bytes]) -> int:
+    """How many lines both begin with."""
+    return next((i for i, (x, y) in enumerate(zip(a, b, strict=False)) if x != y), min(len(a), len(b)))
+
+
+def doubt(old: Sequence[Line], new: Sequence[Line], by: Author | None) -> None:
+    """Note on the lines whatever else a diff of both contents could say of them. `by` wrote what is new, if known."""
+    at = {id(line): i for i, line in enumerate(old)}
+    for line, may_be in zip(new, sources([o.text for o in old], [n.text for n in new]), strict=True):
+        for i in may_be - {at.get(id(line))}:
+            if i is not None:
+                line.also |= old[i].authors
+            elif by is not None:
+                line.also.add(by)
+
+
+def doubt_along(versions: Sequence[Sequence[Line]]) -> None:
+    """`doubt` for every step of a history."""
+    for old, new in pairwise(versions):
+        doubt(old, new, None)

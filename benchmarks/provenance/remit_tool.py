@@ -1,0 +1,100 @@
+"""Remit, through the same function that its hook program calls, without a process for each call."""
+
+import json
+from collections.abc import Generator, Mapping, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+from remit.adapters import ROWS
+from remit.gate.environment import Environment
+from remit.gate.gate import Gate
+from remit.gate.governing import govern, set_mode
+from remit.ledger.index import Index
+from remit.provenance.blame import BlamedLine, Blamer
+from remit.provenance.notes import NoteWriter
+from remit.servers.hook import EventClass, Frame, answer
+from remit.workspace.notes import REF
+from remit.workspace.place import git_root, workspace_at
+
+from .lines import Claim
+from .tools import Refused, Session
+
+CLASSES: dict[str, EventClass] = {"PreToolUse": "pre", "PostToolUse": "post"}
+
+
+class RemitTool:
+    name = "remit"
+
+    def __init__(self) -> None:
+        self.home = Path()
+        self.root = Path()
+
+    def install(self, root: Path, home: Path, intents: Sequence[str]) -> None:
+        self.root, self.home = root, home
+        (root / ".orchestration").mkdir(exist_ok=True)
+        lines = ['version: "1.0"', "active_intents:"]
+        for name in intents:
+            lines += [
+                f"  - id: {name}",
+                f"    name: work {name}",
+                "    status: IN_PROGRESS",
+                '    owned_scope: ["**"]',
+                "    constraints: [none]",
+                "    acceptance_criteria: [it works]",
+            ]
+        (root / ".orchestration" / "active_intents.yaml").write_text("\n".join(lines) + "\n")
+        workspace = workspace_at(root, git_root(root))
+        govern(workspace)
+        set_mode(workspace, "enforce")
+
+    def hook(self, session: Session, event: str, payload: Mapping[str, Any]) -> None:
+        row = ROWS[session.agent]
+        around = Environment(self.home, self.home / "tmp", settings=row.settings, own_folders=row.own_folders)
+        frame = Frame(session.agent, str(payload["cwd"]), CLASSES.get(event, "note"))
+        reply = answer(json.dumps(payload, ensure_ascii=False).encode(), frame, around)
+        said: dict[str, Any] = json.loads(reply.stdout).get("hookSpecificOutput", {}) if reply.stdout else {}
+        refused = event == "PreToolUse" and (reply.exit_code or said.get("permissionDecision") is not None)
+        if refused or reply.stderr:
+            raise Refused(f"{event} {payload.get('tool_name')}: {reply.stderr!r} {said}")
+
+    def select(self, session: Session) -> None:
+        payload: dict[str, Any] = {
+            "session_id": session.id,
+            "cwd": str(self.root),
+            "hook_event_name": "PreToolUse",
+            "tool_name": "Bash",
+            "tool_input": {"command": f"remit intent select {session.intent}"},
+            "tool_use_id": f"select-{session.id}-{session.subagent}-{session.intent}",
+        }
+        if session.subagent:
+            payload["agent_id"] = session.subagent
+        self.hook(session, "PreToolUse", payload)
+
+    def message(self, subject: str, agents: Sequence[str]) -> str:
+        return subject
+
+    def publish(self, root: Path) -> Sequence[str]:
+        with self.blamer(root) as blamer:
+            writer = NoteWriter(blamer)
+            writer.write(writer.lacking(None))
+        return (REF,)
+
+    def blame(self, root: Path, path: str) -> list[Claim]:
+        with self.blamer(root) as blamer:
+            return [claim(line) for line in blamer.blame(path)]
+
+    @contextmanager
+    def blamer(self, root: Path) -> Generator[Blamer]:
+        """Blame in that work tree, whether or not anything was ever recorded there."""
+        gate = Gate.open(root)
+        with Index.open(gate.workspace.state / "index.db", gate.workspace.log_folder) as index:
+            index.catch_up()
+            yield Blamer(gate.workspace, index, gate.store)
+
+
+def claim(line: BlamedLine) -> Claim:
+    """A line of `remit blame`; `mixed` is nobody's alone."""
+    if line.origin in ("ai", "human"):
+        return Claim("ai" if line.origin == "ai" else "human", line.session_id, line.intent_id, line.grade)
+    return Claim()

@@ -1,0 +1,104 @@
+"""How results are shown: false claims first."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from .scenario import Score
+
+HEAD = (
+    "track",
+    "scenario",
+    "tool",
+    "false AI",
+    "false human",
+    "wrong agent",
+    "missed",
+    "kept",
+    "unknown",
+    "lines",
+    "s",
+)
+
+
+@dataclass(frozen=True)
+class Row:
+    """One scenario, or the sum of a track, for one tool."""
+
+    track: str
+    name: str
+    tool: str
+    score: Score
+
+
+def totals(rows: Sequence[Row]) -> list[Row]:
+    """One row a track and tool."""
+    found: dict[tuple[str, str], Score] = {}
+    for row in rows:
+        found.setdefault((row.track, row.tool), Score()).add(row.score)
+    return [Row(track, "all", tool, score) for (track, tool), score in found.items()]
+
+
+def cells(row: Row) -> list[str]:
+    """The texts of a row. `missed` are agents' lines that contents tell for sure and that are called unknown."""
+    s = row.score
+    if s.broken:
+        return [row.track, row.name, row.tool, "broken", s.broken.splitlines()[0][:100]]
+    wrong = [str(s.counts[name]) for name in ("false AI", "false human", "wrong agent")]
+    kept = f"{100 * s.kept / s.certain:.1f} %" if s.certain else "-"
+    unknown = f"{100 * (s.counts['unknown'] + s.counts['missed']) / s.lines:.0f} %" if s.lines else "-"
+    return [
+        row.track,
+        row.name,
+        row.tool,
+        *wrong,
+        str(s.counts["missed"]),
+        kept,
+        unknown,
+        str(s.lines),
+        f"{s.seconds:.1f}",
+    ]
+
+
+def table(rows: Sequence[Row]) -> str:
+    """The scenarios, those with false claims first; then the sums."""
+    ordered = sorted(
+        rows, key=lambda row: (-row.score.misattributed, not row.score.broken, -row.score.counts["missed"])
+    )
+    texts = [list(HEAD), *map(cells, ordered), *map(cells, totals(rows))]
+    widths = [max(len(t[n]) for t in texts if n < len(t) and len(t) == len(HEAD)) for n in range(len(HEAD))]
+    return "\n".join(
+        "  ".join(text.ljust(width) for text, width in zip(t, widths, strict=False)).rstrip() for t in texts
+    )
+
+
+def examples(rows: Sequence[Row], most: int = 5) -> str:
+    """Some lines that were called somebody's who did not write them, and some that were missed."""
+    found: list[str] = []
+    for row in rows:
+        shown = [*row.score.wrong[:most], *(f"missed: {gap}" for gap in row.score.gaps[:most])]
+        found += [f"{row.track} · {row.name} · {row.tool}", *(f"    {text}" for text in shown)] if shown else []
+    return "\n".join(found)
+
+
+def document(row: Row) -> dict[str, Any]:
+    """The row as JSON."""
+    s = row.score
+    counts = {
+        name.replace(" ", "_"): s.counts[name]
+        for name in ("false AI", "false human", "wrong agent", "missed", "unknown", "right")
+    }
+    return {
+        "track": row.track,
+        "scenario": row.name,
+        "tool": row.tool,
+        "lines": s.lines,
+        **counts,
+        "certain": s.certain,
+        "kept": s.kept,
+        "grades": dict(s.grades),
+        "wrong": s.wrong,
+        "gaps": s.gaps,
+        "seconds": round(s.seconds, 2),
+        "broken": s.broken or None,
+    }

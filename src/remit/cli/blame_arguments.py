@@ -1,0 +1,168 @@
+"""What `remit blame` was asked: git blame's own words, told apart. Source: git-blame(1), read 2026-11."""
+
+import re
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Literal, TypeAlias, cast
+
+from msgspec import Struct
+
+Form: TypeAlias = Literal["text", "porcelain", "line-porcelain", "incremental"]
+
+WITH_VALUE = (
+    *("--contents", "--date", "--encoding", "--ignore-rev", "--ignore-revs-file", "--since", "--after", "--until"),
+    *("--before", "--max-age", "--min-age", "--diff-algorithm"),
+)
+"""Options whose value may stand in the next word."""
+
+ALONE = (
+    *("--porcelain", "--line-porcelain", "--incremental", "--show-stats", "--reverse", "--root", "--minimal"),
+    *("--score-debug", "--show-name", "--show-number", "--show-email", "--first-parent", "--progress"),
+    *("--no-progress", "--color-lines", "--color-by-age", "--abbrev", "--indent-heuristic", "--no-indent-heuristic"),
+    *("--no-abbrev", "--patience", "--histogram", "--textconv", "--no-textconv", "--ancestry-path", "--not", "--all"),
+    *("--no-ignore-rev", "--no-ignore-revs-file", "--no-first-parent", "--merges", "--no-merges"),
+)
+"""Only these go to git: it would take others too, and `--output=FILE` empties a file, by an agent's hand as well."""
+
+FORMS = ("--porcelain", "--line-porcelain", "--incremental")
+SHAPING = {
+    *("-s", "-e", "-f", "-n", "-l", "-t", "-b", "-c", "--show-name", "--show-number", "--show-email", "--abbrev"),
+    *("--score-debug", "--color-lines", "--color-by-age", "--date", "--progress", "--no-progress"),
+}
+"""Options that say how a person's lines look, and nothing of which line came from where."""
+
+FLAGS = "sefnltbcwp"
+STEADY = re.compile(r"\^?(HEAD|@|[0-9a-f]{40}|[0-9a-f]{64})([~^]\d*)*")
+FIXED_DATES = {"iso", "iso8601", "iso-strict", "iso8601-strict", "rfc", "rfc2822", "short", "default", "raw", "unix"}
+MOVING = {"--since", "--after", "--until", "--before", "--max-age", "--min-age"}
+
+
+class NotABlame(ValueError):
+    """The words do not name a file, or are none that may go to git."""
+
+
+class Asked(Struct, frozen=True):
+    """The words, sorted. Each option is one word: `-L1,2`, `--date=iso`. `file` is as it was given."""
+
+    form: Form
+    options: tuple[str, ...]
+    revisions: tuple[str, ...]
+    file: str
+    stats: bool = False
+
+    def values(self, name: str) -> tuple[str, ...]:
+        """What was given for that option."""
+        joined = name if name[:2] != "--" else f"{name}="
+        return tuple(o.removeprefix(joined) for o in self.options if o.startswith(joined))
+
+    @property
+    def contents(self) -> str | None:
+        """The file whose content is asked about in place of the work tree's; `-` is standard input."""
+        return next(iter(self.values("--contents")[-1:]), None)
+
+    @property
+    def reversed(self) -> bool:
+        """Whether the last version is asked for that has a line, and not the first."""
+        return "--reverse" in self.options
+
+    @property
+    def tracing(self) -> tuple[str, ...]:
+        """The options that say where a line came from."""
+        return tuple(option for option in self.options if name_of(option) not in SHAPING)
+
+    @property
+    def steady(self) -> bool:
+        """Whether the same words mean the same while HEAD and the files stay."""
+        named = [*self.revisions, *self.values("--ignore-rev")]
+        dates = set(self.values("--date")) <= FIXED_DATES
+        parts = [part for word in named for part in re.split(r"\.\.\.?", word) if part]
+        moving = MOVING & {name_of(option) for option in self.options}
+        return all(map(STEADY.fullmatch, parts)) and dates and not moving and self.contents != "-"
+
+
+def sorted_words(words: Sequence[str], folder: Path) -> Asked:
+    """The words as git blame would take them in that folder. Raises NotABlame."""
+    head, tail = split_at_dashes(words)
+    options: list[str] = []
+    plain: list[str] = []
+    waiting = iter(head)
+    for word in waiting:
+        if word == "-" or not word.startswith("-"):
+            plain.append(word)
+        else:
+            options += long_option(word, waiting) if word.startswith("--") else short_options(word, waiting)
+    revisions, file = named(plain, tail, folder)
+    if any(revision.startswith("-") for revision in revisions):
+        raise NotABlame(f"{revisions[0][:100]!r} is no revision")
+    forms = [option for option in options if option in FORMS]
+    return Asked(
+        form=cast("Form", forms[-1].removeprefix("--")) if forms else "text",
+        options=tuple(o for o in options if o not in (*FORMS, "--show-stats")),
+        revisions=revisions,
+        file=file,
+        stats="--show-stats" in options,
+    )
+
+
+def split_at_dashes(words: Sequence[str]) -> tuple[Sequence[str], Sequence[str] | None]:
+    """What stands before and after `--`; None where there is none."""
+    if "--" not in words:
+        return words, None
+    at = list(words).index("--")
+    return words[:at], words[at + 1 :]
+
+
+def named(plain: Sequence[str], tail: Sequence[str] | None, folder: Path) -> tuple[tuple[str, ...], str]:
+    """The revisions and the file: git takes `[REVISION] FILE`, `[REVISION] -- FILE` and the older `FILE REVISION`."""
+    if tail is not None and len(tail) == 1:
+        return tuple(plain), tail[0]
+    if tail is not None and len(tail) == 2 and not plain:
+        return (tail[1],), tail[0]
+    if tail is not None or not plain:
+        raise NotABlame("name one file, for example: remit blame HEAD~1 src/app.py")
+    *before, last = plain
+    if len(before) == 1 and not (folder / last).exists() and (folder / before[0]).exists():
+        return (last,), before[0]
+    return tuple(before), last
+
+
+def long_option(word: str, waiting: Iterator[str]) -> list[str]:
+    """A long option with its value; git takes the beginning of a name for the whole where only one fits."""
+    given, equals, value = word.partition("=")
+    fitting = [name for name in (*WITH_VALUE, *ALONE) if name.startswith(given)]
+    if given not in fitting and len(fitting) != 1:
+        raise NotABlame(f"unknown option {word[:100]!r}: `remit blame --help` lists those of git blame that are taken")
+    name = given if given in fitting else fitting[0]
+    if name in WITH_VALUE and not equals:
+        return [f"{name}={next(waiting, '')}"]
+    return [f"{name}{equals}{value}"]
+
+
+def short_options(word: str, waiting: Iterator[str]) -> list[str]:
+    """The options of a word such as `-wML1,2`."""
+    found: list[str] = []
+    letters = word[1:]
+    while letters:
+        letter, letters = letters[0], letters[1:]
+        if letter == "p":
+            found.append("--porcelain")
+        elif letter in FLAGS:
+            found.append(f"-{letter}")
+        elif letter in "LS":
+            found.append(f"-{letter}{letters or next(waiting, '')}")
+            break
+        elif letter in "MC":
+            score = re.match(r"\d*", letters)
+            digits = score[0] if score else ""
+            found.append(f"-{letter}{digits}")
+            letters = letters[len(digits) :]
+        else:
+            raise NotABlame(
+                f"unknown option {word[:100]!r}: `remit blame --help` lists those of git blame that are taken"
+            )
+    return found
+
+
+def name_of(option: str) -> str:
+    """An option's name, without its value."""
+    return option.partition("=")[0] if option.startswith("--") else option[:2]

@@ -1,0 +1,208 @@
+"""`remit restore`: go back to how the files were before something was done."""
+
+import sys
+from collections.abc import Callable, Sequence
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any, TypeVar
+
+import click
+
+from remit.cli.blame import inside
+from remit.cli.output import (
+    FINDINGS,
+    UNAVAILABLE,
+    Failure,
+    emit,
+    governed_gate,
+    json_option,
+    repo_option,
+    reports_failures,
+)
+from remit.cli.people import only_people
+from remit.cli.uninstall import agree
+from remit.core.text import quoted_path, shown
+from remit.gate.gate import Gate
+from remit.gate.restores import LATEST, before, last_restore, named, offered, recorded, restoring
+from remit.gate.snapshots import Snapshots
+from remit.workspace.head import head_commit
+from remit.workspace.snapshots import Snapshot, unspelled
+from remit.workspace.snapshots_restore import Restored, RestoreRunning
+
+T = TypeVar("T")
+
+SHOWN = 20
+
+
+@click.command()
+@click.argument("point", required=False, metavar="[list | POINT | undo]")
+@click.argument("paths", nargs=-1, metavar="[PATH]...")
+@click.option("--before", "what", metavar="WHAT", help="The state before an intent, a session, or a command's words.")
+@click.option("--preview", "--dry-run", "preview", is_flag=True, help="Only say what would be done.")
+@click.option("--yes", "-y", is_flag=True, help="Do not ask.")
+@click.option("--limit", type=click.IntRange(1), default=SHOWN, show_default=True, help="List so many.")
+@repo_option
+@json_option
+@reports_failures
+def restore(
+    point: str | None,
+    paths: tuple[str, ...],
+    what: str | None,
+    preview: bool,
+    yes: bool,
+    limit: int,
+    repo: Path,
+    as_json: bool,
+) -> None:
+    """Go back to a snapshot of the files, all of them or PATHs; what is there now is saved first.
+
+    POINT is a snapshot's name or a part of it, or `latest`; `remit restore list` shows them, `remit restore undo`
+    takes the last restore back. Files that came later stay, unless git tracks them. HEAD, the index and branches
+    are not touched. Only a person may do this.
+    """
+    gate = governed_gate(repo)
+    if what is None and point in (None, "list"):
+        emit_list(gate, limit, as_json)
+        return
+    if not preview:
+        only_people("`remit restore`")
+        finish(gate)
+    found = gate.snapshots.listed()
+    wanted, undoing = chosen(found, point, what)
+    only = [inside(gate.workspace, repo, p) for p in ((point, *paths) if what and point else paths)]
+    plan = looked(gate, wanted, only, undoing)
+    text = "\n".join(said(gate, plan, done=False))
+    if preview or plan.plan.empty:
+        emit(as_data(plan), as_json, text)
+        return
+    if sys.stdin.isatty():
+        click.echo(text, err=True)
+        agree(yes, f"{len(plan.plan.write)} files would be written, {len(plan.plan.delete)} deleted", "add --yes")
+    done = carried_out(gate, wanted, only, undoing)
+    emit(as_data(done), as_json, "\n".join(said(gate, done, done=True)))
+    if done.failed:
+        sys.exit(FINDINGS)
+
+
+def chosen(found: list[Snapshot], point: str | None, what: str | None) -> tuple[Snapshot, Snapshot | None]:
+    """Where to go back to, and which restore that undoes. Raises NoSuchSnapshot."""
+    if what is not None:
+        return before(found, what), None
+    return last_restore(found) if point == "undo" else (named(found, point or LATEST), None)
+
+
+def finish(gate: Gate) -> None:
+    """Finish a restore that was interrupted, and say so."""
+    done = running(gate, restoring(gate).finish)
+    if done is not None:
+        recorded(gate, done, finished=True)
+        click.echo(f"finished the restore of {done.point.id}, which was interrupted", err=True)
+
+
+def looked(gate: Gate, point: Snapshot, only: list[str], undoing: Snapshot | None) -> Restored:
+    """What would be done."""
+    return running(gate, lambda: restoring(gate).preview(point, only, undoing))
+
+
+def carried_out(gate: Gate, point: Snapshot, only: list[str], undoing: Snapshot | None) -> Restored:
+    """Do it, record it, and drop what is too old."""
+    done = running(gate, lambda: restoring(gate).restore(point, only, undoing))
+    waiting = recorded(gate, done)
+    if waiting:
+        click.echo(f"the record of this waits until it can be written: {waiting}", err=True)
+    Snapshots(gate).tidy()
+    return done
+
+
+def running(gate: Gate, step: Callable[[], T]) -> T:
+    """What the step gives. Raises Failure where another restore runs."""
+    try:
+        return step()
+    except RestoreRunning as error:
+        raise Failure("RESTORE_RUNNING", str(error), exit_code=UNAVAILABLE) from error
+    finally:
+        gate.snapshots.close()
+
+
+def emit_list(gate: Gate, limit: int, as_json: bool) -> None:
+    """The newest snapshots."""
+    found = offered(gate.snapshots.listed())
+    lines = [f"{s.id}  {when(s)}  {precedes(s)}" for s in found[:limit]]
+    more = [f"… and {len(found) - limit} older"] if len(found) > limit else []
+    cut = restoring(gate).interrupted()
+    open_one = [f"the restore of {cut.point} was interrupted: the next `remit restore` finishes it"] if cut else []
+    emit(
+        [described(s) for s in found[:limit]],
+        as_json,
+        "\n".join([*open_one, *lines, *more]) or "no snapshot is there yet",
+    )
+
+
+def when(snapshot: Snapshot) -> str:
+    """Its time, local, for people."""
+    return datetime.fromtimestamp(snapshot.at, UTC).astimezone().strftime("%Y-%m-%d %H:%M:%S")
+
+
+def precedes(snapshot: Snapshot) -> str:
+    """What it is the state before."""
+    o = snapshot.occasion
+    if o.kind == "session":
+        return f"before session {shown(o.session, 40)}" + (f" of {shown(o.agent, 20)}" if o.agent else "")
+    if o.kind == "restore":
+        return f"before the restore of {shown(o.point, 40)}"
+    return " ".join(filter(None, ("before", shown(o.command or o.tool, 60), f"({o.intent})" if o.intent else "")))
+
+
+def described(snapshot: Snapshot) -> dict[str, Any]:
+    """One snapshot as JSON."""
+    o = snapshot.occasion
+    asked = {"intent_id": o.intent, "session_id": o.session, "agent": o.agent, "tool": o.tool, "command": o.command}
+    return {
+        "id": snapshot.id,
+        "at": datetime.fromtimestamp(snapshot.at, UTC).isoformat(timespec="milliseconds"),
+        "before": o.kind,
+        "commit": snapshot.commit or None,
+        "head": snapshot.head,
+        "files": snapshot.files,
+        "left": {quoted_path(unspelled(path)): why for path, why in snapshot.left.items()},
+        "remarks": snapshot.remarks,
+        **{key: value for key, value in asked.items() if value},
+    }
+
+
+def as_data(found: Restored) -> dict[str, Any]:
+    """What was done, or would be, as JSON."""
+    return {
+        "point": described(found.point),
+        "saved": found.saved.id if found.saved else None,
+        "write": [quoted_path(p) for p in found.plan.write],
+        "delete": [quoted_path(p) for p in found.plan.delete],
+        "stay": [quoted_path(p) for p in found.plan.stay],
+        "left": {quoted_path(p): why for p, why in found.plan.left.items()},
+        "failed": {quoted_path(p): why for p, why in found.failed.items()},
+    }
+
+
+def said(gate: Gate, found: Restored, *, done: bool) -> list[str]:
+    """The same for people."""
+    plan = found.plan
+    lines = [f"{'went' if done else 'going'} back to {found.point.id}, {when(found.point)}, {precedes(found.point)}"]
+    if plan.empty:
+        lines.append("nothing is to do: the files are as they were")
+    lines += group("written" if done else "to write", list(plan.write))
+    lines += group("deleted" if done else "to delete", plan.delete)
+    lines += group("stays, came later", plan.stay)
+    lines += [f"  left alone: {quoted_path(path)}: {why}" for path, why in plan.left.items()]
+    lines += [f"  {shown(remark)}" for remark in found.point.remarks]
+    lines += [f"  not done: {quoted_path(path)}: {why}" for path, why in found.failed.items()]
+    if found.point.head and found.point.head != head_commit(gate.workspace):
+        lines.append(f"HEAD was at {found.point.head[:12]} then; it stays where it is now")
+    if done and found.saved:
+        lines.append(f"what was there is kept as {found.saved.id}; `remit restore undo` brings it back")
+    return lines
+
+
+def group(name: str, paths: Sequence[str]) -> list[str]:
+    """Some paths under a heading."""
+    few = [f"  {name}: {shown(quoted_path(path))}" for path in paths[:SHOWN]]
+    return [*few, f"  {name}: {len(paths) - SHOWN} more"] if len(paths) > SHOWN else few

@@ -1,0 +1,269 @@
+"""Authorship notes: who wrote which lines of a commit, in the form that other tools read too.
+
+A note is text: for each file its path, then lines of two spaces, a key and line ranges; `---`; a JSON object that tells
+who the keys are. Lines count from 1 in that commit's version. A line without an entry is of unknown origin.
+Source: Git AI Standard 3.0.0 (specs/git_ai_standard_v3.0.0.md in git-ai-project/git-ai), read 2026-11.
+"""
+
+import hashlib
+import re
+from bisect import bisect_left
+from collections.abc import Mapping, Sequence
+from typing import Any, Literal
+
+from msgspec import DecodeError, Struct, json
+
+from remit.core.loose import mapping, text
+from remit.core.spans import Span, joined
+
+VERSION = "authorship/3.0.0"
+SEPARATOR = "---"
+KEY_DIGITS = 14
+
+_RANGE = re.compile(r"([0-9]{1,9})(?:-([0-9]{1,9}))?")
+_NEEDS_QUOTES = re.compile(r"\s|^---$|^$")
+_UNSPEAKABLE = re.compile(r'["\n\r\0\x85\u2028\u2029\ud800-\udfff]')
+
+TOOLS = {"claude-code": "claude"}
+"""Agents that the format calls otherwise than Remit does; all others have one name."""
+
+NOT_KNOWN = "unknown"
+"""What writers of the form put for a model, or a tool, that they do not know."""
+
+OURS = {theirs: ours for ours, theirs in TOOLS.items()}
+
+
+class NotANote(ValueError):
+    """A text is no authorship note."""
+
+    def __init__(self, why: str) -> None:
+        super().__init__(f"this is no authorship note: {why}\nhint: expected attestations, a line `---`, and JSON")
+        self.why = why
+
+
+class Entry(Struct, frozen=True):
+    """Lines of a file, and the key of who wrote them. The spans stand in the order of the note."""
+
+    key: str
+    spans: tuple[Span, ...]
+
+
+class Attested(Struct, frozen=True):
+    """What a note says of one file."""
+
+    path: str
+    entries: tuple[Entry, ...]
+
+
+class Note(Struct, frozen=True):
+    """A note. `about` is the JSON object, whole; `ending` is what follows it, as a few writers leave a newline."""
+
+    files: tuple[Attested, ...]
+    about: dict[str, Any]
+    ending: str = ""
+
+
+class Author(Struct, frozen=True):
+    """Who a key stands for. `name` is a person's; `session`, `tool` (by Remit's name) and `model` are an agent's.
+
+    `attributes` are the writer's own: text by text.
+    """
+
+    kind: Literal["ai", "human"]
+    name: str | None = None
+    session: str | None = None
+    tool: str | None = None
+    model: str | None = None
+    attributes: Mapping[str, str] = {}
+
+
+def parse_note(text: str) -> Note:
+    """The note that `text` is. Raises NotANote.
+
+    Keys of unknown form are kept, and so is everything in the JSON.
+    """
+    lines = text.split("\n")
+    files: list[Attested] = []
+    entries: list[Entry] = []
+    at = 0
+    while at < len(lines) and lines[at] != SEPARATOR:
+        if lines[at].startswith("  "):
+            if not files:
+                raise NotANote(f"line {at + 1} comes before any file: {lines[at][:80]!r}")
+            entries.append(_entry(lines[at], at + 1))
+        else:
+            _close(files, entries)
+            path, at = _path(lines, at)
+            files.append(Attested(path, ()))
+        at += 1
+    _close(files, entries)
+    if at == len(lines):
+        raise NotANote("no line is `---`")
+    return Note(tuple(files), *_about("\n".join(lines[at + 1 :])))
+
+
+def _close(files: list[Attested], entries: list[Entry]) -> None:
+    if files:
+        files[-1] = Attested(files[-1].path, tuple(entries))
+    entries.clear()
+
+
+def _entry(line: str, number: int) -> Entry:
+    key, _, ranges = line[2:].partition(" ")
+    found = [_RANGE.fullmatch(item) for item in ranges.split(",")]
+    if not key or None in found:
+        raise NotANote(f"line {number} is no entry: {line[:80]!r}; expected a key, and ranges such as 1-4,9")
+    return Entry(key, tuple((int(r[1]), int(r[2] or r[1])) for r in found if r))
+
+
+def _path(lines: Sequence[str], at: int) -> tuple[str, int]:
+    """The path that begins on that line, and the line that it ends on: a quoted one may hold newlines."""
+    if not lines[at].startswith('"'):
+        if not lines[at] or lines[at][0].isspace():
+            raise NotANote(f"line {at + 1} is neither a path nor an entry: {lines[at][:80]!r}")
+        return lines[at], at
+    end = next((n for n in range(at, len(lines)) if lines[n].endswith('"') and (n > at or len(lines[n]) > 1)), None)
+    if end is None:
+        raise NotANote(f"line {at + 1} opens a quote that nothing closes: {lines[at][:80]!r}")
+    return "\n".join(lines[at : end + 1])[1:-1], end
+
+
+def _about(text: str) -> tuple[dict[str, Any], str]:
+    body = text.rstrip("\n")
+    try:
+        about = json.decode(body, type=dict[str, Any])
+    except (DecodeError, RecursionError) as error:
+        raise NotANote(f"after `---`: {error}") from error
+    if not str(about.get("schema_version")).startswith("authorship/3."):
+        raise NotANote(f"its schema_version is {about.get('schema_version')!r}, not {VERSION!r}")
+    return about, text[len(body) :]
+
+
+def write_note(note: Note) -> str:
+    """The text of a note. What `parse_note` read comes out byte for byte where its writer followed the form."""
+    lines: list[str] = []
+    for file in note.files:
+        lines.append(f'"{file.path}"' if _NEEDS_QUOTES.search(file.path) else file.path)
+        lines += [f"  {entry.key} {','.join(map(_span, entry.spans))}" for entry in file.entries]
+    about = json.format(json.encode(note.about), indent=2).decode()
+    return "\n".join([*lines, SEPARATOR, about]) + note.ending
+
+
+def _span(span: Span) -> str:
+    return str(span[0]) if span[0] == span[1] else f"{span[0]}-{span[1]}"
+
+
+def can_be_attested(path: str) -> bool:
+    """Whether every reader takes that path as it is: the form has no escape for quotes and line ends."""
+    return bool(path) and _UNSPEAKABLE.search(path) is None
+
+
+def session_key(tool: str, conversation: str) -> str:
+    """The key of an agent's session; `tool` by the format's name."""
+    return f"s_{_digits(f'{tool}:{conversation}')}"
+
+
+def trace_key(record: str) -> str:
+    """The key of one edit. The form asks for 14 digits that no other edit has; ours come from the record's name."""
+    return f"t_{_digits(record)}"
+
+
+def human_key(person: str) -> str:
+    """The key of a person: `Name <address>`."""
+    return f"h_{_digits(person)}"
+
+
+def _digits(text: str) -> str:
+    return hashlib.sha256(text.encode("utf-8", "surrogateescape")).hexdigest()[:KEY_DIGITS]
+
+
+def author(note: Note, key: str) -> Author | None:
+    """Who that key stands for; None where the note does not tell, and the entry means nothing."""
+    if key.startswith("h_"):
+        name = mapping(mapping(note.about.get("humans")).get(key)).get("author")
+        return Author("human", name=name) if isinstance(name, str) else None
+    session, _, trace = key.partition("::")
+    kind = "sessions" if key.startswith("s_") else "prompts"
+    known = mapping(mapping(note.about.get(kind)).get(session))
+    agent = mapping(known.get("agent_id"))
+    if not agent:
+        return None
+    tool = text(agent.get("tool"))
+    given = {name: value for name, value in mapping(known.get("custom_attributes")).items() if isinstance(value, str)}
+    attributes = attributes_of(given, trace)
+    return Author("ai", None, text(agent.get("id")), OURS.get(tool or "", tool), text(agent.get("model")), attributes)
+
+
+def attributes_of(given: Mapping[str, str], trace: str) -> dict[str, str]:
+    """The attributes of one edit: those named `<name>.<t_…>` stand before those of the whole session."""
+    ending = f".{trace}"
+    own = {name.removesuffix(ending): value for name, value in given.items() if trace and name.endswith(ending)}
+    return {**{name: value for name, value in given.items() if ".t_" not in name}, **own}
+
+
+def shared_attributes(traces: Mapping[str, Mapping[str, str]]) -> dict[str, str]:
+    """One set of attributes for a session out of those of its edits: what most have, and where an edit differs."""
+    names = sorted({name for attributes in traces.values() for name in attributes})
+    found: dict[str, str] = {}
+    for name in names:
+        values = [attributes.get(name, "") for attributes in traces.values()]
+        most = max(values, key=values.count)
+        found |= {name: most} if most else {}
+        found |= {f"{name}.{trace}": own for trace, a in sorted(traces.items()) if (own := a.get(name, "")) != most}
+    return found
+
+
+def claims(note: Note, path: str, wanted: Sequence[int]) -> dict[int, str]:
+    """The key that each of those lines of a file has, for keys that stand for somebody; the last entry wins.
+
+    The work grows with the note and the lines asked about, never with what a range pretends to span.
+    """
+    numbers = sorted(set(wanted))
+    after = list(range(len(numbers) + 1))
+    found: dict[int, str] = {}
+    entries = [entry for file in note.files if file.path == path for entry in file.entries]
+    known = {key for key in {entry.key for entry in entries} if author(note, key)}
+    for entry in reversed(entries):
+        for start, end in entry.spans if entry.key in known else ():
+            at = _free(after, bisect_left(numbers, start))
+            while at < len(numbers) and numbers[at] <= end:
+                found[numbers[at]] = entry.key
+                after[at] = at + 1
+                at = _free(after, at + 1)
+    return found
+
+
+def _free(after: list[int], at: int) -> int:
+    """The first place from `at` on that nothing has claimed yet."""
+    end = at
+    while after[end] != end:
+        end = after[end]
+    while after[at] != at:
+        after[at], at = end, after[at]
+    return end
+
+
+def merged_notes(first: Note, second: Note) -> Note:
+    """Both notes in one: the union of lines for each path and key. Where lines overlap, and where both tell of one
+    name, `first` holds.
+    """
+    files: dict[str, dict[str, list[Span]]] = {}
+    for file in (*second.files, *first.files):
+        of_path = files.setdefault(file.path, {})
+        for entry in file.entries:
+            before = of_path.pop(entry.key, [])
+            of_path[entry.key] = [*before, *entry.spans]
+    attested = tuple(
+        Attested(path, tuple(Entry(key, joined(spans)) for key, spans in keys.items())) for path, keys in files.items()
+    )
+    return Note(attested, _merged_about(first.about, second.about))
+
+
+def _merged_about(first: Mapping[str, Any], second: Mapping[str, Any]) -> dict[str, Any]:
+    """The maps of names, united; of everything else, the first's."""
+    found: dict[str, Any] = {**second, **first}
+    for name in ("prompts", "humans", "sessions"):
+        mine, theirs = mapping(first.get(name)), mapping(second.get(name))
+        if mine or theirs:
+            found[name] = {key: mine.get(key, theirs.get(key)) for key in sorted({*mine, *theirs})}
+    return found

@@ -1,0 +1,261 @@
+"""Which names of a definition nobody outside it can see, so that renaming them changes nothing.
+
+A name is local only if each place where it stands is inside the reach of one of its own bindings. That is asked of the
+name, not of each place: which of two bindings a place means need not be known, since all of them are renamed together.
+"""
+
+import re
+import unicodedata
+from bisect import bisect_left, bisect_right
+from collections.abc import Sequence
+
+from remit.core.syntax.naming import Naming, Scope
+from remit.core.syntax.twigs import Twig
+
+Span = tuple[int, int]
+WORD = re.compile(r"\w+")
+BRACED = re.compile(r"\{([^{}]*)\}")
+INFINITE = 1 << 62
+MACRO_NEIGHBOURS = frozenset({"=", ":", "::", "!", "=>", "'", "$"})
+
+
+def local_names(twigs: Sequence[Twig], naming: Naming, hidden: frozenset[str] = frozenset()) -> dict[int, str]:
+    """The new names of a definition's local names, by place: numbers in the order in which they first stand there.
+
+    They begin with NUL, as no name does. `hidden` are words that stand for something which is not in these twigs,
+    such as those in a macro.
+    """
+    return Names(twigs, naming).numbered(hidden) if naming.variables else {}
+
+
+class Names:
+    """The names in one definition."""
+
+    def __init__(self, twigs: Sequence[Twig], naming: Naming) -> None:
+        self.twigs, self.naming = twigs, naming
+        self.children: dict[int, list[int]] = {}
+        for at, twig in enumerate(twigs):
+            self.children.setdefault(twig.parent, []).append(at)
+        self.poisoned: set[str] = set()
+        self.places: dict[str, list[int]] = {}
+        self.reach: dict[str, list[Span]] = {}
+
+    def numbered(self, hidden: frozenset[str]) -> dict[int, str]:
+        """As `local_names`."""
+        if any(self.is_dynamic(twig) for twig in self.twigs):
+            return {}
+        for at, twig in enumerate(self.twigs):
+            if twig.leaf:
+                self.read(at, twig)
+        never = re.compile(self.naming.never)
+        local = [n for n in self.places if n not in hidden and not never.fullmatch(n) and self.is_local(n)]
+        return {at: f"\0{number}" for number, name in enumerate(local) for at in self.places[name]}
+
+    def is_dynamic(self, twig: Twig) -> bool:
+        """Whether this reaches local names as text, or writes one with escapes."""
+        dynamic = self.naming.dynamic
+        return twig.kind in dynamic or (
+            twig.leaf and (twig.text in dynamic or ("\\" in twig.text and twig.kind in self.naming.variables))
+        )
+
+    def is_local(self, name: str) -> bool:
+        """Whether all places of that name are in the reach of its bindings."""
+        if name in self.poisoned or name not in self.reach:
+            return False
+        spans = merged(self.reach[name])
+        starts = (self.twigs[at].start for at in self.places[name])
+        return all((n := bisect_right(spans, (start, INFINITE)) - 1) >= 0 and start < spans[n][1] for start in starts)
+
+    def read(self, at: int, twig: Twig) -> None:
+        """Take in one leaf."""
+        if not self.is_variable(at):
+            self.poisoned.update(mentioned(twig, self.naming))
+            return
+        if self.is_fixed(at):
+            return
+        plain = unicodedata.normalize("NFKC", twig.text).lstrip("@").removeprefix("r#")
+        if plain != twig.text:
+            self.poisoned |= {plain, twig.text}
+        self.places.setdefault(twig.text, []).append(at)
+        if self.is_poisoned(at) or self.is_walled(at):
+            self.poisoned.add(twig.text)
+        self.reach.setdefault(twig.text, []).extend(self.bound(at))
+        if not self.reach[twig.text]:
+            del self.reach[twig.text]
+
+    def is_variable(self, at: int) -> bool:
+        """Whether a leaf names a variable, or something that stands where one could."""
+        twig = self.twigs[at]
+        parent = self.twigs[twig.parent].kind if twig.parent >= 0 else ""
+        return bool({twig.kind, f"{parent}>{twig.kind}"} & self.naming.variables)
+
+    def is_fixed(self, at: int) -> bool:
+        """Whether it hangs where only members, keywords and labels do."""
+        edge = self.edge(at)
+        return bool({edge, edge.partition(".")[0]} & self.naming.fixed)
+
+    def edge(self, at: int) -> str:
+        """The edge that a twig hangs on."""
+        twig = self.twigs[at]
+        return f"{self.twigs[twig.parent].kind}.{twig.field}" if twig.parent >= 0 else ""
+
+    def is_poisoned(self, at: int) -> bool:
+        """Whether something above a place lets its name mean more than a local variable."""
+        naming = self.naming
+        if self.twigs[self.twigs[at].parent].kind == "token_tree" and self.beside(at):
+            return True
+        while at >= 0:
+            twig = self.twigs[at]
+            if self.edge(at) in naming.poison or twig.kind in naming.poison:
+                return True
+            marker = naming.poison_if.get(twig.kind)
+            if marker and any(self.twigs[child].text == marker for child in self.children.get(at, ())):
+                return True
+            at = twig.parent
+        return False
+
+    def is_walled(self, at: int) -> bool:
+        """Whether a place is inside something in which its name may mean something else."""
+        return self.nearest(at, self.naming.walls) > 0
+
+    def beside(self, at: int) -> bool:
+        """Whether a word in a macro's arguments may be a member, a path or a key: it stands beside such a sign."""
+        siblings = self.children[self.twigs[at].parent]
+        here = bisect_left(siblings, at)
+        before = self.twigs[siblings[here - 1]].text if here else ""
+        after = self.twigs[siblings[here + 1]].text if here + 1 < len(siblings) else ""
+        return before in MACRO_NEIGHBOURS | {"."} or after in MACRO_NEIGHBOURS
+
+    def bound(self, at: int) -> list[Span]:
+        """Where the name is visible that is bound at this place; nothing where none is.
+
+        A name that is bound where others can see it is poisoned: a local one of the same name must not hide that.
+        """
+        if self.naming.implicit:
+            return self.body(self.nearest(at, self.naming.functions))
+        twig = self.twigs[at]
+        found = self.binding(at)
+        if found is None or (self.naming.lower_case and not (twig.text[0].islower() or twig.text[0] == "_")):
+            return []
+        parent, scope = found
+        below = self.marks(parent)
+        needed = self.naming.needs.get(self.twigs[parent].kind)
+        if needed is not None and not below & needed:
+            return []
+        refused = below & self.naming.unless.get(self.twigs[parent].kind, frozenset())
+        spans = [] if refused else self.spans(parent, scope)
+        if not spans:
+            self.poisoned.add(twig.text)
+        return [(twig.start, twig.end), *spans] if spans else []
+
+    def binding(self, at: int) -> tuple[int, Scope] | None:
+        """The node that binds the name at this place, and where it does; None where none does."""
+        while (parent := self.twigs[at].parent) >= 0:
+            edge, kind = self.edge(at), self.twigs[parent].kind
+            scope = self.naming.bindings.get(edge) or self.naming.bindings.get(kind)
+            if scope is not None:
+                return parent, scope
+            if edge not in self.naming.through and kind not in self.naming.through:
+                return None
+            at = parent
+        return None
+
+    def marks(self, at: int) -> set[str]:
+        """The kinds and texts of what is right below a node: `for x = …` may only assign to one that is there."""
+        below = [self.twigs[child] for child in self.children[at]]
+        return {t.kind for t in below} | {t.text for t in below}
+
+    def spans(self, at: int, scope: Scope) -> list[Span]:
+        """The reach of a binding node; empty where it is not within this definition."""
+        naming, twig = self.naming, self.twigs[at]
+        match scope:
+            case "function":
+                return self.body(self.function(at))
+            case "outer":
+                return self.body(self.function(twig.parent)) if twig.parent >= 0 else []
+            case "quiet":
+                found = self.function(at)
+                return self.body(found) if found >= 0 and self.is_quiet(found) else []
+            case "callers":
+                return []
+            case "body":
+                return self.body(at)
+            case "whole":
+                return [(twig.start, twig.end)]
+            case "parent":
+                return [(self.twigs[twig.parent].start, self.twigs[twig.parent].end)]
+            case "comprehension":
+                return self.comprehension(self.nearest(twig.parent, naming.comprehensions))
+            case "block" | "rest":
+                block = self.nearest(twig.parent, naming.blocks | naming.functions)
+                since = twig.end if scope == "rest" else 0
+                return [(max(low, since), high) for low, high in self.all_of(block)]
+
+    def nearest(self, at: int, wanted: frozenset[str]) -> int:
+        """The nearest twig of those kinds from `at` upwards; -1 where there is none."""
+        while at >= 0 and self.twigs[at].kind not in wanted:
+            at = self.twigs[at].parent
+        return at
+
+    def function(self, at: int) -> int:
+        """The function whose body a binding at `at` reaches; -1 where something stands between."""
+        found = self.nearest(at, self.naming.functions | self.naming.walls)
+        if found < 0 or self.twigs[found].kind not in self.naming.functions:
+            return -1
+        above = self.twigs[at].parent if at != found else at
+        while above != found:
+            if self.twigs[above].kind in self.naming.sealed:
+                return -1
+            above = self.twigs[above].parent
+        return found
+
+    def is_quiet(self, function: int) -> bool:
+        """Whether nobody passes this function's parameters by name."""
+        parent = self.twigs[function].parent
+        inside = self.twigs[parent].kind if parent >= 0 else ""
+        wanted = self.naming.quiet_in
+        return self.twigs[function].kind in self.naming.quiet and (not wanted or inside in wanted)
+
+    def body(self, at: int) -> list[Span]:
+        """The body of a node; an empty one where it has none, nothing where there is no node."""
+        if at < 0:
+            return []
+        found = [self.twigs[c] for c in self.children.get(at, ()) if self.twigs[c].field == "body"]
+        return [(t.start, t.end) for t in found] or [(0, 0)]
+
+    def all_of(self, at: int) -> list[Span]:
+        """A block, or the body of a function."""
+        if at < 0:
+            return []
+        twig = self.twigs[at]
+        in_body = twig.kind in self.naming.functions and twig.kind not in self.naming.blocks
+        return self.body(at) if in_body else [(twig.start, twig.end)]
+
+    def comprehension(self, at: int) -> list[Span]:
+        """A comprehension without what it goes through: that belongs to what stands around it."""
+        if at < 0:
+            return []
+        clauses = (self.children.get(c, []) for c in self.children[at] if self.twigs[c].kind == "for_in_clause")
+        rights = [self.twigs[c] for cs in clauses for c in cs if self.twigs[c].field == "right"]
+        edges = [self.twigs[at].start, *(e for t in rights for e in (t.start, t.end)), self.twigs[at].end]
+        return list(zip(edges[::2], edges[1::2], strict=True))
+
+
+def merged(spans: Sequence[Span]) -> list[Span]:
+    """The spans in order, those that meet made one."""
+    found: list[Span] = []
+    for low, high in sorted(set(spans)):
+        if found and low <= found[-1][1]:
+            found[-1] = (found[-1][0], max(found[-1][1], high))
+        else:
+            found.append((low, high))
+    return found
+
+
+def mentioned(twig: Twig, naming: Naming) -> set[str]:
+    """The names that a leaf may mean although it is no variable: a type, a key, a string that names one."""
+    if twig.kind in naming.labels:
+        return set()
+    inner = twig.text.strip("\"'`:")
+    braced = {word for part in BRACED.findall(inner) for word in WORD.findall(part)}
+    return {inner} | braced

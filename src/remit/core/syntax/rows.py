@@ -1,0 +1,350 @@
+"""The table of languages: which files are theirs, what defines something in them, and what may change without effect.
+
+Kinds and fields are those of the grammars' `node-types.json`. An edge is written `parent kind.field`, or as the parent
+kind alone where any child is meant.
+"""
+
+import re
+from typing import Literal, TypeAlias
+
+from msgspec import Struct
+
+from remit.core.syntax.naming import NAMING, Kinds, Naming, kinds
+
+Order: TypeAlias = Literal["fixed", "runs", "executed", "free"]
+"""Where functions may go without effect: nowhere; among their neighbours, callees first; anywhere between statements
+that run when the file is read; anywhere in their container."""
+
+
+class Row(Struct, frozen=True, kw_only=True):
+    """One language.
+
+    `definitions` says for a node kind what people call it; `named_by` where its name is, else in the field `name`.
+    `containers` are definitions with members. `wrappers` stand around a definition, `prefixes` before it.
+    `movable` are functions, which `order` is about; `harmless` decorators run nothing of the project's.
+    `commas` and `semicolons` name the parents whose last one a formatter may drop.
+    """
+
+    name: str
+    suffixes: tuple[str, ...]
+    file_names: tuple[str, ...] = ()
+    definitions: dict[str, str]
+    named_by: dict[str, str] = {}
+    containers: Kinds = frozenset()
+    wrappers: Kinds = frozenset()
+    prefixes: Kinds = frozenset()
+    comments: Kinds = kinds("comment")
+    kept: str = r"#!"
+    order: Order = "fixed"
+    movable: Kinds = frozenset()
+    calls: Kinds = frozenset()
+    harmless: Kinds = frozenset()
+    commas: Kinds = frozenset()
+    semicolons: Kinds = frozenset()
+    quotes: bool = False
+    layout: bool = False
+    """Space is content throughout: nothing but the same text is the same."""
+    separator: str = "."
+    macros: Kinds = frozenset()
+    """What replaces text, and so can mention a local name that is not there to see."""
+    naming: Naming = Naming()
+
+    def keeps(self, comment: str) -> bool:
+        """Whether that comment is an instruction to a compiler, an interpreter or a framework."""
+        return re.match(self.kept, comment) is not None
+
+
+_SCRIPT_COMMAS = kinds(
+    "arguments formal_parameters object array object_pattern array_pattern named_imports export_clause type_parameters"
+    " type_arguments enum_body"
+)
+_SCRIPT_SEMICOLONS = kinds(
+    "expression_statement lexical_declaration variable_declaration return_statement throw_statement break_statement"
+    " continue_statement import_statement export_statement debugger_statement do_statement type_alias_declaration"
+)
+_SCRIPT_COMMENTS = (
+    r"#!|///\s*<|/\*\s*(webpack|@vite|@jsx|istanbul)|//\s*@jsx|(//|/\*)\s*[#@]__|(//|/\*\*?)[\s*]*@(jsx|jest-env)"
+)
+_SCRIPT_DEFINITIONS = {
+    "function_declaration": "function",
+    "generator_function_declaration": "function",
+    "class_declaration": "class",
+    "method_definition": "method",
+}
+_SCRIPT_MOVABLE = kinds("function_declaration generator_function_declaration method_definition")
+_TYPED_DEFINITIONS = {
+    **_SCRIPT_DEFINITIONS,
+    "function_signature": "function",
+    "abstract_class_declaration": "class",
+    "interface_declaration": "interface",
+    "type_alias_declaration": "type",
+    "enum_declaration": "enum",
+    "internal_module": "namespace",
+}
+_TYPED_CONTAINERS = kinds("class_declaration abstract_class_declaration internal_module")
+
+PYTHON = Row(
+    name="python",
+    suffixes=(".py", ".pyi"),
+    definitions={"function_definition": "function", "class_definition": "class"},
+    containers=kinds("class_definition"),
+    wrappers=kinds("decorated_definition"),
+    comments=kinds("comment line_continuation"),
+    kept=r"#!|#.*coding[:=]",
+    order="executed",
+    movable=kinds("function_definition"),
+    calls=kinds("call await yield named_expression"),
+    harmless=kinds("property staticmethod classmethod abstractmethod override"),
+    commas=kinds("argument_list parameters list dictionary set import_from_statement"),
+    quotes=True,
+    naming=NAMING["python"],
+)
+JAVASCRIPT = Row(
+    name="javascript",
+    suffixes=(".js", ".mjs", ".cjs", ".jsx"),
+    definitions=_SCRIPT_DEFINITIONS,
+    containers=kinds("class_declaration"),
+    wrappers=kinds("export_statement"),
+    prefixes=kinds("decorator"),
+    comments=kinds("comment html_comment"),
+    kept=_SCRIPT_COMMENTS,
+    order="free",
+    movable=_SCRIPT_MOVABLE,
+    commas=_SCRIPT_COMMAS,
+    semicolons=_SCRIPT_SEMICOLONS,
+    quotes=True,
+    naming=NAMING["javascript"],
+)
+TYPESCRIPT = Row(
+    name="typescript",
+    suffixes=(".ts", ".mts", ".cts"),
+    definitions=_TYPED_DEFINITIONS,
+    containers=_TYPED_CONTAINERS,
+    wrappers=kinds("export_statement"),
+    prefixes=kinds("decorator"),
+    comments=kinds("comment html_comment"),
+    kept=_SCRIPT_COMMENTS,
+    order="free",
+    movable=_SCRIPT_MOVABLE,
+    commas=_SCRIPT_COMMAS,
+    semicolons=_SCRIPT_SEMICOLONS,
+    quotes=True,
+    naming=NAMING["typescript"],
+)
+TSX = Row(
+    name="tsx",
+    suffixes=(".tsx",),
+    definitions=_TYPED_DEFINITIONS,
+    containers=_TYPED_CONTAINERS,
+    wrappers=kinds("export_statement"),
+    prefixes=kinds("decorator"),
+    comments=kinds("comment html_comment"),
+    kept=_SCRIPT_COMMENTS,
+    order="free",
+    movable=_SCRIPT_MOVABLE,
+    commas=_SCRIPT_COMMAS,
+    semicolons=_SCRIPT_SEMICOLONS,
+    quotes=True,
+    naming=NAMING["typescript"],
+)
+GO = Row(
+    name="go",
+    suffixes=(".go",),
+    definitions={"function_declaration": "function", "method_declaration": "method", "type_spec": "type"},
+    named_by={"method_declaration": "receiver"},
+    wrappers=kinds("type_declaration"),
+    kept=r"//(go:|export |line |\s*\+build)|/\*line ",
+    order="free",
+    movable=kinds("function_declaration method_declaration"),
+    commas=kinds("argument_list parameter_list literal_value"),
+    naming=NAMING["go"],
+)
+RUST = Row(
+    name="rust",
+    suffixes=(".rs",),
+    definitions={
+        "function_item": "function",
+        "function_signature_item": "function",
+        "impl_item": "impl",
+        "struct_item": "struct",
+        "enum_item": "enum",
+        "trait_item": "trait",
+        "mod_item": "module",
+        "macro_definition": "macro",
+        "type_item": "type",
+        "union_item": "union",
+    },
+    named_by={"impl_item": "type"},
+    containers=kinds("impl_item mod_item trait_item"),
+    prefixes=kinds("attribute_item line_comment block_comment"),
+    comments=kinds("line_comment block_comment"),
+    kept=r"///(?!/)|//!|/\*\*(?!\*)|/\*!",
+    order="free",
+    movable=kinds("function_item"),
+    commas=kinds("arguments parameters field_initializer_list array_expression"),
+    separator="::",
+    macros=kinds("macro_definition"),
+    naming=NAMING["rust"],
+)
+JAVA = Row(
+    name="java",
+    suffixes=(".java",),
+    definitions={
+        "class_declaration": "class",
+        "interface_declaration": "interface",
+        "enum_declaration": "enum",
+        "record_declaration": "record",
+        "annotation_type_declaration": "annotation",
+        "method_declaration": "method",
+        "constructor_declaration": "constructor",
+        "compact_constructor_declaration": "constructor",
+    },
+    containers=kinds("class_declaration interface_declaration record_declaration"),
+    comments=kinds("line_comment block_comment"),
+    order="free",
+    movable=kinds("method_declaration"),
+    naming=NAMING["java"],
+)
+C = Row(
+    name="c",
+    suffixes=(".c", ".h"),
+    definitions={
+        "function_definition": "function",
+        "struct_specifier": "struct",
+        "union_specifier": "union",
+        "enum_specifier": "enum",
+        "preproc_function_def": "macro",
+        "preproc_def": "macro",
+    },
+    named_by={"function_definition": "declarator"},
+    order="runs",
+    movable=kinds("function_definition"),
+    separator="::",
+    macros=kinds("preproc_def preproc_function_def"),
+    naming=NAMING["c"],
+)
+CPP = Row(
+    name="cpp",
+    suffixes=(".cc", ".cpp", ".cxx", ".hh", ".hpp", ".hxx", ".ipp"),
+    definitions={**C.definitions, "class_specifier": "class", "namespace_definition": "namespace"},
+    named_by=C.named_by,
+    containers=kinds("namespace_definition class_specifier struct_specifier"),
+    wrappers=kinds("template_declaration"),
+    order="runs",
+    movable=kinds("function_definition"),
+    separator="::",
+    macros=C.macros,
+    naming=NAMING["cpp"],
+)
+RUBY = Row(
+    name="ruby",
+    suffixes=(".rb", ".rake", ".gemspec"),
+    file_names=("Rakefile", "Gemfile"),
+    definitions={"method": "method", "singleton_method": "method", "class": "class", "module": "module"},
+    containers=kinds("class module"),
+    kept=r"#!|#.*(coding|frozen.string.literal|warn.indent|shareable.constant.value)\s*[:=]",
+    order="executed",
+    movable=kinds("method singleton_method"),
+    separator="::",
+    naming=NAMING["ruby"],
+)
+CSHARP = Row(
+    name="csharp",
+    suffixes=(".cs",),
+    definitions={
+        "namespace_declaration": "namespace",
+        "class_declaration": "class",
+        "struct_declaration": "struct",
+        "interface_declaration": "interface",
+        "enum_declaration": "enum",
+        "record_declaration": "record",
+        "method_declaration": "method",
+        "constructor_declaration": "constructor",
+        "property_declaration": "property",
+        "delegate_declaration": "delegate",
+    },
+    containers=kinds(
+        "namespace_declaration class_declaration struct_declaration interface_declaration record_declaration"
+    ),
+    order="free",
+    movable=kinds("method_declaration"),
+    commas=kinds("initializer_expression"),
+    naming=NAMING["csharp"],
+)
+PHP = Row(
+    name="php",
+    suffixes=(".php",),
+    definitions={
+        "function_definition": "function",
+        "class_declaration": "class",
+        "interface_declaration": "interface",
+        "trait_declaration": "trait",
+        "enum_declaration": "enum",
+        "method_declaration": "method",
+    },
+    containers=kinds("class_declaration interface_declaration trait_declaration"),
+    kept=r"#!|/\*\*(?s:.*)@",
+    order="free",
+    movable=kinds("function_definition method_declaration"),
+    commas=kinds("arguments formal_parameters array_creation_expression"),
+    separator="::",
+    naming=NAMING["php"],
+)
+BASH = Row(
+    name="bash",
+    suffixes=(".sh", ".bash"),
+    definitions={"function_definition": "function"},
+    kept=r"#!",
+)
+JSON = Row(name="json", suffixes=(".json",), definitions={"pair": "key"}, named_by={"pair": "key"})
+YAML = Row(
+    name="yaml",
+    suffixes=(".yaml", ".yml"),
+    definitions={"block_mapping_pair": "key", "flow_pair": "key"},
+    named_by={"block_mapping_pair": "key", "flow_pair": "key"},
+)
+TOML = Row(
+    name="toml",
+    suffixes=(".toml",),
+    definitions={"pair": "key", "table": "table", "table_array_element": "table"},
+    named_by={"pair": "first", "table": "first", "table_array_element": "first"},
+)
+MARKDOWN = Row(
+    name="markdown",
+    suffixes=(".md", ".markdown"),
+    definitions={"section": "heading"},
+    named_by={"section": "heading"},
+    comments=frozenset(),
+    layout=True,
+    separator=" > ",
+)
+
+ROWS: tuple[Row, ...] = (
+    PYTHON,
+    JAVASCRIPT,
+    TYPESCRIPT,
+    TSX,
+    GO,
+    RUST,
+    JAVA,
+    C,
+    CPP,
+    RUBY,
+    CSHARP,
+    PHP,
+    BASH,
+    JSON,
+    YAML,
+    TOML,
+    MARKDOWN,
+)
+
+_BY_SUFFIX = {suffix: row for row in ROWS for suffix in row.suffixes}
+_BY_NAME = {name: row for row in ROWS for name in row.file_names}
+
+
+def row_of(path: str) -> Row | None:
+    """The language of a file, by its name; None where that tells none."""
+    name = path.rpartition("/")[2]
+    dot = name.rfind(".")
+    return _BY_NAME.get(name) or (_BY_SUFFIX.get(name[dot:].lower()) if dot > 0 else None)

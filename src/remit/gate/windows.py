@@ -1,0 +1,108 @@
+"""Calls of several sessions that ran at the same time: whose a change is, where that can be told at all.
+
+A command's changes are what differs after it; so what another session wrote meanwhile is among them. What the other's
+record names already is the other's; what both commands could have done is nobody's, and both are named.
+"""
+
+import json
+from collections.abc import Iterable, Iterator
+
+import msgspec
+from msgspec import Struct
+from msgspec.structs import replace
+
+from remit.core.call import SessionKey, ToolCall
+from remit.core.contents import Version
+from remit.gate.state import OpenCall, PendingCall, State
+from remit.workspace.observe import Change, identity
+
+LONGEST_S = 600.0
+"""A call that is under way for longer has been given up."""
+
+FACT = "recorded_meanwhile"
+
+
+class Told(Struct, frozen=True):
+    """A change that was recorded while calls of other sessions were under way."""
+
+    session: str
+    path: str
+    after: tuple[str, str] | None
+    at: float
+
+
+class Windows:
+    """The calls under way beside one that came back, in one workspace. `now` is seconds since the epoch."""
+
+    def __init__(self, state: State, now: float) -> None:
+        self.state = state
+        self.now = now
+
+    def apart(self, call: ToolCall, pending: PendingCall, done: tuple[Change, ...]) -> tuple[Change, ...]:
+        """The changes, without what another session's record names, those of unclear origin with their candidates.
+
+        Raises StateError.
+        """
+        others = self.others(call.session)
+        told = {(t.path, t.after) for t in self.told() if t.session != call.session.session_id}
+        if not others and not told:
+            return done
+        left = [c for c in done if not pending.whole or c.brought or (c.path, identity(c.after)) not in told]
+        return tuple(replace(c, shared=candidates(c, call.session, pending, others)) for c in left)
+
+    def others(self, session: SessionKey) -> list[OpenCall]:
+        """The calls of other sessions that are under way and may change something."""
+        rows = self.state.row(
+            "SELECT 1 FROM calls WHERE workspace=? AND session_id<>? AND at>?",
+            *(self.state.workspace, session.session_id, self.now - LONGEST_S),
+        )
+        if rows is None:
+            return []
+        return [
+            c
+            for c in self.state.open_calls()
+            if c.session.session_id != session.session_id and c.at > self.now - LONGEST_S and c.pending is not None
+        ]
+
+    def told(self) -> list[Told]:
+        """What was recorded lately while others worked."""
+        text = self.state.fact(FACT)
+        found = msgspec.convert(json.loads(text), list[Told]) if text else []
+        return [t for t in found if t.at > self.now - LONGEST_S]
+
+    def tell(self, session: SessionKey, done: Iterable[Change]) -> None:
+        """These changes have a record; the calls of other sessions that are under way will see them too."""
+        if not self.others(session):
+            return
+        fresh = [Told(session.session_id, c.path, identity(c.after), self.now) for c in done]
+        if fresh:
+            kept = [*self.told(), *fresh]
+            self.state.put_fact(FACT, json.dumps(msgspec.to_builtins(kept)))
+
+
+def candidates(change: Change, own: SessionKey, pending: PendingCall, others: list[OpenCall]) -> tuple[str, ...]:
+    """The sessions that may have made the change; nothing where only this one can have.
+
+    A file tool that came back wrote the path that it named.
+    """
+    if change.brought or not pending.whole or change.path in pending.judged:
+        return ()
+    found = dict.fromkeys(c.session.session_id for c in others if c.pending and possible(change, c.pending))
+    return (own.session_id, *found) if found else ()
+
+
+def possible(change: Change, other: PendingCall) -> bool:
+    """Whether the other call may have made this change: it may write there, and began before the change was there."""
+    if not other.whole:
+        return change.path in other.judged
+    return change.path not in other.before or known(other.before[change.path]) != identity(change.after)
+
+
+def known(version: Version | None) -> tuple[str, str] | None:
+    """What makes two versions the same."""
+    return None if version is None else (version.sha256, version.mode)
+
+
+def sessions_of(changes: Iterable[Change]) -> Iterator[str]:
+    """All candidates of these changes, each once."""
+    return iter(dict.fromkeys(session for change in changes for session in change.shared))

@@ -1,0 +1,149 @@
+"""Archiving sealed segments: written beside, read back byte for byte, and only then is the original removed.
+
+At any moment a segment is whole in at least one of its two forms, so a crash loses nothing and readers never wait.
+Appending waits only while a file is removed.
+"""
+
+import hashlib
+from pathlib import Path
+
+from msgspec import Struct
+
+from remit.ledger import lock
+from remit.ledger.archive import Archive, DamagedArchive, Summary, opened, pieces_of, write_archive
+from remit.ledger.reader import segment_index, segment_lines
+from remit.ledger.segments import (
+    ARCHIVE,
+    LINE_LIMIT,
+    LedgerError,
+    archive_path,
+    archived_segments,
+    flush_folder,
+    live_segments,
+)
+from remit.ledger.tiles import HASH_BYTES, extend_tiles, tile_row
+
+_BUFFER = 1024 * 1024
+
+
+class Compacted(Struct, frozen=True):
+    """What compacting did: bytes before and after, of those segments."""
+
+    segments: int = 0
+    records: int = 0
+    bytes_before: int = 0
+    bytes_after: int = 0
+
+
+class OutOfOrder(LedgerError):
+    """A segment cannot be archived, since what precedes it has no place in the tree."""
+
+    def __init__(self, segment: str, why: str) -> None:
+        super().__init__(f"segment {segment!r} cannot be archived: {why}\nhint: see `remit ledger verify`")
+
+
+def sealed_segments(folder: Path) -> list[str]:
+    """The segments that no append touches any more: those before the newest one that holds a whole line."""
+    names = live_segments(folder)
+    while names and not _has_line(folder / names[-1]):
+        names.pop()
+    return names[:-1]
+
+
+def _has_line(path: Path) -> bool:
+    with path.open("rb") as file:
+        return b"\n" in file.read(LINE_LIMIT)
+
+
+def compact(folder: Path, *, most: int | None = None) -> Compacted:
+    """Archive the sealed segments, the oldest first, at most so many. Raises OSError, LedgerError.
+
+    Of two processes one waits; what was broken off by a crash is done again.
+    """
+    names = sealed_segments(folder)[:most]
+    if not names:
+        return Compacted()
+    (folder / ARCHIVE).mkdir(mode=0o700, exist_ok=True)
+    held = lock.take(folder / ARCHIVE / "lock")
+    try:
+        for left in (folder / ARCHIVE).glob("*.new"):
+            left.unlink()
+        done = [_archive(folder, name) for name in names if (folder / name).exists()]
+    finally:
+        lock.release(held)
+    return Compacted(len(done), *map(sum, zip(*done, strict=True))) if done else Compacted()
+
+
+def _archive(folder: Path, segment: str) -> tuple[int, int, int]:
+    """Archive one segment: its records, its size and the archive's."""
+    live, path = folder / segment, archive_path(folder, segment)
+    fresh = path.with_name(f"{path.name}.new")
+    summary, leaves = _measured(folder, segment)
+    extend_tiles(folder, summary.index, leaves)
+    if not same(folder, segment, path):
+        write_archive(fresh, summary, pieces_of(live))
+        if not same(folder, segment, fresh):
+            raise DamagedArchive(fresh, f"it does not give back {segment!r}, which was left as it is")
+        fresh.replace(path)
+    flush_folder(path.parent)
+    _remove(folder, segment, summary)
+    return summary.lines, summary.size, path.stat().st_size
+
+
+def _measured(folder: Path, segment: str) -> tuple[Summary, bytes]:
+    digest = hashlib.sha256()
+    with (folder / segment).open("rb") as file:
+        while block := file.read(_BUFFER):
+            digest.update(block)
+        size = file.tell()
+    leaves = [line.hashed for line in segment_lines(folder, segment) if line.ended]
+    return Summary(_index(folder, segment), len(leaves), size, digest.digest()), b"".join(leaves)
+
+
+def _index(folder: Path, segment: str) -> int:
+    """Where the first line of a segment stands in the tree: after all those before it, which are archived."""
+    before = max((name for name in archived_segments(folder) if name < segment), default="")
+    if any(name < segment for name in live_segments(folder)):
+        raise OutOfOrder(segment, "one before it is not archived")
+    if not before:
+        return 0
+    index = segment_index(folder, before)[1]
+    if len(tile_row(folder, 0, 0, index)) < index * HASH_BYTES:
+        _mend_tiles(folder, segment)
+    return index
+
+
+def _mend_tiles(folder: Path, segment: str) -> None:
+    """Make the hashes of what is archived again, from the records; those that were pruned keep theirs."""
+    for name in archived_segments(folder):
+        with opened(folder, name) as archive:
+            index, gaps = archive.summary.index, archive.gaps()
+        if name < segment and not gaps:
+            extend_tiles(folder, index, b"".join(line.hashed for line in segment_lines(folder, name) if line.ended))
+
+
+def same(folder: Path, segment: str, path: Path) -> bool:
+    """Whether the archive at `path` gives back every byte of a segment that is still there."""
+    try:
+        archive = Archive(path)
+    except (FileNotFoundError, DamagedArchive):
+        return False
+    with archive, (folder / segment).open("rb") as file:
+        offset = 0
+        while block := file.read(_BUFFER):
+            if archive.read(offset, len(block)) != block:
+                return False
+            offset += len(block)
+        return archive.is_whole and archive.summary.size == offset
+
+
+def _remove(folder: Path, segment: str, summary: Summary) -> None:
+    """Remove a segment that has its archive, unless somebody wrote to it meanwhile."""
+    held = lock.take(folder / "lock")
+    try:
+        path = folder / segment
+        if segment in sealed_segments(folder) and path.stat().st_size == summary.size:
+            path.unlink()
+            flush_folder(folder)
+    finally:
+        lock.release(held)

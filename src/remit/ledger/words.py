@@ -1,0 +1,109 @@
+"""What a record says, for a search by words; and a person's words as a query that is never a syntax error."""
+
+import re
+import sqlite3
+from collections.abc import Iterator, Sequence
+from contextlib import closing
+from typing import Any, TypeAlias, cast
+
+from msgspec import json
+
+from remit.core.record import KEY
+from remit.ledger.segments import UNREADABLE
+
+Said: TypeAlias = tuple[str, str, str]
+"""What somebody said, what was done or refused, and what it is about: names and paths."""
+
+TABLE = """create virtual table words using fts5(
+  says, does, names, content='', tokenize='porter unicode61 remove_diacritics 2')"""
+INSERT = "insert into words (rowid, says, does, names) values (?, ?, ?, ?)"
+RANK = "bm25(words, 4, 2, 1), words.rowid desc"
+"""What somebody said counts most; of two that fit alike, the newer comes first."""
+
+CHARS = 16_384
+"""Of a column. What stands after it is not found."""
+
+_DONE = frozenset({"call", "result", "violation", "command"})
+_NAMES = frozenset({"event", "intent_id", "files", "mutation_class", "branch", "cwd", "agent", "model", "origin"})
+_NO_WORDS = frozenset({"chain", "schema", "session_id", "trace_id", "agent_id", "id", "note"})
+_HASH = re.compile(r"(?:sha256:)?[0-9a-f]{32,}|[0-9a-f]{8}-[0-9a-f]{4}-.{22}")
+_WORD = re.compile(r"[^\W_]")
+_PARTS = re.compile(r'"([^"]*)"(\*?)|(\S+)')
+
+
+class NoWords(ValueError):
+    """A search has nothing to look for."""
+
+    def __init__(self, words: Sequence[str]) -> None:
+        super().__init__(f"there is no word in {' '.join(words)!r}; expected letters or digits, such as login or auth*")
+
+
+def said(raw: bytes) -> Said:
+    """What the record on a line says; nothing where it is no record."""
+    try:
+        return said_by(json.decode(raw, type=dict[str, Any]))
+    except UNREADABLE:
+        return ("", "", "")
+
+
+def said_by(document: dict[str, Any]) -> Said:
+    """What a record says."""
+    says: dict[str, None] = {}
+    does: dict[str, None] = {}
+    names: dict[str, None] = {}
+    for key, value in _mapping(_mapping(document.get("metadata")).get(KEY)).items():
+        _collect(key, value, does if key in _DONE else names if key in _NAMES else says)
+    _collect("tool", document.get("tool"), names)
+    return _joined(says), _joined(does), _joined(names)
+
+
+def _mapping(value: object) -> dict[str, Any]:
+    return cast("dict[str, Any]", value) if isinstance(value, dict) else {}
+
+
+def _joined(texts: dict[str, None]) -> str:
+    return "\n".join(texts)[:CHARS]
+
+
+def _collect(key: str, value: object, found: dict[str, None]) -> None:
+    """Add every text in a value that a person could have in mind, each once."""
+    if key in _NO_WORDS:
+        return
+    if isinstance(value, str):
+        if len(value) < 32 or not _HASH.fullmatch(value):
+            found[value] = None
+    elif isinstance(value, dict):
+        for name, inner in cast("dict[str, object]", value).items():
+            _collect(name, inner, found)
+    elif isinstance(value, list):
+        for inner in cast("list[object]", value):
+            _collect(key, inner, found)
+
+
+def query_of(words: Sequence[str]) -> str:
+    """A query for records with all these words, in any form. `auth*` are words that begin so, `"a b"` stand together.
+
+    Whatever else was typed is only text. Raises NoWords.
+    """
+    parts = [part for text in words for part in _parts(text)]
+    if not parts:
+        raise NoWords(words)
+    return " AND ".join(parts)
+
+
+def _parts(text: str) -> Iterator[str]:
+    plain = text.encode("utf-8", "replace").decode().replace("\0", " ")
+    for phrase, star, word in _PARTS.findall(plain):
+        bare = phrase or word.rstrip("*")
+        if _WORD.search(bare):
+            prefix = "*" if star or word.endswith("*") else ""
+            yield '"' + bare.replace('"', '""') + '"' + prefix
+
+
+def saying(documents: Sequence[dict[str, Any]], words: Sequence[str]) -> list[dict[str, Any]]:
+    """Those of these records that say all the words, the best first. For few: they are taken in each time."""
+    with closing(sqlite3.connect(":memory:")) as database:
+        database.execute(TABLE)
+        database.executemany(INSERT, [(n, *said_by(document)) for n, document in enumerate(documents)])
+        found = database.execute(f"select rowid from words where words match ? order by {RANK}", [query_of(words)])
+        return [documents[n] for (n,) in found]

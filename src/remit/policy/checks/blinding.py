@@ -1,0 +1,39 @@
+"""Commands that would make git overlook changes, or publish what Remit keeps."""
+
+import re
+
+from remit.core.call import ToolCall
+from remit.core.decision import Finding
+from remit.core.facts import Facts
+
+WITHIN = r"\bgit\b[^\n|;&]{0,2000}?"
+OVERLOOKING = re.compile(rf"{WITHIN}\bupdate-index\b[^\n|;&]{{0,2000}}?\s--(?:as|sk)[a-z-]*")
+"""git takes an option by any of its beginnings that is unique. Source: gitcli(7), read 2026-11."""
+
+PUBLISHING = re.compile(
+    rf"{WITHIN}\bpush\b[^\n|;&]{{0,2000}}?(?:\s--mi[a-z]*|\srefs/(?:\*|remit\b)|\s[+'\"]+refs/(?:\*|remit\b))"
+)
+SEARCHED_CHARS = 65536
+
+
+def check(call: ToolCall, facts: Facts) -> Finding | None:
+    """COMMAND_BLOCKED for marking files assume-unchanged or skip-worktree, and for pushing `refs/remit`.
+
+    The text decides only what is said before; a flag that was set another way hides nothing from the comparison.
+    """
+    text = (call.command or "")[:SEARCHED_CHARS]
+    if "git" not in text:
+        return None
+    if OVERLOOKING.search(text):
+        return found("`git update-index` with such a flag hides changes from people and from Remit. Leave it out.")
+    if PUBLISHING.search(text):
+        return found(
+            "`git push --mirror` publishes every ref, also `refs/remit/*`, where Remit keeps older contents of files. "
+            "Push the branches and tags that are meant: `git push --all`, `git push --tags`."
+        )
+    return None
+
+
+def found(message: str) -> Finding:
+    """The finding."""
+    return Finding(rule="blinding", code="COMMAND_BLOCKED", message=message)

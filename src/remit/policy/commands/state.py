@@ -1,0 +1,80 @@
+"""Where a shell stands while it runs: its folder, and the variables and functions that the text has set."""
+
+from typing import TYPE_CHECKING, TypeAlias
+
+from msgspec import Struct
+from msgspec.structs import replace
+
+from remit.policy.commands.effects import moved
+from remit.policy.commands.patterns import escaped
+from remit.policy.commands.words import HOME, START, Known, Refused, Word
+
+if TYPE_CHECKING:
+    from tree_sitter import Node
+
+Folder: TypeAlias = str | None
+"""From the folder that the command starts in, absolute, or in the home folder; None where the text does not tell."""
+
+
+class State(Struct, frozen=True):
+    """The shell at one place of the text. `gone`: it never gets here. A function is None where it is one of several."""
+
+    folder: Folder = ""
+    stack: tuple[Folder, ...] = ()
+    variables: dict[str, Word] = {}
+    functions: "dict[str, Node | None]" = {}
+    gone: bool = False
+
+    @property
+    def known(self) -> Known:
+        """The variables, and the shell's own word for the folder."""
+        if self.folder is None:
+            return self.variables
+        absolute = self.folder.startswith(("/", HOME))
+        place = self.folder if absolute else f"{START}/{self.folder}" if self.folder else START
+        return {**self.variables, "PWD": Word(place)}
+
+    def assigned(self, name: str, value: Word | None) -> "State":
+        """After `name=value`; None where the text does not tell the value."""
+        kept = {other: word for other, word in self.variables.items() if other != name}
+        if value is not None and value.glob is not None and not value.inner:
+            kept[name] = value
+        return replace(self, variables=kept)
+
+    def entered(self, program: str, folder: str) -> "State":
+        """After `cd`, `pushd` or `popd`. `folder` is empty where the text does not tell it."""
+        if program == "popd":
+            return replace(self, folder=self.stack[-1] if self.stack else None, stack=self.stack[:-1])
+        stack = (*self.stack, self.folder) if program == "pushd" else self.stack
+        return replace(self, folder=self.place(folder), stack=stack)
+
+    def place(self, folder: str) -> Folder:
+        """Where `cd folder` leads from here."""
+        try:
+            return moved(self.folder, folder) if folder else None
+        except Refused:
+            return None
+
+
+def merged(one: State, other: State) -> State:
+    """What holds whichever of the two it was."""
+    if one == other or other.gone:
+        return one
+    if one.gone:
+        return other
+    names = one.functions.keys() | other.functions.keys()
+    return State(
+        folder=one.folder if one.folder == other.folder else None,
+        stack=one.stack if one.stack == other.stack else (),
+        variables={name: word for name, word in one.variables.items() if other.variables.get(name) == word},
+        functions={n: one.functions[n] if one.functions.get(n) == other.functions.get(n) else None for n in names},
+    )
+
+
+def bound(word: Word) -> Word | None:
+    """The value of a loop's variable for one word of its list. A file that a glob names is one word."""
+    if word.glob is None or word.inner:
+        return None
+    if word.literal:
+        return word
+    return Word(word.text, literal=False, pattern=word.pattern or escaped(word.text), maybe=word.maybe)

@@ -1,0 +1,151 @@
+"""git blame's own output with what Remit knows put between: take our part out, and git's bytes are left."""
+
+import re
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from itertools import groupby
+
+from remit.core.text import shown
+from remit.provenance.blame import BlamedLine
+from remit.provenance.porcelain import HEADER
+
+PREFIX = b"remit-"
+GLYPHS = {"ai": "✦", "human": "●", "mixed": "◐", "unknown": "·"}
+LETTERS = {"ai": "A", "human": "H", "mixed": "M", "unknown": "?"}
+"""For terminals that have no other signs."""
+
+COLOURS = (31, 32, 33, 34, 35, 36, 91, 92, 93, 94, 95, 96)
+HIGH = re.compile(rb"[\x80-\xff]")
+
+Facts = tuple[tuple[str, str], ...]
+
+
+def facts(line: BlamedLine) -> Facts:
+    """What is known of a line, as (name, value); what is not known is left out."""
+    values = {
+        "origin": line.origin,
+        "agent": line.agent,
+        "model": line.model,
+        "intent": line.intent_id,
+        "session": line.session_id,
+        "class": line.mutation_class,
+        "grade": line.grade,
+    }
+    return tuple((name, shown(value, 200)) for name, value in values.items() if value)
+
+
+def headers(line: BlamedLine) -> list[bytes]:
+    """The header lines of one line. Names come from agents: none of them can begin a line of its own."""
+    return [PREFIX + f"{name} {value}".encode("utf-8", "replace") for name, value in facts(line)]
+
+
+def porcelain(out: bytes, lines: Sequence[BlamedLine], *, quoted: bool) -> Iterator[bytes]:
+    """`--porcelain` and `--line-porcelain` with our headers before each content."""
+    rest = iter(lines)
+    for raw in out.split(b"\n")[:-1]:
+        if raw.startswith(b"\t"):
+            yield from headers(next(rest))
+        yield raw if raw.startswith(b"\t") or not quoted else requoted(raw)
+
+
+def chosen(out: bytes, wanted: set[int]) -> Iterator[bytes]:
+    """Of a `--line-porcelain`, the wanted lines: each stands for itself, as a group of one."""
+    entry: list[bytes] = []
+    number = 0
+    for raw in out.split(b"\n")[:-1]:
+        if not entry and (header := HEADER.match(raw)):
+            number = int(header[3])
+            entry = [b"%s %s %s 1" % (header[1], header[2], header[3])]
+        else:
+            entry.append(raw)
+        if raw.startswith(b"\t"):
+            yield from entry if number in wanted else ()
+            entry = []
+
+
+def incremental(out: bytes, lines: Sequence[BlamedLine], *, quoted: bool) -> Iterator[bytes]:
+    """`--incremental`: before each entry's `filename` `remit-lines FIRST COUNT` for lines that share the headers."""
+    by_number = {line.line: line for line in lines}
+    first = count = 0
+    for raw in out.split(b"\n")[:-1]:
+        if header := HEADER.match(raw):
+            first, count = int(header[3]), int(header[4])
+        elif raw.startswith(b"filename "):
+            yield from spans([by_number[n] for n in range(first, first + count) if n in by_number])
+        yield requoted(raw) if quoted else raw
+
+
+def spans(lines: Sequence[BlamedLine]) -> Iterator[bytes]:
+    """The headers of neighbouring lines, once for those that have the same."""
+    for _, run in groupby(lines, key=facts):
+        same = list(run)
+        yield PREFIX + b"lines %d %d" % (same[0].line, len(same))
+        yield from headers(same[0])
+
+
+def requoted(raw: bytes) -> bytes:
+    """A header whose file name git would quote, for signs outside ASCII, unless told not to. Source: git-config(1)."""
+    if not HIGH.search(raw) or not raw.startswith((b"filename ", b"previous ")):
+        return raw
+    parts = 1 if raw.startswith(b"filename ") else 2
+    *before, name = raw.split(b" ", parts)
+    plain = name[1:-1] if name.startswith(b'"') else name
+    escaped = HIGH.sub(lambda found: b"\\%03o" % found[0][0], plain)
+    return b" ".join([*before, b'"' + escaped + b'"'])
+
+
+def text(
+    raws: Sequence[bytes],
+    lines: Sequence[BlamedLine],
+    *,
+    plain: bool = False,
+    coloured: bool = False,
+    short: bool = False,
+) -> list[bytes]:
+    """Git's lines for people with our columns after the commit. `plain` has letters for glyphs."""
+    at = width_of_name(raws)
+    rows = [columns(line, LETTERS if plain else GLYPHS, short=short) for line in lines]
+    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
+    found: list[bytes] = []
+    for raw, line, row in zip(raws, lines, rows, strict=True):
+        cells = " ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True) if width)
+        ours = painted(cells, line) if coloured else cells
+        found.append(
+            raw[:at] + (b" " if at else b"") + ours.encode("utf-8", "replace") + (b"" if at else b" ") + raw[at:]
+        )
+    return found
+
+
+def harmless(raw: bytes) -> bytes:
+    """A line without signs that move a terminal's cursor, or hide others."""
+    line = raw.decode("utf-8", "replace")
+    if line.isprintable():
+        return raw
+    return "".join(c if c == "\t" or c.isprintable() else f"\\x{ord(c):02x}" for c in line).encode()
+
+
+def width_of_name(raws: Sequence[bytes]) -> int:
+    """How wide the column of commits is; 0 where all of them are blank."""
+    ends = [min(at for sign in b" \t" if (at := raw.find(sign)) >= 0) for raw in raws if raw[:1] not in (b" ", b"")]
+    return max(ends, default=0)
+
+
+def columns(line: BlamedLine, glyphs: Mapping[str, str], *, short: bool) -> list[str]:
+    """Our columns: a sign and who, the model, the intent, how strong the evidence is."""
+    who = f"{glyphs[line.origin]} {shown(line.agent or ('person' if line.origin == 'human' else ''), 40)}".rstrip()
+    more = [] if short else [shown(line.model or "", 40)]
+    grade = [] if short else [line.grade or "-"]
+    return [who, *more, shown(line.intent_id or "-", 40), *grade]
+
+
+def painted(cells: str, line: BlamedLine) -> str:
+    """The columns in the colour of the intent: the same one each time, and never the only sign."""
+    if line.origin == "unknown":
+        return f"\x1b[2m{cells}\x1b[0m"
+    colour = COLOURS[sum((line.intent_id or "").encode()) % len(COLOURS)]
+    return f"\x1b[{colour}m{cells}\x1b[0m"
+
+
+def counts(lines: Sequence[BlamedLine]) -> str:
+    """How many lines are whose, in words."""
+    by: Callable[[str], int] = lambda origin: sum(line.origin == origin for line in lines)  # noqa: E731
+    return f"{len(lines)} lines: " + ", ".join(f"{by(origin)} {origin}" for origin in GLYPHS)

@@ -1,0 +1,170 @@
+"""Lines that git calls a commit's own and that came from elsewhere: moved, indented anew, wrapped by a formatter.
+
+Asked only of lines that no record explains, and answered only where nothing but the place or the layout changed.
+git is started a few times, however many lines there are.
+"""
+
+from collections import Counter
+from collections.abc import Callable, Iterable, Sequence
+from itertools import groupby
+
+from remit.core.contents import Hunk
+from remit.provenance.attribution import Attribution
+from remit.provenance.evidence import is_strong, says_something
+from remit.provenance.origins import Label, relaid, weaker
+from remit.provenance.porcelain import GitLine, Place, read_porcelain
+from remit.provenance.recorded_blocks import RecordedBlocks
+from remit.workspace.git import Git, GitError
+
+Line = tuple[Place, int]
+"""A line of a version."""
+
+FEWEST_LINES = 3
+MOST_RUNS = 200
+MOST_LAYOUTS = 8
+"""Commits that only changed the layout and are looked behind, for one file."""
+
+DEPTH = 3
+"""Layouts behind layouts."""
+
+
+class Elsewhere:
+    """Looks for the lines that `attribution` could not label, in one repository."""
+
+    def __init__(self, git: Git, attribution: Attribution) -> None:
+        self.git = git
+        self.attribution = attribution
+
+    def labels(self, path: str, arguments: Sequence[str], lines: Sequence[GitLine]) -> dict[int, Label]:
+        """Labels by line of the file asked about. `lines` are git's, those without a label."""
+        young = {place for place in {line.place for line in lines} if self.attribution.may_be_recorded(place)}
+        suspects = [line for line in lines if line.place in young]
+        if not suspects:
+            return {}
+        found = self.moved(path, arguments, suspects)
+        rest = [line for line in suspects if line.line not in found]
+        found = {**self.relaid(rest, DEPTH), **found}
+        rest = [line for line in suspects if line.line not in found]
+        return {**RecordedBlocks(self.git, self.attribution).labels(rest), **found} if rest else found
+
+    def moved(self, path: str, arguments: Sequence[str], suspects: Sequence[GitLine]) -> dict[int, Label]:
+        """Those that stood elsewhere in the version before, and stand there no more."""
+        spans = ["-w", "-M", "-C", "-C", *spans_of(suspects)]
+        try:
+            again = read_porcelain(self.git.run("blame", "--porcelain", *without_ranges(arguments), *spans, "--", path))
+        except GitError:
+            return {}
+        before = {line.line: line for line in suspects}
+        other = [line for line in again if line.line in before and line.place != before[line.line].place]
+        labels = self.attribution.labels(line.place for line in other)
+        known = {
+            line.line: label
+            for line in other
+            if (label := at(labels.get(line.place, ()), line.number)) and not self.attribution.was_observed(label)
+        }
+        gone = self.gone([(before[line.line], line) for line in other if line.line in known])
+        runs = in_runs(sorted(line.line for line in other if line.line in gone), known)
+        return {
+            number: weaker(known[number], "moved")
+            for run in runs
+            if is_telling([before[number].content for number in run])
+            for number in run
+        }
+
+    def gone(self, pairs: Sequence[tuple[GitLine, GitLine]]) -> set[int]:
+        """The lines of which there are no more than there were: a copy leaves the original where it is, and is new."""
+        sources = {(to.place, origin.place.path) for to, origin in pairs}
+        names = {name for to, path in sources for name in self.versions(to, path)}
+        self.attribution.fetch_names(names)
+        counts: dict[str, Counter[bytes]] = {}
+        found: set[int] = set()
+        for to, origin in pairs:
+            old, new = self.versions(to.place, origin.place.path)
+            for name in {old, new} - counts.keys():
+                counts[name] = Counter(b"".join(line.split()) for line in self.attribution.lines_named(name))
+            text = b"".join(to.content.split())
+            same_file = origin.place.path == to.place.path
+            if counts[new][text] < counts[old][text] + same_file:
+                found.add(to.line)
+        return found
+
+    def versions(self, place: Place, path: str) -> tuple[str, str]:
+        """The names of a file's contents before and after the change that `place` came with."""
+        if not place.committed:
+            return f"HEAD:{path}", f"{place.commit}:{path}"
+        commit = place.previous.partition(" ")[0] if place.previous else f"{place.commit}^"
+        return f"{commit}:{path}", f"{place.commit}:{path}"
+
+    def relaid(self, suspects: Sequence[GitLine], depth: int) -> dict[int, Label]:
+        """Those that only changed their layout, by the hunk that they stand in."""
+        places = [place for place in dict.fromkeys(line.place for line in suspects) if place.previous][:MOST_LAYOUTS]
+        found: dict[int, Label] = {}
+        for place in places:
+            origins = self.origins(place)
+            wanted = {
+                line.line: origins[line.number] for line in suspects if line.place == place and line.number in origins
+            }
+            behind = self.behind(place, set(wanted.values()), depth) if wanted else {}
+            found |= {line: weaker(behind[n], "normalised") for line, n in wanted.items() if n in behind}
+        return found
+
+    def origins(self, place: Place) -> dict[int, int]:
+        """For lines of that version that only changed their layout, the line of the version before; both from 1."""
+        version, parent = self.attribution.names.get(place.name), self.attribution.names.get(place.parent or "")
+        if version is None or parent is None:
+            return {}
+        self.attribution.compare([(parent, version)])
+        old, new = self.attribution.lines(parent), self.attribution.lines(version)
+        hunks: Sequence[Hunk] | None = self.attribution.diffs.get((parent, version))
+        if old is None or new is None or hunks is None:
+            return {}
+        return {to + 1: origin + 1 for to, origin in relaid(old, new, hunks).items()}
+
+    def behind(self, place: Place, numbers: set[int], depth: int) -> dict[int, Label]:
+        """The labels of those lines of the version before `place`."""
+        commit, _, path = (place.previous or "").partition(" ")
+        spans = [f"-L{low},{high}" for low, high in runs_of(sorted(numbers))[:MOST_RUNS]]
+        try:
+            lines = read_porcelain(self.git.run("blame", "--porcelain", *spans, commit, "--", path))
+        except GitError:
+            return {}
+        labels = self.attribution.labels(line.place for line in lines)
+        known = {line.line: label for line in lines if (label := at(labels[line.place], line.number))}
+        rest = [line for line in lines if line.line not in known and self.attribution.may_be_recorded(line.place)]
+        return {**(self.relaid(rest, depth - 1) if depth > 1 and rest else {}), **known}
+
+
+def at(labels: Sequence[Label | None], number: int) -> Label | None:
+    """The label of a line, from 1."""
+    return labels[number - 1] if 0 < number <= len(labels) else None
+
+
+def is_telling(lines: Iterable[bytes]) -> bool:
+    """Whether a block tells itself from another's."""
+    texts = list(lines)
+    return any(map(is_strong, texts)) or sum(map(says_something, texts)) >= FEWEST_LINES
+
+
+def in_runs(numbers: Sequence[int], known: dict[int, Label]) -> list[list[int]]:
+    """Numbers that follow each other and have one record, together."""
+    key: Callable[[tuple[int, int]], tuple[int, str]] = lambda pair: (pair[1] - pair[0], known[pair[1]].record)  # noqa: E731
+    return [[number for _, number in run] for _, run in groupby(enumerate(numbers), key=key)]
+
+
+def runs_of(numbers: Sequence[int]) -> list[tuple[int, int]]:
+    """First and last of numbers that follow each other."""
+    runs = [[n for _, n in run] for _, run in groupby(enumerate(numbers), key=lambda pair: pair[1] - pair[0])]
+    return [(run[0], run[-1]) for run in runs]
+
+
+def spans_of(lines: Sequence[GitLine]) -> list[str]:
+    """The lines as git's options; with very many runs, from the first to the last."""
+    runs = runs_of(sorted({line.line for line in lines}))
+    if len(runs) > MOST_RUNS:
+        runs = [(runs[0][0], runs[-1][1])]
+    return [f"-L{low},{high}" for low, high in runs]
+
+
+def without_ranges(arguments: Sequence[str]) -> list[str]:
+    """Git blame's arguments but for its ranges: the lines asked about are told instead."""
+    return [argument for argument in arguments if not argument.startswith("-L")]

@@ -1,0 +1,165 @@
+"""Blocks that an agent wrote in one file and that stand in another before any commit had them: moved, or renamed.
+
+Only a block that tells itself from all others, that has left the file it was written in, and that no file of the
+version before has, is taken for the recorded one.
+"""
+
+from collections import Counter
+from collections.abc import Iterable, Iterator, Sequence
+
+from msgspec import Struct
+
+from remit.ledger.changes import Change
+from remit.provenance.attribution import Attribution
+from remit.provenance.evidence import is_strong
+from remit.provenance.origins import Label
+from remit.provenance.porcelain import GitLine, Place
+from remit.workspace.git import Git, GitError
+
+MOST_VERSIONS = 400
+MOST_PLACES = 4
+MOST_ASKED = 50
+MOST_COMMITS = 8
+FEWEST_LINES = 3
+
+
+class Source(Struct, frozen=True):
+    """One line that a record put into a file. `number` counts from 0."""
+
+    change: Change
+    number: int
+
+
+class RecordedBlocks:
+    """Looks for lines in what was recorded of other files."""
+
+    def __init__(self, git: Git, attribution: Attribution) -> None:
+        self.git = git
+        self.attribution = attribution
+
+    def labels(self, lines: Sequence[GitLine]) -> dict[int, Label]:
+        """Labels by line of the file asked about."""
+        strong = [line for line in lines if is_strong(line.content)]
+        places = list(dict.fromkeys(line.place for line in strong))[:MOST_PLACES]
+        sources = self.sources({b"".join(line.content.split()) for line in strong}) if places else {}
+        found: dict[int, Label] = {}
+        for place in places:
+            own = {line.number: line for line in lines if line.place == place}
+            seeds = [line for line in strong if line.place == place and b"".join(line.content.split()) in sources]
+            novel = self.novel(place, seeds[:MOST_ASKED], sources)
+            for line in seeds:
+                if line.line not in found and line.number in novel:
+                    found |= self.block(own, line, sources[b"".join(line.content.split())])
+        return found
+
+    def sources(self, wanted: set[bytes]) -> dict[bytes, Source]:
+        """Where a record put those lines, by their text without white space; the newest."""
+        found: dict[bytes, Source] = {}
+        for source, text in self.written(wanted):
+            found.setdefault(text, source)
+        return found
+
+    def written(self, wanted: set[bytes]) -> Iterator[tuple[Source, bytes]]:
+        """Every place where a call put one of those lines, the newest first."""
+        changes = [c for c in self.attribution.index.newest_changes(MOST_VERSIONS) if c.after_blob and not c.observed]
+        self.attribution.load({c.after_blob for c in changes if c.after_blob})
+        for change in changes:
+            lines = self.attribution.lines(change.after_blob) or ()
+            for number in added(change, len(lines)):
+                text = b"".join(lines[number].split())
+                if text in wanted:
+                    yield Source(change, number), text
+
+    def doubtful(self, lines: Sequence[GitLine]) -> set[int]:
+        """Those lines of a person's edit that an agent wrote before: in that file, or with words of their own anywhere.
+
+        A person who takes a stash back, or copies a block, changes the file and writes nothing.
+        """
+        texts = {line.line: b"".join(line.content.split()) for line in lines}
+        written: dict[bytes, set[str]] = {}
+        for source, text in self.written(set(texts.values())):
+            written.setdefault(text, set()).add(source.change.path)
+        return {
+            line.line
+            for line in lines
+            if (paths := written.get(texts[line.line])) and (line.place.path in paths or is_strong(line.content))
+        }
+
+    def novel(self, place: Place, seeds: Sequence[GitLine], sources: dict[bytes, Source]) -> set[int]:
+        """The lines that have left the file they were recorded in, and that no other file has: neither of the version
+        before, nor of the commit that the call started from.
+        """
+        if not seeds:
+            return set()
+        before = (
+            place.previous.partition(" ")[0] if place.previous else (f"{place.commit}^" if place.committed else "HEAD")
+        )
+        texts = [line.content.strip() for line in seeds]
+        known = [self.found_in(before, texts)]
+        stood = list(dict.fromkeys(self.stood_on(sources[b"".join(line.content.split())].change) for line in seeds))
+        known += [self.found_in(commit, texts) for commit in stood[:MOST_COMMITS] if commit]
+        found: set[int] = set()
+        for line in seeds:
+            change = sources[b"".join(line.content.split())].change
+            elsewhere = {path for files in known for path in files.get(line.content.strip(), ())} - {change.path}
+            if change.path == place.path or elsewhere or self.stood_on(change) not in stood[:MOST_COMMITS]:
+                continue
+            name = f"{place.commit}:{change.path}"
+            self.attribution.fetch_names([name])
+            left = Counter(b"".join(text.split()) for text in self.attribution.lines_named(name))
+            if not left[b"".join(line.content.split())]:
+                found.add(line.number)
+        return found
+
+    def stood_on(self, change: Change) -> str | None:
+        """The commit that was checked out when the change was made: what it held already, the change did not bring."""
+        documents = self.attribution.index.by_id(change.id)
+        return documents[0].get("vcs", {}).get("revision") if documents else None
+
+    def found_in(self, commit: str, texts: Sequence[bytes]) -> dict[bytes, set[str]]:
+        """The files of a commit that have those texts."""
+        patterns = [word for text in texts for word in ("-e", text.decode("utf-8", "surrogateescape"))]
+        try:
+            out = self.git.run("grep", "-I", "-F", "-z", "--full-name", *patterns, commit, "--", ":/", ok=(0, 1))
+        except GitError:
+            return {}
+        found: dict[bytes, set[str]] = {}
+        for row in out.split(b"\n"):
+            name, _, text = row.partition(b"\0")
+            path = name.decode("utf-8", "surrogateescape").partition(":")[2]
+            for wanted in texts:
+                if wanted in text:
+                    found.setdefault(wanted, set()).add(path)
+        return found
+
+    def block(self, own: dict[int, GitLine], seed: GitLine, source: Source) -> dict[int, Label]:
+        """The lines around `seed` that stand in the same order in the recorded version, as far as it put them there."""
+        lines = self.attribution.lines(source.change.after_blob) or ()
+        fresh = set(added(source.change, len(lines)))
+        same = [
+            0,
+            *reach(own, seed.number, lines, source.number, fresh, 1),
+            *reach(own, seed.number, lines, source.number, fresh, -1),
+        ]
+        label = Label(source.change.id, "moved")
+        telling = len(same) >= FEWEST_LINES or len(fresh) == len(same)
+        return {own[seed.number + offset].line: label for offset in same} if telling else {}
+
+
+def reach(
+    own: dict[int, GitLine], number: int, lines: Sequence[bytes], at: int, fresh: set[int], way: int
+) -> Iterable[int]:
+    """How far both go on alike, as offsets, in one direction."""
+    offset = way
+    while number + offset in own and at + offset in fresh:
+        if own[number + offset].content.split() != lines[at + offset].split():
+            return
+        yield offset
+        offset += way
+
+
+def added(change: Change, count: int) -> list[int]:
+    """The lines that a change put into a file of `count` lines, from 0."""
+    if change.before_blob is None:
+        return list(range(count))
+    return [n for h in change.hunks or () for n in range(h.new - 1, h.new - 1 + h.new_lines) if 0 <= n < count]

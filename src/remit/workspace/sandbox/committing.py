@@ -1,0 +1,125 @@
+"""Bringing what may stay into the real folder: each file whole or not at all, no link followed on the way."""
+
+import os
+import shutil
+import stat
+from collections.abc import Sequence
+from contextlib import suppress
+from pathlib import Path
+
+from remit.workspace.sandbox.staged import Touched, attributes
+from remit.workspace.snapshots_write import folder_of
+
+TEMPORARY = ".remit-kept-"
+
+
+class Committing:
+    """One commit from `upper` into `root`."""
+
+    def __init__(self, upper: Path, root: Path) -> None:
+        self.upper = upper
+        self.root = root
+        self.first: dict[tuple[int, int], str] = {}
+        """By inode, the path that brought it: its other names become links to that."""
+
+    def kept(self, changes: Sequence[Touched]) -> dict[str, str]:
+        """Bring these over; what could not be, with the reason."""
+        failed: dict[str, str] = {}
+        removed = [c for c in changes if c.kind == "gone"]
+        placed = [c for c in changes if c.kind not in ("gone", "folder")]
+        folders = [c for c in changes if c.kind == "folder"]
+        for step, some in ((self.remove, removed), (self.make, folders), (self.place, placed)):
+            for change in some:
+                try:
+                    step(change)
+                except OSError as error:
+                    failed[change.path] = error.strerror or str(error)
+        for change in reversed(folders):
+            with suppress(OSError):
+                self.dress(change.path)
+        return failed
+
+    def kept_in_order(self, changes: Sequence[Touched]) -> dict[str, str]:
+        """Bring these over one after the other, and stop where one cannot be; that one, with the reason."""
+        for change in changes:
+            failed = self.kept([change])
+            if failed:
+                return failed
+        return {}
+
+    def remove(self, change: Touched) -> None:
+        """Take away what is gone. A folder that got something else meanwhile stays."""
+        name = change.path.rpartition("/")[2]
+        with suppress(FileNotFoundError, NotADirectoryError), folder_of(self.root, change.path, make=False) as folder:
+            found = os.stat(name, dir_fd=folder, follow_symlinks=False)
+            (os.rmdir if stat.S_ISDIR(found.st_mode) else os.unlink)(name, dir_fd=folder)
+
+    def make(self, change: Touched) -> None:
+        """Make a folder."""
+        with (
+            folder_of(self.root, change.path, make=True) as folder,
+            suppress(FileExistsError),
+        ):
+            os.mkdir(change.path.rpartition("/")[2], dir_fd=folder)
+
+    def dress(self, path: str) -> None:
+        """Give a folder the permissions and times that it has in the sandbox."""
+        now = (self.upper / path).lstat()
+        with folder_of(self.root, f"{path}/x", make=False) as folder:
+            os.fchmod(folder, stat.S_IMODE(now.st_mode))
+            os.utime(folder, ns=(now.st_atime_ns, now.st_mtime_ns))
+
+    def place(self, change: Touched) -> None:
+        """Put a file, a link or a pipe in its place, in one step."""
+        name = change.path.rpartition("/")[2]
+        fresh = f"{TEMPORARY}{os.getpid()}"
+        with folder_of(self.root, change.path, make=True) as folder:
+            with suppress(FileNotFoundError):
+                os.unlink(fresh, dir_fd=folder)
+            try:
+                self.put(change, fresh, folder)
+                os.rename(fresh, name, src_dir_fd=folder, dst_dir_fd=folder)
+            except OSError:
+                with suppress(FileNotFoundError):
+                    os.unlink(fresh, dir_fd=folder)
+                raise
+
+    def put(self, change: Touched, fresh: str, folder: int) -> None:
+        """Write it under a fresh name. Raises OSError."""
+        source = self.upper / change.path
+        now = source.lstat()
+        if change.kind == "link":
+            os.symlink(os.fsencode(source.readlink()), fresh, dir_fd=folder)
+        elif change.kind == "pipe":
+            os.mkfifo(fresh, stat.S_IMODE(now.st_mode), dir_fd=folder)
+        elif (known := self.first.get((now.st_dev, now.st_ino))) is not None:
+            with folder_of(self.root, known, make=False) as other:
+                os.link(known.rpartition("/")[2], fresh, src_dir_fd=other, dst_dir_fd=folder, follow_symlinks=False)
+        else:
+            copy(source, fresh, folder, now)
+            if now.st_nlink > 1:
+                self.first[(now.st_dev, now.st_ino)] = change.path
+
+
+def copy(source: Path, fresh: str, folder: int, now: os.stat_result) -> None:
+    """Copy a file with its permissions, attributes and times."""
+    flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
+    with source.open("rb") as old, os.fdopen(os.open(fresh, flags, 0o600, dir_fd=folder), "wb") as new:
+        shutil.copyfileobj(old, new, 1 << 20)
+        new.flush()
+        for name, value in attributes(source).items():
+            with suppress(OSError):
+                os.setxattr(new.fileno(), name, value)
+        os.fchmod(new.fileno(), stat.S_IMODE(now.st_mode))
+        os.utime(new.fileno(), ns=(now.st_atime_ns, now.st_mtime_ns))
+
+
+def put_aside(upper: Path, paths: Sequence[str], place: Path) -> None:
+    """Keep these files of the sandbox in a folder of Remit's own. Raises OSError."""
+    for path in paths:
+        source = upper / path
+        if not source.is_file() or source.is_symlink():
+            continue
+        target = place / path
+        target.parent.mkdir(parents=True, exist_ok=True)
+        shutil.copyfile(source, target, follow_symlinks=False)

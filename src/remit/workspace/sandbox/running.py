@@ -1,0 +1,192 @@
+"""Running one command to its end: signals passed on, its time and what it writes limited, nothing of it left over."""
+
+import json
+import os
+import select
+import signal
+import subprocess
+import time
+from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from types import FrameType
+
+from msgspec import Struct
+
+PASSED_ON = (signal.SIGHUP, signal.SIGINT, signal.SIGQUIT, signal.SIGTERM)
+"""The command has a session of its own, so no terminal sends it these."""
+
+FOUND_S = 1.0
+"""How long a command that bubblewrap is just starting is looked for."""
+
+GRACE_S = 2.0
+"""Between the request to end and the end."""
+
+TIMED_OUT = 124
+"""The exit code of timeout(1)."""
+
+
+class NotContained(RuntimeError):
+    """The sandbox could not be set up, so the command did not run. The message says what it said."""
+
+    def __init__(self, said: str) -> None:
+        super().__init__(f"nothing ran, the sandbox could not be set up: {said.strip()[:500]!r}; try `remit doctor`")
+
+
+class Limits(Struct, frozen=True):
+    """What one command gets, and may take; None: no limit. `written` gives the bytes that it has written so far."""
+
+    seconds: float | None = None
+    size: int | None = None
+    written: Callable[[], int] = lambda: 0
+    environment: Mapping[str, str] | None = None
+    """The command's environment; None: this process's own."""
+
+
+class Ended(Struct, frozen=True):
+    """How a command ended; `stopped` says which limit ended it, empty where none did."""
+
+    code: int
+    stopped: str = ""
+
+
+def run(words: Callable[[int], Sequence[str]], limits: Limits) -> Ended:
+    """Run bubblewrap, as `words` gives it for a status descriptor, with this process's own input and outputs.
+
+    What the command left running dies with its process namespace. Raises NotContained where it did not even start.
+    """
+    reading, writing = os.pipe()
+    with os.fdopen(reading, "rb") as news:
+        with passing_on() as aim:
+            try:
+                with aim.unheard():
+                    process = subprocess.Popen(words(writing), pass_fds=(writing,), env=limits.environment)
+            finally:
+                os.close(writing)
+            aim.at(lambda: commands(news_pid(first)) if (first := news.readline()) else [])
+            stopped = watched(process, limits, aim.send)
+            code = process.wait()
+        told = news.read()
+    if b"exit-code" not in told and not stopped:
+        raise NotContained(f"bubblewrap ended with {code} before the command began")
+    return Ended(TIMED_OUT if stopped else code, stopped)
+
+
+def run_bare(words: Sequence[str], folder: Path, limits: Limits) -> Ended:
+    """Run a command in a process group of its own, without bubblewrap; what is left of the group is killed."""
+    with passing_on() as aim:
+        process = subprocess.Popen(words, cwd=folder, process_group=0, env=limits.environment)
+        aim.at(lambda: [process.pid])
+        stopped = watched(process, limits, aim.send)
+        code = process.wait()
+        with suppress(ProcessLookupError, PermissionError):
+            os.killpg(process.pid, signal.SIGKILL)
+    return Ended(TIMED_OUT if stopped else code if code >= 0 else 128 - code, stopped)
+
+
+def news_pid(line: bytes) -> int:
+    """The process that bubblewrap says it started: the first of its own process namespace."""
+    return int(json.loads(line)["child-pid"])
+
+
+def commands(first: int) -> list[int]:
+    """The processes that this one started, or is about to. Source: proc_pid_task_children(5), read 2026-11."""
+    until = time.monotonic() + FOUND_S
+    with suppress(OSError):
+        while time.monotonic() < until:
+            found = Path(f"/proc/{first}/task/{first}/children").read_text().split()
+            if found:
+                return [int(pid) for pid in found]
+            time.sleep(0.01)
+    return []
+
+
+class Aim:
+    """Where signals go. Those that come before the command is known wait for it."""
+
+    def __init__(self) -> None:
+        self.find: Callable[[], list[int]] | None = None
+        self.waiting: list[int] = []
+        self.known: list[int] = []
+
+    def at(self, find: Callable[[], list[int]]) -> None:
+        """The command can be found, from here on."""
+        self.find = find
+        for number in self.waiting:
+            self.send(number)
+
+    def send(self, number: int) -> None:
+        """Send the command that signal."""
+        if self.find is None:
+            self.waiting.append(number)
+            return
+        self.known = self.known or self.find()
+        for pid in self.known:
+            with suppress(ProcessLookupError):
+                os.kill(pid, number)
+
+    def heard(self, number: int, frame: FrameType | None) -> None:
+        """A signal came to this process."""
+        self.send(number)
+
+    @contextmanager
+    def unheard(self) -> Generator[None]:
+        """While it lasts, what is started ignores the signals that are passed on."""
+        for number in PASSED_ON:
+            signal.signal(number, signal.SIG_IGN)
+        try:
+            yield
+        finally:
+            for number in PASSED_ON:
+                signal.signal(number, self.heard)
+
+
+@contextmanager
+def passing_on() -> Generator[Aim]:
+    """While it lasts, signals to this process go to the command."""
+    aim = Aim()
+    before = {number: signal.signal(number, aim.heard) for number in PASSED_ON}
+    try:
+        yield aim
+    finally:
+        for number, old in before.items():
+            signal.signal(number, old)
+
+
+def watched(process: subprocess.Popen[bytes], limits: Limits, send: Callable[[int], None]) -> str:
+    """Wait for the end, and bring it about where a limit is reached; which that was."""
+    begun = time.monotonic()
+    ended = os.pidfd_open(process.pid)
+    try:
+        for pause in pauses(limits, begun):
+            if select.select([ended], [], [], pause)[0]:
+                return ""
+            stopped = beyond(limits, time.monotonic() - begun)
+            if stopped:
+                send(signal.SIGTERM)
+                if not select.select([ended], [], [], GRACE_S)[0]:
+                    process.kill()
+                return stopped
+    finally:
+        os.close(ended)
+    return ""
+
+
+def pauses(limits: Limits, begun: float) -> Iterator[float | None]:
+    """How long to wait each time. Measuring what was written takes a tenth of the time at most."""
+    spent = 0.0
+    while True:
+        left = None if limits.seconds is None else max(0.0, begun + limits.seconds - time.monotonic())
+        measure = None if limits.size is None else max(1.0, 10 * spent)
+        at = time.monotonic()
+        yield min((pause for pause in (left, measure) if pause is not None), default=None)
+        spent = max(0.0, time.monotonic() - at - (measure or 0))
+
+
+def beyond(limits: Limits, seconds: float) -> str:
+    """Which limit is passed, in words; empty for none."""
+    if limits.seconds is not None and seconds >= limits.seconds:
+        return f"it ran longer than {limits.seconds:g} s"
+    if limits.size is not None and limits.written() > limits.size:
+        return f"it wrote more than {limits.size} bytes"
+    return ""

@@ -1,0 +1,262 @@
+"""Snapshots: states of the working tree to go back to, untracked files included, each named for what it precedes.
+
+With git a snapshot is a commit under a private ref, on top of HEAD; without, a list of copies. Neither HEAD nor the
+index nor a branch is touched, and no filter or other program of the repository's runs: bytes are kept as they lie.
+"""
+
+import os
+import re
+import stat
+import time
+from collections.abc import Iterable, Iterator, Mapping
+from pathlib import Path
+from typing import Literal, Protocol, TypeAlias
+
+from msgspec import Struct
+
+from remit.core.secret_files import names_a_secret
+from remit.core.text import encodable
+from remit.workspace.observe import VIEW, glance, observe
+from remit.workspace.place import Workspace
+from remit.workspace.versions import KEEP_BYTES, Seen, read
+
+Kind: TypeAlias = Literal["session", "call", "restore", "resume"]
+Dirty: TypeAlias = Mapping[str, Seen | None]
+"""What differs from HEAD, by path; None where there is no file."""
+
+MIB = 1 << 20
+
+
+class Occasion(Struct, frozen=True, omit_defaults=True):
+    """What a snapshot precedes, secrets taken out. `point` is the snapshot that a restore is going back to."""
+
+    kind: Kind
+    intent: str = ""
+    session: str = ""
+    agent: str = ""
+    call: str = ""
+    tool: str = ""
+    command: str = ""
+    point: str = ""
+
+
+class Entry(Struct, frozen=True):
+    """One file: git's mode (100644, 100755, 120000), the name of its content, and where that lies.
+
+    `raw` contents are the file's bytes; others are HEAD's, which a checkout would write with its line endings.
+    """
+
+    mode: str
+    key: str
+    private: bool = False
+    raw: bool = True
+
+    def same(self, other: "Entry | None") -> bool:
+        """Whether both have the same content and mode."""
+        return other is not None and (self.mode, self.key) == (other.mode, other.key)
+
+
+Listing: TypeAlias = dict[str, Entry]
+
+
+class Snapshot(Struct, frozen=True):
+    """One snapshot. Paths in it are spelled as `spelled` does; `at` is in seconds since the epoch.
+
+    `files` counts what differed from HEAD. `private` are files whose names speak of secrets: their contents lie in
+    Remit's own folder. `left` are files that it does not hold, each with the reason. `overlooked` are files that
+    git is told to overlook, and that were there. `remarks` name what was not looked at: repositories inside.
+    `permissions` are those that git's modes do not tell, such as 0600.
+    """
+
+    id: str
+    at: float
+    root: str
+    occasion: Occasion
+    files: int = 0
+    head: str | None = None
+    private: dict[str, tuple[str, str]] = {}
+    left: dict[str, str] = {}
+    overlooked: tuple[str, ...] = ()
+    remarks: tuple[str, ...] = ()
+    permissions: dict[str, int] = {}
+    commit: str = ""
+    ref: str = ""
+
+
+class Store(Protocol):
+    """Where snapshots lie."""
+
+    def take(self, snapshot: Snapshot, files: Dirty) -> Snapshot:
+        """Keep these files. Raises GitError, OSError: then there is no such snapshot."""
+        ...
+
+    def listed(self) -> list[Snapshot]:
+        """This workspace's snapshots, the newest first. Raises GitError, OSError."""
+        ...
+
+    def listing(self, snapshot: Snapshot) -> Listing:
+        """Every file of one. Raises GitError, OSError."""
+        ...
+
+    def contents(self, entries: Mapping[str, Entry]) -> dict[str, bytes]:
+        """What is to be written at each path. Raises GitError, OSError."""
+        ...
+
+    def forget(self, snapshots: Iterable[Snapshot]) -> None:
+        """Drop these. Raises GitError, OSError."""
+        ...
+
+    def size(self, snapshots: Iterable[Snapshot]) -> int:
+        """How many bytes these take on disk. Raises GitError, OSError."""
+        ...
+
+    def tidy(self) -> None:
+        """Do what can wait until nobody does. Raises GitError, OSError."""
+        ...
+
+    def close(self) -> None:
+        """Let go of what runs."""
+        ...
+
+
+class Sorted(Struct, frozen=True):
+    """What a snapshot keeps, and what it does not."""
+
+    files: dict[str, Seen | None]
+    left: dict[str, str]
+
+
+def take(
+    store: Store,
+    workspace: Workspace,
+    occasion: Occasion,
+    dirty: Dirty,
+    *,
+    at: float,
+    most_mib: int = 50,
+    overlooked: Iterable[str] = (),
+    remarks: tuple[str, ...] = (),
+) -> Snapshot:
+    """Keep the state of the working tree. Raises GitError, OSError: then there is no snapshot.
+
+    `dirty` is all that differs from HEAD, as it was observed just now; `look_at` makes it from paths, or asks git.
+    """
+    found = sorted_out(workspace, dirty, most_mib)
+    snapshot = Snapshot(
+        id=fresh_id(at),
+        at=at,
+        root=spelled(str(workspace.root)),
+        occasion=occasion,
+        files=len(found.files),
+        left={spelled(path): why for path, why in found.left.items()},
+        overlooked=tuple(spelled(path) for path in overlooked if found.files.get(path) is not None),
+        remarks=tuple(map(encodable, remarks)),
+        permissions={
+            spelled(path): bits for path in found.files if (bits := unusual(workspace.root / path)) is not None
+        },
+    )
+    return store.take(snapshot, found.files)
+
+
+def look_at(workspace: Workspace, dirty: Iterable[str] | None = None) -> Dirty:
+    """The files behind these paths; where none are given, git is asked. Raises GitError."""
+    if dirty is None:
+        return observe(workspace).files
+    return {path: None if beyond_link(workspace.root, path) else glance(workspace.root / path) for path in dirty}
+
+
+def beyond_link(root: Path, path: str) -> bool:
+    """Whether a folder above the path is a link: then what is seen there is another file, or lies outside."""
+    return any((root / above).is_symlink() for above in parents(path))
+
+
+def parents(path: str) -> Iterator[str]:
+    """The folders above a path."""
+    while "/" in path:
+        path = path.rpartition("/")[0]
+        yield path
+
+
+def sorted_out(workspace: Workspace, files: Dirty, most_mib: int) -> Sorted:
+    """What of these is kept, and why the rest is not. What is hidden from git, and no `.gitignore` says so, has none
+    of its content in the observation, and is not kept either.
+    """
+    kept: dict[str, Seen | None] = {}
+    left: dict[str, str] = {}
+    for path, seen in files.items():
+        if not is_plain(path):
+            continue
+        if seen is None:
+            why = unseen(workspace, path)
+        elif seen.content is not None:
+            why = ""
+        elif seen.version.size <= KEEP_BYTES:
+            continue
+        else:
+            why = f"larger than {most_mib} MiB" if seen.version.size > most_mib * MIB else ""
+        if why:
+            left[path] = why
+        else:
+            kept[path] = seen
+    return Sorted(kept, left)
+
+
+def unseen(workspace: Workspace, path: str) -> str:
+    """Why a path has no content though something is there; empty where nothing, or a folder, is."""
+    found = workspace.root / path
+    if beyond_link(workspace.root, path) or not os.path.lexists(found) or (found.is_dir() and not found.is_symlink()):
+        return ""
+    return "it cannot be read" if found.is_file() else "it is neither a file nor a link"
+
+
+def unusual(path: Path) -> int | None:
+    """The permissions of a file, where they are not what a checkout gives; None also where there is no file."""
+    try:
+        found = path.lstat().st_mode
+    except OSError:
+        return None
+    return None if not stat.S_ISREG(found) or stat.S_IMODE(found) in USUAL else stat.S_IMODE(found) & 0o777
+
+
+USUAL = frozenset({0o644, 0o755, 0o664, 0o775})
+
+
+def content_of(workspace: Workspace, path: str, seen: Seen) -> bytes:
+    """The bytes of a file that was observed. Raises OSError where a large one is gone since."""
+    return seen.content if seen.content is not None else read(workspace.root / path)
+
+
+def is_private(path: str) -> bool:
+    """Whether a file's name speaks of secrets: its content goes into no object of git's, which may be pushed."""
+    return names_a_secret(path)
+
+
+def is_plain(path: str) -> bool:
+    """Whether a path may be written below the root: no `..`, nothing of git's own, under whatever spelling.
+
+    Nor Remit's view of its log, which only grows. A snapshot can have been forged: git's trees hold any name.
+    """
+    parts = path.split("/")
+    return (
+        path not in ("", VIEW)
+        and not any(p in ("", ".", "..") or GITS.fullmatch(p) for p in parts)
+        and "\0" not in path
+    )
+
+
+GITS = re.compile(r"\.git[ .]*|git~\d+", re.IGNORECASE)
+
+
+def fresh_id(at: float) -> str:
+    """A name that sorts by time: UTC, to the second, and four random bytes."""
+    return f"{time.strftime('%Y%m%dT%H%M%S', time.gmtime(at))}-{os.urandom(4).hex()}"
+
+
+def spelled(path: str) -> str:
+    """Any path as text that JSON holds: a character for each byte."""
+    return os.fsencode(path).decode("latin-1")
+
+
+def unspelled(text: str) -> str:
+    """The path that `spelled` wrote."""
+    return os.fsdecode(text.encode("latin-1"))

@@ -1,0 +1,232 @@
+"""Snapshots as commits under private refs. Source: git-fast-import(1), git-for-each-ref(1), read 2026-11."""
+
+import os
+import re
+import time
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import suppress
+
+import msgspec
+from msgspec.structs import replace
+
+from remit.workspace.contents import batch
+from remit.workspace.git import Git, GitError
+from remit.workspace.head import head_commit
+from remit.workspace.observe import aligned, prefix_in_repository
+from remit.workspace.place import Workspace
+from remit.workspace.snapshots import (
+    Dirty,
+    Entry,
+    Listing,
+    Snapshot,
+    content_of,
+    is_plain,
+    is_private,
+    spelled,
+    unspelled,
+)
+from remit.workspace.snapshots_import import MOST, Importer
+from remit.workspace.snapshots_packs import fold
+from remit.workspace.snapshots_private import Copies
+from remit.workspace.versions import Seen
+
+REFS = "refs/remit/snapshots"
+IN_A_REF = re.compile(r"[A-Za-z0-9][A-Za-z0-9-]{0,63}")
+MODES = frozenset({"100644", "100755", "120000"})
+ALL = ("--branches", "--tags", "--remotes")
+
+
+class GitStore:
+    """The snapshots of one workspace in its repository. `stays` keeps the process that writes them running."""
+
+    def __init__(self, workspace: Workspace, machine: str, *, stays: bool = False) -> None:
+        self.workspace = workspace
+        self.refs = f"{REFS}/{machine}"
+        self.folder = workspace.state / "snapshots"
+        self.copies = Copies(self.folder / "private")
+        self.stays = stays
+        self.importer: Importer | None = None
+
+    def take(self, snapshot: Snapshot, files: Dirty) -> Snapshot:
+        """Keep these files on top of HEAD."""
+        secret = {path: seen for path, seen in files.items() if is_private(path)}
+        private = {
+            spelled(p): (seen.version.mode, self.copies.put(content_of(self.workspace, p, seen))) if seen else ("", "")
+            for p, seen in secret.items()
+        }
+        made = replace(snapshot, head=head_commit(self.workspace), private=private)
+        ref = f"{self.refs}/{group(made)}/{made.id}"
+        plain = {path: seen for path, seen in files.items() if path not in secret}
+        name = self.written(b"".join(self.stream(made, ref, plain)), ref)
+        return replace(made, commit=name, ref=ref)
+
+    def written(self, stream: bytes, ref: str) -> str:
+        """The commit's name. Raises GitError."""
+        importer = self.importer or Importer(self.workspace, self.folder / "edges")
+        self.importer = None
+        try:
+            name = importer.commit(stream, ref)
+        except BaseException:
+            importer.close()
+            raise
+        if self.stays and importer.made < MOST:
+            self.importer = importer
+        else:
+            importer.close()
+            self.fold_many()
+        return name
+
+    def fold_many(self) -> None:
+        """Without a daemon nobody is ever idle: fold where packs are many. The snapshot is none the worse for it."""
+        if len(list((self.folder / "edges").glob("*"))) >= MOST:
+            with suppress(GitError, OSError):
+                fold(self.workspace, self.folder)
+
+    def stream(self, snapshot: Snapshot, ref: str, files: Dirty) -> Iterator[bytes]:
+        """The commit: what is gone first, for a file may lie where a folder was."""
+        prefix = os.fsencode(prefix_in_repository(self.workspace))
+        message = f"{title(snapshot)}\n\n{msgspec.json.encode(snapshot).decode()}\n".encode()
+        yield f"commit {ref}\nmark :1\ncommitter Remit <remit@localhost> {int(snapshot.at)} +0000\n".encode()
+        yield b"data %d\n%s\n" % (len(message), message)
+        if snapshot.head:
+            yield f"from {snapshot.head}\n".encode()
+        for path in (p for p, seen in files.items() if seen is None):
+            yield b"D %s\n" % quoted(prefix + os.fsencode(path))
+        for path, seen in files.items():
+            if seen is not None:
+                yield self.file(prefix, path, seen)
+        yield b"\n"
+
+    def file(self, prefix: bytes, path: str, seen: Seen) -> bytes:
+        """One file of the commit."""
+        content = content_of(self.workspace, path, seen)
+        place = quoted(prefix + os.fsencode(path))
+        return b"M %s inline %s\ndata %d\n%s\n" % (seen.version.mode.encode(), place, len(content), content)
+
+    def listed(self) -> list[Snapshot]:
+        """Those of this workspace; what another wrote under these refs is none."""
+        out = Git(self.workspace.root).run(
+            "for-each-ref", "--format=%(refname)%00%(objectname)%00%(contents:body)%00", self.refs
+        )
+        parts = out.decode("utf-8", "replace").split("\0")
+        found = (described(*parts[n : n + 3]) for n in range(0, len(parts) - 2, 3))
+        own = spelled(str(self.workspace.root))
+        return sorted((s for s in found if s and s.root == own), key=lambda s: (s.at, s.id), reverse=True)
+
+    def listing(self, snapshot: Snapshot) -> Listing:
+        """Every file of the snapshot; repositories inside are not its own."""
+        base = self.tree(snapshot.head) if snapshot.head else {}
+        found = {p: replace(e, raw=not e.same(base.get(p))) for p, e in self.tree(snapshot.commit).items()}
+        for spelling, (mode, key) in snapshot.private.items():
+            path = unspelled(spelling)
+            found.pop(path, None)
+            if mode in MODES and is_plain(path):
+                found[path] = Entry(mode, key, private=True)
+        return found
+
+    def tree(self, commit: str) -> Listing:
+        """The files of a commit below this workspace's root."""
+        out = Git(self.workspace.root).run("ls-tree", "-r", "-z", commit)
+        lines = (line.partition(b"\t") for line in out.split(b"\0"))
+        found = ((about.split(b" "), os.fsdecode(path)) for about, _, path in lines)
+        return {
+            path: Entry(about[0].decode(), about[2].decode())
+            for about, path in found
+            if about[0].decode() in MODES and is_plain(path)
+        }
+
+    def contents(self, entries: Mapping[str, Entry]) -> dict[str, bytes]:
+        """What is to be written. HEAD's files get their line endings; no filter runs, so LFS pointers stay pointers."""
+        private = {path: self.copies.get(entry.key) for path, entry in entries.items() if entry.private}
+        plain = {p: e for p, e in entries.items() if not e.private and (e.raw or e.mode == "120000")}
+        return {**private, **self.raw(plain), **self.converted({p: e for p, e in entries.items() if not e.raw})}
+
+    def raw(self, entries: Mapping[str, Entry]) -> dict[str, bytes]:
+        """The bytes of objects."""
+        keys = list(dict.fromkeys(e.key for e in entries.values()))
+        asked = "".join(f"{key}\n" for key in keys).encode()
+        out = Git(self.workspace.root).run("cat-file", "--batch", stdin=asked) if keys else b""
+        found = dict(zip(keys, batch(out), strict=True))
+        if lost := [path for path, e in entries.items() if found[e.key] is None]:
+            raise GitError(("cat-file",), None, f"the content of {lost[0]!r} is gone from the repository")
+        return {path: content for path, e in entries.items() if (content := found[e.key]) is not None}
+
+    def converted(self, entries: Mapping[str, Entry]) -> dict[str, bytes]:
+        """HEAD's files as a checkout without filters writes them: one git for all, where its answer can be read."""
+        files = {p: e.key for p, e in entries.items() if e.mode != "120000"}
+        git, prefix, off = Git(self.workspace.root), prefix_in_repository(self.workspace), self.without_filters()
+        plain = [p for p in files if "\n" not in p]
+        asked = os.fsencode("".join(f"{files[p]} {prefix}{p}\n" for p in plain))
+        out = git.run(*off, "cat-file", "--batch", "--filters", stdin=asked) if plain else b""
+        found = dict(zip(plain, aligned(out, [files[p] for p in plain]), strict=False))
+        alone = [p for p in files if p not in found]
+        return {**found, **{p: git.run(*off, "cat-file", "--filters", f"--path={prefix}{p}", files[p]) for p in alone}}
+
+    def without_filters(self) -> list[str]:
+        """Options that switch off every filter that any settings name, the user's own too."""
+        out = Git(self.workspace.root).run("config", "-z", "--name-only", "--get-regexp", r"^filter\.", ok=(0, 1))
+        names = {os.fsdecode(key).split(".", 1)[1].rpartition(".")[0] for key in out.split(b"\0") if key}
+        values = (("clean", ""), ("smudge", ""), ("process", ""), ("required", "false"))
+        settings = (f"filter.{name}.{key}={value}" for name in sorted(names) for key, value in values)
+        return [part for setting in settings for part in ("-c", setting)]
+
+    def forget(self, snapshots: Iterable[Snapshot]) -> None:
+        """Take away the refs, and the copies that no other snapshot needs. Objects are git's to drop."""
+        self.close()
+        gone = list(snapshots)
+        asked = "".join(f"delete {s.ref} {s.commit}\n" for s in gone).encode()
+        if not gone:
+            return
+        Git(self.workspace.root).run("update-ref", "--stdin", stdin=asked)
+        everyone = Git(self.workspace.root).run("for-each-ref", "--format=%(contents:body)%00", REFS)
+        bodies = (described("", "", body) for body in everyone.decode("utf-8", "replace").split("\0"))
+        self.copies.keep_only(key for s in bodies if s for _, key in s.private.values())
+
+    def size(self, snapshots: Iterable[Snapshot]) -> int:
+        """What only snapshots hold."""
+        found = list(snapshots)
+        names = [s.commit for s in found]
+        if not names:
+            return 0
+        known = (*ALL, *(["HEAD"] if head_commit(self.workspace) else []))
+        own = ("rev-list", "--objects", "--disk-usage", "--stdin", "--not", *known)
+        out = Git(self.workspace.root).run(*own, stdin="".join(f"{name}\n" for name in names).encode())
+        return int(out) + self.copies.size(key for s in found for _, key in s.private.values() if key)
+
+    def tidy(self) -> None:
+        """What can wait until nobody does: end the process, fold its packs. Raises OSError, GitError."""
+        self.close()
+        fold(self.workspace, self.folder)
+
+    def close(self) -> None:
+        """End the process."""
+        if self.importer is not None:
+            self.importer.close()
+            self.importer = None
+
+
+def described(ref: str, commit: str, body: str) -> Snapshot | None:
+    """The snapshot that a commit message describes; None for any other message."""
+    try:
+        found = msgspec.json.decode(body.strip(), type=Snapshot)
+    except (msgspec.DecodeError, ValueError):
+        return None
+    return replace(found, commit=commit, ref=ref.strip())
+
+
+def group(snapshot: Snapshot) -> str:
+    """The session, where it can stand in a ref's name; else the day."""
+    session = snapshot.occasion.session
+    return session if IN_A_REF.fullmatch(session) else time.strftime("%Y-%m-%d", time.gmtime(snapshot.at))
+
+
+def title(snapshot: Snapshot) -> str:
+    """The first line of the message."""
+    what = {"session": "a session", "restore": "a restore", "resume": "finishing a restore"}
+    about = what.get(snapshot.occasion.kind) or snapshot.occasion.tool or "a call"
+    return f"Remit: before {about}"[:72].replace("\n", " ")
+
+
+def quoted(path: bytes) -> bytes:
+    """A path as fast-import reads it, whatever bytes it has."""
+    return b'"' + b"".join(bytes([b]) if 32 <= b < 127 and b not in b'"\\' else b"\\%03o" % b for b in path) + b'"'

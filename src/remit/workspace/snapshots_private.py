@@ -1,0 +1,50 @@
+"""Contents of snapshots that lie in Remit's own folder: secrets, and all of them where there is no git."""
+
+import re
+from collections.abc import Iterable
+from pathlib import Path
+
+from remit.core.contents import sha256
+from remit.workspace.intents_file import write_atomically
+
+KEY = re.compile(r"[0-9a-f]{64}")
+
+
+class Copies:
+    """A folder of contents, each named by its SHA-256, for this user's eyes."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+
+    def put(self, content: bytes) -> str:
+        """Keep it; its name. Raises OSError."""
+        key = sha256(content)
+        path = self.path(key)
+        if not path.exists():
+            path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+            write_atomically(path, content, 0o600)
+        return key
+
+    def get(self, key: str) -> bytes:
+        """What lies under that name. Raises OSError, also where it is torn or was changed."""
+        if not KEY.fullmatch(key):
+            raise OSError(f"{key!r} is no name of a content")
+        content = self.path(key).read_bytes()
+        if sha256(content) != key:
+            raise OSError(f"the copy {str(self.path(key))!r} is not what was kept")
+        return content
+
+    def keep_only(self, keys: Iterable[str]) -> None:
+        """Remove all others. Raises OSError."""
+        wanted = set(keys)
+        for path in self.folder.glob("[0-9a-f][0-9a-f]/*"):
+            if path.parent.name + path.name not in wanted:
+                path.unlink(missing_ok=True)
+
+    def size(self, keys: Iterable[str]) -> int:
+        """How many bytes these take."""
+        return sum(self.path(key).stat().st_size for key in set(keys) if self.path(key).exists())
+
+    def path(self, key: str) -> Path:
+        """Where a content lies."""
+        return self.folder / key[:2] / key[2:]

@@ -1,0 +1,67 @@
+"""Which of the commands that a repository brings a person said yes to, on this machine. Kept outside the repository."""
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import msgspec
+from msgspec import Struct
+
+from remit.core.contents import sha256
+from remit.core.hooks import Brought
+from remit.workspace.intents_file import write_atomically
+
+FOLDER = ".local/state/remit/trust"
+
+
+class Trust(Struct, frozen=True):
+    """A person's yes for one repository. `root` is where it was given, `at` when: UTC, ISO 8601."""
+
+    repository: str
+    root: str
+    at: str
+    commands: tuple[Brought, ...]
+
+    @property
+    def digests(self) -> frozenset[str]:
+        """What may run."""
+        return frozenset(command.digest for command in self.commands)
+
+
+def entry(home: Path, repository: str) -> Path:
+    """The file that holds what is trusted of this repository."""
+    return home / FOLDER / f"{sha256(repository.encode())[:32]}.json"
+
+
+def read_trust(home: Path, repository: str) -> Trust | None:
+    """What is trusted of this repository; None where nothing is. A file that cannot be read trusts nothing."""
+    found = read_entry(entry(home, repository))
+    return found if found is not None and found.repository == repository else None
+
+
+def read_entry(path: Path) -> Trust | None:
+    """One file of the folder."""
+    try:
+        return msgspec.json.decode(path.read_bytes(), type=Trust)
+    except (OSError, msgspec.MsgspecError, UnicodeDecodeError):
+        return None
+
+
+def write_trust(home: Path, trust: Trust) -> None:
+    """Trust exactly these commands, in place of those before. Raises OSError."""
+    path = entry(home, trust.repository)
+    path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+    write_atomically(path, msgspec.json.encode(trust) + b"\n")
+
+
+def forget_trust(home: Path, repository: str) -> bool:
+    """Trust nothing of this repository any more; False where nothing was trusted. Raises OSError."""
+    path = entry(home, repository)
+    known = path.exists()
+    path.unlink(missing_ok=True)
+    return known
+
+
+def every_trust(home: Path) -> Iterator[Trust]:
+    """What is trusted on this machine, by file name."""
+    found = (read_entry(path) for path in sorted((home / FOLDER).glob("*.json")))
+    return (trust for trust in found if trust is not None)

@@ -1,0 +1,318 @@
+"""`remit blame` beside real `git blame`: take our part out of the output, and git's is left byte for byte."""
+
+import json
+import os
+import random
+import subprocess
+import sys
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from cli.test_ledger import MAIN, data, remit
+from conftest import run_git
+from gate.driving import Agent, governed
+from remit.cli.blame import answered, in_form, questioned
+from remit.cli.blame_arguments import NotABlame, sorted_words
+from remit.cli.blame_output import Style
+from remit.cli.recall import FOLDER, MOST_ANSWERS, prune
+
+NAMES = ("src/a.py", 'src/né \t"w.txt', "b.txt")
+WORDS = ("def one(x):", "    return x", "", "value = 1", "    value = 1", "}", "\tfunc()", "caf\xe9", "end\r")
+
+
+def commit(root: Path, message: str = "work") -> None:
+    run_git(root, "add", "-A")
+    run_git(root, "commit", "-q", "--allow-empty", "-m", message)
+
+
+def grown(root: Path, home: Path, seed: int) -> Path:
+    """A repository of random edits, renames and merges, by a person and an agent."""
+    chance = random.Random(seed)
+    agent = Agent(governed(root), home)
+    agent.select()
+    for number in range(7):
+        path = chance.choice(NAMES)
+        lines = [chance.choice(WORDS) + str(chance.randrange(4)) for _ in range(chance.randrange(1, 9))]
+        old = (root / path).read_bytes().decode("latin-1").split("\n") if (root / path).exists() else []
+        at = chance.randrange(len(old) + 1)
+        new = "\n".join([*old[:at], *lines, *old[at + chance.randrange(3) :]]).encode("latin-1")
+        if path == "src/a.py" and chance.random() < 0.6:
+            agent.read(path)
+            agent.write(path, new)
+        else:
+            (root / path).write_bytes(new)
+        if chance.random() < 0.8:
+            commit(root, f"change {number} café")
+    if (root / "b.txt").exists():
+        commit(root)
+        run_git(root, "mv", "b.txt", "moved.txt")
+        commit(root, "moved")
+    return root
+
+
+def ours(root: Path, *words: str) -> bytes:
+    question = questioned(words, root)
+    with ThreadPoolExecutor(4) as pool:
+        found = answered(question, pool, fewer=False, only_lines=False)
+        return in_form(question, found, found.lines, found.lines, Style())
+
+
+def theirs(root: Path, *words: str) -> bytes:
+    return subprocess.run(["git", "-C", str(root), "blame", *words], check=True, capture_output=True).stdout
+
+
+def stripped(out: bytes) -> bytes:
+    return b"".join(raw + b"\n" for raw in out.split(b"\n")[:-1] if not raw.startswith(b"remit-"))
+
+
+FLAGS: tuple[tuple[str, ...], ...] = (
+    ("--porcelain",),
+    ("--line-porcelain", "-w", "-M20", "-C", "-C"),
+    ("--incremental",),
+    ("--porc", "--root", "--first-parent"),
+)
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_gits_part_of_a_porcelain_is_gits_byte_for_byte(repository: Path, home: Path, seed: int) -> None:
+    root = grown(repository, home, seed)
+    commit(root)
+    files = [f for f in run_git(root, "ls-files", "-z").split("\0") if f and not f.startswith(".")]
+    for number, path in enumerate(files):
+        flags = FLAGS[(seed + number) % len(FLAGS)]
+        found = ours(root, *flags, "--", path)
+        assert stripped(found) == theirs(root, *flags, "--", path)
+        assert found.count(b"remit-origin ") > 0 or not (root / path).read_bytes()
+
+
+def test_a_name_is_quoted_as_git_is_told_to(repository: Path, home: Path) -> None:
+    root = grown(repository, home, 9)
+    (root / "src" / "é.py").write_text("one\n")
+    commit(root)
+    for setting in ("true", "false"):
+        run_git(root, "config", "core.quotePath", setting)
+        assert stripped(ours(root, "-p", "src/é.py")) == theirs(root, "-p", "src/é.py")
+
+
+@pytest.fixture
+def agent(repository: Path, home: Path) -> Agent:
+    found = Agent(governed(repository), home)
+    found.send("SessionStart", source="startup", model="some-model")
+    found.select()
+    found.write("src/app.py", "def main():\n    x = 2\n    return x\n")
+    commit(found.cwd)
+    return found
+
+
+TEXTS: tuple[tuple[str, ...], ...] = (
+    (),
+    ("-s",),
+    ("-e", "-f", "-n", "-l", "-t"),
+    ("-c",),
+    ("-b", "--abbrev=12", "--date=short"),
+    ("-L2,2", "-L", "1,+1"),
+    ("-L:main", "--root"),
+    ("--date", "iso-strict", "-wfn"),
+)
+
+
+@pytest.mark.parametrize("flags", TEXTS, ids=" ".join)
+def test_the_lines_for_people_are_gits_with_our_columns_after_the_commit(agent: Agent, flags: tuple[str, ...]) -> None:
+    found, wanted = (out(agent.cwd, *flags, "src/app.py").split(b"\n") for out in (ours, theirs))
+    assert len(found) == len(wanted)
+    for mine, git in zip(found[:-1], wanted[:-1], strict=True):
+        rest = iter(mine)
+        assert all(sign in rest for sign in git)
+        assert mine[:7] == git[:7]
+    assert any("✦ claude-code".encode() in line for line in found) == any("x = 2" in g.decode() for g in wanted)
+
+
+def test_each_line_says_origin_agent_model_intent_and_grade(agent: Agent) -> None:
+    out = ours(agent.cwd, "--line-porcelain", "-L2,2", "src/app.py").decode().split("\n")
+    assert [line for line in out if line.startswith("remit-")] == [
+        "remit-origin ai",
+        "remit-agent claude-code",
+        "remit-model some-model",
+        "remit-intent INT-001",
+        "remit-session session-1",
+        "remit-grade exact",
+    ]
+    (line,) = data(agent.cwd, "blame", "-L2,2", "src/app.py")["lines"]
+    assert {
+        "line",
+        "content",
+        "commit",
+        "origin",
+        "agent",
+        "model",
+        "session_id",
+        "intent_id",
+        "class",
+        "grade",
+    } <= set(line)
+
+
+def test_a_name_from_a_hostile_record_begins_no_header(repository: Path, home: Path) -> None:
+    agent = Agent(governed(repository), home, session="s\nfilename /etc/passwd")
+    agent.select()
+    agent.write("src/app.py", "one line of the agent\n")
+    commit(agent.cwd)
+    assert stripped(ours(agent.cwd, "-p", "src/app.py")) == theirs(agent.cwd, "-p", "src/app.py")
+
+
+def test_only_lines_of_an_intent_are_shown(agent: Agent) -> None:
+    assert [line["line"] for line in data(agent.cwd, "blame", "--intent", "INT-001", "src/app.py")["lines"]] == [2, 3]
+    out = remit(agent.cwd, "blame", "--porcelain", "--intent", "INT-001", "src/app.py")
+    assert [line for line in out.splitlines() if line.startswith("\t")] == ["\t    x = 2", "\t    return x"]
+    assert remit(agent.cwd, "blame", "--class", "AST_REFACTOR", "src/app.py") == ""
+
+
+def test_evidence_that_is_too_weak_is_not_believed(agent: Agent) -> None:
+    path = agent.cwd / "src" / "app.py"
+    path.write_text(path.read_text().replace("    x = 2", "        x = 2"))
+
+    def origins(*words: str) -> list[str]:
+        return [line["origin"] for line in data(agent.cwd, "blame", *words, "src/app.py")["lines"]]
+
+    assert origins().count("ai") >= origins("--min-grade", "exact").count("ai")
+
+
+def test_contents_and_reverse_and_files_in_no_commit_are_blamed(agent: Agent) -> None:
+    text = b"def main():\n    x = 2\nmine\n"
+    done = subprocess.run(
+        [sys.executable, "-c", MAIN, "blame", "--json", "--contents", "-", "src/app.py"],
+        cwd=agent.cwd,
+        input=text,
+        capture_output=True,
+        check=True,
+    )
+    assert [n["origin"] for n in json.loads(done.stdout)["data"]["lines"]] == ["unknown", "ai", "unknown"]
+    run_git(agent.cwd, "commit", "-q", "--allow-empty", "-m", "more")
+    backwards = data(agent.cwd, "blame", "--reverse", "HEAD~1..HEAD", "src/app.py")["lines"]
+    assert [n["origin"] for n in backwards] == ["unknown", "ai", "ai"]
+    agent.write("src/fresh.py", "new here\n")
+    assert "claude-code" in remit(agent.cwd, "blame", "src/fresh.py")
+    assert "\tnew here" in remit(agent.cwd, "blame", "-p", "src/fresh.py")
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (("src/none.py",), "no such path"),
+        (("-L9,9", "src/app.py"), "has only"),
+        (("-L:nowhere", "src/app.py"), "no match"),
+        (("--no-such-option", "src/app.py"), "unknown option"),
+        (("nobranch", "--", "src/app.py"), "bad revision"),
+        (("-w",), "name one file"),
+        (("/etc/passwd",), "is not in"),
+    ],
+)
+def test_what_git_refuses_is_told_in_gits_words(agent: Agent, words: tuple[str, ...], said: str) -> None:
+    answer = json.loads(remit(agent.cwd, "blame", "--json", *words, code=2))
+    assert said in answer["error"]["message"]
+
+
+def kept(root: Path) -> list[Path]:
+    return sorted((root / ".git" / "remit" / FOLDER).glob("*"))
+
+
+def settled(root: Path) -> None:
+    """Make all that lies here old enough for its times to tell."""
+    os.utime(root, (1, 1))
+    subprocess.run(["sleep", "0.1"], check=True)
+
+
+CHANGES: dict[str, Callable[[Agent], object]] = {
+    "an edit": lambda a: (a.cwd / "src/app.py").write_text("def main():\n    x = 2\n    return 3\n"),
+    "a commit": lambda a: run_git(a.cwd, "commit", "-q", "--allow-empty", "-m", "next"),
+    "a record": lambda a: a.shell("true"),
+    "a setting": lambda a: run_git(a.cwd, "config", "blame.showEmail", "true"),
+    "a name": lambda a: (a.cwd / ".mailmap").write_text("Other <person@example.org>\n"),
+}
+
+
+@pytest.mark.parametrize("change", CHANGES)
+def test_an_answer_is_given_again_until_something_changes(agent: Agent, change: str) -> None:
+    settled(agent.cwd)
+    first = remit(agent.cwd, "blame", "--json", "src/app.py")
+    (entry,) = kept(agent.cwd)
+    entry.write_bytes(entry.read_bytes().replace(b'"origin":"ai"', b'"origin":"A!"'))
+    again = remit(agent.cwd, "blame", "--json", "src/app.py")
+    assert again == first.replace('"origin":"ai"', '"origin":"A!"')
+    CHANGES[change](agent)
+    assert "A!" not in remit(agent.cwd, "blame", "--json", "src/app.py")
+
+
+def test_lines_that_git_dates_by_the_clock_are_not_kept(agent: Agent) -> None:
+    (agent.cwd / "src/app.py").write_text("def main():\n    changed\n")
+    settled(agent.cwd)
+    remit(agent.cwd, "blame", "src/app.py")
+    remit(agent.cwd, "blame", "--since=1.week", "src/app.py")
+    assert kept(agent.cwd) == []
+
+
+def test_a_torn_or_foreign_answer_is_not_given(agent: Agent) -> None:
+    settled(agent.cwd)
+    first = remit(agent.cwd, "blame", "--json", "src/app.py")
+    (entry,) = kept(agent.cwd)
+    for junk in (b"", b"99999999\n", b"-5\nabc", b"x", entry.read_bytes()[:40]):
+        entry.write_bytes(junk)
+        assert remit(agent.cwd, "blame", "--json", "src/app.py") == first
+
+
+def test_old_answers_are_deleted(tmp_path: Path) -> None:
+    for number in range(MOST_ANSWERS + 5):
+        (tmp_path / f"{number:04d}").write_bytes(b"x")
+        os.utime(tmp_path / f"{number:04d}", (number, number))
+    prune(str(tmp_path))
+    assert min(tmp_path.iterdir()).name == "0005"
+
+
+@pytest.mark.parametrize(
+    ("words", "revisions", "file"),
+    [
+        (["HEAD", "a"], ("HEAD",), "a"),
+        (["a", "HEAD"], ("HEAD",), "a"),
+        (["--", "a", "HEAD"], ("HEAD",), "a"),
+        (["HEAD~1..HEAD", "--", "-odd"], ("HEAD~1..HEAD",), "-odd"),
+        (["-L", "1,2", "--date", "iso", "a"], (), "a"),
+    ],
+)
+def test_words_are_taken_as_git_takes_them(
+    tmp_path: Path, words: list[str], revisions: tuple[str, ...], file: str
+) -> None:
+    (tmp_path / "a").touch()
+    found = sorted_words(words, tmp_path)
+    assert (found.revisions, found.file) == (revisions, file)
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ("--output={}", "src/app.py"),
+        ("--outpu", "{}", "src/app.py"),
+        ("-wo{}", "src/app.py"),
+        ("--", "src/app.py", "--output={}"),
+        ("--ext-diff", "src/app.py"),
+    ],
+)
+def test_no_word_makes_git_write_a_file(agent: Agent, words: tuple[str, ...]) -> None:
+    victim = agent.cwd / "README.md"
+    before = victim.read_bytes()
+    remit(agent.cwd, "blame", *(word.format(victim) for word in words), code=2)
+    assert victim.read_bytes() == before
+
+
+@given(st.lists(st.text("-LMCSswpn=1,:/é", max_size=6), max_size=5))
+def test_any_words_are_sorted_or_refused(words: list[str]) -> None:
+    try:
+        found = sorted_words(words, Path("/nonexistent"))
+    except NotABlame:
+        return
+    assert found.file in words
+    assert not any(revision.startswith("-") for revision in found.revisions)

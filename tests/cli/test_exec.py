@@ -1,0 +1,126 @@
+"""`remit exec`, as a person or an agent's hook runs it: the real program in the real sandbox."""
+
+import os
+import pty
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from gate.driving import governed
+from remit.workspace.sandbox.choosing import containment
+
+REMIT = [sys.executable, "-m", "remit", "exec", "--intent", "INT-001"]
+
+
+@pytest.fixture(autouse=True)
+def overlay(home: Path) -> None:
+    found = containment(home, Path("/tmp"))
+    if found.way != "overlay":
+        pytest.skip(f"THIS KERNEL HAS NO OVERLAY FOR US, `remit exec` IS NOT TESTED: {found.remarks}")
+
+
+@pytest.fixture
+def folder(repository: Path) -> Path:
+    return governed(repository)
+
+
+def remit(folder: Path, *command: str, stdin: str = "", **variables: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [*REMIT, *command], cwd=folder, env={**os.environ, **variables}, input=stdin, capture_output=True, text=True
+    )
+
+
+def python(text: str) -> list[str]:
+    """A command whose text tells nothing."""
+    return ["--", sys.executable, "-c", text]
+
+
+def test_input_output_environment_folder_and_exit_code_are_the_commands_own(folder: Path) -> None:
+    text = "import os,sys; print(sys.stdin.read() + os.environ['GIT_X'] + os.getcwd()); sys.stderr.write('e'); exit(9)"
+    done = remit(folder / "src", *python(text), stdin="in ", GIT_X="x ")
+    assert (done.returncode, done.stdout, done.stderr) == (9, f"in x {folder / 'src'}\n", "e")
+
+
+def test_much_output_comes_whole(folder: Path) -> None:
+    assert len(remit(folder, *python("print('x' * 20_000_000)")).stdout) == 20_000_001
+
+
+def test_what_is_out_of_scope_is_dropped_and_told(folder: Path) -> None:
+    done = remit(folder, *python("open('README.md','w'); open('src/new','w').write('n')"))
+    assert done.returncode == 0
+    assert "README.md" in done.stderr
+    assert "SCOPE_VIOLATION" in done.stderr
+    assert (folder / "README.md").read_text() == "# Example\n"
+    assert (folder / "src/new").read_text() == "n"
+
+
+def test_nothing_outside_the_workspace_can_be_changed(folder: Path, home: Path) -> None:
+    remit(folder, *python(f"open({str(home / 'x')!r}, 'w')"))
+    assert not (home / "x").exists()
+    done = remit(folder, *python("open('/usr/x', 'w')"))
+    assert done.returncode == 1
+    assert "Read-only" in done.stderr
+
+
+def test_what_the_rules_refuse_by_its_text_does_not_run(folder: Path) -> None:
+    assert remit(folder, "--", "rm", "README.md").returncode == 3
+
+
+def test_a_command_that_is_not_there_ends_with_127(folder: Path) -> None:
+    assert remit(folder, "--", "no-such-program").returncode == 127
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
+def test_a_signal_reaches_the_command_and_what_it_then_does_counts(folder: Path, number: int) -> None:
+    text = (
+        f"import signal,time,sys; signal.signal({number}, lambda *a: (open('src/got','w').write('g'), sys.exit(5)));"
+        "print('ready', flush=True); time.sleep(30)"
+    )
+    with subprocess.Popen([*REMIT, *python(text)], cwd=folder, stdout=subprocess.PIPE) as process:
+        assert process.stdout is not None
+        assert process.stdout.readline() == b"ready\n"
+        process.send_signal(number)
+        assert process.wait(20) == 5
+    assert (folder / "src/got").read_text() == "g"
+
+
+def test_a_signal_that_ends_the_command_shows_in_the_exit_code(folder: Path) -> None:
+    assert remit(folder, *python("import os; os.kill(os.getpid(), 15)")).returncode == 143
+
+
+def test_what_a_killed_one_staged_is_swept_by_the_next(folder: Path, home: Path) -> None:
+    words = python("print('ready', flush=True); import time; time.sleep(30)")
+    with subprocess.Popen([*REMIT, *words], cwd=folder, stdout=subprocess.PIPE) as process:
+        assert process.stdout is not None
+        assert process.stdout.readline() == b"ready\n"
+        process.kill()
+        assert process.stdout.read() == b""
+    staged = home / ".local/state/remit/sandbox"
+    assert list(staged.glob("*-*"))
+    assert remit(folder, *python("0")).returncode == 0
+    assert not list(staged.glob("*-*"))
+
+
+def test_a_terminal_is_one_inside_and_its_interrupt_arrives(folder: Path) -> None:
+    pid, terminal = pty.fork()
+    if pid == 0:
+        os.chdir(folder)
+        os.execv(sys.executable, [*REMIT, *python("import sys,time; print(sys.stdin.isatty()); time.sleep(30)")])
+    seen, until, sent = b"", time.monotonic() + 20, False
+    while time.monotonic() < until:
+        try:
+            block = os.read(terminal, 4096)
+        except OSError:
+            break
+        seen += block
+        if b"True" in seen and not sent:
+            os.write(terminal, b"\x03")
+            sent = True
+    os.close(terminal)
+    assert b"True" in seen
+    assert b"KeyboardInterrupt" in seen
+    assert os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]) in (1, 130)

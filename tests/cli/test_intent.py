@@ -1,0 +1,53 @@
+"""`remit intent`: what a person may write, and what they are told of it."""
+
+from pathlib import Path
+
+import pytest
+
+from cli.test_for_agents import remit
+from gate.driving import Agent, governed
+
+
+@pytest.fixture
+def agent(repository: Path, home: Path) -> Agent:
+    return Agent(governed(repository), home)
+
+
+@pytest.mark.parametrize("name", ["", "   "])
+def test_an_intent_needs_a_name(agent: Agent, name: str) -> None:
+    done = remit(agent.cwd, "intent", "new", name, "--scope", "src/**")
+    assert (done.returncode, "needs a name" in done.stderr) == (2, True)
+    assert remit(agent.cwd, "intent", "edit", "INT-001", "--name", name).returncode == 2
+
+
+@pytest.mark.parametrize(
+    ("scope", "said"),
+    [
+        (r"src\\app.py", "backslash"),
+        (" src/** ", "white space"),
+        (".orchestration/**", "nothing is in any scope"),
+        ("scr/**", "matches no file"),
+    ],
+)
+def test_a_doubtful_scope_is_said_and_the_intent_made(agent: Agent, scope: str, said: str) -> None:
+    done = remit(agent.cwd, "intent", "new", "x", "--scope", scope.replace("\\\\", "\\"))
+    assert (done.returncode, said in done.stderr) == (0, True)
+    assert "remit intent edit" in done.stderr
+
+
+@pytest.mark.parametrize("scope", ["src/**", "*.md", "src/app.py", "**/*.py", "{src,docs}/**"])
+def test_of_a_scope_that_matches_nothing_is_said(agent: Agent, scope: str) -> None:
+    done = remit(agent.cwd, "intent", "new", "x", "--scope", scope)
+    assert (done.returncode, done.stderr) == (0, "")
+
+
+@pytest.mark.parametrize("command", [("select", "INT-001"), ("clear",)])
+def test_a_session_that_nobody_knows_is_an_error(agent: Agent, command: tuple[str, ...]) -> None:
+    agent.select()
+    done = remit(agent.cwd, "intent", *command, "--session", "nope")
+    assert (done.returncode, "no session 'nope' is known here (the newest: session-1)" in done.stderr) == (2, True)
+
+
+def test_a_session_that_only_read_is_known(agent: Agent) -> None:
+    agent.read("README.md")
+    assert remit(agent.cwd, "intent", "select", "INT-002", "--session", "session-1").returncode == 0

@@ -1,0 +1,73 @@
+"""`remit restore`, as a person runs it."""
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from conftest import run_git
+from gate.driving import Agent, body, governed, records
+
+REMIT = [sys.executable, "-m", "remit", "restore"]
+
+
+def restore(folder: Path, *words: str, **variables: str) -> subprocess.CompletedProcess[str]:
+    """Run it without a terminal."""
+    environ = {**os.environ, **variables}
+    return subprocess.run(
+        [*REMIT, *words], cwd=folder, env=environ, capture_output=True, text=True, check=False, stdin=subprocess.DEVNULL
+    )
+
+
+@pytest.fixture
+def wrecked(repository: Path, home: Path) -> Path:
+    """A repository in which an agent lost what nobody had committed."""
+    agent = Agent(governed(repository, "observe"), home)
+    agent.select()
+    (repository / "src" / "new.py").write_text("fresh = 1\n")
+    (repository / "README.md").write_text("edited\n")
+    agent.shell("git reset -q --hard && git clean -fdxq src && rm -rf src")
+    return repository
+
+
+def test_it_goes_back_by_meaning_and_back_again(wrecked: Path) -> None:
+    preview = restore(wrecked, "--before", "git reset", "--preview", "--json")
+    assert json.loads(preview.stdout)["data"]["write"] == ["README.md", "src/app.py", "src/new.py"]
+    assert not (wrecked / "src").exists()
+    done = restore(wrecked, "--before", "git reset")
+    assert done.returncode == 0, done.stderr
+    assert (wrecked / "src" / "new.py").read_text() == "fresh = 1\n"
+    assert (wrecked / "README.md").read_text() == "edited\n"
+    assert body(records(wrecked, "restore")[-1])["written"] == 3
+    assert restore(wrecked, "undo").returncode == 0
+    assert not (wrecked / "src").exists()
+    assert run_git(wrecked, "show", "HEAD:README.md") == (wrecked / "README.md").read_text()
+
+
+def test_only_some_files(wrecked: Path) -> None:
+    assert restore(wrecked, "latest", "src/new.py").returncode == 0
+    assert sorted(p.name for p in (wrecked / "src").iterdir()) == ["new.py"]
+
+
+def test_the_list_names_what_each_precedes(wrecked: Path) -> None:
+    listed = restore(wrecked, "list")
+    assert "before git reset -q --hard && git clean" in listed.stdout
+    [found] = json.loads(restore(wrecked, "--json").stdout)["data"]
+    assert found["intent_id"] == "INT-001"
+
+
+def test_an_agent_may_look_and_not_go_back(wrecked: Path) -> None:
+    refused = restore(wrecked, "latest", CLAUDECODE="1")
+    assert refused.returncode == 3
+    assert not (wrecked / "src").exists()
+    assert restore(wrecked, "list", CLAUDECODE="1").returncode == 0
+
+
+def test_a_name_that_nothing_has_is_said(wrecked: Path) -> None:
+    for words in (("nothing-like-it",), ("--before", "INT-999"), ("undo",)):
+        done = restore(wrecked, *words)
+        assert done.returncode == 2
+        assert "restore" in done.stderr

@@ -1,0 +1,130 @@
+"""`remit trust`, in a real terminal and out of one."""
+
+import json
+import os
+import pty
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from gate.driving import governed
+from gate.hooking import hook
+
+REMIT = [sys.executable, "-m", "remit"]
+
+
+@pytest.fixture
+def hooked(repository: Path) -> Path:
+    """A governed repository that brings a hook and a command for a criterion."""
+    text = (
+        'version: "1.0"\nactive_intents:\n  - id: INT-001\n    status: IN_PROGRESS\n    owned_scope: ["src/**"]\n'
+        '    acceptance_criteria:\n      - {text: ok, verify: "test -f README.md"}\n'
+    )
+    governed(repository, intents=text)
+    (repository / ".orchestration" / "hooks").mkdir()
+    (repository / ".orchestration" / "hooks" / "a.toml").write_text(hook("sh .orchestration/hooks/check.sh"))
+    (repository / ".orchestration" / "hooks" / "check.sh").write_text("exit 0\n")
+    return repository
+
+
+def remit(folder: Path, *words: str, **variables: str) -> subprocess.CompletedProcess[str]:
+    """Run it without a terminal."""
+    return subprocess.run(
+        [*REMIT, *words],
+        cwd=folder,
+        capture_output=True,
+        text=True,
+        check=False,
+        stdin=subprocess.DEVNULL,
+        env={**os.environ, **variables},
+    )
+
+
+def at_a_terminal(folder: Path, answer: str, *words: str) -> tuple[int, str]:
+    """Run `remit trust` in a terminal, and type this once it asks."""
+    pid, terminal = pty.fork()
+    if pid == 0:
+        os.chdir(folder)
+        os.execv(REMIT[0], [*REMIT, "trust", *words])
+    seen = b""
+    until = time.monotonic() + 30
+    typed = False
+    while time.monotonic() < until:
+        try:
+            block = os.read(terminal, 4096)
+        except OSError:
+            break
+        if not block:
+            break
+        seen += block
+        if b"[y/N]" in seen and not typed:
+            os.write(terminal, answer.encode() + b"\n")
+            typed = True
+    os.close(terminal)
+    return os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]), seen.decode("utf-8", "replace")
+
+
+def shown(folder: Path) -> dict[str, bool]:
+    """By name, whether a command is trusted."""
+    data = json.loads(remit(folder, "trust", "--show", "--json").stdout)["data"]
+    return {c["name"]: c["trusted"] for c in data["commands"]}
+
+
+def test_a_person_at_a_terminal_sees_all_and_says_yes(hooked: Path) -> None:
+    code, seen = at_a_terminal(hooked, "y")
+    assert code == 0, seen
+    assert "before: sh .orchestration/hooks/check.sh" in seen
+    assert "test -f README.md" in seen
+    assert "hooks/check.sh" in seen
+    assert shown(hooked) == {"hooks/a.toml#1": True, "INT-001": True}
+    assert "not trusted" not in remit(hooked, "status").stdout
+    code, seen = at_a_terminal(hooked, "", "--revoke")
+    assert (code, shown(hooked)["INT-001"]) == (0, False)
+
+
+def test_anything_but_yes_trusts_nothing(hooked: Path) -> None:
+    assert at_a_terminal(hooked, "")[0] != 0
+    assert not any(shown(hooked).values())
+
+
+def test_what_changed_is_shown_as_changed(hooked: Path) -> None:
+    at_a_terminal(hooked, "y")
+    (hooked / ".orchestration" / "hooks" / "check.sh").write_text("exit 1\n")
+    assert shown(hooked) == {"hooks/a.toml#1": False, "INT-001": True}
+    out = remit(hooked, "trust", "--show").stdout
+    assert [line[:1] for line in out.splitlines()[:3]] == ["-", "+", " "]
+    assert "1 commands of this repository are not trusted" in remit(hooked, "status").stdout
+
+
+@pytest.mark.parametrize("words", [[], ["--revoke"]])
+def test_no_terminal_no_yes(hooked: Path, words: list[str]) -> None:
+    done = remit(hooked, "trust", *words)
+    assert (done.returncode, "terminal" in done.stderr) == (3, True)
+
+
+def test_an_agent_cannot_trust(hooked: Path) -> None:
+    done = remit(hooked, "trust", CLAUDECODE="1")
+    assert done.returncode == 3
+
+
+def test_a_list_names_what_is_trusted_on_this_machine(hooked: Path) -> None:
+    at_a_terminal(hooked, "y")
+    assert str(hooked) in remit(hooked, "trust", "--list").stdout
+
+
+def test_a_broken_file_cannot_be_trusted(hooked: Path) -> None:
+    (hooked / ".orchestration" / "hooks" / "a.toml").write_text("[[")
+    done = remit(hooked, "trust", "--show")
+    assert (done.returncode, "hooks/a.toml" in done.stderr) == (2, True)
+
+
+def test_a_person_completes_what_the_commands_agree_with(hooked: Path) -> None:
+    at_a_terminal(hooked, "y")
+    (hooked / "README.md").rename(hooked / "read.me")
+    done = remit(hooked, "intent", "complete", "INT-001", "--notes", "x")
+    assert (done.returncode, "failed (exit code 1)" in done.stderr) == (3, True)
+    (hooked / "read.me").rename(hooked / "README.md")
+    assert "DONE" in remit(hooked, "intent", "complete", "INT-001", "--notes", "x").stdout

@@ -1,0 +1,117 @@
+"""`remit verify`: what agents changed is held against the rules as they were then."""
+
+import json
+import re
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from cli.test_ledger import data, log_folder, remit, segment
+from conftest import run_git
+from gate.driving import INTENTS, Agent, governed
+from remit.gate.gate import Gate
+from remit.gate.governing import VERSIONS, copies_of, set_mode
+
+
+@pytest.fixture
+def agent(repository: Path, home: Path) -> Agent:
+    found = Agent(governed(repository), home)
+    found.select()
+    found.write("src/new.py", "one = 1\n")
+    return found
+
+
+def commit(root: Path) -> None:
+    run_git(root, "add", "-A")
+    run_git(root, "commit", "-qm", "work")
+
+
+def findings(root: Path, *words: str, code: int = 0) -> list[dict[str, Any]]:
+    return data(root, "verify", *words, code=code)["findings"]
+
+
+def observe(agent: Agent) -> None:
+    set_mode(Gate.open(agent.cwd).workspace, "observe")
+
+
+def test_what_was_within_the_rules_has_no_findings(agent: Agent) -> None:
+    found = data(agent.cwd, "verify")
+    assert (found["findings"], found["changes"], found["contents"], found["lost"], found["unkept"]) == ([], 1, 1, 0, 0)
+
+
+def test_a_change_outside_the_scope_and_one_without_an_intent_are_named(agent: Agent, home: Path) -> None:
+    observe(agent)
+    agent.write("docs/x.md", "outside\n")
+    Agent(agent.cwd, home, session="session-2").write("src/b.py", "nobody asked\n")
+    found = {f["rule"]: f for f in findings(agent.cwd, code=1)}
+    assert (found["RMT001"]["path"], found["RMT001"]["severity"]) == ("docs/x.md", "error")
+    assert (found["RMT002"]["path"], found["RMT002"]["severity"]) == ("src/b.py", "warning")
+    assert remit(agent.cwd, "verify", "--fail-on", "never").startswith("docs/x.md  RMT001 error")
+
+
+def test_the_scope_is_the_one_that_was_in_force(agent: Agent) -> None:
+    intents = agent.cwd / ".orchestration" / "active_intents.yaml"
+    intents.write_text(INTENTS.replace('["src/**"]', '["src/**", "lib/**"]'))
+    agent.write("lib/x.py", "allowed = then\n")
+    intents.write_text(INTENTS)
+    agent.shell("true")
+    assert findings(agent.cwd) == []
+
+
+def test_a_kept_intents_file_that_was_changed_is_not_believed(agent: Agent) -> None:
+    folder = copies_of(Gate.open(agent.cwd).workspace) / VERSIONS
+    for path in folder.iterdir():
+        path.write_text(INTENTS.replace("src/**", "nothing/**"))
+    found = data(agent.cwd, "verify")
+    assert (found["findings"], found["unkept"]) == ([], 1)
+
+
+def test_a_range_has_the_lines_that_its_commits_added(agent: Agent) -> None:
+    commit(agent.cwd)
+    observe(agent)
+    agent.write("docs/x.md", "outside the scope, for sure\n")
+    (agent.cwd / "docs" / "x.md").write_text("a person's line\noutside the scope, for sure\n")
+    commit(agent.cwd)
+    (found,) = findings(agent.cwd, "HEAD~1..HEAD", code=1)
+    assert (found["rule"], found["path"], found["line"]) == ("RMT001", "docs/x.md", 2)
+    assert findings(agent.cwd, "HEAD~1") == []
+    assert findings(agent.cwd, "HEAD", "--fail-on", "never") == [found]
+
+
+def test_a_range_that_git_does_not_know_is_an_error(agent: Agent) -> None:
+    answer = json.loads(remit(agent.cwd, "verify", "--json", "nowhere..HEAD", code=2))
+    assert "nowhere" in answer["error"]["message"]
+
+
+def test_a_change_that_was_not_announced_and_a_class_that_is_not_so_are_told(repository: Path, home: Path) -> None:
+    agent = Agent(governed(repository), home)
+    gate = Gate.open(repository)
+    gate.intents.select(gate_session(agent), "claude-code", "INT-001", expected=("src/planned.py",))
+    agent.write("src/other.py", "x = 1\n")
+    agent.write("src/planned.py", "x = 1\n")
+    assert [(f["rule"], f["path"]) for f in findings(repository)] == [("RMT015", "src/other.py")]
+    findings(repository, "--fail-on", "note", code=1)
+
+
+def gate_session(agent: Agent) -> Any:
+    from remit.core.call import SessionKey
+
+    return SessionKey(agent.session)
+
+
+def test_a_record_that_was_altered_ends_in_5_whatever_fails(agent: Agent) -> None:
+    path = segment(agent.cwd)
+    path.write_bytes(path.read_bytes().replace(b"src/new.py", b"src/nev.py"))
+    assert {f["rule"] for f in findings(agent.cwd, "--fail-on", "never", code=5)} >= {"RMT007"}
+
+
+def test_a_content_that_is_not_the_recorded_one_is_named(agent: Agent) -> None:
+    whole = segment(agent.cwd).read_bytes()
+    (line,) = [raw for raw in whole.split(b"\n") if b'"event":"mutation"' in raw]
+    hashed = re.findall(rb'"sha256":"([0-9a-f]{64})"', line)[-1]
+    for lost in (log_folder(agent.cwd) / "head", *(log_folder(agent.cwd) / "heads").glob("*")):
+        lost.unlink(missing_ok=True)
+    segment(agent.cwd).write_bytes(whole.replace(hashed, b"0" * 64))
+    rules = {f["rule"] for f in findings(agent.cwd, code=5)}
+    assert "RMT016" in rules

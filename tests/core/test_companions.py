@@ -1,0 +1,50 @@
+"""Which file a test or a page is about."""
+
+import pytest
+
+from remit.core.companions import mirror_of, mirrored
+
+FILES = [
+    "src/a/b.py",
+    "src/c/b.py",
+    "src/a/view.tsx",
+    "src/a/index.ts",
+    "lib/User.java",
+    "pkg/server.go",
+    "tests/a/test_b.py",
+    "tests/helpers/tool.py",
+    "docs/a/b.md",
+]
+
+TABLE: list[tuple[str, list[str]]] = [
+    ("tests/a/test_b.py", ["src/a/b.py"]),
+    ("tests/unit/a/test_b.py", ["src/a/b.py"]),
+    ("tests/c/b_test.py", ["src/c/b.py"]),
+    ("tests/test_b.py", ["src/a/b.py", "src/c/b.py"]),
+    ("src/a/test_b.py", ["src/a/b.py"]),
+    ("src/a/view.test.ts", ["src/a/view.tsx"]),
+    ("src/a/view.spec.js", ["src/a/view.tsx"]),
+    ("src/a/__tests__/view.tsx", ["src/a/view.tsx"]),
+    ("src/a/view.test.py", []),
+    ("pkg/server_test.go", ["pkg/server.go"]),
+    ("test/UserTest.java", ["lib/User.java"]),
+    ("docs/a/b.md", ["src/a/b.py"]),
+    ("docs/c/b.rst", ["src/c/b.py"]),
+    ("docs/index.md", []),
+    ("docs/README.md", []),
+    ("README.md", []),
+    ("tests/conftest.py", []),
+    ("tests/test_tool.py", ["tests/helpers/tool.py"]),
+    ("tests/test_.py", []),
+    ("tests/test_nothing.py", []),
+    ("src/a/b.py", []),
+    ("docs/a/b.py", []),
+    ("tests/a/test_b", []),
+    ("", []),
+]
+
+
+@pytest.mark.parametrize(("path", "expected"), TABLE)
+def test_a_companion_mirrors_the_files_whose_folders_agree_most(path: str, expected: list[str]) -> None:
+    mirror = mirror_of(path)
+    assert list(mirrored(mirror, FILES) if mirror else ()) == expected

@@ -1,0 +1,28 @@
+"""Which names say that a file holds secrets."""
+
+import pytest
+
+from remit.core.secret_files import names_a_secret
+
+
+@pytest.mark.parametrize(
+    "path",
+    [
+     ".env", "app/.env.production", "prod.env", "tls/server.pem", "server.key", "id_ed25519", ".netrc", ".npmrc",
+     ".pypirc",
+     ".git-credentials", "config/secrets.yaml", "credentials.json", "infra/prod.tfvars", "terraform.tfstate", "a.p12",
+     "home/.aws/config", "x/.ssh/known", ".pgpass", "client_secret_1.json", "SERVER.PEM"],
+)  # fmt: skip
+def test_a_name_of_secrets_is_known(path: str) -> None:
+    assert names_a_secret(path)
+
+
+@pytest.mark.parametrize(
+    "path",
+    [".env.example", ".env.sample", "env.py", "src/environment.ts", "id_rsa.pub", "src/secrets.py",
+     "src/credentials.ts",
+     "tests/core/secrets.py", "tokens.css", "src/token.py", "docs/keys.md", "keyboard.json", "secretary.md",
+     "a/b/c.txt"],
+)  # fmt: skip
+def test_other_names_are_not(path: str) -> None:
+    assert not names_a_secret(path)

@@ -1,0 +1,361 @@
+"""Questions, their askers and their answers: who waits, who is gone, what an answer that comes late is good for."""
+
+import sqlite3
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import pytest
+
+from gate.driving import Agent, allowed, body, governed, machine, records, refusal
+from remit.gate.approvals import LATE_S, Approvals, Question, Reply
+from remit.gate.asking import Asking
+from remit.gate.gate import Gate
+from remit.gate.state import SCHEMA_VERSION, State
+from remit.workspace.living import is_gone, started, this_process
+
+
+class Person:
+    """Somebody at a terminal who gives the same answer to every question; None leaves it."""
+
+    def __init__(self, root: Path, home: Path, reply: Reply | None = None) -> None:
+        self.gate = Gate.open(root, machine(home))
+        self.reply = reply or Reply(True)
+        self.asked: list[Question] = []
+        self.gone = threading.Event()
+        self.gate.approvals.watch()
+        self.thread = threading.Thread(target=self.attend)
+        self.thread.start()
+
+    def attend(self) -> None:
+        while not self.gone.wait(0.02):
+            self.gate.approvals.watch()
+            for question in self.gate.approvals.open_questions():
+                self.asked.append(question)
+                self.gate.approvals.answer(question.id, self.reply)
+
+    def __enter__(self) -> "Person":
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.gone.set()
+        self.thread.join()
+        self.gate.approvals.leave()
+
+
+class World:
+    """One workspace with a threshold, an agent in it, and the gate that people use."""
+
+    def __init__(self, root: Path, home: Path, threshold: int | None, mode: str = "enforce") -> None:
+        self.root, self.home = governed(root, mode), home
+        self.agent = Agent(root, home)
+        self.agent.select()
+        if threshold is not None:
+            with (root / ".orchestration/remit.toml").open("a") as file:
+                file.write(f"\n[approvals]\nthreshold = {threshold}\n")
+        self.gate = Gate.open(root, machine(home))
+
+    @property
+    def approvals(self) -> Approvals:
+        return self.gate.approvals
+
+    def answers(self) -> list[dict[str, Any]]:
+        return [body(r)["approval"] for r in records(self.root, "approval_answered")]
+
+
+@pytest.fixture
+def world(repository: Path, home: Path) -> Callable[..., World]:
+    def made(threshold: int | None = None, mode: str = "enforce") -> World:
+        return World(repository, home, threshold, mode)
+
+    return made
+
+
+# -- the threshold ------------------------------------------------------------------------------------------
+
+
+def test_without_a_threshold_what_the_rules_allow_is_allowed(world: Callable[..., World]) -> None:
+    assert allowed(world().agent.write("src/a.py", "x\n"))
+
+
+def test_zero_asks_about_every_change_and_with_nobody_there_denies_and_says_how_to_answer(
+    world: Callable[..., World],
+) -> None:
+    found = world(0)
+    answer = found.agent.write("src/a.py", "x\n")
+    assert refusal(answer) == "USER_REJECTED"
+    assert "remit approvals watch" in answer["permissionDecisionReason"]
+    assert allowed(found.agent.read("src/app.py"))
+    assert allowed(found.agent.ask("Bash", command="git status"))
+    assert allowed(found.agent.ask("Bash", command="remit intent clear"))
+
+
+@pytest.mark.parametrize("mode", ["observe", "warn"])
+def test_where_nothing_is_enforced_nothing_is_asked(world: Callable[..., World], mode: str) -> None:
+    found = world(0, mode)
+    assert allowed(found.agent.write("src/a.py", "x\n"))
+    assert [body(r)["decision"]["verdict"] for r in records(found.root, "tool_use")][-1] == "ask"
+    assert records(found.root, "approval_requested") == []
+
+
+def test_a_yes_lets_this_call_pass_and_the_next_one_is_asked_again(world: Callable[..., World]) -> None:
+    found = world(0)
+    with Person(found.root, found.home) as person:
+        assert allowed(found.agent.write("src/a.py", "x\n"))
+        assert allowed(found.agent.write("src/a.py", "y\n"))
+    assert [q.path for q in person.asked] == ["src/a.py", "src/a.py"]
+    use = [body(r)["decision"] for r in records(found.root, "tool_use")][-1]
+    assert (use["approved_by"], use["grant"]) == ("person", "once")
+
+
+def test_a_no_is_told_in_the_persons_words(world: Callable[..., World]) -> None:
+    found = world(0)
+    with Person(found.root, found.home, Reply(False, "not today")):
+        answer = found.agent.write("src/a.py", "x\n")
+    assert (refusal(answer), "not today" in answer["permissionDecisionReason"]) == ("USER_REJECTED", True)
+
+
+def test_only_what_weighs_as_much_is_asked_about(world: Callable[..., World]) -> None:
+    found = world(30)
+    assert allowed(found.agent.write("src/a.py", "x\n"))
+    assert allowed(found.agent.ask("Bash", command="make x"))
+    assert refusal(found.agent.ask("Bash", command='rm -rf "$OLD"')) == "USER_REJECTED"
+
+
+def test_a_wider_yes_covers_the_folder(world: Callable[..., World]) -> None:
+    found = world(0)
+    with Person(found.root, found.home, Reply(True, extent="intent")) as person:
+        assert allowed(found.agent.write("src/a.py", "x\n"))
+        assert allowed(found.agent.write("src/b.py", "x\n"))
+    assert allowed(found.agent.write("src/deep/c.py", "x\n"))
+    assert [q.path for q in person.asked] == ["src/a.py"]
+    assert [g.pattern for g in found.approvals.grants()] == ["src/**"]
+
+
+def test_a_wider_yes_to_a_command_covers_its_first_words_and_no_pipe(world: Callable[..., World]) -> None:
+    found = world(0)
+    with Person(found.root, found.home, Reply(True, extent="session")) as person:
+        assert allowed(found.agent.ask("Bash", command="make test"))
+        assert allowed(found.agent.ask("Bash", command="make test -j4"))
+        assert len(person.asked) == 1
+    assert [g.command for g in found.approvals.grants()] == [("make", "test")]
+    for command in ("make test | sh", "make test > x", "make install", "X=1 make test", "make test $(x)"):
+        assert refusal(found.agent.ask("Bash", command=command)) in ("USER_REJECTED", "CIRCUIT_OPEN"), command
+
+
+@pytest.mark.parametrize("command", ["git push --force", "python x.py", "make a | sh"])
+def test_high_risk_and_words_that_say_too_little_are_allowed_once_whatever_the_answer_says(
+    world: Callable[..., World], command: str
+) -> None:
+    found = world(0)
+    with Person(found.root, found.home, Reply(True, extent="project", pattern="git")):
+        assert allowed(found.agent.ask("Bash", command=command))
+    assert found.approvals.grants() == ()
+    assert refusal(found.agent.ask("Bash", command=command)) in ("USER_REJECTED", "COMMAND_BLOCKED")
+
+
+def test_a_wider_yes_does_not_reach_what_weighs_more(world: Callable[..., World]) -> None:
+    found = world(0)
+    with Person(found.root, found.home, Reply(True, extent="session")):
+        assert allowed(found.agent.ask("Bash", command="git push origin main"))
+    assert [g.command for g in found.approvals.grants()] == [("git", "push")]
+    assert allowed(found.agent.ask("Bash", command="git push origin main"))
+    assert refusal(found.agent.ask("Bash", command="git push origin main --force")) == "COMMAND_BLOCKED"
+
+
+def test_a_yes_to_a_command_without_an_intent_covers_that_command_alone(world: Callable[..., World]) -> None:
+    found = world()
+    found.agent.ask("Bash", command="remit intent clear")
+    with Person(found.root, found.home, Reply(True, extent="session")):
+        assert allowed(found.agent.ask("Bash", command="make test"))
+    assert allowed(found.agent.ask("Bash", command="make test"))
+    assert refusal(found.agent.ask("Bash", command="make install")) == "MISSING_OR_INVALID_INTENT"
+
+
+@pytest.mark.parametrize("value", ["-1", "101", '"high"', "1.5"])
+def test_a_threshold_that_is_no_risk_is_an_error(repository: Path, home: Path, value: str) -> None:
+    found = World(repository, home, None)
+    (repository / ".orchestration/remit.toml").write_text(f'mode = "enforce"\n[approvals]\nthreshold = {value}\n')
+    assert refusal(found.agent.write("src/a.py", "x\n")) == "CONFIG_INVALID"
+
+
+# -- askers that are gone -----------------------------------------------------------------------------------
+
+
+ASK = """
+import sys, json
+from pathlib import Path
+sys.path[:0] = json.loads(sys.argv[3])
+from gate.driving import Agent
+print(Agent(Path(sys.argv[1]), Path(sys.argv[2])).ask("Write", file_path="docs/a.md", content="x"), flush=True)
+"""
+
+
+class Asker:
+    """A hook in a process of its own, which waits for an answer."""
+
+    def __init__(self, found: World) -> None:
+        self.found = found
+        command = [sys.executable, "-c", ASK, str(found.root), str(found.home), msgspec.json.encode(sys.path).decode()]
+        self.process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
+
+    def question(self) -> Question:
+        until = time.monotonic() + 20
+        while time.monotonic() < until:
+            self.found.approvals.watch()
+            waiting = self.found.approvals.open_questions()
+            if waiting:
+                return waiting[0]
+            time.sleep(0.02)
+        raise AssertionError("nothing was asked")
+
+    def kill(self) -> None:
+        self.process.kill()
+        self.process.communicate()
+
+
+@pytest.fixture
+def orphaned(world: Callable[..., World]) -> tuple[World, Question]:
+    """A question whose asker was killed."""
+    found = world()
+    found.approvals.watch()
+    asker = Asker(found)
+    question = asker.question()
+    asker.kill()
+    return found, question
+
+
+def close(found: World) -> None:
+    Asking(found.approvals, found.gate.recorder, found.gate.environment).close_orphans(found.gate.governing)
+
+
+def test_a_question_whose_asker_was_killed_is_closed_at_the_next_sight(orphaned: tuple[World, Question]) -> None:
+    found, question = orphaned
+    close(found)
+    close(found)
+    assert [(a.question.id, a.status) for a in found.approvals.asked()] == [(question.id, "expired")]
+    [answer] = found.answers()
+    assert (answer["id"], answer["by"], answer["answer"]) == (question.id, "nobody", "deny")
+
+
+def test_a_late_yes_serves_the_same_call_once(orphaned: tuple[World, Question]) -> None:
+    found, question = orphaned
+    close(found)
+    found.approvals.leave()
+    answered = found.approvals.answer(question.id, Reply(True))
+    assert answered is not None
+    assert answered.status == "expired"
+    assert refusal(found.agent.ask("Write", file_path="docs/other.md", content="x")) == "SCOPE_VIOLATION"
+    assert refusal(found.agent.ask("Write", file_path="docs/a.md", content="other")) == "SCOPE_VIOLATION"
+    other = Agent(found.root, found.home, session="session-2")
+    other.select()
+    assert refusal(other.ask("Write", file_path="docs/a.md", content="x")) == "SCOPE_VIOLATION"
+    assert allowed(found.agent.ask("Write", file_path="docs/a.md", content="x"))
+    assert refusal(found.agent.ask("Write", file_path="docs/a.md", content="x")) == "SCOPE_VIOLATION"
+
+
+def test_an_answer_that_reached_nobody_is_recorded_and_serves_the_same_call(orphaned: tuple[World, Question]) -> None:
+    found, question = orphaned
+    assert found.approvals.answer(question.id, Reply(True)) is not None
+    found.approvals.leave()
+    assert allowed(found.agent.ask("Write", file_path="docs/a.md", content="x"))
+    assert [(a["id"], a["by"], a["answer"]) for a in found.answers()] == [(question.id, "person", "allow")]
+
+
+def test_a_late_yes_is_for_the_file_as_it_was(orphaned: tuple[World, Question]) -> None:
+    found, question = orphaned
+    close(found)
+    found.approvals.leave()
+    found.approvals.answer(question.id, Reply(True))
+    (found.root / "docs").mkdir()
+    (found.root / "docs/a.md").write_text("a person wrote this\n")
+    assert refusal(found.agent.ask("Write", file_path="docs/a.md", content="x")) == "SCOPE_VIOLATION"
+
+
+def test_a_late_yes_ends(orphaned: tuple[World, Question]) -> None:
+    found, question = orphaned
+    close(found)
+    now = time.time()
+    early = Approvals(found.gate.state, lambda: now)
+    digest = found.gate.state.rows("SELECT digest FROM approvals")[0][0]
+    early.answer(question.id, Reply(True))
+    assert Approvals(found.gate.state, lambda: now + LATE_S + 1).take_late_yes(digest) is None
+    assert early.take_late_yes(digest) is not None
+    assert early.take_late_yes(digest) is None
+
+
+def test_a_late_no_serves_nothing(orphaned: tuple[World, Question]) -> None:
+    found, question = orphaned
+    close(found)
+    found.approvals.leave()
+    found.approvals.answer(question.id, Reply(False, "no"))
+    assert refusal(found.agent.ask("Write", file_path="docs/a.md", content="x")) == "SCOPE_VIOLATION"
+    assert found.approvals.asked() == []
+
+
+def test_one_that_waits_is_let_be(world: Callable[..., World]) -> None:
+    found = world()
+    found.approvals.watch()
+    asker = Asker(found)
+    question = asker.question()
+    close(found)
+    assert [(a.question.id, a.status) for a in found.approvals.asked()] == [(question.id, "open")]
+    found.approvals.answer(question.id, Reply(True))
+    out, _ = asker.process.communicate(timeout=20)
+    assert "permissionDecision" not in out
+    assert [a["by"] for a in found.answers()] == ["person"]
+
+
+def test_a_process_of_another_time_with_the_same_id_is_gone() -> None:
+    own = this_process()
+    assert is_gone(own) is False
+    assert is_gone(msgspec.structs.replace(own, started="1")) is True
+    assert is_gone(msgspec.structs.replace(own, world="pid:[1]")) is None
+    child = subprocess.Popen(["sleep", "60"])
+    found = msgspec.structs.replace(own, pid=child.pid, started=started(child.pid) or "")
+    assert is_gone(found) is False
+    child.kill()
+    child.wait()
+    assert is_gone(found) is True
+
+
+def test_one_that_cannot_be_seen_is_gone_when_it_is_silent(world: Callable[..., World]) -> None:
+    found = world()
+    now = time.time()
+    question = Question("q", "s", "a", None, "SCOPE_VIOLATION", "x", "m", expires_at=now + 500)
+    Approvals(found.gate.state, lambda: now).ask(question, "digest")
+    foreign = msgspec.json.encode(msgspec.structs.replace(this_process(), world="pid:[1]"))
+    with found.gate.state.writing() as connection:
+        connection.execute("UPDATE approvals SET owner=?", (foreign,))
+    assert Approvals(found.gate.state, lambda: now + 5).close_orphans() == []
+    assert len(Approvals(found.gate.state, lambda: now + 60).close_orphans()) == 1
+
+
+# -- the state file -----------------------------------------------------------------------------------------
+
+
+def test_a_state_file_of_an_older_version_keeps_what_it_holds(tmp_path: Path) -> None:
+    path = tmp_path / "state.db"
+    old = sqlite3.connect(path)
+    old.execute(
+        "CREATE TABLE approvals(id TEXT PRIMARY KEY, workspace TEXT, question BLOB, reply BLOB, expires_at REAL,"
+        " closed INTEGER DEFAULT 0)"
+    )
+    question = Question("q", "s", "a", None, "SCOPE_VIOLATION", "x", "m", expires_at=time.time() + 500)
+    row = ("q", str(tmp_path), msgspec.json.encode(question), question.expires_at)
+    old.execute("INSERT INTO approvals(id, workspace, question, expires_at) VALUES(?,?,?,?)", row)
+    old.execute("PRAGMA user_version=2")
+    old.commit()
+    old.close()
+    for _ in range(2):
+        state = State(path, tmp_path)
+        assert state.row("PRAGMA user_version") == (SCHEMA_VERSION,)
+        found = Approvals(state, time.time)
+        assert [q.id for q in found.open_questions()] == ["q"]
+        assert found.close_orphans() == []
+        state.close()

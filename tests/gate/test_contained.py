@@ -1,0 +1,252 @@
+"""Commands of the corpus, run contained in a real repository: nothing outside the scope may change.
+
+The intent owns `src/**`. They run in the real sandbox, below the decision on their text, which stops most of them.
+"""
+
+import os
+import shutil
+import subprocess
+import time
+from pathlib import Path
+
+import pytest
+from msgspec.structs import replace
+
+from gate.driving import body, records
+from policy.test_corpus import WATCHED, Watched, place
+from remit.core.call import SessionKey, ToolCall
+from remit.gate.contained import Contained, Result
+from remit.gate.gate import Gate
+from remit.gate.judging import Judging
+from remit.workspace.sandbox.choosing import Containment, Way, containment
+from remit.workspace.sandbox.running import Limits
+
+Tree = dict[str, tuple[str, int, bytes]]
+
+
+def tree(root: Path) -> Tree:
+    """All below a folder: kind, permissions, content. What Remit and git write for themselves is left out."""
+    found: Tree = {}
+    for here, names, files in os.walk(root):
+        if here == str(root / "repo" / ".git"):
+            names[:] = ["hooks", "refs"]
+        names[:] = [n for n in names if n not in (".orchestration", ".local", "tmp")]
+        for name in (*names, *files):
+            path = Path(here) / name
+            status = path.lstat()
+            content = os.fsencode(path.readlink()) if path.is_symlink() else b""
+            if path.is_file() and not path.is_symlink():
+                content = path.read_bytes()
+            found[str(path.relative_to(root))] = (oct(status.st_mode), status.st_mode, content)
+    return {
+        k: v for k, v in found.items() if not k.startswith(("repo/.git/index", "repo/.git/COMMIT", "repo/.git/logs"))
+    }
+
+
+def outside(found: Tree) -> Tree:
+    """What the intent does not own."""
+    return {path: what for path, what in found.items() if not path.startswith(("repo/src/", "repo/.git/refs/"))}
+
+
+@pytest.fixture
+def how(home: Path) -> Containment:
+    found = containment(home, home / "tmp")
+    if found.way != "overlay":
+        pytest.skip(f"THIS KERNEL HAS NO OVERLAY FOR US, NOTHING OF CONTAINMENT IS TESTED: {found.remarks}")
+    return found
+
+
+def run(gate: Gate, how: Containment, command: str, *, seconds: float = 5, call_id: str = "call-1") -> Result:
+    """Run it contained, whatever its text says."""
+    call = ToolCall("test", SessionKey("s1"), "Bash", "execute", str(gate.workspace.root), call_id, command=command)
+    return Contained(gate, how).run(
+        replace(call, whole_workspace=True), ["bash", "-c", command], Limits(seconds, 1 << 28)
+    )
+
+
+@pytest.fixture
+def gate(tmp_path: Path, home: Path) -> Gate:
+    gate = place(tmp_path, home)
+    text = gate.workspace.intents_path.read_text()
+    gate.workspace.intents_path.write_text(text.replace("owned_scope:", "network: none\n    owned_scope:", 1))
+    gate.intents.select(SessionKey("s1"), "test", "INT-001")
+    return gate
+
+
+DANGEROUS = [row for row in WATCHED if row.dangerous]
+
+
+def test_no_command_of_the_corpus_changes_anything_outside_the_scope(
+    gate: Gate, how: Containment, home: Path, tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    spare = tmp_path / "spare"
+    shutil.copytree(gate.workspace.root / "src", spare, symlinks=True)
+    before, own, failed = outside(tree(tmp_path / "place")), tree(home), list[str]()
+    for row in DANGEROUS:
+        run(gate, how, row.cmd, seconds=2)
+        if outside(tree(tmp_path / "place")) != before or tree(home) != own:
+            now = outside(tree(tmp_path / "place"))
+            failed.append(f"{row.cmd}: {sorted(k for k in {*now, *before} if now.get(k) != before.get(k))}")
+            before, own = now, tree(home)
+        shutil.rmtree(gate.workspace.root / "src", ignore_errors=True)
+        shutil.copytree(spare, gate.workspace.root / "src", symlinks=True)
+    capfd.readouterr()
+    assert not failed
+
+
+INSIDE = [row for row in WATCHED if not row.dangerous and row.writes][::2]
+
+
+@pytest.mark.parametrize("row", INSIDE, ids=lambda row: row.id)
+def test_in_the_scope_it_leaves_what_it_leaves_unconfined(
+    row: Watched, gate: Gate, how: Containment, home: Path, tmp_path: Path
+) -> None:
+    twin = tmp_path / "twin"
+    shutil.copytree(tmp_path / "place", twin, symlinks=True)
+    environment = {**os.environ, "HOME": str(home)}
+    subprocess.run(["bash", "-c", row.cmd], cwd=twin / "repo", env=environment, capture_output=True, check=False)
+    run(gate, how, row.cmd)
+
+    def own(found: Tree) -> Tree:
+        return {path: what for path, what in found.items() if path.startswith("repo/src/")}
+
+    assert own(tree(tmp_path / "place")) == own(tree(twin))
+
+
+def test_each_kind_of_file_comes_over_whole(gate: Gate, how: Containment) -> None:
+    src = gate.workspace.root / "src"
+    result = run(
+        gate,
+        how,
+        "cd src; printf x > 'new\nline'; ln a.py two; ln -s nowhere l; chmod 700 b.py; mkfifo p; mv util.py moved.py;"
+        "rm -r pkg; mkdir pkg; echo 1 > pkg/fresh; rm data.json; mkdir data.json; echo 2 > data.json/in;"
+        "mkdir e; head -c 3000000 /dev/zero > big; touch -d 2001-01-01 old",
+    )
+    assert result.dropped == {}
+    assert (src / "new\nline").read_text() == "x"
+    assert (src / "two").stat().st_ino == (src / "a.py").stat().st_ino
+    assert os.readlink(src / "l") == "nowhere"  # noqa: PTH115
+    assert (src / "b.py").stat().st_mode & 0o777 == 0o700
+    assert (src / "p").is_fifo()
+    assert not (src / "util.py").exists()
+    assert os.listdir(src / "pkg") == ["fresh"]  # noqa: PTH208
+    assert (src / "data.json" / "in").read_text() == "2\n"
+    assert (src / "e").is_dir()
+    assert (src / "big").stat().st_size == 3_000_000
+    assert (src / "old").stat().st_mtime < 1e9
+
+
+def test_what_stays_is_a_covered_mutation_and_what_does_not_is_a_denial(gate: Gate, how: Containment) -> None:
+    result = run(gate, how, "echo 2 > src/a.py; echo no > docs/readme.md; echo no > top")
+    assert result.kept == ("src/a.py",)
+    assert set(result.dropped) == {"docs/readme.md", "top"}
+    assert "docs/readme.md" in result.said
+    found = [body(r) for r in records(gate.workspace.root)]
+    mutation = next(r for r in found if r["event"] == "mutation")
+    assert mutation["covered"] is True
+    assert mutation["in_scope"] is True
+    assert [f["path"] for f in mutation["files"]] == ["src/a.py"]
+    denied = [r["violation"]["error_type"] for r in found if r["event"] == "denied"]
+    assert denied == ["SCOPE_VIOLATION"]
+
+
+def test_a_commit_works_inside_and_takes_effect(gate: Gate, how: Containment) -> None:
+    result = run(gate, how, "echo 2 > src/a.py && git add src/a.py && git commit -qm second")
+    assert result.code == 0
+    assert result.dropped == {}
+    root = gate.workspace.root
+    said = subprocess.run(["git", "log", "--format=%s"], cwd=root, capture_output=True, text=True, check=True).stdout
+    assert said.split() == ["second", "first"]
+    subprocess.run(["git", "fsck", "--strict"], cwd=root, check=True, capture_output=True)
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        "git commit -q --amend -m rewritten",
+        "git checkout -q --orphan x && git commit -qm alone && git branch -D main",
+        "rm -rf .git",
+        "rm -rf .git/objects .git/refs",
+        "git update-ref -d refs/heads/main",
+        "echo '[core] pager = sh' >> .git/config; git config core.pager sh",
+        "echo x > .git/hooks/pre-commit",
+        "echo /tmp > .git/objects/info/alternates",
+    ],
+)
+def test_history_and_what_git_runs_stay(command: str, gate: Gate, how: Containment) -> None:
+    root = gate.workspace.root
+
+    def heads() -> str:
+        words = ["git", "for-each-ref", "refs/heads"]
+        return subprocess.run(words, cwd=root, capture_output=True, text=True, check=True).stdout
+
+    before, config = heads(), (root / ".git/config").read_text()
+    run(gate, how, command)
+    assert heads() == before
+    assert (root / ".git/config").read_text() == config
+    assert not (root / ".git/hooks/pre-commit").exists()
+    assert not (root / ".git/objects/info/alternates").exists()
+    subprocess.run(["git", "fsck", "--strict"], cwd=root, check=True, capture_output=True)
+
+
+def test_what_somebody_else_changed_meanwhile_is_not_overwritten(gate: Gate, how: Containment) -> None:
+    target = gate.workspace.root / "src/a.py"
+    person = subprocess.Popen(["sh", "-c", f"sleep 0.5; echo person > {target}"])
+    result = run(gate, how, "echo command > src/a.py; sleep 1; echo fine > src/b.py")
+    person.wait()
+    assert target.read_text() == "person\n"
+    assert (gate.workspace.root / "src/b.py").read_text() == "fine\n"
+    assert set(result.dropped) == {"src/a.py"}
+    aside = (gate.workspace.state / "aside").rglob("a.py")
+    assert [p.read_text() for p in aside] == ["command\n"]
+
+
+def test_what_runs_on_in_the_background_ends_with_the_command(gate: Gate, how: Containment) -> None:
+    begun = time.monotonic()
+    run(gate, how, "(sleep 1.5; echo late > src/late) & setsid sleep 30 & echo ok > src/ok")
+    assert time.monotonic() - begun < 4
+    time.sleep(1.6)
+    assert not (gate.workspace.root / "src/late").exists()
+    assert (gate.workspace.root / "src/ok").exists()
+
+
+def test_a_time_limit_ends_it_with_124_and_what_it_did_is_judged(gate: Gate, how: Containment) -> None:
+    result = run(gate, how, "echo a > src/ok; echo b > top; trap '' TERM; sleep 30", seconds=0.5)
+    assert result.code == 124
+    assert (gate.workspace.root / "src/ok").exists()
+    assert not (gate.workspace.root / "top").exists()
+
+
+def test_no_setting_of_the_kernel_can_be_written(gate: Gate, how: Containment) -> None:
+    run(gate, how, "for f in kernel/core_pattern vm/swappiness; do (: >> /proc/sys/$f) && echo $f >> src/open; done")
+    assert not (gate.workspace.root / "src/open").exists()
+
+
+def test_an_intent_without_network_has_none(gate: Gate, how: Containment) -> None:
+    assert (
+        run(gate, how, "test $(ls /sys/class/net | wc -l) -ge 1; cat /proc/net/dev | grep -v lo: | wc -l > src/n").code
+        == 0
+    )
+    assert (gate.workspace.root / "src/n").read_text().strip() == "2"
+
+
+@pytest.mark.parametrize("way", ["bind", "landlock", "none"])
+def test_without_an_overlay_what_may_not_stay_is_undone(way: Way, gate: Gate, how: Containment, tmp_path: Path) -> None:
+    call = ToolCall(
+        *("test", SessionKey("s1"), "Bash", "execute", str(gate.workspace.root), "call-9"),
+        command="python3 x",
+        whole_workspace=True,
+    )
+    assert Judging(gate).judged(call).decision.effect == "allow"
+    program = how.program if way == "bind" else ""
+    lesser = Containment(way, program)
+    words = ["sh", "-c", "echo 2 > src/a.py; echo x > docs/readme.md; echo new > docs/new; exit 3"]
+    result = Contained(gate, lesser).run(call, words, Limits(10))
+    assert result.code == 3
+    assert (gate.workspace.root / "src/a.py").read_text() == "2\n"
+    assert (gate.workspace.root / "docs/readme.md").read_text() == FILE_THEN
+    assert not (gate.workspace.root / "docs/new").exists()
+    assert result.kept == ("src/a.py",)
+
+
+FILE_THEN = "# Readme\n\nold text\n"

@@ -1,0 +1,263 @@
+"""Archives: nothing is lost, nothing reads differently, and a crash at any point leaves a whole log."""
+
+import gzip
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from ledger.makers import NAME, fill, mutation, open_log, record
+from remit.core.merkle import leaf_hash, root
+from remit.ledger.archive import BLOCK_BYTES, Archive, DamagedArchive, Piece, Summary, pieces_of, write_archive
+from remit.ledger.compact import compact, sealed_segments
+from remit.ledger.heads import leaves, log_bytes, measure
+from remit.ledger.index import Index
+from remit.ledger.log import SEGMENT_RECORDS
+from remit.ledger.proofs import NoSuchRecord, Tree, standing
+from remit.ledger.reader import Place, lines, positions, read_at
+from remit.ledger.segments import LINE_LIMIT, archive_path, archived_segments, live_segments, segments
+from remit.ledger.tiles import HASH_BYTES, WIDTH, tile_row
+from remit.ledger.verify import verify_log
+
+BYTES = 20_000
+
+
+def filled(folder: Path, count: int = 300) -> Path:
+    log = open_log(folder, segment_bytes=BYTES)
+    for start in range(0, count, 7):
+        log.append([mutation(n, f"src/f{n % 5}.py", None, f"v{n}") for n in range(start, min(count, start + 7))])
+    log.close()
+    return folder
+
+
+def everything(folder: Path) -> list[tuple[str, int, int, bytes]]:
+    return [(line.segment, line.offset, line.seq, line.raw) for line in lines(folder)]
+
+
+@pytest.fixture(scope="module")
+def log(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return filled(tmp_path_factory.mktemp("log"))
+
+
+def copy(folder: Path, to: Path) -> Path:
+    subprocess.run(["cp", "-r", str(folder), str(to)], check=True)
+    return to
+
+
+def test_every_line_reads_as_before_wherever_one_begins(log: Path, tmp_path: Path) -> None:
+    before, root_before, size = everything(log), root(leaves(log)), log_bytes(log)
+    folder = copy(log, tmp_path / "log")
+    done = compact(folder)
+    assert (done.segments, live_segments(folder)) == (len(segments(log)) - 1, segments(log)[-1:])
+    assert done.bytes_after < done.bytes_before / 2
+    assert (everything(folder), root(leaves(folder)), log_bytes(folder)) == (before, root_before, size)
+    assert verify_log(folder, NAME) == ()
+    for segment, offset, seq, raw in before[::17]:
+        assert read_at(folder, segment, offset, len(raw)) == raw
+        assert next(lines(folder, Place(segment, offset, seq))).raw == raw
+
+
+def test_any_gzip_gives_a_segment_back(log: Path, tmp_path: Path) -> None:
+    folder = copy(log, tmp_path / "log")
+    compact(folder)
+    for name in archived_segments(folder):
+        assert gzip.decompress(archive_path(folder, name).read_bytes()) == (log / name).read_bytes()
+
+
+def test_an_index_made_before_goes_on_and_one_made_after_is_the_same(log: Path, tmp_path: Path) -> None:
+    folder = copy(log, tmp_path / "log")
+    with Index.open(tmp_path / "a.db", folder) as before, Index.open(tmp_path / "b.db", folder) as after:
+        before.catch_up()
+        compact(folder)
+        assert before.catch_up() == 0
+        after.catch_up()
+        assert before.rows() == after.rows()
+        assert before.find(path="src/f1.py", limit=99) == after.find(path="src/f1.py", limit=99) != []
+
+
+def test_appending_goes_on_and_a_head_grows_from_an_earlier_one(log: Path, tmp_path: Path) -> None:
+    folder = copy(log, tmp_path / "log")
+    known = measure(folder, None, whole=True).frontier
+    compact(folder)
+    fill(folder, [record(n) for n in range(5)], segment_bytes=BYTES)
+    compact(folder)
+    assert verify_log(folder, NAME) == ()
+    grown, whole = measure(folder, known, whole=False), measure(folder, known, whole=True)
+    assert grown.frontier == whole.frontier
+    assert known
+    assert whole.earlier == known.root
+
+
+def test_a_segment_is_sealed_by_its_records_too(tmp_path: Path) -> None:
+    log = open_log(tmp_path)
+    log.append([record(n) for n in range(SEGMENT_RECORDS - 1)], sync=False)
+    log.append([record(0)], sync=False)
+    assert sealed_segments(tmp_path) == []
+    log.append([record(0)], sync=False)
+    assert sealed_segments(tmp_path) == ["000000000000.jsonl"]
+    assert segments(tmp_path)[-1] == f"{SEGMENT_RECORDS:012d}.jsonl"
+
+
+def test_where_all_that_is_not_archived_was_taken_away_numbers_are_not_used_again(log: Path, tmp_path: Path) -> None:
+    folder = copy(log, tmp_path / "log")
+    compact(folder)
+    (folder / live_segments(folder)[-1]).unlink()
+    (folder / "head").unlink()
+    last = [line.seq for line in lines(folder)][-1]
+    fill(folder, [record(0)], segment_bytes=BYTES)
+    assert [line.seq for line in lines(folder)][-1] == last + 1
+    assert [finding.severity for finding in verify_log(folder, NAME)] == []
+
+
+def test_the_hashes_of_the_tree_are_kept_by_tiles_and_made_again_where_lost(log: Path, tmp_path: Path) -> None:
+    folder = copy(log, tmp_path / "log")
+    compact(folder, most=2)
+    (folder / "tiles" / "0").write_bytes(b"")
+    compact(folder)
+    found = list(leaves(folder))
+    kept = Tree(folder).kept
+    assert tile_row(folder, 0, 0, kept) == b"".join(found[:kept])
+    assert len(tile_row(folder, 0, 0, kept + 1)) == kept * HASH_BYTES
+    assert tile_row(folder, 1, 0, 9) == b"".join(root(found[n : n + WIDTH]) for n in range(0, kept - WIDTH + 1, WIDTH))
+
+
+@pytest.mark.parametrize("most", [0, 2, None])
+def test_the_tree_gives_each_subtree_archived_or_not(log: Path, tmp_path: Path, most: int | None) -> None:
+    folder = copy(log, tmp_path / "log")
+    if most != 0:
+        compact(folder, most=most)
+    found = list(leaves(folder))
+    tree = Tree(folder)
+    assert tree.size == len(found)
+    for low, high in [(0, 300), (0, 256), (0, 1), (299, 300), (256, 300), (128, 192), (64, 65), (0, 299)]:
+        assert tree.hash(low, high) == root(found[low:high])
+    assert [standing(folder, n).index for n in (0, 150, 299)] == [0, 150, 299]
+    with pytest.raises(NoSuchRecord):
+        standing(folder, 300)
+
+
+content = st.lists(
+    st.one_of(st.binary(max_size=60), st.sampled_from([b"\n", b"x" * 70_000, b"line\n" * 20_000])), max_size=12
+).map(b"".join)
+
+
+@settings(max_examples=40, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(content, st.data())
+def test_any_bytes_come_back_at_any_offset(tmp_path: Path, raw: bytes, data: st.DataObject) -> None:
+    plain, packed = tmp_path / "plain", tmp_path / "packed"
+    plain.write_bytes(raw)
+    write_archive(packed, Summary(0, raw.count(b"\n"), len(raw), b"\0" * 32), pieces_of(plain))
+    with Archive(packed) as archive:
+        assert archive.is_whole
+        assert archive.gaps() == []
+        assert archive.read(0, len(raw)) == raw
+        offset = data.draw(st.integers(0, len(raw)))
+        length = data.draw(st.integers(0, len(raw) - offset))
+        assert archive.read(offset, length) == raw[offset : offset + length]
+        assert archive.read(offset, len(raw) - offset + 1) is None
+
+
+def test_a_line_longer_than_any_record_may_be_stays_one_line(tmp_path: Path) -> None:
+    fill(tmp_path, [record(0)], segment_bytes=10)
+    path = tmp_path / "000000000000.jsonl"
+    path.write_bytes(b"x" * (LINE_LIMIT * 2 + BLOCK_BYTES) + b"\nnext\n")
+    fill(tmp_path, [record(1)], segment_bytes=10)
+    before = [(line.seq, line.offset, line.size) for line in positions(tmp_path)]
+    assert compact(tmp_path).segments == 1
+    assert [(line.seq, line.offset, line.size) for line in positions(tmp_path)] == before
+
+
+@pytest.mark.parametrize("at", [0, 3, 12, 20, 40, 60, 90, 150, 400, -12, -3])
+def test_a_flipped_byte_of_an_archive_is_found_and_stops_no_reader(log: Path, tmp_path: Path, at: int) -> None:
+    folder = copy(log, tmp_path / "log")
+    compact(folder)
+    name = archived_segments(folder)[1]
+    raw = bytearray(archive_path(folder, name).read_bytes())
+    raw[at] ^= 0x40
+    archive_path(folder, name).write_bytes(raw)
+    found = verify_log(folder, NAME)
+    assert {finding.severity for finding in found} == {"error"}
+    assert len(everything(folder)) + len(found) >= 2
+    with Index.open(tmp_path / "index.db", folder) as index:
+        index.catch_up()
+        assert index.find(limit=500)
+
+
+@pytest.mark.parametrize(
+    ("summary", "pieces"),
+    [
+        (Summary(0, 2**63, 2**63, b""), []),
+        (Summary(2**62, 40, 2**63, b""), [Piece(5, 3, b"{}\n")]),
+        (Summary(0, 2, 6, b""), [Piece(2**63, 2**31, b"{}\n"), Piece(0, 0, b"{}\n")]),
+    ],
+)
+def test_an_archive_that_lies_about_its_size_costs_nothing(
+    log: Path, tmp_path: Path, summary: Summary, pieces: list[Piece]
+) -> None:
+    folder = copy(log, tmp_path / "log")
+    compact(folder)
+    write_archive(archive_path(folder, archived_segments(folder)[1]), summary, pieces)
+    assert "error" in {finding.severity for finding in verify_log(folder, NAME)}
+    assert len(list(positions(folder))) < 1000
+
+
+def test_an_original_is_kept_where_its_archive_would_not_give_it_back(log: Path, tmp_path: Path) -> None:
+    folder = copy(log, tmp_path / "log")
+    (folder / "archive").mkdir()
+    name = segments(folder)[0]
+    archive_path(folder, name).write_bytes(b"junk")
+    before = everything(folder)
+    assert everything(folder) == before
+    compact(folder)
+    assert everything(folder) == before
+    archive_path(folder, name).write_bytes(b"junk")
+    with pytest.raises(DamagedArchive):
+        Archive(archive_path(folder, name))
+
+
+COMPACT = """
+import sys
+from pathlib import Path
+from remit.ledger.compact import compact
+print("begun", flush=True)
+compact(Path(sys.argv[1]))
+"""
+
+
+def test_killed_at_any_moment_every_line_is_there_and_the_next_run_finishes(log: Path, tmp_path: Path) -> None:
+    before = everything(log)
+    for attempt in range(20):
+        folder = copy(log, tmp_path / str(attempt))
+        running = subprocess.Popen([sys.executable, "-c", COMPACT, str(folder)], stdout=subprocess.PIPE)
+        assert running.stdout
+        running.stdout.readline()
+        time.sleep(attempt * 0.002)
+        running.send_signal(signal.SIGKILL)
+        running.wait()
+        running.stdout.close()
+        assert everything(folder) == before
+        compact(folder)
+        assert everything(folder) == before
+        assert verify_log(folder, NAME) == ()
+        assert not list((folder / "archive").glob("*.new"))
+
+
+def test_readers_and_writers_go_on_while_a_log_is_archived(tmp_path: Path) -> None:
+    folder = filled(tmp_path / "log", 400)
+    running = subprocess.Popen([sys.executable, "-c", COMPACT, str(folder)], stdout=subprocess.DEVNULL)
+    writer = open_log(folder, segment_bytes=BYTES)
+    written = 400
+    while running.poll() is None or written < 500:
+        writer.append([mutation(written, "src/x.py", None, "v")])
+        written += 1
+        assert [line.seq for line in lines(folder)] == list(range(written))
+    writer.close()
+    assert running.returncode == 0
+    compact(folder)
+    assert [leaf_hash(line.raw) for line in lines(folder)] == list(leaves(folder))
+    assert verify_log(folder, NAME) == ()

@@ -1,0 +1,190 @@
+"""Pruning: what is dropped is gone, what is left proves itself, and nothing goes without a record that says so."""
+
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from ledger.makers import NAME, fill, mutation, open_log, record, stamp
+from remit.core.merkle import root
+from remit.core.record import Record
+from remit.ledger.archive import opened
+from remit.ledger.compact import compact
+from remit.ledger.heads import leaves, log_health, measure
+from remit.ledger.index import Index, forget
+from remit.ledger.prune import detail_of, keeping, plan_pruning, prune, pruned_before, pruned_parts
+from remit.ledger.reader import Place, lines, positions
+from remit.ledger.segments import archive_path, archived_segments
+from remit.ledger.verify import verify_log
+
+BYTES = 8_000
+LATE = stamp(3000)
+STANDING = frozenset({"src/f1.py"})
+
+
+def records() -> Iterator[Record]:
+    for n in range(120):
+        yield mutation(n, f"src/f{n % 5}.py", None, f"v{n}") if n % 4 else record(n)
+    yield record(120, event="intent_changed", detail={"name": "x", "content_sha256": "y", "by": "person"})
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    log = open_log(tmp_path / "log", segment_bytes=BYTES)
+    log.append([record(0, event="tree_head", detail={"note": "n"})])
+    for one in records():
+        log.append([one], sync=False)
+    log.append([record(n) for n in range(30)])
+    log.append([record(0)])
+    log.close()
+    compact(tmp_path / "log")
+    return tmp_path / "log"
+
+
+def pruned(folder: Path, *, standing: frozenset[str] | None = STANDING, before: str = LATE, size: int = 999) -> int:
+    """Prune as the command does; how many records went."""
+    plan = plan_pruning(folder, before, size, verify_log(folder, NAME), keeping(folder, standing))
+    told = record(0, event="pruned", detail=detail_of(plan, pruned_before(folder)))
+    fill(folder, [told], segment_bytes=BYTES)
+    prune(folder, plan)
+    return plan.dropped.total()
+
+
+def test_what_tells_of_standing_files_stays_with_heads_and_intents(folder: Path) -> None:
+    before = {line.seq: line.raw for line in lines(folder)}
+    gone = pruned(folder)
+    after = {line.seq: line.raw for line in lines(folder)}
+    assert gone > 60
+    assert len(before) - gone + 1 == len(after)
+    archived = {line.seq for line in positions(folder) if (folder / "archive" / f"{line.segment}.gz").exists()}
+    left = [raw for seq, raw in after.items() if seq in archived]
+    assert all(b"src/f1.py" in raw or b"intent_changed" in raw or b"tree_head" in raw for raw in left)
+    assert sum(b'"mutation"' in raw for raw in left) > 10
+    assert all(before[seq] == raw for seq, raw in after.items() if seq in before)
+
+
+def test_chain_roots_and_heads_hold_as_before(folder: Path) -> None:
+    known = measure(folder, None, whole=True).frontier
+    assert known
+    hashes = list(leaves(folder))
+    pruned(folder)
+    assert verify_log(folder, NAME) == ()
+    assert list(leaves(folder))[: len(hashes)] == hashes
+    assert measure(folder, known, whole=True).earlier == known.root == root(hashes).hex()
+    assert log_health(folder).ok
+    fill(folder, [record(1)], segment_bytes=BYTES)
+    assert verify_log(folder, NAME) == ()
+
+
+def test_all_goes_where_no_file_is_to_be_explained_and_a_second_time_nothing_does(folder: Path) -> None:
+    pruned(folder)
+    assert pruned(folder, standing=None) > 10
+    assert verify_log(folder, NAME) == ()
+    assert pruned(folder, standing=None) == 0
+    (part,) = pruned_parts(folder)
+    assert (part.first, part.gone + 2) == (0, part.last + 1)
+
+
+def test_offsets_of_what_is_left_stay_and_reading_goes_on_from_any_place(folder: Path) -> None:
+    before = {line.seq: (line.segment, line.offset) for line in lines(folder)}
+    pruned(folder)
+    everything = list(positions(folder))
+    assert [line.seq for line in everything] == list(range(len(everything)))
+    for number, line in enumerate(everything):
+        if not line.leaf and line.seq in before:
+            assert before[line.seq] == (line.segment, line.offset)
+        rest = positions(folder, Place(line.segment, line.offset, line.seq))
+        assert list(rest) == everything[number:]
+
+
+def test_the_index_forgets_what_is_gone(folder: Path, tmp_path: Path) -> None:
+    with Index.open(tmp_path / "index.db", folder) as index:
+        index.catch_up()
+        assert index.find(path="src/f2.py", limit=99)
+    pruned(folder)
+    forget(tmp_path / "index.db")
+    with Index.open(tmp_path / "index.db", folder) as index:
+        index.catch_up()
+        assert index.find(path="src/f2.py", limit=99) == []
+        assert index.find(path="src/f1.py", limit=99)
+
+
+def test_records_that_are_dropped_without_a_word_are_missed(folder: Path) -> None:
+    plan = plan_pruning(folder, LATE, 999, (), keeping(folder, None))
+    prune(folder, plan)
+    found = verify_log(folder, NAME)
+    assert [finding.code for finding in found] == ["removed"] * len(found)
+    assert "no record tells of pruning" in found[0].message
+
+
+def test_a_hash_that_was_altered_after_pruning_changes_the_root(folder: Path) -> None:
+    known = measure(folder, None, whole=True).frontier
+    assert known
+    pruned(folder, standing=None)
+    path = folder / "tiles" / "0"
+    raw = bytearray(path.read_bytes())
+    raw[40 * 32] ^= 1
+    path.write_bytes(raw)
+    assert measure(folder, known, whole=True).earlier != known.root
+
+
+def test_an_altered_record_beside_pruned_ones_is_named(folder: Path) -> None:
+    pruned(folder)
+    name = archived_segments(folder)[1]
+    raw = bytearray(archive_path(folder, name).read_bytes())
+    raw[-20] ^= 0xFF
+    archive_path(folder, name).write_bytes(raw)
+    assert "error" in {finding.severity for finding in verify_log(folder, NAME)}
+
+
+def test_only_segments_go_that_are_old_signed_and_sound(folder: Path) -> None:
+    keep = keeping(folder, None)
+    assert plan_pruning(folder, "2026-01-01", 999, (), keep).doomed == ()
+    unsigned = plan_pruning(folder, LATE, 30, (), keep)
+    assert unsigned.doomed
+    assert all(one.last < 30 for one in unsigned.doomed)
+    assert "no tree head" in unsigned.left[0]
+    name = archived_segments(folder)[2]
+    (folder / "tiles" / "0").open("r+b").close()
+    with opened(folder, name) as archive:
+        index = archive.summary.index
+    with (folder / "tiles" / "0").open("r+b") as file:
+        file.seek(index * 32)
+        file.write(b"\0" * 32)
+    altered = plan_pruning(folder, LATE, 999, (), keep)
+    assert name not in {one.segment for one in altered.doomed}
+    assert "not what its hashes say" in altered.left[0]
+
+
+PRUNE = """
+import sys
+from pathlib import Path
+from remit.ledger.prune import keeping, plan_pruning, prune
+folder = Path(sys.argv[1])
+plan = plan_pruning(folder, sys.argv[2], 999, (), keeping(folder, None))
+print("begun", flush=True)
+prune(folder, plan)
+"""
+
+
+def test_killed_while_it_prunes_what_was_to_stay_is_there_and_the_next_run_finishes(folder: Path) -> None:
+    hashes = list(leaves(folder))
+    kept = [line.raw for line in lines(folder) if b"intent_changed" in line.raw or b"tree_head" in line.raw]
+    plan = plan_pruning(folder, LATE, 999, (), keeping(folder, None))
+    fill(folder, [record(0, event="pruned", detail=detail_of(plan, ()))], segment_bytes=BYTES)
+    for attempt in range(6):
+        again = folder.with_name(str(attempt))
+        subprocess.run(["cp", "-r", str(folder), str(again)], check=True)
+        with subprocess.Popen([sys.executable, "-c", PRUNE, str(again), LATE], stdout=subprocess.PIPE) as running:
+            assert running.stdout
+            running.stdout.readline()
+            time.sleep(attempt * 0.001)
+            running.kill()
+        assert verify_log(again, NAME) == ()
+        pruned(again, standing=None)
+        assert verify_log(again, NAME) == ()
+        assert list(leaves(again))[: len(hashes)] == hashes
+        assert set(kept) <= {line.raw for line in lines(again)}

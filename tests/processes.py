@@ -1,0 +1,22 @@
+"""Daemons that a test's home left running, from /proc: no test may need procps."""
+
+from pathlib import Path
+
+
+def daemons_of(home: Path) -> list[int]:
+    """The daemons of this home, stopped ones and those whose door is gone too."""
+    found = (path for path in Path("/proc").iterdir() if path.name.isdigit())
+    return [int(path.name) for path in found if is_daemon(path) and f"HOME={home}" in fields(path / "environ")]
+
+
+def is_daemon(process: Path) -> bool:
+    words = fields(process / "cmdline")
+    return "daemon" in words and any("main()" in word for word in words)
+
+
+def fields(file: Path) -> list[str]:
+    """The parts of a file of /proc; none where the process is gone or another user's."""
+    try:
+        return file.read_bytes().decode("utf-8", "replace").split("\0")
+    except OSError:
+        return []

@@ -1,0 +1,223 @@
+"""What is kept of what was said, and what never is."""
+
+import json
+import os
+import sqlite3
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from core.secrets import CORPUS, SECRETS
+from remit.adapters.transcripts import entries
+from remit.core.redaction import compile_pattern
+from remit.provenance.conversations import FILE, KEPT_CHARS, NOT_KEPT, Conversations, Source, Spoken
+from remit.workspace.transcripts import LINE_BYTES
+
+CAPTURED = Path(__file__).parents[1] / "compat" / "transcripts"
+NOW = 1_795_320_000.0
+"""An hour after the captured conversations."""
+
+DAY = 86_400
+
+
+def line(text: str, role: str = "user", **more: Any) -> bytes:
+    document = {"type": role, "timestamp": "2026-11-22T03:00:00.000Z", "message": {"role": role, "content": text}}
+    return json.dumps({**document, **more}).encode() + b"\n"
+
+
+def call(call_id: str, command: str) -> bytes:
+    part = {"type": "tool_use", "id": call_id, "name": "Bash", "input": {"command": command}}
+    return json.dumps({"type": "assistant", "message": {"content": [part]}}).encode() + b"\n"
+
+
+def result(call_id: str, text: str) -> bytes:
+    part = {"type": "tool_result", "tool_use_id": call_id, "content": text}
+    return json.dumps({"type": "user", "message": {"content": [part]}}).encode() + b"\n"
+
+
+class Store:
+    """A folder of kept conversations, and one transcript."""
+
+    def __init__(self, folder: Path, agent: str = "claude-code", retain_days: float = 90, pattern: str = "") -> None:
+        self.folder = folder / "state"
+        self.folder.mkdir()
+        self.transcript = folder / "session.jsonl"
+        self.source = Source(str(self.transcript), agent, "s")
+        self.retain_days = retain_days
+        self.patterns = (compile_pattern(pattern),) if pattern else ()
+
+    def append(self, *lines: bytes) -> None:
+        with self.transcript.open("ab") as file:
+            file.writelines(lines)
+
+    def take_in(self, now: float = NOW) -> int:
+        with Conversations.open(self.folder, self.retain_days, self.patterns) as kept:
+            return kept.take_in([self.source], now)
+
+    def all(self) -> tuple[Spoken, ...]:
+        with Conversations.open(self.folder, self.retain_days, self.patterns) as kept:
+            return kept.of_session("s")
+
+    def texts(self) -> list[str]:
+        return [one.text for one in self.all()]
+
+    def on_disk(self) -> bytes:
+        return b"".join(path.read_bytes() for path in sorted(self.folder.glob("*")))
+
+
+@pytest.fixture
+def store(tmp_path: Path) -> Store:
+    return Store(tmp_path)
+
+
+@pytest.mark.parametrize("agent", ["claude-code", "codex", "copilot", "gemini", "qwen"])
+def test_a_real_transcript_is_kept_once_however_often_it_is_read(tmp_path: Path, agent: str) -> None:
+    store = Store(tmp_path, agent)
+    store.append((CAPTURED / f"{agent}.jsonl").read_bytes())
+    assert store.take_in() >= 10
+    before = store.all()
+    assert (len(before), store.take_in(), store.all()) == (10, 0, before)
+    store.transcript.replace(store.transcript.with_suffix(".new"))
+    store.transcript.write_bytes(store.transcript.with_suffix(".new").read_bytes())
+    store.take_in()
+    assert store.all() == before
+
+
+def test_only_what_is_new_is_read(store: Store) -> None:
+    store.append(line("one"))
+    assert store.take_in() == 1
+    store.append(line("two"), line("three")[:-10])
+    assert (store.take_in(), store.texts()) == (1, ["one", "two"])
+    store.append(line("three")[-10:])
+    assert (store.take_in(), store.texts()) == (1, ["one", "two", "three"])
+
+
+def test_a_file_that_became_shorter_is_read_from_its_beginning(store: Store) -> None:
+    store.append(line("one", uuid="1"), line("two", uuid="2"))
+    store.take_in()
+    store.transcript.write_bytes(line("0", uuid="3"))
+    store.take_in()
+    assert store.texts() == ["one", "two", "0"]
+
+
+def test_a_line_of_any_length_is_passed_over_and_the_next_is_read(store: Store) -> None:
+    store.append(b'{"type":"user","message":{"content":"' + b"x" * LINE_BYTES + b'"}}\n', line("after"))
+    store.take_in()
+    assert store.texts() == ["after"]
+
+
+def test_a_message_that_comes_again_takes_the_place_of_the_first(tmp_path: Path) -> None:
+    store = Store(tmp_path, "gemini")
+    first, again = ({"id": "m", "type": "gemini", "content": text} for text in ("draft", "final"))
+    store.append(json.dumps(first).encode() + b"\n", b'{"id":"n","type":"user","content":"next"}\n')
+    store.take_in()
+    store.append(json.dumps(again).encode() + b"\n")
+    store.take_in()
+    assert store.texts() == ["final", "next"]
+
+
+@pytest.mark.parametrize(("text", "secret"), CORPUS.values(), ids=CORPUS.keys())
+def test_no_secret_reaches_the_disk(store: Store, text: str, secret: str) -> None:
+    padding = "word " * ((KEPT_CHARS["user"] - len(text) // 2) // 5)
+    store.append(line(text), line(f"{padding}\n{text}", uuid="2"), call("t", f"echo {text}"), result("t", text))
+    assert store.take_in() == 4
+    held = store.on_disk()
+    assert b"word word" in held
+    for part in secret.split("\n"):
+        assert len(part) < 12 or part.startswith("-----") or part.encode() not in held, part
+
+
+def test_a_teams_own_patterns_are_masked(tmp_path: Path) -> None:
+    store = Store(tmp_path, pattern="ACME-[0-9]{6}")
+    store.append(line("use ACME-123456"))
+    store.take_in()
+    assert store.texts() == ["use [redacted]"]
+
+
+def test_what_came_of_reading_a_file_of_secrets_is_not_kept(store: Store) -> None:
+    store.append(call("t1", "cat .env"), call("t2", "cat app.py"))
+    store.take_in()
+    store.append(result("t1", "COLOUR=blue"), result("t2", "colour = 1"))
+    store.take_in()
+    assert store.texts() == ["cat .env", "cat app.py", NOT_KEPT, "colour = 1"]
+
+
+def test_what_was_said_too_long_ago_is_forgotten_and_does_not_return(store: Store) -> None:
+    secret = next(iter(SECRETS))
+    store.append(line(f"say {secret} never"), line("later", timestamp="2026-12-20T00:00:00Z"))
+    store.take_in()
+    store.take_in(NOW + 91 * DAY)
+    assert store.texts() == []
+    store.append(line("newest", timestamp="2027-02-20T00:00:00Z"))
+    store.take_in(NOW + 91 * DAY)
+    assert store.texts() == ["newest"]
+    assert b"never" not in (store.folder / FILE).read_bytes()
+
+
+def test_a_part_of_a_conversation_may_be_older_than_the_rest(store: Store) -> None:
+    store.append(line("old"), line("young", timestamp="2027-02-01T00:00:00Z"))
+    store.take_in(NOW + 89 * DAY)
+    store.append(line("youngest", timestamp="2027-02-20T00:00:00Z"))
+    store.take_in(NOW + 91 * DAY)
+    assert store.texts() == ["young", "youngest"]
+
+
+def test_where_nothing_is_to_be_kept_nothing_is_on_disk(store: Store) -> None:
+    store.append(line("one"))
+    store.take_in()
+    store.retain_days = 0
+    with Conversations.open(store.folder, 0) as kept:
+        assert kept.take_in([store.source], NOW) == 1
+        assert [one.text for one in kept.of_session("s")] == ["one"]
+    assert list(store.folder.iterdir()) == []
+
+
+def test_nobody_else_may_read_it(store: Store) -> None:
+    store.append(line("one"))
+    store.take_in()
+    assert (store.folder / FILE).stat().st_mode & 0o077 == 0
+
+
+def test_a_damaged_file_is_moved_aside(store: Store) -> None:
+    (store.folder / FILE).write_bytes(b"no database at all" * 100)
+    store.append(line("one"))
+    assert store.take_in() == 1
+    assert (store.folder / f"{FILE}.damaged").exists()
+
+
+def test_where_nothing_can_be_written_the_conversation_is_read_all_the_same(store: Store) -> None:
+    store.append(line("one"))
+    (store.folder / FILE).mkdir()
+    with Conversations.open(store.folder, 90) as kept:
+        assert "cannot be used" in kept.trouble
+        kept.catch_up([store.source], NOW)
+        assert [one.text for one in kept.of_session("s")] == ["one"]
+
+
+@pytest.mark.parametrize("place", ["/dev/zero", "/nowhere/at.jsonl", "a\0b", ".", ""])
+def test_what_is_no_file_is_no_transcript(store: Store, place: str) -> None:
+    with Conversations.open(store.folder, 90) as kept:
+        assert kept.take_in([Source(place, "claude-code", "s")], NOW) == 0
+
+
+def test_a_pipe_is_not_waited_for(store: Store) -> None:
+    os.mkfifo(store.transcript)
+    assert store.take_in() == 0
+
+
+def test_opencode_is_read_from_its_database(tmp_path: Path) -> None:
+    store = Store(tmp_path, "opencode")
+    with sqlite3.connect(store.transcript) as database:
+        database.execute("create table message(id, session_id, data)")
+        database.execute("create table part(id, message_id, session_id, time_created, data)")
+        for number, row in enumerate(map(json.loads, (CAPTURED / "opencode.jsonl").read_text().splitlines())):
+            database.execute("insert into message values(?,?,?)", (number, "s", json.dumps(row["message"])))
+            values = (row["id"], number, "s", row["time_created"], json.dumps(row["part"]))
+            database.execute("insert into part values(?,?,?,?,?)", values)
+    database.close()
+    store.take_in()
+    store.take_in()
+    assert len(store.all()) == 10
+    captured = (CAPTURED / "opencode.jsonl").read_bytes().splitlines()
+    assert store.texts() == [entry.text for found in captured for entry in entries("opencode", found)]

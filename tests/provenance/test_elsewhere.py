@@ -1,0 +1,139 @@
+"""Lines that were moved, indented anew or wrapped keep their origin; copies and a person's own lines do not get one."""
+
+from pathlib import Path
+
+import pytest
+
+from conftest import run_git
+from gate.driving import Agent, governed
+from provenance.test_blame import blame, commit
+
+ME = "session-1"
+
+BLOCK = """\
+def compute_total(items, discount):
+    total = sum(item.price for item in items)
+    return total - discount
+"""
+HUMAN = "import decimal\n\nGREETING = 'hello there'\nFAREWELL = 'see you later'\n"
+
+
+@pytest.fixture
+def agent(repository: Path, home: Path) -> Agent:
+    found = Agent(governed(repository), home)
+    found.select()
+    (repository / "src" / "human.py").write_text(HUMAN)
+    commit(repository)
+    return found
+
+
+def origins(root: Path, path: str) -> list[tuple[str | None, str | None]]:
+    return [(line.session_id, line.grade) for line in blame(root, path)]
+
+
+def test_a_block_that_a_person_moves_in_its_file_stays_the_agents(agent: Agent) -> None:
+    path = agent.cwd / "src/human.py"
+    agent.read("src/human.py")
+    agent.write("src/human.py", BLOCK + HUMAN)
+    commit(agent.cwd)
+    path.write_text(HUMAN + BLOCK)
+    assert (
+        origins(agent.cwd, "src/human.py")[4:] == [(ME, "moved")] * 3
+        or [who for who, _ in origins(agent.cwd, "src/human.py")] == [None] * 4 + [ME] * 3
+    )
+    commit(agent.cwd)
+    assert [who for who, _ in origins(agent.cwd, "src/human.py")] == [None] * 4 + [ME] * 3
+
+
+def test_a_block_that_a_person_moves_to_another_file_stays_the_agents(agent: Agent) -> None:
+    agent.write("src/new.py", BLOCK + "\n\nLEFT_BEHIND = compute_total([], 0)\n")
+    commit(agent.cwd)
+    (agent.cwd / "src/new.py").write_text("LEFT_BEHIND = compute_total([], 0)\n")
+    (agent.cwd / "src/human.py").write_text(HUMAN + BLOCK)
+    assert [who for who, _ in origins(agent.cwd, "src/human.py")] == [None] * 4 + [ME] * 3
+    commit(agent.cwd)
+    assert origins(agent.cwd, "src/human.py") == [(None, None)] * 4 + [(ME, "moved")] * 3
+
+
+def test_a_block_that_a_person_indents_anew_stays_the_agents(agent: Agent) -> None:
+    agent.write("src/new.py", BLOCK)
+    commit(agent.cwd)
+    (agent.cwd / "src/new.py").write_text("class Till:\n" + "".join(f"    {line}\n" for line in BLOCK.splitlines()))
+    commit(agent.cwd)
+    assert [who for who, _ in origins(agent.cwd, "src/new.py")] == [None, ME, ME, ME]
+
+
+def test_a_call_that_a_formatter_wraps_stays_the_agents(agent: Agent) -> None:
+    agent.write("src/new.py", "answer = compute_total(first_list, second_discount)\nother = 'x'\n")
+    commit(agent.cwd)
+    wrapped = 'answer = compute_total(\n    first_list,\n    second_discount,\n)\nother = "x"\n'
+    (agent.cwd / "src/new.py").write_text(wrapped)
+    commit(agent.cwd)
+    assert [who for who, _ in origins(agent.cwd, "src/new.py")] == [ME] * 5
+
+
+def test_a_line_that_a_person_changes_is_not_the_agents(agent: Agent) -> None:
+    agent.write("src/new.py", BLOCK)
+    commit(agent.cwd)
+    (agent.cwd / "src/new.py").write_text(BLOCK.replace("total - discount", "total * discount"))
+    commit(agent.cwd)
+    assert [who for who, _ in origins(agent.cwd, "src/new.py")] == [ME, ME, None]
+
+
+def test_the_same_lines_in_a_persons_file_are_the_persons(agent: Agent) -> None:
+    header = "# Copyright 2026 The Example Authors, all rights reserved\n# Licensed under the Example License\n"
+    agent.write("src/new.py", header + BLOCK)
+    commit(agent.cwd)
+    (agent.cwd / "src/second.py").write_text(header + "VALUE = 1\n")
+    (agent.cwd / "src/new.py").write_text(header + BLOCK + "MORE = 1\n")
+    commit(agent.cwd)
+    assert [who for who, _ in origins(agent.cwd, "src/second.py")] == [None] * 3
+
+
+def test_a_rejected_proposal_leaves_no_claims(agent: Agent) -> None:
+    agent.read("src/human.py")
+    agent.write("src/human.py", HUMAN + "try:\n    load()\nexcept OSError:\n    pass\n")
+    run_git(agent.cwd, "checkout", "--", "src/human.py")
+    (agent.cwd / "src/human.py").write_text(HUMAN + "try:\n    fetch()\nexcept OSError:\n    raise\n")
+    commit(agent.cwd)
+    assert [who for who, _ in origins(agent.cwd, "src/human.py")] == [None] * 8
+
+
+def test_a_persons_lines_between_two_writes_are_the_persons(agent: Agent) -> None:
+    agent.send("SessionStart", source="startup")
+    agent.write("src/new.py", BLOCK)
+    (agent.cwd / "src/new.py").write_text(BLOCK + "\n\nPERSONAL_CONSTANT = 'typed by hand'\n")
+    agent.read("src/new.py")
+    agent.write("src/new.py", BLOCK + "\n\nPERSONAL_CONSTANT = 'typed by hand'\nAGENT_CONSTANT = 2\n")
+    commit(agent.cwd)
+    found = [line.origin for line in blame(agent.cwd, "src/new.py")]
+    assert found == ["ai"] * 3 + ["human"] * 3 + ["ai"]
+
+
+def test_a_stash_that_a_person_takes_back_makes_nothing_theirs(agent: Agent) -> None:
+    agent.send("SessionStart", source="startup")
+    agent.read("src/human.py")
+    agent.write("src/human.py", HUMAN + BLOCK)
+    agent.send("Stop")
+    run_git(agent.cwd, "stash")
+    agent.send("UserPromptSubmit", prompt="look")
+    agent.send("Stop")
+    run_git(agent.cwd, "stash", "pop")
+    with (agent.cwd / "src/human.py").open("a") as file:
+        file.write("TYPED_AFTERWARDS = 'by the person'\n")
+    agent.send("UserPromptSubmit", prompt="and now")
+    commit(agent.cwd)
+    found = [line.origin for line in blame(agent.cwd, "src/human.py")]
+    assert found[4:7] in (["ai"] * 3, ["unknown"] * 3)
+    assert found[7] == "human"
+
+
+def test_a_block_that_a_person_moves_between_turns_is_not_the_persons(agent: Agent) -> None:
+    agent.send("SessionStart", source="startup")
+    agent.write("src/new.py", BLOCK + "\n\nLEFT_BEHIND = compute_total([], 0)\n")
+    agent.send("Stop")
+    (agent.cwd / "src/new.py").write_text("LEFT_BEHIND = compute_total([], 0)\n")
+    (agent.cwd / "src/human.py").write_text(HUMAN + BLOCK)
+    agent.send("UserPromptSubmit", prompt="and now")
+    commit(agent.cwd)
+    assert [line.origin for line in blame(agent.cwd, "src/human.py")][4:] == ["ai"] * 3

@@ -1,0 +1,202 @@
+"""The intent map: a function of the records, whichever way it is made."""
+
+import json
+import re
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+from random import Random
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from conftest import run_git
+from gate.driving import Agent, governed
+from remit.gate.gate import Gate
+from remit.ledger.index import Index
+from remit.provenance.intent_map import NotAMap, Part, Told, read, rebuilt, updated
+from remit.provenance.syntax import told, told_one
+
+TEXT = """\
+import os
+
+
+def first(a):
+    total = 1
+    return total
+
+
+class B:
+    def m(self):
+        return 2
+"""
+ODD = [
+    "`",
+    "\n",
+    "#",
+    "*",
+    "<b>",
+    "](x)",
+    " ",
+    "\\",
+    "&#32;",
+    "·",
+    "é",
+    "\u202e",
+    "\x1b",
+    "|",
+    "_",
+    ": ",
+    "## ",
+    "a",
+    "B",
+]
+texts = st.lists(st.sampled_from(ODD), max_size=6).map("".join) | st.text(max_size=8)
+hashes = st.sampled_from(["", "sha256:00", "sha256:ff"])
+
+
+@st.composite
+def parts(draw: st.DrawFn) -> Part:
+    start = draw(st.integers(0, 3))
+    named = draw(st.booleans())
+    return Part(
+        start,
+        start + draw(st.integers(0, 2)) if start else 0,
+        draw(hashes),
+        draw(texts) if named else "",
+        draw(texts) if named else "",
+        draw(st.sampled_from(["2026-02-21", "", "x y"])),
+        draw(texts),
+        draw(st.booleans()),
+    )
+
+
+files = st.lists(st.tuples(texts, st.lists(parts(), max_size=3).map(tuple)), max_size=3).map(tuple)
+records = st.builds(Told, texts, st.none() | texts, files)
+
+
+@given(st.lists(records, max_size=6))
+@settings(max_examples=150)
+def test_record_by_record_or_all_at_once_is_the_same(found: list[Told]) -> None:
+    text = ""
+    for one in found:
+        text = updated(text, one)
+    assert text == (rebuilt(found) if found else "")
+
+
+@given(st.lists(records, max_size=6), st.randoms())
+def test_the_order_of_changes_does_not_matter(found: list[Told], random: Random) -> None:
+    unnamed = [Told(one.intent, None, one.files) for one in found]
+    shuffled = list(unnamed)
+    random.shuffle(shuffled)
+    assert rebuilt(unnamed) == rebuilt(shuffled)
+
+
+@given(st.lists(records, max_size=4))
+def test_what_others_wrote_stays_on_its_line_and_marks_nothing_up(found: list[Told]) -> None:
+    text = rebuilt(found)
+    assert all(c == "\n" or c.isprintable() for c in text)
+    for line in text.split("\n")[2:]:
+        assert not line or line.startswith(("## ", "### Files", "#### ", "- **"))
+        assert not set(line.lstrip("# ").partition("`")[0]) & set("<>[]|~!\\#") or line.startswith(("- ", "##"))
+    assert text.count("\n## ") == len({one.intent for one in found})
+
+
+def test_the_shape_is_that_of_the_contracts() -> None:
+    part = Part(15, 45, "sha256:c7", "function", "Weather.get", "2026-02-21", "t_1")
+    text = rebuilt([Told("INT-001", "Weather"), Told("INT-001", None, (("src/api/weather.py", (part,)),))])
+    assert text == (
+        "# Intent Map\n\n## INT-001: Weather\n\n### Files\n\n#### src/api/weather.py\n\n"
+        "- **Lines 15-45** (`sha256:c7`) function `Weather.get` · created 2026-02-21 · trace t_1\n"
+    )
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "",
+        "# Other",
+        "# Intent Map\n\nhello",
+        "# Intent Map\n\n- **Lines 1-2** · created x · trace y",
+        "# Intent Map\n\n#### a",
+    ],
+)
+def test_what_is_no_map_is_not_taken_for_one(text: str) -> None:
+    with pytest.raises(NotAMap, match="expected what Remit writes"):
+        read(text)
+
+
+@pytest.fixture
+def worked(repository: Path, home: Path) -> Path:
+    """A repository in which an agent made, changed, refactored and removed things."""
+    agent = Agent(governed(repository), home)
+    agent.select()
+    agent.write("src/new.py", TEXT)
+    agent.write("src/new.py", TEXT.replace("= 1", "= 5"))
+    agent.write("src/new.py", TEXT.replace("= 1", "= 5  # more").replace("total", "amount"))
+    agent.write("src/`x`\n# y.txt", "one\n")
+    agent.write("src/new.py", "import os\n")
+    return repository
+
+
+def remit(repository: Path, *words: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run([sys.executable, "-m", "remit", *words], cwd=repository, capture_output=True, text=True)
+
+
+def test_every_change_is_in_the_map_and_refactorings_are_not(worked: Path) -> None:
+    done = remit(worked, "map", "--json")
+    assert done.returncode == 0, done.stderr
+    text = Path(json.loads(done.stdout)["data"]["path"]).read_text()
+    shown = [re.sub(r" \(`sha256:[0-9a-f]{64}`\)| · .*", "", line) for line in text.splitlines() if line[:2] == "- "]
+    assert shown == [
+        "- **Lines 1-1**",
+        "- **Changed**",
+        "- **Lines 1-1**",
+        "- **Lines 4-6** function `first`",
+        "- **Lines 5-5** function `first`",
+        "- **Lines 9-11** class `B`",
+    ]
+    assert "amount" not in text
+    assert "#### src/&#96;x&#96;&#10;&#35; y.txt" in text
+
+
+def test_the_map_is_made_anew_byte_for_byte(worked: Path) -> None:
+    remit(worked, "map")
+    path = worked / ".orchestration" / "intent_map.md"
+    before = path.read_bytes()
+    assert remit(worked, "map", "--check").returncode == 0
+    path.unlink()
+    assert remit(worked, "map", "--check").returncode == 1
+    (worked / ".git" / "remit" / "index.db").unlink()
+    remit(worked, "map")
+    assert path.read_bytes() == before
+    run_git(worked, "add", "-A", "src")
+    run_git(worked, "commit", "-qm", "work")
+    assert remit(worked, "map", "--check").returncode == 0
+
+
+def test_each_record_as_it_comes_gives_the_map_that_is_made_anew(worked: Path) -> None:
+    gate = Gate.open(worked)
+    text = ""
+    with Index.open(gate.workspace.state / "index.db", gate.workspace.log_folder) as index:
+        index.catch_up()
+        documents = index.find(limit=1000)[::-1]
+    for document in documents:
+        one = told_one(document, gate.store)
+        text = updated(text, one) if one is not None else text
+    assert text == rebuilt(told(documents, gate.store))
+    assert text.count("trace") >= 5
+
+
+def test_without_contents_the_lines_stand_without_names(worked: Path) -> None:
+    gate = Gate.open(worked)
+    with Index.open(gate.workspace.state / "index.db", gate.workspace.log_folder) as index:
+        index.catch_up()
+        documents = index.find(event="mutation", limit=1000)
+
+    shutil.rmtree(gate.workspace.state / "contents")
+    text = rebuilt(told(documents, gate.store))
+    assert "function" not in text
+    assert "- **Lines 1-11** (`sha256:" in text

@@ -1,0 +1,357 @@
+"""Notes: written from the ledger, read in a clone that has none, exchanged, and audited. Real git throughout."""
+
+import json
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from conftest import run_git
+from gate.driving import Agent, governed
+from remit.core.authorship import author, parse_note
+from remit.gate.gate import Gate
+from remit.ledger.index import Index
+from remit.provenance.additions import added_lines, additions
+from remit.provenance.blame import BlamedLine, Blamer
+from remit.provenance.note_audit import audit
+from remit.provenance.notes import NoteWriter, Written
+from remit.provenance.noting import note_new
+from remit.workspace.contents import ContentStore
+from remit.workspace.git import Git
+from remit.workspace.notes import REF, Notes
+from remit.workspace.place import git_root, workspace_at
+
+
+@pytest.fixture
+def agent(repository: Path, home: Path) -> Agent:
+    found = Agent(governed(repository), home)
+    found.select()
+    return found
+
+
+def commit(root: Path, *more: str) -> str:
+    run_git(root, "add", "src")
+    run_git(root, "commit", "-q", "-m", "work", *more)
+    return run_git(root, "rev-parse", "HEAD").strip()
+
+
+def write_notes(root: Path, wanted: str | None = None) -> Written:
+    gate = Gate.open(root)
+    with Index.open(gate.workspace.state / "index.db", gate.workspace.log_folder) as index:
+        index.catch_up()
+        writer = NoteWriter(Blamer(gate.workspace, index, gate.store))
+        return writer.write(writer.lacking(wanted))
+
+
+def by_ledger(root: Path, path: str) -> list[BlamedLine]:
+    gate = Gate.open(root)
+    with Index.open(gate.workspace.state / "index.db", gate.workspace.log_folder) as index:
+        index.catch_up()
+        return Blamer(gate.workspace, index, gate.store).blame(path)
+
+
+def by_notes(root: Path, path: str, scratch: Path) -> list[BlamedLine]:
+    """Blame where there is no ledger."""
+    workspace = workspace_at(root, git_root(root))
+    with Index.open(scratch / "index.db", scratch / "log") as index:
+        return Blamer(workspace, index, ContentStore(workspace, "")).blame(path)
+
+
+def notes_of(root: Path) -> Notes:
+    return Notes(workspace_at(root, git_root(root)))
+
+
+def note(root: Path, commit: str = "HEAD") -> str:
+    return run_git(root, "notes", "--ref=ai", "show", commit)
+
+
+def said(lines: list[BlamedLine]) -> list[tuple[str | None, ...]]:
+    return [(line.origin, line.agent, line.model, line.session_id, line.intent_id) for line in lines]
+
+
+def put_note(root: Path, text: str, commit: str = "HEAD") -> None:
+    subprocess.run(
+        ["git", "-C", str(root), "notes", "--ref=ai", "add", "-f", "-F", "-", commit], input=text.encode(), check=True
+    )
+
+
+FOREIGN = """\
+src/app.py
+  s_0123456789abcd::t_0123456789abcd 1
+---
+{
+  "schema_version": "authorship/3.0.0",
+  "base_commit_sha": "x",
+  "prompts": {},
+  "sessions": {
+    "s_0123456789abcd": {
+      "agent_id": {
+        "tool": "cursor",
+        "id": "chat-7",
+        "model": "gpt-9"
+      }
+    }
+  }
+}"""
+
+
+def test_a_note_tells_what_the_ledger_knows(agent: Agent) -> None:
+    agent.write("src/app.py", "def main():\n    total = 2\n    return total\n")
+    head = commit(agent.cwd)
+    assert write_notes(agent.cwd).commits == (head,)
+    found = parse_note(note(agent.cwd))
+    [file] = found.files
+    [entry] = file.entries
+    assert (file.path, entry.spans) == ("src/app.py", ((2, 3),))
+    assert re.fullmatch(r"s_[0-9a-f]{14}::t_[0-9a-f]{14}", entry.key)
+    who = author(found, entry.key)
+    assert who is not None
+    assert (who.tool, who.session, who.attributes["remit.intent"]) == ("claude-code", "session-1", "INT-001")
+    assert found.about["sessions"][entry.key[:16]]["agent_id"]["tool"] == "claude"
+    assert found.about["base_commit_sha"] == head
+
+
+def test_writing_again_changes_nothing(agent: Agent) -> None:
+    agent.write("src/app.py", "def main():\n    return 2\n")
+    commit(agent.cwd)
+    write_notes(agent.cwd)
+    before = run_git(agent.cwd, "rev-parse", REF)
+    assert write_notes(agent.cwd).commits == ()
+    assert run_git(agent.cwd, "rev-parse", REF) == before
+
+
+def test_head_index_and_work_tree_stay(agent: Agent) -> None:
+    agent.write("src/app.py", "def main():\n    return 2\n")
+    commit(agent.cwd)
+    (agent.cwd / "src" / "app.py").write_text("half done\n")
+    run_git(agent.cwd, "add", "src/app.py")
+    before = (run_git(agent.cwd, "status", "--porcelain"), (agent.cwd / ".git" / "index").read_bytes())
+    write_notes(agent.cwd)
+    assert (run_git(agent.cwd, "status", "--porcelain"), (agent.cwd / ".git" / "index").read_bytes()) == before
+
+
+def test_a_clone_with_notes_alone_says_the_same(agent: Agent, tmp_path: Path) -> None:
+    agent.write("src/app.py", "def main():\n    total = 2\n    return total\n")
+    agent.write("src/my file.py", "an own line of words\n")
+    commit(agent.cwd)
+    agent.select("INT-001")
+    agent.write("src/app.py", "def main():\n    total = 2\n    print(total)\n    return total\n")
+    commit(agent.cwd)
+    (agent.cwd / "src" / "app.py").write_text("# by hand\n" + (agent.cwd / "src" / "app.py").read_text())
+    commit(agent.cwd)
+    write_notes(agent.cwd)
+    clone = tmp_path / "clone"
+    run_git(tmp_path, "clone", "-q", str(agent.cwd), str(clone))
+    assert notes_of(clone).sync("origin", push=False).received == 2
+    for path in ("src/app.py", "src/my file.py"):
+        read = by_notes(clone, path, tmp_path)
+        assert said(read) == said(by_ledger(agent.cwd, path))
+        assert {line.grade for line in read if line.origin == "ai"} == {"note"}
+    assert not (clone / ".git" / "remit").exists()
+
+
+def test_the_ledger_stands_before_a_note(agent: Agent) -> None:
+    agent.write("src/app.py", "def main():\n    return 2\n")
+    commit(agent.cwd)
+    put_note(agent.cwd, FOREIGN.replace(" 1\n", " 1-2\n"))
+    first, second = by_ledger(agent.cwd, "src/app.py")
+    assert (second.agent, second.grade) == ("claude-code", "exact")
+    assert (first.origin, first.agent) == ("unknown", None), "that commit did not add the first line"
+
+
+def test_what_others_wrote_stays(agent: Agent) -> None:
+    agent.write("src/app.py", "def start_of_everything():\n    return 2\n")
+    commit(agent.cwd)
+    put_note(agent.cwd, FOREIGN)
+    write_notes(agent.cwd)
+    found = parse_note(note(agent.cwd))
+    assert len(found.about["sessions"]) == 2
+    assert [len(file.entries) for file in found.files] == [2]
+
+
+def test_a_note_that_is_none_is_left_alone(agent: Agent) -> None:
+    agent.write("src/app.py", "def main():\n    return 2\n")
+    head = commit(agent.cwd)
+    put_note(agent.cwd, "reviewed by nobody")
+    assert write_notes(agent.cwd).unread == (head,)
+    assert note(agent.cwd) == "reviewed by nobody\n"
+    assert [finding.code for finding in audit(notes_of(agent.cwd)).findings] == ["NOTE_UNREADABLE"]
+
+
+def test_a_tree_of_another_depth_becomes_one_of_ours(agent: Agent) -> None:
+    first = run_git(agent.cwd, "rev-parse", "HEAD").strip()
+    put_note(agent.cwd, FOREIGN)
+    agent.write("src/app.py", "def main():\n    return 2\n")
+    head = commit(agent.cwd)
+    write_notes(agent.cwd)
+    paths = run_git(agent.cwd, "ls-tree", "-r", "--name-only", REF).split()
+    assert sorted(paths) == sorted(f"{name[:2]}/{name[2:]}" for name in (first, head))
+    assert note(agent.cwd, first).rstrip("\n") == FOREIGN
+
+
+def test_a_rebased_commit_is_noted_anew(agent: Agent) -> None:
+    agent.write("src/app.py", "def main():\n    return 2\n")
+    old = commit(agent.cwd)
+    write_notes(agent.cwd)
+    run_git(agent.cwd, "commit", "-q", "--amend", "-m", "other words")
+    assert write_notes(agent.cwd).commits == (run_git(agent.cwd, "rev-parse", "HEAD").strip(),)
+    assert note(agent.cwd).splitlines()[:2] == note(agent.cwd, old).splitlines()[:2]
+
+
+def test_a_merge_attests_only_what_no_parent_has(agent: Agent) -> None:
+    run_git(agent.cwd, "switch", "-q", "-c", "side")
+    agent.write("src/one.py", "something only this side has\n")
+    commit(agent.cwd)
+    run_git(agent.cwd, "switch", "-q", "main")
+    agent.write("src/two.py", "something that main has instead\n")
+    commit(agent.cwd)
+    run_git(agent.cwd, "merge", "-q", "--no-commit", "side")
+    agent.write("src/one.py", "something only this side has\nand a line that the merge itself adds\n")
+    merge = commit(agent.cwd)
+    write_notes(agent.cwd)
+    found = parse_note(note(agent.cwd, merge))
+    assert [(file.path, file.entries[0].spans) for file in found.files] == [("src/one.py", ((2, 2),))]
+    assert audit(notes_of(agent.cwd)).findings == ()
+
+
+def test_a_rename_before_the_commit_keeps_its_lines(agent: Agent) -> None:
+    agent.write("src/new.py", "".join(f"the number of this line is {n} here\n" for n in range(9)))
+    (agent.cwd / "src" / "new.py").rename(agent.cwd / "src" / "moved.py")
+    commit(agent.cwd)
+    write_notes(agent.cwd)
+    assert [(f.path, f.entries[0].spans) for f in parse_note(note(agent.cwd)).files] == [("src/moved.py", ((1, 9),))]
+
+
+def test_many_commits_take_a_few_processes(agent: Agent, tmp_path: Path) -> None:
+    for n in range(12):
+        agent.write("src/app.py", "".join(f"the number of this line is {m}\n" for m in range(n + 2)))
+        commit(agent.cwd)
+    trace = tmp_path / "trace"
+    script = "import sys; sys.path[:0] = sys.argv[2:]\nfrom pathlib import Path\n"
+    script += "from provenance.test_notes import write_notes\nprint(len(write_notes(Path(sys.argv[1])).commits))"
+    done = subprocess.run(
+        [sys.executable, "-c", script, str(agent.cwd), str(Path(__file__).parents[1])],
+        env={"PATH": "/usr/bin:/bin", "HOME": str(agent.home), "GIT_TRACE": str(trace)},
+        capture_output=True,
+        check=True,
+        text=True,
+    )
+    assert done.stdout == "12\n"
+    assert len(re.findall(r"git.c:\d+ +trace: built-in: ", trace.read_text())) < 20
+
+
+def test_two_writers_at_once_lose_nothing(agent: Agent) -> None:
+    heads = [commit_one(agent, n) for n in range(8)]
+    script = "import sys\nfrom pathlib import Path\nfrom remit.workspace.notes import Notes\n"
+    script += "from remit.workspace.place import git_root, workspace_at\nroot = Path(sys.argv[1])\n"
+    script += "notes = Notes(workspace_at(root, git_root(root)))\n"
+    script += (
+        "for c in sys.argv[3:]: notes.update([c], lambda known, c=c: {c: known.get(c, b'') + sys.argv[2].encode()})"
+    )
+    orders = {"a": heads, "b": heads[::-1], "c": heads}
+    writers = [
+        subprocess.Popen([sys.executable, "-c", script, str(agent.cwd), me, *order]) for me, order in orders.items()
+    ]
+    assert [process.wait(60) for process in writers] == [0, 0, 0]
+    assert [sorted(note(agent.cwd, head).strip()) for head in heads] == [["a", "b", "c"]] * 8
+
+
+def commit_one(agent: Agent, number: int) -> str:
+    (agent.cwd / "src" / "app.py").write_text(f"{number}\n")
+    return commit(agent.cwd)
+
+
+def noted_clone(tmp_path: Path, name: str, text: str, commit: str = "HEAD") -> Path:
+    clone = tmp_path / name
+    run_git(tmp_path, "clone", "-q", str(tmp_path / "bare.git"), str(clone))
+    put_note(clone, text, commit)
+    return clone
+
+
+def test_two_clones_that_write_at_once_end_with_both(repository: Path, tmp_path: Path) -> None:
+    run_git(tmp_path, "clone", "-q", "--bare", str(repository), "bare.git")
+    other = FOREIGN.replace("0123456789abcd", "fedcba98765432").replace(" 1\n", " 2\n")
+    one, two = noted_clone(tmp_path, "one", FOREIGN), noted_clone(tmp_path, "two", other)
+    script = "import sys\nfrom pathlib import Path\nfrom remit.workspace.notes import Notes\n"
+    script += "from remit.workspace.place import git_root, workspace_at\nroot = Path(sys.argv[1])\n"
+    script += "Notes(workspace_at(root, git_root(root))).sync('origin', push=True)"
+    both = [subprocess.Popen([sys.executable, "-c", script, str(clone)]) for clone in (one, two)]
+    assert [process.wait(60) for process in both] == [0, 0]
+    assert notes_of(one).sync("origin", push=True).unread == ()
+    notes_of(two).sync("origin", push=True)
+    tips = {run_git(root, "rev-parse", REF) for root in (one, two, tmp_path / "bare.git")}
+    assert len(tips) == 1
+    found = parse_note(note(one).rstrip("\n"))
+    assert {key for file in found.files for key in (e.key[:16] for e in file.entries)} == set(found.about["sessions"])
+    assert len(found.about["sessions"]) == 2
+
+
+def test_a_sync_that_has_nothing_to_say_changes_nothing(repository: Path, tmp_path: Path) -> None:
+    run_git(tmp_path, "clone", "-q", "--bare", str(repository), "bare.git")
+    clone = noted_clone(tmp_path, "one", FOREIGN)
+    assert notes_of(clone).sync("origin", push=True).pushed
+    before = run_git(clone, "rev-parse", REF)
+    assert not notes_of(clone).sync("origin", push=True).pushed
+    assert run_git(clone, "rev-parse", REF) == before
+
+
+def test_nothing_is_pushed_where_notes_are_not_shared(repository: Path, tmp_path: Path) -> None:
+    run_git(tmp_path, "clone", "-q", "--bare", str(repository), "bare.git")
+    clone = noted_clone(tmp_path, "one", FOREIGN)
+    assert not notes_of(clone).sync("origin", push=False).pushed
+    assert run_git(tmp_path / "bare.git", "for-each-ref", REF) == ""
+
+
+def test_a_note_that_claims_more_than_its_commit_added_is_named(repository: Path) -> None:
+    (repository / "src" / "app.py").write_text("def main():\n    return 2\n")
+    head = commit(repository)
+    put_note(repository, FOREIGN.replace(" 1\n", " 1-2,900\n"))
+    [finding] = audit(notes_of(repository)).findings
+    assert (finding.code, finding.commit, finding.lines) == ("NOTE_OVERCLAIMS", head, "1,900")
+    put_note(repository, FOREIGN.replace(" 1\n", " 2\n"))
+    assert audit(notes_of(repository)).findings == ()
+
+
+def test_attributes_do_not_hide_a_claim(repository: Path) -> None:
+    (repository / ".gitattributes").write_text("*.py -diff\n")
+    (repository / "src" / "app.py").write_text("def main():\n    return 2\n")
+    commit(repository)
+    put_note(repository, FOREIGN)
+    assert [finding.lines for finding in audit(notes_of(repository)).findings] == ["1"]
+
+
+def test_a_note_cannot_write_to_the_terminal(repository: Path, tmp_path: Path) -> None:
+    (repository / "src" / "app.py").write_text("def other():\n    return 2\n")
+    commit(repository)
+    evil = json.dumps("\x1b]0;owned\x07")[1:-1]
+    put_note(repository, FOREIGN.replace("cursor", evil).replace("chat-7", evil))
+    line = by_notes(repository, "src/app.py", tmp_path)[0]
+    assert line.origin == "ai"
+    assert "\x1b" not in f"{line.agent}{line.session_id}"
+
+
+def idle(root: Path) -> int:
+    gate = Gate.open(root)
+    return note_new(gate.workspace, gate.store)
+
+
+def test_an_idle_process_notes_each_new_commit_once(agent: Agent) -> None:
+    agent.write("src/app.py", "def main():\n    return 2\n")
+    commit(agent.cwd)
+    assert [idle(agent.cwd), idle(agent.cwd)] == [1, 0]
+    run_git(agent.cwd, "commit", "-q", "--amend", "-m", "other words")
+    assert [idle(agent.cwd), idle(agent.cwd)] == [1, 0]
+    (agent.cwd / ".git" / "remit" / "noted").write_text("f" * 40 + "\n")
+    assert idle(agent.cwd) == 0, "a HEAD that is gone is no trouble"
+
+
+def test_a_quoted_name_and_a_file_without_a_last_newline_are_read_from_the_patch(repository: Path) -> None:
+    odd = 'src/a "b"\t\\é\n.py'
+    (repository / odd).write_text("one\ntwo")
+    (repository / "src" / "plain.py").write_text("+++ b/other.py\n--- a/other.py\n@@ -1 +1 @@\n")
+    head = commit(repository)
+    found = {a.path: a.spans for a in additions(Git(repository), [head])}
+    assert found == {odd: ((1, 2),), "src/plain.py": ((1, 3),)}
+    assert {a.path: a.spans for a in added_lines(Git(repository), [head], [odd])} == {odd: ((1, 2),)}

@@ -1,0 +1,254 @@
+"""Why lines are there, with the conversation, the intent, the edit and the commit behind them."""
+
+import shutil
+import time
+from functools import partial
+from pathlib import Path
+from typing import Literal
+
+import pytest
+
+from conftest import run_git
+from core.secrets import SECRETS
+from gate.driving import INTENTS, Agent, governed, machine
+from provenance.speaking import MODEL, SPOKEN, Speaker
+from remit.core.call import SessionKey
+from remit.gate.gate import Gate
+from remit.ledger.index import Index
+from remit.provenance.blame import Blamer
+from remit.provenance.commits import pull_request
+from remit.provenance.conversations import FILE
+from remit.provenance.explanation import Cause, Explanation, Passage
+from remit.provenance.why import Why
+from remit.provenance.why_words import in_words
+from remit.tools.conversations import conversations, everything
+
+
+@pytest.fixture
+def agent(repository: Path, home: Path) -> Speaker:
+    return Speaker(governed(repository), home)
+
+
+def explained(root: Path, home: Path, path: str, lines: tuple[int, int] | None = None) -> Explanation:
+    gate = Gate.open(root, machine(home))
+    with Index.open(gate.workspace.state / "index.db", gate.workspace.log_folder) as index:
+        index.catch_up()
+        blamer = Blamer(gate.workspace, index, gate.store)
+        return Why(blamer, gate.store, partial(conversations, gate), gate.governing.document).explain(path, lines)
+
+
+def only(found: Explanation) -> Cause:
+    [cause] = found.causes
+    return cause
+
+
+def test_the_prompt_and_the_reasoning_come_from_the_conversation(agent: Speaker, home: Path) -> None:
+    agent.add("user", "an earlier wish")
+    agent.says("done with that")
+    agent.add("user", "please add a name")
+    agent.says("names go last", "thinking")
+    agent.says("I add NAME at the end.")
+    agent.select()
+    agent.write("src/new.py", "NAME = 1\n")
+    agent.says("that was it")
+    talk = only(explained(agent.cwd, home, "src/new.py")).talk
+    assert talk is not None
+    assert (talk.prompt, talk.prompt_at, talk.model) == ("please add a name", SPOKEN, MODEL)
+    assert [(s.role, s.text) for s in talk.said] == [
+        ("thinking", "names go last"),
+        ("assistant", "I add NAME at the end."),
+    ]
+
+
+def test_each_edit_has_the_conversation_that_led_to_it(agent: Speaker, home: Path) -> None:
+    agent.select()
+    for number in (1, 2):
+        agent.add("user", f"wish {number}")
+        agent.write("src/new.py", "".join(f"line_{n} = {n}\n" for n in range(1, number + 1)))
+    found = explained(agent.cwd, home, "src/new.py")
+    prompts = {c.record: c.talk.prompt for c in found.causes if c.talk}
+    talks = {(p.start, prompts[p.record]) for p in found.passages if p.record}
+    assert talks == {(1, "wish 1"), (2, "wish 2")}
+
+
+def test_a_call_without_an_id_is_found_by_its_arguments(agent: Speaker, home: Path) -> None:
+    agent.add("user", "please")
+    arguments = {"file_path": "src/new.py", "content": "x = 1\n"}
+    agent.add("assistant", [{"type": "tool_use", "id": "other", "name": "Write", "input": arguments}])
+    agent.select()
+    (agent.cwd / "src" / "new.py").write_text("x = 1\n")
+    Agent.ask(agent, "Write", "named", **arguments)
+    (agent.cwd / "src" / "new.py").write_text("x = 1\ny = 2\n")
+    agent.tell("Write", "named", **arguments)
+    talk = only(explained(agent.cwd, home, "src/new.py", (2, 2))).talk
+    assert talk is not None
+    assert talk.prompt == "please"
+
+
+def test_a_subagents_edit_tells_its_task_and_what_the_person_asked(agent: Speaker, home: Path) -> None:
+    agent.add("user", "greet people")
+    agent.select()
+    start = {"type": "tool_use", "id": "toolu_start", "name": "Agent", "input": {"prompt": "write src/new.py"}}
+    agent.add("assistant", [start])
+    child = Speaker(agent.cwd, home, agent_id="a1")
+    child.add("user", "write src/new.py")
+    child.says("so I write it")
+    child.write("src/new.py", "x = 1\n")
+    done = {"type": "tool_result", "tool_use_id": "toolu_start", "content": "ok"}
+    agent.add("user", [done], toolUseResult={"agentId": "a1"})
+    cause = only(explained(agent.cwd, home, "src/new.py"))
+    assert cause.talk is not None
+    assert (cause.agent_id, cause.talk.prompt, cause.talk.task) == ("a1", "greet people", "write src/new.py")
+    assert [s.text for s in cause.talk.said] == ["so I write it"]
+    words = in_words(explained(agent.cwd, home, "src/new.py"))
+    assert "asked    greet people" in words
+    assert "task     write src/new.py" in words
+    assert "sub-agent a1" in words
+
+
+def test_what_the_agent_deleted_is_still_known_where_it_was_taken_in(agent: Speaker, home: Path) -> None:
+    agent.add("user", "please")
+    agent.select()
+    agent.write("src/new.py", "x = 1\n")
+    assert everything(Gate.open(agent.cwd, machine(home))).keep(time.time()) == ""
+    shutil.rmtree(home / ".claude")
+    talk = only(explained(agent.cwd, home, "src/new.py")).talk
+    assert talk is not None
+    assert talk.prompt == "please"
+
+
+def test_where_nothing_is_kept_nothing_is_taken_in(agent: Speaker, home: Path) -> None:
+    (agent.cwd / ".orchestration" / "remit.toml").write_text("mode = 'enforce'\n[transcripts]\nretain_days = 0\n")
+    agent.add("user", "please")
+    agent.select()
+    agent.write("src/new.py", "x = 1\n")
+    gate = Gate.open(agent.cwd, machine(home))
+    assert everything(gate).keep(time.time()) == ""
+    talk = only(explained(agent.cwd, home, "src/new.py")).talk
+    assert talk is not None
+    assert talk.prompt == "please"
+    assert not (gate.workspace.state / FILE).exists()
+
+
+def test_without_any_transcript_the_ledger_alone_explains(agent: Speaker, home: Path) -> None:
+    agent.select()
+    agent.write("src/new.py", "x = 1\n")
+    shutil.rmtree(home / ".claude")
+    cause = only(found := explained(agent.cwd, home, "src/new.py"))
+    assert (cause.talk, cause.intent_id, found.remarks) == (None, "INT-001", ())
+
+
+def test_the_edit_is_shown_as_it_was(agent: Speaker, home: Path) -> None:
+    agent.select()
+    agent.read("src/app.py")
+    agent.write("src/app.py", "def main():\n    return 2\n\n\nNAME = 1\n")
+    agent.write("src/app.py", "def main():\n    return 2\n\n\nNAME = 1\nLATER = 1\n")
+    cause = only(explained(agent.cwd, home, "src/app.py", (5, 5)))
+    assert cause.diff is not None
+    assert cause.diff.split("\n")[1:] == [" def main():", "-    return 1", "+    return 2", "+", "+", "+NAME = 1", ""]
+    assert cause.diff.split("\n")[cause.focus] == "+NAME = 1"
+
+
+def test_a_long_edit_is_shown_around_the_line(agent: Speaker, home: Path) -> None:
+    agent.select()
+    agent.write("src/new.py", "".join(f"line_{n} = {n}\n" for n in range(500)))
+    found = explained(agent.cwd, home, "src/new.py", (300, 300))
+    short, full = in_words(found), in_words(found, full=True)
+    assert "+line_299 = 299" in short
+    assert "489 more lines of this edit" in short
+    assert len(short.split("\n")) < 30
+    assert "+line_499 = 499" in full
+
+
+def test_the_criteria_are_told_as_they_were_and_as_they_are(agent: Speaker, home: Path) -> None:
+    run_git(agent.cwd, "add", "-A")
+    run_git(agent.cwd, "commit", "-q", "-m", "intents")
+    agent.select()
+    agent.write("src/new.py", "x = 1\n")
+    changed = INTENTS.replace("acceptance_criteria: [it works]", "acceptance_criteria: [it flies]", 1)
+    (agent.cwd / ".orchestration" / "active_intents.yaml").write_text(changed)
+    cause = only(found := explained(agent.cwd, home, "src/new.py"))
+    assert (cause.criteria, cause.criteria_now) == (("it works",), ("it flies",))
+    assert "now      it flies" in in_words(found)
+    (agent.cwd / ".orchestration" / "active_intents.yaml").write_text("version: '1.0'\nactive_intents: []\n")
+    gone = only(explained(agent.cwd, home, "src/new.py"))
+    assert (gone.criteria, gone.criteria_now, gone.intent_status) == (("it works",), None, None)
+
+
+MESSAGES = {
+    "Greet people (#12)\n\nlonger": 12,
+    "Merge pull request #7 from ann/greet\n\nGreet": 7,
+    "Merged in greet (pull request #31)": 31,
+    "Merge branch 'greet'\n\nSee merge request group/project!9": 9,
+    "Greet people, see #12": None,
+    "": None,
+}
+
+
+@pytest.mark.parametrize("message", MESSAGES)
+def test_the_message_of_a_commit_tells_the_pull_request(message: str) -> None:
+    assert pull_request(message) == MESSAGES[message]
+
+
+def test_the_commit_is_told_with_the_pull_request_of_the_merge_that_brought_it(agent: Speaker, home: Path) -> None:
+    run_git(agent.cwd, "checkout", "-q", "-b", "greet")
+    agent.select()
+    agent.write("src/new.py", "x = 1\n")
+    run_git(agent.cwd, "add", "src")
+    run_git(agent.cwd, "commit", "-q", "-m", "Greet")
+    run_git(agent.cwd, "checkout", "-q", "-")
+    run_git(agent.cwd, "merge", "-q", "--no-ff", "-m", "Merge pull request #7 from ann/greet", "greet")
+    found = explained(agent.cwd, home, "src/new.py")
+    assert [(c.subject, c.pull_request) for c in found.commits] == [("Greet", 7)]
+    assert f"({found.commits[0].sha[:8]} #7, edit " in in_words(found)
+    first = explained(agent.cwd, home, "src/app.py", (1, 1))
+    assert [(c.subject, c.pull_request) for c in first.commits] == [("first", None)]
+
+
+def test_a_line_that_no_agent_wrote_is_not_called_an_agents(agent: Speaker, home: Path) -> None:
+    agent.select()
+    agent.write("src/new.py", "x = 1\n")
+    (agent.cwd / "src" / "new.py").write_text("x = 1\nmine = 2\n")
+    agent.read("src/new.py")
+    agent.write("src/new.py", "x = 1\nmine = 2\nz = 3\n")
+    words = in_words(explained(agent.cwd, home, "src/new.py", (2, 2)))
+    assert "nobody" in words
+    assert "claude-code" not in words
+
+
+@pytest.mark.parametrize(("by", "named"), [("person", "a person"), ("unknown", "nobody that Remit can name")])
+def test_an_edit_that_is_no_agents_is_said_to_be_so(by: Literal["person", "unknown"], named: str) -> None:
+    passage = Passage(1, 1, "human", "a" * 40, "r")
+    words = in_words(Explanation("src/a.py", (passage,), (Cause("r", "2026-11-22T03:00:00Z", by=by),)))
+    assert f"  {named}  (aaaaaaaa" in words
+    assert f"by       {named}" in words
+    assert "intent" not in words
+
+
+def test_no_control_character_is_printed(agent: Speaker, home: Path) -> None:
+    nasty = "\x1b]0;owned\x07\x1b[2J\u202e\x9b31m"
+    agent.add("user", f"please {nasty}")
+    agent.says(f"yes {nasty}")
+    Gate.open(agent.cwd, machine(home)).intents.select(
+        SessionKey("session-1"), "claude-code", "INT-001", reasoning=f"because {nasty}"
+    )
+    agent.write("src/new.py", f"x = '{nasty}'\n")
+    run_git(agent.cwd, "add", "src")
+    run_git(agent.cwd, "commit", "-q", "-m", f"Greet {nasty}")
+    for full in (False, True):
+        words = in_words(explained(agent.cwd, home, "src/new.py"), full=full)
+        assert "please" in words
+        assert not {"\x1b", "\x07", "\x9b", "\u202e"} & set(words)
+
+
+def test_no_secret_of_the_conversation_is_told(agent: Speaker, home: Path) -> None:
+    secret = SECRETS["anthropic"]
+    agent.add("user", f"use {secret}")
+    agent.says(f"I use {secret}")
+    agent.select()
+    agent.write("src/new.py", "x = 1\n")
+    found = explained(agent.cwd, home, "src/new.py")
+    assert secret not in in_words(found, full=True)
+    talk = only(found).talk
+    assert talk is not None
+    assert talk.prompt == "use [redacted]"

@@ -1,0 +1,130 @@
+"""How long either client waits for a daemon that does not do its part, and whom it asks then."""
+
+import shutil
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Generator
+from pathlib import Path
+from threading import Thread
+
+import pytest
+
+import remit_hook
+
+SILENT_S = 8.0
+"""How long the door in these tests stays open; a client that waits for more than its 2 s and a bit has failed."""
+
+Door = Callable[[socket.socket], None]
+
+
+@pytest.fixture(scope="session")
+def built(tmp_path_factory: pytest.TempPathFactory) -> Path | None:
+    """The C client; None without a compiler."""
+    compiler = shutil.which("cc") or shutil.which("gcc")
+    if compiler is None:
+        return None
+    binary = tmp_path_factory.mktemp("client") / "hook"
+    source = Path(remit_hook.__file__).with_name("client.c")
+    subprocess.run([compiler, "-O2", "-Wall", "-Wextra", "-Werror", "-o", binary, source], check=True)
+    return binary
+
+
+@pytest.fixture(params=["C", "Python"])
+def client(request: pytest.FixtureRequest, built: Path | None, tmp_path: Path) -> list[str]:
+    """The words that start a client whose fresh process says `fresh`."""
+    interpreter = tmp_path / "interpreter"
+    interpreter.write_text("#!/bin/sh\ncat >/dev/null; printf fresh\n")
+    interpreter.chmod(0o755)
+    (tmp_path / "hook.conf").write_text(f"1\n{interpreter}\n{tmp_path / 'door'}\n60\n")
+    if request.param == "Python":
+        path = shutil.copy(Path(remit_hook.__file__).with_name("__main__.py"), tmp_path / "hook")
+        return [sys.executable, "-I", "-S", "-E", str(path)]
+    if built is None:
+        pytest.skip("THE C CLIENT IS NOT TESTED: there is no C compiler on this machine")
+    return [str(shutil.copy(built, tmp_path / "hook"))]
+
+
+@pytest.fixture
+def door(tmp_path: Path) -> Generator[socket.socket]:
+    with socket.socket(socket.AF_UNIX) as listener:
+        listener.bind(str(tmp_path / "door"))
+        yield listener
+
+
+def fill(listener: socket.socket) -> list[socket.socket]:
+    """Knock until the queue is full, as many calls to a stopped daemon do."""
+    listener.listen(1)
+    held: list[socket.socket] = []
+    while True:
+        line = socket.socket(socket.AF_UNIX)
+        line.setblocking(False)
+        held.append(line)
+        if line.connect_ex(listener.getsockname()):
+            return held
+
+
+def knock(client: list[str], payload: bytes = b"{}") -> tuple[bytes, float]:
+    """What the client gave out, and how long it took."""
+    began = time.monotonic()
+    done = subprocess.run([*client, "claude-code", "pre"], input=payload, capture_output=True, timeout=60, check=True)
+    return done.stdout, time.monotonic() - began
+
+
+@pytest.mark.parametrize("payload", [b"{}", b"x" * 4_000_000], ids=["small", "large"])
+def test_a_daemon_that_never_acknowledges_is_waited_for_once(
+    client: list[str], door: socket.socket, payload: bytes
+) -> None:
+    door.listen(8)
+    said, took = knock(client, payload)
+    assert (said, took < SILENT_S) == (b"fresh", True)
+    again, soon = knock(client, payload)
+    assert again == b"fresh"
+    assert soon < 1.5, "its door is gone: the second call does not wait"
+
+
+def test_a_queue_that_is_full_holds_nobody_up(client: list[str], door: socket.socket) -> None:
+    held = fill(door)
+    said, took = knock(client)
+    assert (said, took < SILENT_S) == (b"fresh", True)
+    for line in held:
+        line.close()
+
+
+def begun(line: socket.socket) -> None:
+    line.sendall(b"A\0\0\0\0\x09\0\0\0\0half")
+    time.sleep(SILENT_S)
+
+
+def another_version(line: socket.socket) -> None:
+    line.sendall(b"V")
+
+
+def junk(line: socket.socket) -> None:
+    line.sendall(b"HTTP/1.1 400 Bad Request\r\n\r\n")
+
+
+def lengths_that_lie(line: socket.socket) -> None:
+    line.sendall(b"A\0\xff\xff\xff\xff\xff\xff\xff\xffx")
+
+
+def hangs_up(line: socket.socket) -> None:
+    line.sendall(b"A")
+
+
+@pytest.mark.parametrize("does", [begun, another_version, junk, lengths_that_lie, hangs_up])
+def test_an_answer_that_is_not_whole_is_none(client: list[str], door: socket.socket, does: Door) -> None:
+    door.listen(1)
+
+    def attend() -> None:
+        line, _ = door.accept()
+        with line:
+            while line.recv(1 << 16):
+                pass
+            does(line)
+
+    Thread(target=attend, daemon=True).start()
+    said, took = knock(client)
+    assert (said, took < SILENT_S - 2) == (b"fresh", True)
+    assert Path(door.getsockname()).exists(), "it took the call: it keeps its door"

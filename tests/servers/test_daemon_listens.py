@@ -1,0 +1,37 @@
+"""What was said is taken in by the daemon, while nobody waits."""
+
+import json
+import shutil
+from importlib.metadata import version
+from pathlib import Path
+
+from gate.driving import governed
+from remit.gate.gate import Gate
+from remit.provenance.conversations import FILE, Conversations
+from remit.servers.daemon import Daemon
+from remit.servers.frames import Request
+from remit.servers.hook import Frame
+
+
+def test_the_daemon_keeps_what_was_said_before_the_agent_deletes_it(repository: Path, home: Path) -> None:
+    governed(repository, "observe")
+    transcript = home / "session.jsonl"
+    transcript.write_text('{"type":"user","uuid":"1","message":{"content":"please"}}\n')
+    document = {
+        "hook_event_name": "PreToolUse",
+        "session_id": "s",
+        "cwd": str(repository),
+        "transcript_path": str(transcript),
+        "tool_name": "Bash",
+        "tool_use_id": "toolu_1",
+        "tool_input": {"command": "touch src/new.py"},
+    }
+    daemon = Daemon(home, version("remit"))
+    frame = Frame("claude-code", str(repository), "pre")
+    daemon.judge(Request(version("remit"), frame, {"HOME": str(home)}, json.dumps(document).encode()))
+    daemon.listen()
+    shutil.move(transcript, home / "elsewhere")
+    folder = Gate.open(repository).workspace.state
+    assert (folder / FILE).exists()
+    with Conversations.open(folder, 90) as kept:
+        assert [one.text for one in kept.of_session("s")] == ["please"]

@@ -1,0 +1,70 @@
+"""A restore that is killed: the next one finishes it, no file is half written, and nothing is left lying about."""
+
+import os
+import signal
+import time
+from pathlib import Path
+
+from remit.workspace.snapshots_write import TEMPORARY
+from workspace.snapshot_trees import Worksite
+
+KILLS = 50
+FILES = 30
+SIZE = 30_000
+
+
+def content(number: int, word: bytes) -> bytes:
+    """The bytes of one file at one time."""
+    return (b"%d %s\n" % (number, word)) * (SIZE // 10)
+
+
+def restore_and_die(site: Worksite, point_id: str, after_s: float) -> None:
+    """Begin to restore in a process of its own, and kill it after a while."""
+    child = os.fork()
+    if not child:
+        try:
+            point = next(s for s in site.store.listed() if s.id == point_id)
+            site.restore(point)
+        finally:
+            os._exit(0)
+    time.sleep(after_s)
+    os.kill(child, signal.SIGKILL)
+    os.waitpid(child, 0)
+
+
+def test_fifty_kills_leave_no_half_file_and_are_finished(repository: Path) -> None:
+    site = Worksite(repository)
+    for number in range(FILES):
+        path = repository / f"d{number % 5}" / f"{number}.txt"
+        path.parent.mkdir(exist_ok=True)
+        path.write_bytes(content(number, b"then"))
+    point, then = site.take(), site.tree()
+    whole = {content(number, word) for number in range(FILES) for word in (b"then", b"now")}
+    began = 0
+    for kill in range(KILLS):
+        for number in range(FILES):
+            (repository / f"d{number % 5}" / f"{number}.txt").write_bytes(content(number, b"now"))
+        restore_and_die(site, point.id, 0.02 + 0.002 * kill)
+        for path in repository.glob("d*/*.txt"):
+            assert path.read_bytes() in whole
+        began += site.restoring.interrupted() is not None
+        site.restoring.finish()
+        assert site.restoring.interrupted() is None
+        assert not [p for p in repository.rglob("*") if p.name.startswith(TEMPORARY)]
+        if kill % 10 == 9:
+            site.restore(point)
+            assert site.tree() == then
+    assert began
+
+
+def test_what_was_there_before_a_killed_restore_can_be_had_back(repository: Path) -> None:
+    site = Worksite(repository)
+    point = site.take()
+    (repository / "README.md").write_text("mine\n")
+    site.restoring.lock.parent.mkdir(parents=True)
+    saved = site.restore(point).saved
+    assert saved is not None
+    site.restoring.note(saved.id, point, (), site.restoring.preview(point).plan, None)
+    site.restoring.finish()
+    site.undo()
+    assert (repository / "README.md").read_text() == "mine\n"
