@@ -114,7 +114,7 @@ def repository_checks(gate: Gate) -> list[Check]:
     """Everything about the repository, where it is governed."""
     return [
         *(mode_check(gate), health_check(gate), ledger_check(gate), spool_check(gate)),
-        *(state_check(gate), trust_check(gate), containment_check()),
+        *(state_check(gate), trust_check(gate)),
     ]
 
 
@@ -163,11 +163,6 @@ def health_check(gate: Gate) -> Check:
     if not health.ok:
         return Check("fail", "log", health.why, "remit ledger verify")
     return Check("ok", "log", f"nothing is missing or altered among its newest {health.records_checked} records")
-
-
-def containment_check() -> Check:
-    """What holds a command that was allowed."""
-    return Check("ok", "containment", "not yet: a command is judged by its words before, and by its effects after")
 
 
 def spool_check(gate: Gate) -> Check:

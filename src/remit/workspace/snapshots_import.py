@@ -7,6 +7,7 @@ import subprocess
 import tempfile
 import time
 import weakref
+from contextlib import ExitStack
 from pathlib import Path
 from typing import IO
 
@@ -39,16 +40,16 @@ class Importer:
         self.edges = edges / f"{os.getpid()}.{os.urandom(4).hex()}"
         self.lock = os.open(self.edges, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
         fcntl.flock(self.lock, fcntl.LOCK_EX)
-        self.last_acts = [weakref.finalize(self, os.close, self.lock)]
-        """What to do in the end, each once, the last first; also where nobody calls `close`."""
+        self.held = ExitStack()
+        self.held.callback(os.close, self.lock)
+        # Whoever drops a gate without closing it leaves no process behind.
+        weakref.finalize(self, self.held.close)
         self.unread = b""
 
     @Once
     def said(self) -> IO[bytes]:
         """What the process says goes wrong."""
-        file = tempfile.TemporaryFile()
-        self.last_acts.append(weakref.finalize(self, file.close))
-        return file
+        return self.held.enter_context(tempfile.TemporaryFile())
 
     @Once
     def process(self) -> subprocess.Popen[bytes]:
@@ -60,7 +61,7 @@ class Importer:
             found = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=self.said)
         except (OSError, ValueError) as error:
             raise GitError(COMMAND, None, str(error)) from error
-        self.last_acts.append(weakref.finalize(self, ended, found))
+        self.held.callback(ended, found)
         return found
 
     def commit(self, stream: bytes, ref: str) -> str:
@@ -116,8 +117,7 @@ class Importer:
 
     def close(self) -> None:
         """Let the process end, and its packs be folded."""
-        for act in reversed(self.last_acts):
-            act()
+        self.held.close()
 
 
 def ended(process: subprocess.Popen[bytes]) -> None:
