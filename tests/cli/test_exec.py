@@ -124,3 +124,21 @@ def test_a_terminal_is_one_inside_and_its_interrupt_arrives(folder: Path) -> Non
     assert b"True" in seen
     assert b"KeyboardInterrupt" in seen
     assert os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]) in (1, 130)
+
+
+def test_below_an_agent_no_intent_can_be_named(repository: Path, home: Path) -> None:
+    governed(repository)
+    environ = {**os.environ, "CLAUDECODE": "1"}
+    command = [
+        sys.executable,
+        "-I",
+        "-c",
+        "from remit.cli import main; main()",
+        "exec",
+        "--intent",
+        "INT-001",
+        "--",
+        "true",
+    ]
+    done = subprocess.run(command, cwd=repository, env=environ, capture_output=True, text=True, check=False)
+    assert (done.returncode, "is for a person" in done.stderr) == (3, True)

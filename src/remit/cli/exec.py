@@ -9,6 +9,7 @@ from uuid import uuid4
 import click
 
 from remit.cli.output import REFUSED, UNAVAILABLE, Failure, governed_gate, repo_option, reports_failures
+from remit.cli.people import below_an_agent, refused
 from remit.core.call import SessionKey, ToolCall, hash_arguments
 from remit.gate.contained import Contained
 from remit.gate.gate import Gate
@@ -48,6 +49,9 @@ def exec_(
     """
     own = dict(os.environ)
     gate = governed_gate(repo)
+    if (intent_id or session_id) and below_an_agent():
+        # An agent's own intent is told by its hook; here it could name any, and work outside what it selected.
+        raise refused("`remit exec --intent` or `--session`")
     session = chosen(gate, session_id, intent_id)
     call = call_of(command, session, gate.state.active(session).agent or AGENT)
     answer = Judging(gate).judged(call)

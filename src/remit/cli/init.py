@@ -35,8 +35,11 @@ NEXT = """\
 Next:
   1. Say what an agent may do:        remit intent new "…" --scope 'src/**'
   2. Work as usual, then look:        remit status
-  3. When you have seen what it does: remit mode enforce
+  3. {then}
 Undo any time: remit uninstall"""
+
+WATCHING = "When you have seen what it does: remit mode enforce"
+ENFORCING = "It enforces already. To only watch: remit mode observe"
 
 MODES: tuple[Mode, ...] = ("observe", "warn", "enforce")
 
@@ -265,7 +268,8 @@ def done_text(setup: Setup, with_diff: bool) -> str:
     ]
     if with_diff:
         lines += ["", diffs(setup.changed, setup.home)]
-    return "\n".join([*lines, NEXT])
+    enforces = governing(setup.workspace).mode == "enforce"
+    return "\n".join([*lines, NEXT.format(then=ENFORCING if enforces else WATCHING)])
 
 
 def data(setup: Setup) -> dict[str, object]:

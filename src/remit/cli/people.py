@@ -42,10 +42,15 @@ def an_agent_is_at_work() -> bool:
 def only_people(what: str) -> None:
     """Raise Failure where an agent asks, or may be asking: no terminal, while a command of an agent runs here."""
     if below_an_agent() or (not sys.stdin.isatty() and an_agent_is_at_work()):
-        attempted(what, "this shell was started by a coding agent")
-        raise Failure(
-            "FOR_PEOPLE",
-            f"{what} is for a person at a terminal, and this shell was started by a coding agent",
-            fix="ask the person to run it",
-            exit_code=REFUSED,
-        )
+        raise refused(what)
+
+
+def refused(what: str) -> Failure:
+    """The refusal of what an agent's shell may not do; the attempt is recorded."""
+    attempted(what, "this shell was started by a coding agent")
+    return Failure(
+        "FOR_PEOPLE",
+        f"{what} is for a person at a terminal, and this shell was started by a coding agent",
+        fix="ask the person to run it",
+        exit_code=REFUSED,
+    )
