@@ -34,6 +34,9 @@ from remit.servers.frames import ACKNOWLEDGED, pack, unpack
 from remit.servers.hook import answer
 
 MAIN = "from remit.cli import main; main()"
+UNSYNCED = f"import os; os.fdatasync = lambda descriptor: None; {MAIN}"
+"""The same program on a disk that takes no time: what syncing costs stands apart from what Remit does."""
+
 ROUNDS = 60
 INTENTS = 1000
 
@@ -148,9 +151,11 @@ def call(program: list[str | Path], body: bytes, cwd: Path) -> None:
     subprocess.run([*program, "claude-code", "pre"], input=body, cwd=cwd, check=True, capture_output=True)
 
 
-def daemon(home: Path) -> subprocess.Popen[bytes]:
+def daemon(home: Path, program: str = MAIN) -> subprocess.Popen[bytes]:
     process = subprocess.Popen(
-        [sys.executable, "-I", "-c", MAIN, "daemon"], env={**os.environ, "HOME": str(home)}, stderr=subprocess.DEVNULL
+        [sys.executable, "-I", "-c", program, "daemon"],
+        env={**os.environ, "HOME": str(home)},
+        stderr=subprocess.DEVNULL,
     )
     at = str(home / ".local/state/remit/daemon.sock")
     while True:
@@ -187,6 +192,20 @@ def whole_calls(base: Path, home: Path, folder: Path) -> None:
                 lambda: subprocess.run(bare, input=body, check=True, capture_output=True),
             )
             row("pure-Python client, the same call", a, "bare python -I -S", b, "<= 1.3 x")
+    finally:
+        process.terminate()
+        process.wait()
+    if quick and floor:
+        unsynced(home, echo, lambda: call([quick], body, folder), lambda: call([floor], body, folder))
+
+
+def unsynced(home: Path, echo: Path, one: Callable[[], None], other: Callable[[], None]) -> None:
+    """The same call where syncing costs nothing."""
+    process = daemon(home, UNSYNCED)
+    try:
+        with echo_server(echo):
+            a, b = in_turn(one, other)
+            row("the same, without syncing", a, "the same client, asyncio echo", b, "(printed apart)")
     finally:
         process.terminate()
         process.wait()
