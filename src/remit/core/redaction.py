@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 from functools import lru_cache
 from typing import Any, TypeVar, cast
 
-from msgspec import Struct
+from msgspec import UNSET, Struct
 from msgspec.structs import replace
 
 from remit.core.secret_places import HINT, NO_PLACE, PLACES, SPECIAL
@@ -179,7 +179,8 @@ def _under(key: str, value: Any, extra: Sequence[re.Pattern[str]]) -> Any:
 
 def redact_struct(value: T, extra: Sequence[re.Pattern[str]] = ()) -> T:
     """The same struct with every text in it redacted."""
-    fields: Mapping[str, Any] = {name: getattr(value, name) for name in value.__struct_fields__}
+    held: Mapping[str, Any] = {name: getattr(value, name) for name in value.__struct_fields__}
+    fields = {name: found for name, found in held.items() if found is not UNSET and found is not None}
     clean = {name: redact_value(found, extra) for name, found in fields.items()}
     changed = {name: found for name, found in clean.items() if found is not fields[name] and found != fields[name]}
     return replace(value, **changed) if changed else value

@@ -84,7 +84,7 @@ def intents_state(governing: Governing) -> IntentsState:
     """Whether the intents file can be used."""
     if governing.document is None:
         return "missing"
-    return "invalid" if governing.document.errors else "ok"
+    return "invalid" if governing.invalid else "ok"
 
 
 def resolve(call: ToolCall, workspace: Workspace, around: Environment) -> tuple[Target, ...]:

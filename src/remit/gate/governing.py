@@ -41,6 +41,8 @@ class Governing(Struct, frozen=True):
     hooks: tuple[NamedHook, ...] = ()
     brought: tuple[Brought, ...] = ()
     """What the repository would have Remit run: first `hooks`, in their order, then the commands of criteria."""
+    invalid: bool = False
+    """Whether the intents file has errors; told once, as a thousand intents may have many findings."""
 
 
 Signature: TypeAlias = tuple[tuple[int, ...], ...]
@@ -126,6 +128,7 @@ def read_governing(workspace: Workspace) -> Governing:
         intents=IntentSet(intents_now),
         hooks=hooks,
         brought=brought_by(hooks, folder.files, intents_now),
+        invalid=document is not None and bool(document.errors),
     )
 
 

@@ -38,6 +38,8 @@ class Site:
         self.environment = environment
         self.rules: Governing | None = None
         """What governed when that was last asked."""
+        self.noticed: Governing | None = None
+        """The rules that were looked at last for changes: what governs is read anew only when a file of it changed."""
 
     @classmethod
     def open(cls, path: Path | str, environment: Environment | None = None) -> Self:
@@ -180,9 +182,12 @@ class Site:
 
     def notice(self, rules: Governing) -> None:
         """Record that the intents file changed, whoever changed it, and keep the marker for the client true."""
-        self.intents.notice(rules, by="unknown")
         mark(self.workspace, rules.mode)
+        if rules is self.noticed:
+            return
+        self.intents.notice(rules, by="unknown")
         register(self.environment.home, self.workspace)
+        self.noticed = rules
 
     def mode_now(self) -> Mode:
         """The mode, from the files alone."""
