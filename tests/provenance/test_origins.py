@@ -97,8 +97,8 @@ def origin(
     return by(labels)
 
 
-def wrote(seq: int, before: str | None, after: str, **more: object) -> Recorded:
-    return Recorded(seq, f"r{seq}", before, after, **more)  # type: ignore[arg-type]
+def wrote(seq: int, before: str | None, after: str, *, by_git: bool = False) -> Recorded:
+    return Recorded(seq, f"r{seq}", before, after, by_git=by_git)
 
 
 def test_a_rejected_proposal_is_no_evidence_for_what_a_person_writes_then() -> None:
