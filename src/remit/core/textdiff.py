@@ -26,12 +26,6 @@ def small_hunks(old: bytes, new: bytes) -> tuple[Hunk, ...] | None:
     return tuple(hunk(start, *opcode[1:]) for opcode in differing(a, b))
 
 
-def added_lines(old: bytes, new: bytes) -> tuple[LineRange, ...] | None:
-    """The lines of `new` that `old` has not; None where the change is too large to tell cheaply."""
-    found = small_hunks(old, new)
-    return None if found is None else tuple(added for h in found if (added := h.added))
-
-
 def hunks_at(old: bytes, new: bytes, told: Sequence[LineRange]) -> tuple[Hunk, ...] | None:
     """The differences, where it is known which lines of `new` are new: a diff alone may take a copy for the original.
 

@@ -13,7 +13,7 @@ from remit.ledger.changes import Change
 from remit.ledger.index import Index
 from remit.provenance.evidence import is_strong, own_words
 from remit.provenance.origins import Label, Labels, Pairs, Recorded, Step, Walked, chains, merged, walk, wanted_pairs
-from remit.provenance.porcelain import UNCOMMITTED, Place
+from remit.provenance.porcelain import Place
 from remit.workspace.contents import ContentStore
 from remit.workspace.git import Git, GitError
 from remit.workspace.place import Workspace
@@ -198,7 +198,7 @@ class Attribution:
     def fetch_names(self, names: Iterable[str]) -> None:
         """Have the contents of those versions at hand, by names as `<commit>:<path>`."""
         fresh = set(names) - self.names.keys()
-        for name in [name for name in fresh if not UNCOMMITTED.fullmatch(name.partition(":")[0])]:
+        for name in [name for name in fresh if name.partition(":")[0].strip("0")]:
             self.names.setdefault(name, None)
         for name in fresh - self.names.keys():
             self.names[name] = self.working(name.partition(":")[2])

@@ -10,7 +10,7 @@ from itertools import groupby
 
 from remit.core.contents import Hunk
 from remit.provenance.attribution import Attribution
-from remit.provenance.evidence import is_strong, says_something
+from remit.provenance.evidence import is_strong, says_something, unspaced
 from remit.provenance.origins import Label, relaid, weaker
 from remit.provenance.porcelain import GitLine, Place, read_porcelain
 from remit.provenance.recorded_blocks import RecordedBlocks
@@ -81,8 +81,8 @@ class Elsewhere:
         for to, origin in pairs:
             old, new = self.versions(to.place, origin.place.path)
             for name in {old, new} - counts.keys():
-                counts[name] = Counter(b"".join(line.split()) for line in self.attribution.lines_named(name))
-            text = b"".join(to.content.split())
+                counts[name] = Counter(unspaced(line) for line in self.attribution.lines_named(name))
+            text = unspaced(to.content)
             same_file = origin.place.path == to.place.path
             if counts[new][text] < counts[old][text] + same_file:
                 found.add(to.line)

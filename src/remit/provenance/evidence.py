@@ -36,6 +36,11 @@ COMMON = frozenset(
 """Words of many languages that tell nobody's line from another's."""
 
 
+def unspaced(line: bytes) -> bytes:
+    """A line without its white space: what it is compared by where its layout does not matter."""
+    return b"".join(line.split())
+
+
 class Kept(Struct, frozen=True):
     """The lines of one recorded block, and those of them that stand in the version asked about."""
 

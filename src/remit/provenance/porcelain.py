@@ -5,7 +5,6 @@ import re
 from msgspec import Struct
 
 HEADER = re.compile(rb"([0-9a-f]{40,64}) (\d+) (\d+)(?: (\d+))?$")
-UNCOMMITTED = re.compile(r"0{40,64}")
 
 
 class Place(Struct, frozen=True):

@@ -11,7 +11,7 @@ from msgspec import Struct
 
 from remit.ledger.changes import Change
 from remit.provenance.attribution import Attribution
-from remit.provenance.evidence import is_strong
+from remit.provenance.evidence import is_strong, unspaced
 from remit.provenance.origins import Label
 from remit.provenance.porcelain import GitLine, Place
 from remit.workspace.git import Git, GitError
@@ -41,15 +41,15 @@ class RecordedBlocks:
         """Labels by line of the file asked about."""
         strong = [line for line in lines if is_strong(line.content)]
         places = list(dict.fromkeys(line.place for line in strong))[:MOST_PLACES]
-        sources = self.sources({b"".join(line.content.split()) for line in strong}) if places else {}
+        sources = self.sources({unspaced(line.content) for line in strong}) if places else {}
         found: dict[int, Label] = {}
         for place in places:
             own = {line.number: line for line in lines if line.place == place}
-            seeds = [line for line in strong if line.place == place and b"".join(line.content.split()) in sources]
+            seeds = [line for line in strong if line.place == place and unspaced(line.content) in sources]
             novel = self.novel(place, seeds[:MOST_ASKED], sources)
             for line in seeds:
                 if line.line not in found and line.number in novel:
-                    found |= self.block(own, line, sources[b"".join(line.content.split())])
+                    found |= self.block(own, line, sources[unspaced(line.content)])
         return found
 
     def sources(self, wanted: set[bytes]) -> dict[bytes, Source]:
@@ -66,7 +66,7 @@ class RecordedBlocks:
         for change in changes:
             lines = self.attribution.lines(change.after_blob) or ()
             for number in added(change, len(lines)):
-                text = b"".join(lines[number].split())
+                text = unspaced(lines[number])
                 if text in wanted:
                     yield Source(change, number), text
 
@@ -75,7 +75,7 @@ class RecordedBlocks:
 
         A person who takes a stash back, or copies a block, changes the file and writes nothing.
         """
-        texts = {line.line: b"".join(line.content.split()) for line in lines}
+        texts = {line.line: unspaced(line.content) for line in lines}
         written: dict[bytes, set[str]] = {}
         for source, text in self.written(set(texts.values())):
             written.setdefault(text, set()).add(source.change.path)
@@ -96,18 +96,18 @@ class RecordedBlocks:
         )
         texts = [line.content.strip() for line in seeds]
         known = [self.found_in(before, texts)]
-        stood = list(dict.fromkeys(self.stood_on(sources[b"".join(line.content.split())].change) for line in seeds))
+        stood = list(dict.fromkeys(self.stood_on(sources[unspaced(line.content)].change) for line in seeds))
         known += [self.found_in(commit, texts) for commit in stood[:MOST_COMMITS] if commit]
         found: set[int] = set()
         for line in seeds:
-            change = sources[b"".join(line.content.split())].change
+            change = sources[unspaced(line.content)].change
             elsewhere = {path for files in known for path in files.get(line.content.strip(), ())} - {change.path}
             if change.path == place.path or elsewhere or self.stood_on(change) not in stood[:MOST_COMMITS]:
                 continue
             name = f"{place.commit}:{change.path}"
             self.attribution.fetch_names([name])
-            left = Counter(b"".join(text.split()) for text in self.attribution.lines_named(name))
-            if not left[b"".join(line.content.split())]:
+            left = Counter(unspaced(text) for text in self.attribution.lines_named(name))
+            if not left[unspaced(line.content)]:
                 found.add(line.number)
         return found
 

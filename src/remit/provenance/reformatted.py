@@ -4,8 +4,9 @@ import re
 from collections.abc import Sequence
 from difflib import SequenceMatcher
 
+from remit.provenance.evidence import unspaced
+
 TOKEN = re.compile(rb"\w+|[^\w\s]")
-SPACE = re.compile(rb"\s+")
 MOST_TOKENS = 20_000
 FEWEST_TOKENS = 4
 """Of a hunk that was wrapped: fewer could be anybody's."""
@@ -22,7 +23,7 @@ def same_but_for_layout(old: Sequence[bytes], new: Sequence[bytes]) -> dict[int,
 
 def respaced(old: Sequence[bytes], new: Sequence[bytes]) -> dict[int, int]:
     """The lines that are equal but for white space, in order. Runs of them without a word are left out."""
-    a, b = [SPACE.sub(b"", line) for line in old], [SPACE.sub(b"", line) for line in new]
+    a, b = list(map(unspaced, old)), list(map(unspaced, new))
     matcher = SequenceMatcher(None, a, b, autojunk=False)
     found: dict[int, int] = {}
     for m in matcher.get_matching_blocks():

@@ -3,7 +3,7 @@
 from collections.abc import Iterable, Sequence
 
 from remit.core.contents import Hunk
-from remit.provenance.evidence import is_strong
+from remit.provenance.evidence import is_strong, unspaced
 
 
 def shifted(old: Sequence[bytes], new: Sequence[bytes], hunks: Sequence[Hunk]) -> dict[int, int]:
@@ -14,8 +14,8 @@ def shifted(old: Sequence[bytes], new: Sequence[bytes], hunks: Sequence[Hunk]) -
     """
     if not any(h.old_lines for h in hunks) or not any(h.new_lines for h in hunks):
         return {}
-    gone = {i: squeezed(old[i]) for h in hunks for i in range(h.old - 1, h.old - 1 + h.old_lines)}
-    came = {i: squeezed(new[i]) for h in hunks for i in range(h.new - 1, h.new - 1 + h.new_lines)}
+    gone = {i: unspaced(old[i]) for h in hunks for i in range(h.old - 1, h.old - 1 + h.old_lines)}
+    came = {i: unspaced(new[i]) for h in hunks for i in range(h.new - 1, h.new - 1 + h.new_lines)}
     left, arrived = once(gone), once(came)
     found: dict[int, int] = {}
     for text in left.keys() & arrived.keys():
@@ -43,11 +43,6 @@ def once(texts: dict[int, bytes]) -> dict[bytes, int]:
         twice |= {text} & found.keys()
         found[text] = index
     return {text: index for text, index in found.items() if text not in twice}
-
-
-def squeezed(line: bytes) -> bytes:
-    """The line without its white space."""
-    return b"".join(line.split())
 
 
 def span(hunks: Iterable[Hunk]) -> tuple[range, range]:
