@@ -32,6 +32,7 @@ from remit.policy.engine import decide
 from remit.servers.environment import environment
 from remit.servers.frames import ACKNOWLEDGED, pack, unpack
 from remit.servers.hook import answer
+from remit.wiring.client import put_script
 
 MAIN = "from remit.cli import main; main()"
 UNSYNCED = f"import os; os.fdatasync = lambda descriptor: None; {MAIN}"
@@ -184,7 +185,7 @@ def whole_calls(base: Path, home: Path, folder: Path) -> None:
                     "<= 2.5 x",
                 )
             pure = base / "quick" / "hook.py"
-            shutil.copy(Path(remit_hook.__file__).with_name("__main__.py"), pure)
+            put_script(pure)
             python = os.path.realpath(sys.executable)
             bare = [python, "-I", "-S", "-c", "pass"]
             a, b = in_turn(

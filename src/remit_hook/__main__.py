@@ -1,10 +1,11 @@
-"""The pure-Python client, for where no C client can be had: `python -I -S -E hook.py AGENT pre|post|note < payload`.
+"""The pure-Python client, for where no C client can be had: `hook AGENT pre|post|note < payload`.
 
 It does what `client.c` does: bytes in, bytes out, nothing parsed. It imports C modules only, since with `-I -S` an
 interpreter is up in 8 ms and `import socket` alone costs as much again. Where nobody can be reached, a *pre* call
 is denied (exit 2): the fallback in the agent's settings then decides by the repository's mode.
 """
 
+import posix
 import sys
 from _socket import AF_UNIX, SHUT_WR, SOCK_STREAM, socket
 from posix import close, dup2, environ, execv, fork, getcwd, open, pipe, read, unlink, write
@@ -127,5 +128,10 @@ def main() -> int:
     return ask_fresh(interpreter, words, payload) if code is None else code
 
 
+def run() -> None:
+    """Answer, and be gone: all is written, and tearing the interpreter down would take a millisecond of the call."""
+    posix.__dict__["_exit"](main())
+
+
 if __name__ == "__main__":
-    sys.exit(main())
+    run()

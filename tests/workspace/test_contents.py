@@ -21,14 +21,18 @@ def store(root: Path) -> ContentStore:
     return ContentStore(found, "0123456789ab")
 
 
+def entries(*contents: bytes) -> list[tuple[str, str, bytes]]:
+    return [(git_blob(content), "", content) for content in contents]
+
+
 @pytest.mark.parametrize("folded", [False, True])
 def test_what_was_kept_is_loaded_again_also_after_gc(repository: Path, folded: bool) -> None:
     kept = store(repository)
-    kept.keep(CONTENTS)
+    kept.keep(entries(*CONTENTS))
     if folded:
-        assert kept.fold() == len(CONTENTS)
-        assert kept.fold() == 0
-        kept.keep([b"more"])
+        assert kept.fold() == set(map(git_blob, CONTENTS))
+        assert kept.fold() == set()
+        kept.keep(entries(b"more"))
         kept.fold()
         run_git(repository, "gc", "-q", "--prune=now")
     assert [kept.load(git_blob(c)) for c in CONTENTS] == CONTENTS
@@ -39,9 +43,11 @@ def test_what_was_kept_is_loaded_again_also_after_gc(repository: Path, folded: b
 
 def test_without_git_contents_are_files(tmp_path: Path) -> None:
     kept = ContentStore(Workspace(tmp_path, None, None), "m")
-    kept.keep(CONTENTS)
-    assert kept.fold() == 0
-    assert kept.load_many(map(git_blob, CONTENTS)) == {git_blob(c): c for c in CONTENTS}
+    kept.keep(entries(*CONTENTS))
+    for _ in range(2):
+        assert kept.load_many(map(git_blob, CONTENTS)) == {git_blob(c): c for c in CONTENTS}
+        kept.fold()
+    assert kept.waiting() == []
 
 
 def test_folding_runs_no_hook_and_moves_no_branch(repository: Path) -> None:
@@ -51,7 +57,7 @@ def test_folding_runs_no_hook_and_moves_no_branch(repository: Path) -> None:
     hook.chmod(0o755)
     head = run_git(repository, "rev-parse", "HEAD")
     kept = store(repository)
-    kept.keep([b"x"])
+    kept.keep(entries(b"x"))
     kept.fold()
     assert run_git(repository, "rev-parse", "HEAD") == head
     assert not (repository / "hook-ran").exists()

@@ -5,6 +5,7 @@ from pathlib import Path
 import pytest
 
 from conftest import run_git
+from remit.core.contents import git_blob
 from remit.workspace.contents import ContentStore
 from remit.workspace.git import Git, GitError
 from remit.workspace.git_settings import programs
@@ -49,7 +50,7 @@ def test_looking_runs_nothing(hostile: Path) -> None:
     after = observe(place(hostile))
     assert [c.path for c in changes(place(hostile), before, after)] == ["README.md"]
     kept = ContentStore(place(hostile), "m")
-    kept.keep([b"x\n"])
+    kept.keep([(git_blob(b"x\n"), "", b"x\n")])
     kept.fold()
     kept.diff(b"a\n", b"b\n")
     Git(hostile).run("blame", "--porcelain", "README.md")

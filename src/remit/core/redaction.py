@@ -6,7 +6,7 @@ Every pattern has bounded repeats, so that no text takes long.
 import math
 import re
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from functools import lru_cache
 from typing import Any, TypeVar, cast
 
@@ -151,6 +151,8 @@ def redact_value(value: Any, extra: Sequence[re.Pattern[str]] = ()) -> Any:
 
     Texts are cut at TEXT_CHARS, and what UTF-8 cannot hold is replaced.
     """
+    if value is None or isinstance(value, int | float):
+        return value
     match value:
         case str():
             return _text(value, extra)
@@ -167,8 +169,11 @@ def redact_value(value: Any, extra: Sequence[re.Pattern[str]] = ()) -> Any:
 
 
 def _text(text: str, extra: Sequence[re.Pattern[str]]) -> str:
+    if not extra and text in CLEAN and text.isascii():
+        return text
     cut = text[:TEXT_CHARS] + CUT if len(text) > TEXT_CHARS + len(CUT) else text
-    return redact(cut, extra).encode("utf-8", "replace").decode()
+    clean = redact(cut, extra)
+    return clean if clean.isascii() else clean.encode("utf-8", "replace").decode()
 
 
 def _under(key: str, value: Any, extra: Sequence[re.Pattern[str]]) -> Any:
@@ -179,10 +184,13 @@ def _under(key: str, value: Any, extra: Sequence[re.Pattern[str]]) -> Any:
 
 def redact_struct(value: T, extra: Sequence[re.Pattern[str]] = ()) -> T:
     """The same struct with every text in it redacted."""
-    held: Mapping[str, Any] = {name: getattr(value, name) for name in value.__struct_fields__}
-    fields = {name: found for name, found in held.items() if found is not UNSET and found is not None}
-    clean = {name: redact_value(found, extra) for name, found in fields.items()}
-    changed = {name: found for name, found in clean.items() if found is not fields[name] and found != fields[name]}
+    changed: dict[str, Any] = {}
+    for name in value.__struct_fields__:
+        found = getattr(value, name)
+        if found is not None and found is not UNSET:
+            clean = redact_value(found, extra)
+            if clean is not found and clean != found:
+                changed[name] = clean
     return replace(value, **changed) if changed else value
 
 
@@ -205,29 +213,35 @@ class PatternRefused(ValueError):
 
     def __init__(self, pattern: str, why: str) -> None:
         super().__init__(f"[redact] patterns: {pattern[:PATTERN_CHARS]!r} {why}")
+        self.why = why
+
+
+def compile_pattern(pattern: str) -> re.Pattern[str]:
+    """A team's pattern, with its open repeats bounded. Raises PatternRefused."""
+    return bounded_pattern(pattern)[0]
 
 
 @lru_cache(maxsize=64)
-def compile_pattern(pattern: str) -> re.Pattern[str]:
-    """A team's pattern, with its open repeats bounded. Raises PatternRefused.
+def bounded_pattern(pattern: str, most: int = WAYS_MOST) -> tuple[re.Pattern[str], int]:
+    """Likewise, and the ways in which it can match from one place, `most` of them. Raises PatternRefused.
 
     Allowed is what can be told to be quick: literals, classes, groups `(?:…)`, alternatives, repeats. A group that is
-    repeated may hold no repeat and no alternatives; the ways to match from one place are at most WAYS_MOST.
+    repeated may hold no repeat and no alternatives; the ways to match from one place are at most `most`.
     """
     if not pattern or len(pattern) > PATTERN_CHARS:
         raise PatternRefused(pattern, f"has {len(pattern)} characters; expected 1 to {PATTERN_CHARS}")
-    bounded = _bounded(pattern)
+    bounded, ways = _bounded(pattern, most)
     try:
         compiled = re.compile(bounded)
     except (re.error, OverflowError, RecursionError) as error:
         raise PatternRefused(pattern, f"is no regular expression: {error}") from error
     if compiled.groups or compiled.fullmatch(""):
         raise PatternRefused(pattern, "matches nothing at all, or captures: write `(?:…)` and at least one character")
-    return compiled
+    return compiled, ways
 
 
-def _bounded(pattern: str) -> str:
-    """The pattern with its open repeats bounded, once it is known to be quick."""
+def _bounded(pattern: str, most: int) -> tuple[str, int]:
+    """The pattern with its open repeats bounded, once it is known to be quick, and the ways it can match in."""
     out: list[str] = []
     ways = 1
     groups: list[bool] = []
@@ -262,9 +276,9 @@ def _bounded(pattern: str) -> str:
         else:
             closed = None
         out.append(text)
-    if ways > WAYS_MOST:
-        raise PatternRefused(pattern, f"can match in {ways} ways from one place; the most is {WAYS_MOST}: bound it")
-    return "".join(out)
+    if ways > most:
+        raise PatternRefused(pattern, f"can match in {ways} ways from one place; the most is {most}: bound it")
+    return "".join(out), ways
 
 
 def _repeat(token: re.Match[str]) -> tuple[int, int | None]:

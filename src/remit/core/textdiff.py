@@ -78,11 +78,11 @@ def hunk(offset: int, a: int, a_end: int, b: int, b_end: int) -> Hunk:
 
 def differing(a: list[bytes], b: list[bytes]) -> list[tuple[str, int, int, int, int]]:
     """The parts that differ."""
-    if not a or not b:
+    if not set(a) & set(b):
         return [("replace", 0, len(a), 0, len(b))] if a or b else []
     return [code for code in SequenceMatcher(None, a, b, autojunk=False).get_opcodes() if code[0] != "equal"]
 
 
-def common(a: Sequence[bytes], b: Sequence[bytes]) -> int:
-    """How many lines both begin with."""
+def common(a: Sequence[object], b: Sequence[object]) -> int:
+    """How many lines, or bytes, both begin with."""
     return next((i for i, (x, y) in enumerate(zip(a, b, strict=False)) if x != y), min(len(a), len(b)))

@@ -234,7 +234,7 @@ class Contained:
         records = tries.made(lambda: self.remembering.records_of(call, outcome, pending, changes, tries), ())
         waiting = tries.made(lambda: self.site.recorder.append_or_spool(records), None)
         tries.made(lambda: self.refuse(call, findings), None)
-        tries.made(lambda: self.remembering.settled(call, outcome, changes, tries), None)
+        tries.made(lambda: self.remembering.settled(call, outcome, None, changes, tries), None)
         dropped = {str(f.path): f.message for f in findings}
         said = in_words(ended, kept, findings, self.aside(call))
         return Result(ended.code, kept, dropped, "\n".join(filter(None, (said, waiting or "", tries.said))))

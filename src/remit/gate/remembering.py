@@ -1,6 +1,6 @@
 """After a call: what really changed, into the ledger; what could not be written, into the spool."""
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 
 from msgspec import UNSET
@@ -39,6 +39,8 @@ class Remembering:
         """The paths that the call turned out to have changed."""
         self.remarks: tuple[str, ...] = ()
         """What the comparison could not see."""
+        self.row: int | None = None
+        """Where the state has the call that came back."""
 
     def remembered(self, call: ToolCall, outcome: Outcome) -> str:
         """Record what came of the call; what the model should know about it.
@@ -52,7 +54,7 @@ class Remembering:
         records = tries.made(lambda: self.records_of(call, outcome, pending, done, tries), ())
         waiting = tries.made(lambda: self.site.recorder.append_or_spool(records, sync=bool(done)), None)
         put_back = tries.made(lambda: self.put_back(pending, done), ())
-        tries.made(lambda: self.settled(call, outcome, done, tries), None)
+        tries.made(lambda: self.settled(call, outcome, pending, done, tries), None)
         return joined(
             said_put_back(put_back),
             self.warning(call, pending, tuple(c for c in done if c.path not in put_back)),
@@ -60,21 +62,23 @@ class Remembering:
             tries.said,
         )
 
-    def settled(self, call: ToolCall, outcome: Outcome, done: tuple[Change, ...], tries: Attempts) -> None:
+    def settled(
+        self, call: ToolCall, outcome: Outcome, pending: PendingCall | None, done: tuple[Change, ...], tries: Attempts
+    ) -> None:
         """Bring the state up to date, as one change of it; the call stays open where its records could not be made."""
         with self.site.state.together():
             if not tries.failed:
-                self.forgotten(call)
+                self.forgotten()
             explain(self.site.state, done)
             self.windows.tell(call.session, done)
             self.pressed(call, outcome)
             if not tries.failed and (outcome.ok or call.effect != "read"):
-                self.saw(call, done)
+                self.saw(call, pending, done)
 
-    def saw(self, call: ToolCall, done: tuple[Change, ...]) -> None:
+    def saw(self, call: ToolCall, pending: PendingCall | None, done: tuple[Change, ...]) -> None:
         """The session knows what it read, and what it wrote: that was looked at, and is not looked at again."""
         written = {c.path: c.after.version if c.after else None for c in done}
-        paths = self.seen_by(call, done)
+        paths = self.seen_by(call, pending)
         self.site.state.put_seen(call.session, {path: written[path] for path in paths if path in written})
         self.site.saw(call.session, [path for path in paths if path not in written])
 
@@ -105,11 +109,13 @@ class Remembering:
     def came_back(self, call: ToolCall, tries: "Attempts") -> PendingCall | None:
         """The call as it was when it was let through. It is forgotten only when its effects are recorded."""
         asked = (call.session, call.call_id, call.tool, call.arguments_sha256)
-        return tries.made(lambda: self.site.state.peek_call(*asked), None)
+        self.row, pending = tries.made(lambda: self.site.state.peek_call(*asked), (None, None))
+        return pending
 
-    def forgotten(self, call: ToolCall) -> None:
+    def forgotten(self) -> None:
         """The call is settled: nothing is left for the sweep."""
-        self.site.state.take_call(call.session, call.call_id, call.tool, call.arguments_sha256)
+        if self.row is not None:
+            self.site.state.drop_call(self.row)
 
     def records_of(
         self, call: ToolCall, outcome: Outcome, pending: PendingCall | None, done: tuple[Change, ...], tries: Attempts
@@ -256,12 +262,14 @@ class Remembering:
             "recorded as out of scope. Undo those changes, and do such work with your file tools inside the scope."
         )
 
-    def seen_by(self, call: ToolCall, done: tuple[Change, ...]) -> list[str]:
+    def seen_by(self, call: ToolCall, pending: PendingCall | None) -> Sequence[str]:
         """The files whose content the session knows after this call: what it read, and what it wrote itself.
 
         What a command changed it has not seen; a person may have written there at the same time.
         """
-        return [] if call.whole_workspace else self.site.inside(call)
+        if call.whole_workspace:
+            return []
+        return self.site.inside(call) if pending is None else pending.judged
 
 
 def unclaimed(change: Change, call: ToolCall, pending: PendingCall) -> Change:

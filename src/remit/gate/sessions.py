@@ -110,7 +110,7 @@ class Sessions:
         """The agent stopped, for now: settle what is open, and take contents into git. What failed, in words."""
         tries = Attempts()
         settled = tries.made(lambda: self.sweep("turn end", session), "")
-        tries.made(self.site.store.fold, 0)
+        tries.made(self.site.fold, None)
         return joined(settled, tries.said)
 
     def sweep(self, when: str, session: SessionKey, *, whole: bool = False) -> str:

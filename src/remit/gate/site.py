@@ -157,12 +157,13 @@ class Site:
         """Keep the contents of these paths that were not kept before."""
         found = [(git_blob(content), path, content) for path, content in contents]
         fresh = self.state.unkept({name for name, _, _ in found})
-        self.store.note_paths(
-            (name, path) for name, path, _ in found if name in fresh or self.store.file_of(name).exists()
-        )
-        self.store.keep({name: content for name, _, content in found if name in fresh}.values())
-        if fresh:
-            self.state.put_kept(fresh)
+        self.store.keep(each for each in found if each[0] in fresh or self.store.holds_apart(each[0]))
+
+    def fold(self) -> None:
+        """Take the contents that wait into git. Raises OSError, GitError, StateError."""
+        folded = self.store.fold()
+        if folded:
+            self.state.put_kept(folded)
 
     def saw(self, session: SessionKey, paths: Iterable[str]) -> None:
         """This session knows what is in these files now."""

@@ -278,19 +278,13 @@ class State:
                 (self.workspace, key.session_id, key.agent_id, call_id, tool, digest, at, blob),
             )
 
-    def take_call(self, key: SessionKey, call_id: str, tool: str, digest: str) -> PendingCall | None:
-        """The call that came back, forgotten here: by its id, else the oldest with the same tool and arguments."""
-        with self.writing() as connection:
-            row = connection.execute(RETURNED, self.returned(key, call_id, tool, digest)).fetchone()
-            if row is None:
-                return None
-            connection.execute("DELETE FROM calls WHERE id=?", (row[0],))
-        return unpacked(row[1])
+    def peek_call(self, key: SessionKey, call_id: str, tool: str, digest: str) -> tuple[int | None, PendingCall | None]:
+        """The call that came back, with its row: by its id, else the oldest with the same tool and arguments.
 
-    def peek_call(self, key: SessionKey, call_id: str, tool: str, digest: str) -> PendingCall | None:
-        """The same call, not forgotten: for when nothing can be written."""
+        It is not forgotten here: `drop_call` does that, once its effects are recorded.
+        """
         row = self.row(RETURNED, *self.returned(key, call_id, tool, digest))
-        return None if row is None else unpacked(row[1])
+        return (None, None) if row is None else (row[0], unpacked(row[1]))
 
     def returned(self, key: SessionKey, call_id: str, tool: str, digest: str) -> tuple[str, ...]:
         """The values that RETURNED asks for."""
@@ -351,7 +345,10 @@ class State:
 
     def unkept(self, blobs: set[str]) -> set[str]:
         """Those of these git names whose content was not kept yet."""
-        return {blob for blob in blobs if self.row("SELECT 1 FROM kept WHERE git_blob=?", blob) is None}
+        if not blobs:
+            return set()
+        marks = ",".join("?" * len(blobs))
+        return blobs - {row[0] for row in self.rows(f"SELECT git_blob FROM kept WHERE git_blob IN ({marks})", *blobs)}
 
     def put_kept(self, blobs: set[str]) -> None:
         """These contents are kept."""
@@ -369,6 +366,9 @@ class State:
             connection.execute("INSERT OR REPLACE INTO facts VALUES(?,?,?)", (self.workspace, name, value))
 
 
+PENDING = msgspec.json.Decoder(PendingCall)
+
+
 def packed(call: Struct) -> bytes:
     """The call as ASCII: a path in it may not be UTF-8, and has to come back as it was."""
     return json.dumps(msgspec.to_builtins(call)).encode("ascii")
@@ -376,6 +376,10 @@ def packed(call: Struct) -> bytes:
 
 def unpacked(blob: bytes) -> PendingCall | None:
     """The call that `packed` wrote; None where something else stands there."""
+    try:
+        return PENDING.decode(blob)
+    except ValueError:
+        pass  # a name in it may not be UTF-8: only Python's reader takes such escapes
     try:
         return msgspec.convert(json.loads(blob), PendingCall)
     except (ValueError, TypeError):

@@ -6,6 +6,7 @@ every line under it: a line that was altered, taken out or cut off since makes a
 
 import os
 from collections.abc import Iterable, Iterator, Sequence
+from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
@@ -73,8 +74,19 @@ class HeadsReport(Struct, frozen=True):
 
 def read_frontier(folder: Path) -> Frontier | None:
     """What is remembered of the newest head; None where nothing readable is."""
+    path = folder / FOLDER / "frontier.json"
     try:
-        return json.decode((folder / FOLDER / "frontier.json").read_bytes(), type=Frontier)
+        status = path.stat()
+    except FileNotFoundError:
+        return None
+    return frontier_in(path, (status.st_ino, status.st_size, status.st_mtime_ns))
+
+
+@lru_cache(32)
+def frontier_in(path: Path, state: tuple[int, ...]) -> Frontier | None:
+    """The frontier that this file holds in this state; it is replaced as a whole, never written into."""
+    try:
+        return json.decode(path.read_bytes(), type=Frontier)
     except (FileNotFoundError, *UNREADABLE):
         return None
 

@@ -17,7 +17,7 @@ class LockTimeout(OSError):
     """Somebody else held the lock for the whole time."""
 
 
-def take(path: "Path", *, shared: bool = False, timeout_s: float = LOCK_TIMEOUT_S) -> int:
+def take(path: "Path | str", *, shared: bool = False, timeout_s: float = LOCK_TIMEOUT_S) -> int:
     """Take the lock at `path`; the descriptor to give to `release`. Only one that is not shared is made.
 
     A new descriptor each time: one that is kept would be shared with threads and forked children, and

@@ -110,6 +110,7 @@ class MachineLog:
     ) -> None:
         self.folder = folder
         self.name = name
+        self._lock_at = f"{folder}/lock"
         self.view_errors: tuple[tuple[str, OSError], ...] = ()
         self._make_recovery = make_recovery
         self._segment_bytes = segment_bytes
@@ -165,13 +166,12 @@ class MachineLog:
         self._descriptor, self._segment, self._last = -1, "", None
 
     def _take_lock(self) -> int:
-        path = self.folder / "lock"
         try:
-            return lock.take(path, timeout_s=self._lock_timeout_s)
+            return lock.take(self._lock_at, timeout_s=self._lock_timeout_s)
         except FileNotFoundError:
             self.folder.mkdir(mode=0o700, parents=True, exist_ok=True)
             flush_folder(self.folder.parent)
-            return lock.take(path, timeout_s=self._lock_timeout_s)
+            return lock.take(self._lock_at, timeout_s=self._lock_timeout_s)
 
     def _append(self, records: Sequence[Record], sync: bool, views: "Sequence[Path]") -> tuple[Appended, ...]:
         last = self._find_last()

@@ -118,7 +118,7 @@ def read_head(folder: "Path") -> Head | None:
 
 def write_head(folder: "Path", head: Head) -> None:
     """Overwrite the head in place. It is not synced: after a crash it may be behind, which is allowed."""
-    descriptor = os.open(folder / "head", os.O_WRONLY | os.O_CREAT | os.O_CLOEXEC, 0o600)
+    descriptor = os.open(f"{folder}/head", os.O_WRONLY | os.O_CREAT | os.O_CLOEXEC, 0o600)
     try:
         os.pwrite(descriptor, encode_head(head), 0)
     finally:

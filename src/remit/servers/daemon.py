@@ -194,7 +194,7 @@ class Daemon:
 
 def fold(gate: Gate) -> None:
     """Take the contents that wait into git, and archive a segment of the log that is full."""
-    gate.store.fold()
+    gate.fold()
     Snapshots(gate).tidy()
     # For start-up speed: what reads and writes archives is nothing that a call needs.
     from remit.ledger.compact import compact

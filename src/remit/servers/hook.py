@@ -21,7 +21,7 @@ from remit.gate.governing import governing
 from remit.servers.reach import named_workspaces
 from remit.servers.selecting import select_by_command
 from remit.workspace.paths import real_paths
-from remit.workspace.place import Workspace, locate
+from remit.workspace.place import Workspace, locate, located
 
 LIMIT = 64 * 1024 * 1024
 """Bytes of a payload. An agent writes no file of this size in one call."""
@@ -139,7 +139,7 @@ def target_workspaces(call: ToolCall, environment: Environment) -> list[Workspac
             reals = real_paths(raw, Path(call.cwd), environment.home)
         except InvalidPath:
             continue
-        for near in (locate(Path(real).parent) for real in reals):
+        for near in (located(real.rpartition("/")[0] or "/") for real in reals):
             if near is not None and near.governed:
                 found.setdefault(near.root, near)
     return list(found.values())

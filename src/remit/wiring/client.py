@@ -4,6 +4,7 @@ Best first: a binary that came with the wheel, one compiled here from `client.c`
 """
 
 import platform
+import py_compile
 import re
 import shlex
 import shutil
@@ -20,7 +21,16 @@ from remit.workspace.intents_file import write_atomically
 FOLDER = ".local/share/remit/bin"
 """Below HOME."""
 
-NAME, SETTINGS = "hook", "hook.conf"
+CACHE = "__pycache__"
+
+NAME, SETTINGS, MODULE = "hook", "hook.conf", "hook_client"
+LOADER = f"""import sys
+sys.path.insert(0, __file__.rpartition("/")[0])
+from {MODULE} import run
+run()
+"""
+"""The script that agents start. What it imports is compiled once: for a script Python does that at each start."""
+
 SOCKET = ".local/state/remit/daemon.sock"
 """Below HOME: where the daemon listens; `servers.daemon` names the same place."""
 
@@ -71,13 +81,15 @@ def install_client(home: Path, noted: str = "") -> str:
 
 def put_script(path: Path) -> None:
     """Put the pure-Python client at `path`, run by this interpreter. Raises OSError, NoClient."""
-    script = shipped("__main__.py")
+    module = path.with_name(f"{MODULE}.py")
+    write_atomically(module, shipped("__main__.py"), 0o644)
+    py_compile.compile(str(module), doraise=True)
     direct = f"#!{sys.executable} -ISE\n"
     if len(direct) <= SHEBANG_MOST and not set(sys.executable) & set(" \t\n"):
-        write_atomically(path, direct.encode() + script, 0o755)
+        write_atomically(path, f"{direct}{LOADER}".encode(), 0o755)
         return
     beside = path.with_name(f"{NAME}.py")
-    write_atomically(beside, script, 0o644)
+    write_atomically(beside, LOADER.encode(), 0o644)
     words = f"{shlex.quote(sys.executable)} -I -S -E {shlex.quote(str(beside))}"
     write_atomically(path, f'#!/bin/sh\nexec {words} "$@"\n'.encode(), 0o755)
 
@@ -100,9 +112,14 @@ def is_current(home: Path) -> bool:
 
 def client_sha256(home: Path) -> str:
     """What tells this client from any other; empty where there is none. Raises OSError."""
-    files = [home / FOLDER / name for name in (NAME, f"{NAME}.py")]
-    found = [file.read_bytes() for file in files if file.is_file()]
+    found = [file.read_bytes() for file in programs(home / FOLDER) if file.is_file()]
     return sha256(b"\0".join(found)) if found else ""
+
+
+def programs(folder: Path) -> tuple[Path, ...]:
+    """The files that run when an agent starts the client."""
+    compiled = sorted((folder / CACHE).glob(f"{MODULE}.*.pyc"))
+    return (*(folder / name for name in (NAME, f"{NAME}.py", f"{MODULE}.py")), *compiled)
 
 
 def is_altered(home: Path, noted: str) -> bool:
@@ -160,9 +177,9 @@ def remove_client(home: Path) -> None:
     """
     folder, state = home / FOLDER, (home / SOCKET).parent
     own = (home / SOCKET, state / "daemon.lock", state / "daemon.log")
-    for path in (*(folder / name for name in (NAME, f"{NAME}.py", SETTINGS)), *own):
+    for path in (*programs(folder), folder / SETTINGS, *own):
         path.unlink(missing_ok=True)
-    for emptied in (folder, folder.parent, state / "governed", state / "spool", state):
+    for emptied in (folder / CACHE, folder, folder.parent, state / "governed", state / "spool", state):
         if emptied.is_dir() and not any(emptied.iterdir()):
             emptied.rmdir()
 

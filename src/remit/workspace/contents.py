@@ -14,10 +14,8 @@ from pathlib import Path
 
 from remit.core.contents import Hunk, git_blob
 from remit.workspace.git import Git, GitError
-from remit.workspace.place import Workspace
-
-NAME_CHARS = 40
-"""Of a git name: SHA-1 in hex, as `git_blob` makes it."""
+from remit.workspace.place import Workspace, is_there
+from remit.workspace.waiting import Entry, Waiting
 
 HUNK = re.compile(rb"@@ -(\d+)(?:,(\d+))? \+(\d+)(?:,(\d+))? @@")
 
@@ -25,74 +23,81 @@ HUNK = re.compile(rb"@@ -(\d+)(?:,(\d+))? \+(\d+)(?:,(\d+))? @@")
 class ContentStore:
     """The contents of one workspace's records.
 
-    A content is first written as a file named by its git name: 60 µs, where a git process costs 6 ms. `fold` takes
-    the files into git, under a ref of this machine's own; without git they stay.
+    A content first waits in a file of ours: 20 µs, where a git process costs 6 ms. `fold` takes it into git, under a
+    ref of this machine's own. Without git, or where git ignores it, it becomes a file named by its git name.
     """
 
     def __init__(self, workspace: Workspace, machine: str) -> None:
         self.workspace = workspace
         self.ref = f"refs/remit/blobs/{machine}"
         self.folder = workspace.state / "contents"
+        self.waits = Waiting(self.folder / "waiting")
 
-    def keep(self, contents: Iterable[bytes]) -> None:
-        """Make sure that these can be had again. Raises OSError."""
-        for content in contents:
-            path = self.file_of(git_blob(content))
-            if path.exists():
-                continue
-            path.parent.mkdir(parents=True, exist_ok=True)
-            fresh = path.with_name(f"{path.name}.{os.getpid()}.{threading.get_ident()}")
-            try:
-                fresh.write_bytes(content)
-                fresh.replace(path)
-            except OSError:
-                fresh.unlink(missing_ok=True)
-                raise
+    def keep(self, contents: Iterable[tuple[str, str, bytes]]) -> None:
+        """Make sure that these can be had again: (git name, path, content). Raises OSError.
 
-    def waiting(self) -> list[Path]:
-        """The contents that are not in git yet."""
-        if self.workspace.common_dir is None or not self.folder.is_dir():
-            return []
-        return [path for path in self.folder.glob("[0-9a-f][0-9a-f]/*") if "." not in path.name]
+        The path is where it lies in the workspace; empty where it is no file of it.
+        """
+        entries = [(blob, os.fsencode(path), content) for blob, path, content in contents]
+        if entries:
+            self.waits.add(entries)
 
-    def fold(self, most: int = 2000) -> int:
-        """Take waiting contents into git, and only then forget the files; how many. Raises OSError, GitError.
+    def holds_apart(self, blob: str) -> bool:
+        """Whether the content is a file of Remit's own, which git may not have."""
+        return is_there(self.file_of(blob))
 
-        What lay only where git ignores files stays a file of Remit's own: git's objects may be pushed.
+    def waiting(self) -> list[Entry]:
+        """The contents that no fold has taken yet. Raises OSError."""
+        return self.waits.all()
+
+    def fold(self, most: int = 2000) -> set[str]:
+        """Take waiting contents into git, and only then forget them here; their names. Raises OSError, GitError.
+
+        What lay only where git ignores files becomes a file of Remit's own: git's objects may be pushed.
         """
         if not self.waiting():
-            return 0
-        with self.locked():
-            private = self.private_blobs()
-            files = [path for path in self.waiting() if name_of(path) not in private][:most]
-            if not files:
-                return 0
-            known = Git(self.workspace.root).text("rev-parse", "-q", "--verify", self.ref, ok=(0, 1))
-            stream = b"".join(self.stream(files, known or None))
-            Git(self.workspace.root).run("fast-import", "--quiet", "--done", "--date-format=now", stdin=stream)
-            self.forget_paths({name_of(path) for path in files})
-            for path in files:
-                path.unlink(missing_ok=True)
-        return len(files)
-
-    def note_paths(self, places: Iterable[tuple[str, str]]) -> None:
-        """Write down where contents lie, before they are kept: (git name, path) each. Raises OSError."""
-        if self.workspace.common_dir is None:
-            return
-        lines = b"".join(blob.encode() + os.fsencode(path) + b"\0" for blob, path in places)
-        if lines:
-            with self.journal(fcntl.LOCK_SH) as descriptor:
-                os.write(descriptor, lines)
-
-    def private_blobs(self) -> set[str]:
-        """The waiting contents that were seen only where git ignores files. Raises OSError, GitError."""
-        with self.journal(fcntl.LOCK_EX) as descriptor:
-            lines = read_journal(descriptor)
-        places = {path for _, path in lines}
-        if not places:
             return set()
-        ignored = self.ignored(sorted(places))
-        return {blob for blob, _ in lines} - {blob for blob, path in lines if path not in ignored}
+        with self.locked():
+            entries = self.waiting()[:most]
+            if not entries:
+                return set()
+            contents = {e.blob: found for e in entries if (found := self.waiting_content(e.blob)) is not None}
+            apart = self.apart(entries) & contents.keys()
+            for blob in apart:
+                self.put_apart(blob, contents.pop(blob))
+            if contents:
+                self.into_git(contents)
+            self.waits.taken(entries[-1].end)
+        for blob in contents:
+            self.file_of(blob).unlink(missing_ok=True)
+        return contents.keys() | apart
+
+    def into_git(self, contents: Mapping[str, bytes]) -> None:
+        """Make git objects of these, under our ref. Raises GitError."""
+        git = Git(self.workspace.root)
+        known = git.text("rev-parse", "-q", "--verify", self.ref, ok=(0, 1))
+        stream = b"".join(self.stream(contents, known or None))
+        git.run("fast-import", "--quiet", "--done", "--date-format=now", stdin=stream)
+
+    def put_apart(self, blob: str, content: bytes) -> None:
+        """Make a file of Remit's own of it. Raises OSError."""
+        path = self.file_of(blob)
+        path.parent.mkdir(parents=True, exist_ok=True)
+        fresh = path.with_name(f"{path.name}.{os.getpid()}.{threading.get_ident()}")
+        try:
+            fresh.write_bytes(content)
+            fresh.replace(path)
+        except OSError:
+            fresh.unlink(missing_ok=True)
+            raise
+
+    def apart(self, entries: Sequence[Entry]) -> set[str]:
+        """Those contents that git may not have: all without git, else what lay only where git ignores files."""
+        if self.workspace.common_dir is None:
+            return {entry.blob for entry in entries}
+        places = sorted({entry.path for entry in entries if entry.path})
+        ignored = self.ignored(places) if places else set[bytes]()
+        return {e.blob for e in entries if e.path in ignored} - {e.blob for e in entries if e.path not in ignored}
 
     def ignored(self, paths: Sequence[bytes]) -> set[bytes]:
         """Those of `paths` that git ignores; one that git does not want to tell about, in a repository inside, too."""
@@ -103,34 +108,15 @@ class ContentStore:
             return {p for path in paths for p in self.ignored([path])} if len(paths) > 1 else set(paths)
         return set(out.split(b"\0"))
 
-    def forget_paths(self, blobs: set[str]) -> None:
-        """Take these contents out of what `note_paths` wrote. Raises OSError."""
-        with self.journal(fcntl.LOCK_EX) as descriptor:
-            kept = [(blob, path) for blob, path in read_journal(descriptor) if blob not in blobs]
-            os.ftruncate(descriptor, 0)
-            os.write(descriptor, b"".join(blob.encode() + path + b"\0" for blob, path in kept))
-
-    @contextmanager
-    def journal(self, lock: int) -> Generator[int]:
-        """The file that tells where waiting contents lie: shared to append, alone to rewrite."""
-        self.folder.mkdir(parents=True, exist_ok=True)
-        descriptor = os.open(self.folder / "paths", os.O_RDWR | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC, 0o600)
-        try:
-            fcntl.flock(descriptor, lock)
-            yield descriptor
-        finally:
-            os.close(descriptor)
-
-    def stream(self, files: Sequence[Path], known: str | None) -> Iterator[bytes]:
+    def stream(self, contents: Mapping[str, bytes], known: str | None) -> Iterator[bytes]:
         """One commit on the private ref that holds the contents. Source: git-fast-import(1), read 2026-11."""
-        for mark, path in enumerate(files, 1):
-            content = path.read_bytes()
+        for mark, content in enumerate(contents.values(), 1):
             yield b"blob\nmark :%d\ndata %d\n%s\n" % (mark, len(content), content)
         yield f"commit {self.ref}\ncommitter Remit <remit@localhost> now\ndata 0\n".encode()
         if known:
             yield f"from {known}\n".encode()
-        for mark, path in enumerate(files, 1):
-            yield f"M 100644 :{mark} {path.parent.name}/{path.name}\n".encode()
+        for mark, blob in enumerate(contents, 1):
+            yield f"M 100644 :{mark} {blob[:2]}/{blob[2:]}\n".encode()
         yield b"\ndone\n"
 
     def load(self, blob: str) -> bytes | None:
@@ -146,12 +132,19 @@ class ContentStore:
             return None
 
     def waiting_content(self, blob: str) -> bytes | None:
-        """A content that git does not have yet; None also where a crash left it torn."""
-        try:
-            content = self.file_of(blob).read_bytes()
-        except OSError:
-            return None
-        return content if git_blob(content) == blob else None
+        """A content that git does not have; None also where a crash left it torn."""
+        for read in (self.waits.get, self.apart_content):
+            try:
+                content = read(blob)
+            except OSError:
+                continue
+            if content is not None and git_blob(content) == blob:
+                return content
+        return None
+
+    def apart_content(self, blob: str) -> bytes:
+        """The content of a file of Remit's own. Raises OSError."""
+        return self.file_of(blob).read_bytes()
 
     def diff(self, old: bytes, new: bytes) -> str:
         """A unified diff between two contents, as git shows it, without the header."""
@@ -197,21 +190,8 @@ class ContentStore:
             os.close(descriptor)
 
     def file_of(self, blob: str) -> Path:
-        """Where a content lies until git has it."""
+        """Where a content lies that git does not have."""
         return self.folder / blob[:2] / blob[2:]
-
-
-def name_of(path: Path) -> str:
-    """The git name of a waiting content, from where it lies."""
-    return path.parent.name + path.name
-
-
-def read_journal(descriptor: int) -> list[tuple[str, bytes]]:
-    """(git name, path) of each line; a torn last line is none."""
-    with os.fdopen(os.dup(descriptor), "rb") as file:
-        file.seek(0)
-        lines = file.read().split(b"\0")[:-1]
-    return [(line[:NAME_CHARS].decode("ascii", "replace"), line[NAME_CHARS:]) for line in lines]
 
 
 @contextmanager

@@ -17,7 +17,7 @@ def symbolic_head(workspace: Workspace) -> str | None:
     """
     if workspace.git_dir is None:
         return None
-    name = pointer(workspace.git_dir / "HEAD").removeprefix("ref: ")
+    name = pointer(f"{workspace.git_dir}/HEAD").removeprefix("ref: ")
     return None if name in ("", f"{BRANCH}.invalid") else name
 
 
@@ -40,7 +40,7 @@ def head_commit(workspace: Workspace) -> str | None:
 
 def loose_ref(common_dir: Path, name: str) -> str | None:
     """What the ref's own file holds; None where it has none."""
-    found = pointer(common_dir / name)
+    found = pointer(f"{common_dir}/{name}")
     return found if OID.fullmatch(found) else None
 
 

@@ -34,7 +34,8 @@ def real_paths(raw: str, cwd: Path, home: Path) -> tuple[str, ...]:
         raise InvalidPath(raw, "it begins or ends with white space")
     expanded = str(home) + raw[1:] if raw == "~" or raw.startswith("~/") else raw
     joined = os.path.join(cwd, checked(expanded))  # noqa: PTH118  Path would tidy `..` away
-    return tuple(dict.fromkeys((followed(os.path.normpath(joined)), followed(joined))))
+    spelled = dict.fromkeys((os.path.normpath(joined), joined))
+    return tuple(dict.fromkeys(map(followed, spelled)))
 
 
 def followed(path: str) -> str:

@@ -2,10 +2,12 @@
 
 import os
 from collections.abc import Iterator
+from functools import lru_cache
 from pathlib import Path
 
 from msgspec import Struct
 
+from remit.core.once import Once
 from remit.workspace.versions import read_tail
 
 FOLDER = ".orchestration"
@@ -15,21 +17,22 @@ GOVERNED = "governed"
 ROOTS_BYTES = 1 << 20
 ENFORCE = "enforce"
 POINTER_BYTES = 8192
+KNOWN_MOST = 64
 
 
-class Workspace(Struct, frozen=True):
+class Workspace(Struct, frozen=True, dict=True):
     """One workspace. `root` is absolute with links followed; `git_dir` and `common_dir` are None without git."""
 
     root: Path
     git_dir: Path | None
     common_dir: Path | None
 
-    @property
+    @Once
     def folder(self) -> Path:
         """`.orchestration/`, whether it is there or not."""
         return self.root / FOLDER
 
-    @property
+    @Once
     def state(self) -> Path:
         """Remit's own folder: shared by worktrees, never committed."""
         return self.common_dir / "remit" if self.common_dir else self.folder / ".state"
@@ -37,7 +40,12 @@ class Workspace(Struct, frozen=True):
     @property
     def governed(self) -> bool:
         """Whether somebody asked Remit to govern here: `init`, or first use by a person."""
-        return (self.state / GOVERNED).is_file()
+        return os.path.isfile(self.marker)  # noqa: PTH113  asked several times for each call
+
+    @Once
+    def marker(self) -> str:
+        """The file that says so."""
+        return str(self.state / GOVERNED)
 
     @property
     def nested(self) -> bool:
@@ -54,22 +62,22 @@ class Workspace(Struct, frozen=True):
         """The nested roots that a person governs in this repository."""
         return set(read_tail(self.state / GOVERNED, ROOTS_BYTES).split(b"\0"))
 
-    @property
+    @Once
     def intents_path(self) -> Path:
         """The intents file."""
         return self.folder / "active_intents.yaml"
 
-    @property
+    @Once
     def config_path(self) -> Path:
         """The configuration file."""
         return self.folder / "remit.toml"
 
-    @property
+    @Once
     def view_path(self) -> Path:
         """The live view of the log."""
         return self.folder / "agent_trace.jsonl"
 
-    @property
+    @Once
     def log_folder(self) -> Path:
         """The machine log."""
         return self.state / "log"
@@ -83,8 +91,13 @@ def locate(start: Path) -> Workspace | None:
     one): what lies above it is another's. In a governed repository a nested `.orchestration/` counts only where a
     person began to govern there: an agent's shell can make a folder, too.
     """
+    return located(os.path.realpath(start))
+
+
+def located(real: str) -> Workspace | None:
+    """`locate` for an absolute name whose links are followed already."""
     repository: Path | None = None
-    for name in upwards(os.path.realpath(start)):
+    for name in upwards(real):
         inside = "" if name == "/" else name
         if is_folder(f"{inside}/{FOLDER}"):
             folder = Path(name)
@@ -113,7 +126,13 @@ def upwards(name: str) -> Iterator[str]:
 def workspace_at(root: Path, repository: Path | None) -> Workspace:
     """The workspace at `root`, with the git folders of the repository around it."""
     git_dir = git_folder(repository) if repository else None
-    return Workspace(root, git_dir, common_folder(git_dir) if git_dir else None)
+    return known_as(root, git_dir, common_folder(git_dir) if git_dir else None)
+
+
+@lru_cache(KNOWN_MOST)
+def known_as(root: Path, git_dir: Path | None, common_dir: Path | None) -> Workspace:
+    """One value for one workspace: what it works out of its folders is worked out once."""
+    return Workspace(root, git_dir, common_dir)
 
 
 def git_root(start: Path) -> Path | None:
@@ -124,11 +143,13 @@ def git_root(start: Path) -> Path | None:
 def git_folder(repository: Path) -> Path | None:
     """What `.git` stands for: itself, or what its `gitdir:` line names. None where it names nothing.
 
+    `repository` is absolute with links followed.
+
     Source: gitrepository-layout(5), read 2026-11.
     """
     dot_git = repository / ".git"
     if is_folder(dot_git):
-        return dot_git.resolve()
+        return Path(os.path.realpath(dot_git)) if dot_git.is_symlink() else dot_git
     key, _, name = pointer(dot_git).partition(":")
     named = repository / name.strip()
     return named.resolve() if key == "gitdir" and name.strip() and is_folder(named) else None
@@ -136,11 +157,11 @@ def git_folder(repository: Path) -> Path | None:
 
 def common_folder(git_dir: Path) -> Path:
     """The folder that all worktrees share."""
-    named = pointer(git_dir / "commondir")
+    named = pointer(f"{git_dir}/commondir")
     return (git_dir / named).resolve() if named else git_dir
 
 
-def pointer(path: Path) -> str:
+def pointer(path: Path | str) -> str:
     """The text of a file that names a folder; empty where it is none. A FIFO put there must not stop us."""
     text = os.fsdecode(read_tail(path, POINTER_BYTES)).strip()
     return "" if "\0" in text else text

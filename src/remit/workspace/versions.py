@@ -70,7 +70,7 @@ def large(path: Path, mode: str, size: int) -> Version:
     return Version(plain.hexdigest(), named.hexdigest(), newlines + (last != b"\n"), size, mode)
 
 
-def read_tail(path: Path, most: int) -> bytes:
+def read_tail(path: Path | str, most: int) -> bytes:
     """The last `most` bytes of a regular file; nothing where there is none, or it cannot be read."""
     try:
         descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
