@@ -1,13 +1,17 @@
 """What `remit blame` costs beside `git blame` and `remit --version`, for a file of 5,000 lines.
 
-`python benchmarks/blame.py [COMMITS]`, 100 by default: a person's, of years ago, and then a fifth by an agent. All
-commands take turns in one run, and medians are compared. Nothing is asserted: the table is the result.
+`python benchmarks/blame.py [COMMITS] [ROUNDS]`, 100 by default: a person's, of years ago, and then a fifth by an agent.
+`--mixed`: a person's, of whom nobody recorded anything, and an agent's take turns, all of today; then the first blame
+of all, when nothing of the records' contents is kept yet, has a row of its own.
+All commands take turns in one run, and medians are compared. Nothing is asserted: the table is the result. A blame that
+is cold has no answer kept from before; `-w` is one of the options with which it traces lines otherwise.
 """
 
 import json
 import os
 import random
 import shutil
+import sqlite3
 import statistics
 import subprocess
 import sys
@@ -22,7 +26,7 @@ from remit.servers.hook import EventClass, Frame, answer
 from remit.workspace.place import git_root, workspace_at
 
 LINES = 5_000
-ROUNDS = 7
+ROUNDS = 11
 LONG_AGO = "2020-01-01T00:00:00Z"
 INTENTS = """\
 version: "1.0"
@@ -36,8 +40,8 @@ REMIT = (sys.executable, "-c", "from remit.cli import main; main()")
 class Author:
     """Edits the file and commits, as a person or as an agent whose calls go through the hook."""
 
-    def __init__(self, root: Path, home: Path) -> None:
-        self.root, self.home = root, home
+    def __init__(self, root: Path, home: Path, *, today: bool = False) -> None:
+        self.root, self.home, self.today = root, home, today
         self.chance = random.Random(1)
         self.lines = [f"value_{n} = compute_{n}(argument_{n})" for n in range(LINES)]
 
@@ -86,7 +90,14 @@ class Author:
             self.send("PreToolUse", "Write", f"call-{number}", **arguments)
             self.write()
             self.send("PostToolUse", "Write", f"call-{number}", **arguments)
-        self.commit("" if agent else LONG_AGO)
+        self.commit("" if agent or self.today else LONG_AGO)
+
+
+def forget_words(root: Path) -> None:
+    """Forget which words the records put into files."""
+    database = sqlite3.connect(root / ".git" / "remit" / "index.db", isolation_level=None)
+    database.execute("delete from put_words")
+    database.close()
 
 
 def seconds(words: Sequence[str], root: Path, before: Callable[[], object] = lambda: None) -> float:
@@ -97,24 +108,28 @@ def seconds(words: Sequence[str], root: Path, before: Callable[[], object] = lam
 
 
 def main() -> None:
-    count = int(sys.argv[1]) if len(sys.argv) > 1 else 100
+    words = [word for word in sys.argv[1:] if word != "--mixed"]
+    mixed = len(words) < len(sys.argv) - 1
+    count = int(words[0]) if words else 100
     with tempfile.TemporaryDirectory() as name:
         root, home = Path(name) / "repository", Path(name) / "home"
         root.mkdir()
         home.mkdir()
         os.environ |= {"HOME": str(home), "GIT_CONFIG_NOSYSTEM": "1"}
+        os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
         (home / ".gitconfig").write_text("[user]\n\tname = A\n\temail = a@example.org\n")
-        author = Author(root, home)
+        author = Author(root, home, today=mixed)
         author.begin()
         for number in range(count):
-            author.edit(number, agent=number >= count * 4 // 5)
-        report(root, count)
+            author.edit(number, agent=bool(number % 2) if mixed else number >= count * 4 // 5)
+        report(root, count, int(words[1]) if len(words) > 1 else ROUNDS, mixed=mixed)
 
 
-def report(root: Path, count: int) -> None:
-    """The medians and their ratios."""
+def report(root: Path, count: int, rounds: int, *, mixed: bool) -> None:
+    """The times and their ratios."""
     kept = root / ".git" / "remit" / "blame-cache"
     forget = lambda: shutil.rmtree(kept, ignore_errors=True)  # noqa: E731
+    unread = lambda: (forget(), forget_words(root))  # noqa: E731
     file = "src/large.py"
     asked: dict[str, tuple[Sequence[str], Callable[[], object]]] = {
         "git blame": (("git", "blame", file), lambda: None),
@@ -123,21 +138,30 @@ def report(root: Path, count: int) -> None:
         "remit --version": ((*REMIT, "--version"), lambda: None),
         "remit blame, cold": ((*REMIT, "blame", file), forget),
         "remit blame --json, cold": ((*REMIT, "blame", "--json", file), forget),
+        "remit blame -w, cold": ((*REMIT, "blame", "-w", file), forget),
+        "remit blame --intent, cold": ((*REMIT, "blame", "--intent", "INT-001", file), forget),
         "remit blame, warm": ((*REMIT, "blame", file), lambda: None),
+        "remit why": ((*REMIT, "why", f"{file}:10"), lambda: None),
+        "remit stats": ((*REMIT, "stats"), lambda: None),
     }
+    if mixed:
+        asked |= {
+            "remit blame, first, cold": ((*REMIT, "blame", file), unread),
+            "remit blame -w, first, cold": ((*REMIT, "blame", "-w", file), unread),
+        }
     times: dict[str, list[float]] = {name: [] for name in asked}
-    for _ in range(ROUNDS):
+    for _ in range(rounds):
         for name, (words, before) in asked.items():
             if name.endswith("warm"):
                 seconds(words, root)
             times[name].append(seconds(words, root, before))
     median = {name: statistics.median(found) for name, found in times.items()}
-    print(f"{LINES} lines, {count} commits, medians of {ROUNDS}")
-    for name, found in median.items():
-        print(f"{name:<26} {found * 1000:7.1f} ms")
-    for name in ("remit blame, cold", "remit blame --json, cold"):
+    print(f"{LINES} lines, {count} commits, {rounds} rounds: least and median")
+    for name, found in times.items():
+        print(f"{name:<26} {min(found) * 1000:7.1f} {median[name] * 1000:7.1f} ms")
+    for name in (name for name in median if name.endswith("cold")):
         ratio = (median[name] - median["python"]) / median["git blame"]
-        print(f"{name}: {ratio:.2f} x git blame + a Python start (bar 1.5)")
+        print(f"{name}: {ratio:.2f} x git blame + a Python start (bar {3 if 'first' in name else 1.5})")
     print(f"warm: {median['remit blame, warm'] / median['remit --version']:.2f} x remit --version (bar 1.2)")
 
 

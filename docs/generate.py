@@ -20,8 +20,10 @@ from remit.cli import output
 from remit.cli.root import remit
 from remit.core import config, record
 from remit.core.call import REMIT_COMMANDS
+from remit.core.constraint_shapes import SHAPES
 from remit.core.decision import ErrorType
 from remit.core.intent import STATUS_ALIASES, TRANSITIONS, Intent, LintCode
+from remit.policy.checks.constraints.kinds import KINDS
 from remit.policy.engine import CHECKS
 from remit.policy.violations import EXAMPLES, HINTS, NOT_RECOVERABLE, WHY
 from remit.tools.catalogue import TOOLS
@@ -48,7 +50,8 @@ INTENT_WORDS = {
     "status": "see [its life](#its-life)",
     "priority": "for people; decides nothing",
     "owner": "for people; decides nothing",
-    "constraints": "text is guidance, shown to the agent; a mapping with a `type` is read and shown, not yet enforced",
+    "constraints": "text is guidance, shown to the agent; a mapping with a `type` is enforced:"
+    " see [its kinds](#structured-constraints)",
     "acceptance_criteria": "text, or a mapping of `text` and `verify`; the command runs before the intent is completed,"
     " once [trusted](../how-to/add-hooks.md)",
     "companions": "in force: file tools may also write the tests and pages that mirror what it owns",
@@ -67,7 +70,8 @@ LINT_WORDS = {
     "INVALID_ID_FORMAT": "an id is missing, or not shaped like `INT-001`",
     "DUPLICATE_ID": "an id is declared twice",
     "INVALID_STATUS": "a status is none of those below",
-    "INVALID_FIELD": "a value is of the wrong kind, or the file's `version` or a constraint's `type` is unknown",
+    "INVALID_FIELD": "a value is of the wrong kind, the file's `version` or a constraint's `type` is unknown,"
+    " or an option of a constraint is missing, unknown, or no pattern or range that can be used",
     "EMPTY_SCOPE": "an intent owns nothing",
     "INVALID_GLOB": "a pattern cannot be read",
     "ABSOLUTE_PATH": "a pattern does not start at the workspace's root",
@@ -265,6 +269,11 @@ def intents_file() -> str:
             '      - {text: Tests pass, verify: "pytest tests/auth -q"}\n```',
             "## Fields",
             table(("field", "type", "default", "meaning"), rows),
+            "## Structured constraints",
+            "A mapping with a `type` is held against what each call would leave, and against what commands left; see "
+            "[how to keep agents to constraints](../how-to/keep-to-constraints.md). `paths` are patterns as in "
+            "`owned_scope`, one or a list; without them every file is meant.",
+            table(("type", "options", "asks"), map(constraint_row, SHAPES)),
             "## Its life",
             table(("status", "may become"), life),
             f"Read as well: {aliases}.",
@@ -274,6 +283,15 @@ def intents_file() -> str:
             table(("code", "when"), ((code(k), v) for k, v in worded(LINT_WORDS, get_args(LintCode)).items())),
         ]
     )
+
+
+def constraint_row(kind: str) -> tuple[str, str, str]:
+    """A kind of constraint: its options, those that it cannot do without first, and what its module says."""
+    shape = SHAPES[kind]
+    needed = [" or ".join(map(code, group)) for group in shape.needs]
+    free = [code(name) for name in shape.options if not any(name in group for group in shape.needs)]
+    said = first_line(sys.modules[KINDS[kind].__module__]).partition(": ")[2]
+    return code(kind), "; ".join([*needed, *(f"{name}?" for name in free)]), said
 
 
 # -- violations -------------------------------------------------------------------------------------------------

@@ -1,10 +1,12 @@
 """Constructed truth: a seeded stream of everything that happens to files, with the author of every line known.
 
 Where contents cannot tell (a person writes while a command runs, a formatter, a program in the background) *unknown*
-is right, and so is either author; a third party is not.
+is right, and so is either author; a third party is not. What a command wrote whose text tells nothing of it is `open`:
+*unknown* is right, the agent is, and a person is not.
 """
 
 from collections.abc import Callable, Sequence
+from typing import Literal
 
 from .code import Code
 from .lines import PERSON, PROCESS, Author, Line, written
@@ -13,6 +15,16 @@ from .world import How, World, author
 
 FILES = 4
 STEPS = 40
+
+Says = Literal["nothing", "the file", "a word", "the lines"]
+"""What the text of a command tells of what it writes."""
+
+SAYING: dict[Says, str] = {
+    "nothing": "python3 -c 'pass'",
+    "the file": "cat /dev/null >> {path}",
+    "a word": "sed -i 's/None/{word}/' {path} && make",
+    "the lines": "{told}",
+}
 
 Lines = list[Line]
 Move = Callable[["Stream"], None]
@@ -28,6 +40,8 @@ class Stream:
         self.sessions = [world.session(), world.session("codex", "INT-002")]
         self.sessions.append(world.session(intent="INT-003", subagent_of=self.sessions[0]))
         self.made = 0
+        self.word = ""
+        """What the last replacement put in."""
 
     def run(self, steps: int) -> None:
         names = list(self.moves)
@@ -60,6 +74,14 @@ class Stream:
                 return [*old[:at], *old[end:]]
             case _:
                 return [*old[:at], *written(self.code.block(), who), *old[end:]]
+
+    def replaced(self, path: str, session: Session) -> Lines:
+        """The file with another word in the place of each `None`."""
+        self.made += 1
+        self.word = f"no_{self.made}_such"
+        who = author(session)
+        texts = [(line, line.text.replace(b"None", self.word.encode(), 1)) for line in self.world.files[path]]
+        return [line if line.text == text else Line(text, who) for line, text in texts]
 
 
 def call(stream: Stream) -> None:
@@ -106,18 +128,20 @@ def person_between_turns(stream: Stream) -> None:
     stream.world.prompt(session)
 
 
-def meanwhile(*, same: bool, says: bool) -> Move:
+def meanwhile(*, same: bool, says: Says) -> Move:
     """A person writes while an agent's command runs: the file that it writes too, or another."""
 
     def move(stream: Stream) -> None:
         session, path, world = stream.session(), stream.path(), stream.world
         own = path if same else stream.rng.choice([p for p in sorted(world.files) if p != path])
+        lines = stream.replaced(path, session) if says == "a word" else stream.changed(path, author(session))
+        told = world.called(session, path, lines, "shell")[1]["command"]
 
         def both() -> None:
-            world.agent_wrote(session, path, stream.changed(path, author(session)), "shell")
+            world.agent_wrote(session, path, lines, "shell" if says == "the lines" else "script")
             world.person(own, stream.changed(own, PERSON))
 
-        world.shell(session, f"cat /dev/null >> {path}" if says else "python3 -c 'pass'", both)
+        world.shell(session, SAYING[says].format(path=path, told=told, word=stream.word), both)
 
     return move
 
@@ -186,9 +210,13 @@ MOVES: dict[str, Move] = {
     "script": script,
     "person": person,
     "person between turns": person_between_turns,
-    "meanwhile, other file": meanwhile(same=False, says=True),
-    "meanwhile, other file, silent command": meanwhile(same=False, says=False),
-    "meanwhile, same file": meanwhile(same=True, says=True),
+    "meanwhile, other file": meanwhile(same=False, says="the file"),
+    "meanwhile, other file, silent command": meanwhile(same=False, says="nothing"),
+    "meanwhile, same file": meanwhile(same=True, says="the file"),
+    "meanwhile, same file, silent command": meanwhile(same=True, says="nothing"),
+    "meanwhile, same file, told lines": meanwhile(same=True, says="the lines"),
+    "meanwhile, other file, told lines": meanwhile(same=False, says="the lines"),
+    "meanwhile, same file, told word": meanwhile(same=True, says="a word"),
     "background": background,
     "formatter": formatter,
     "agent's formatter": agents_formatter,
@@ -228,6 +256,12 @@ CONSTRUCTED: dict[str, Callable[[World, Code], None]] = {
     "a person while a command writes another file": stream({"meanwhile, other file": 5}),
     "a person while a silent command writes another file": stream({"meanwhile, other file, silent command": 5}),
     "a person while a command writes the same file": stream({"meanwhile, same file": 5}),
+    "a person while a silent command writes the same file": stream({"meanwhile, same file, silent command": 5}),
+    "a person while a command that holds its lines writes the same file": stream(
+        {"meanwhile, same file, told lines": 5}
+    ),
+    "a person while a command that holds its lines writes another": stream({"meanwhile, other file, told lines": 5}),
+    "a person while a command replaces words in the same file": stream({"meanwhile, same file, told word": 5}),
     "a program in the background": stream({"background": 4}),
     "a formatter of the person's": stream({"formatter": 4}),
     "a formatter of the agent's": stream({"agent's formatter": 4}),

@@ -28,11 +28,16 @@ PROCESS = Author("process")
 
 @dataclass(eq=False)
 class Line:
-    """One line of a file. `also` are authors that nobody can tell from `who` by looking at contents."""
+    """One line of a file. `also` are authors that nobody can tell from `who` by looking at contents.
+
+    A line is `open` where it came while a command ran whose text tells nothing of it: whoever else saved the file at
+    that time would have left the same traces, so *unknown* is right. To call it a person's is as wrong as ever.
+    """
 
     text: bytes
     who: Author
     also: set[Author] = field(default_factory=set[Author])
+    open: bool = False
 
     @property
     def authors(self) -> set[Author]:
@@ -40,7 +45,7 @@ class Line:
 
     @property
     def certain(self) -> bool:
-        return self.authors == {self.who}
+        return self.authors == {self.who} and not self.open
 
 
 @dataclass(frozen=True)

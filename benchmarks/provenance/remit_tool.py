@@ -22,6 +22,11 @@ from .tools import Refused, Session
 
 CLASSES: dict[str, EventClass] = {"PreToolUse": "pre", "PostToolUse": "post"}
 
+NOT_CONTAINED = '[containment]\nrewrite = "off"\n'
+"""As with an agent that takes no other command from its hook. What runs contained is known exactly, and asks nothing of
+attribution.
+"""
+
 
 class RemitTool:
     name = "remit"
@@ -45,6 +50,7 @@ class RemitTool:
             ]
         (root / ".orchestration" / "active_intents.yaml").write_text("\n".join(lines) + "\n")
         workspace = workspace_at(root, git_root(root))
+        workspace.config_path.write_text(NOT_CONTAINED)
         govern(workspace)
         set_mode(workspace, "enforce")
 

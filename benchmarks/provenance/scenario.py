@@ -24,6 +24,8 @@ class Score:
     ai: int = 0
     counts: Counter[str] = field(default_factory=Counter[str])
     certain: int = 0
+    open: int = 0
+    """Lines of agents of which their commands tell nothing."""
     kept: int = 0
     """Of the certain lines of agents: those that were called that agent's, under that intent."""
     wrong: list[str] = field(default_factory=list[str])
@@ -41,6 +43,7 @@ class Score:
         self.ai += other.ai
         self.counts += other.counts
         self.certain += other.certain
+        self.open += other.open
         self.kept += other.kept
         self.grades += other.grades
         self.seconds += other.seconds
@@ -85,6 +88,7 @@ def count(found: Score, place: str, line: Line, claim: Claim) -> None:
     found.ai += ours
     found.counts[result] += 1
     found.grades[claim.grade or "-"] += claim.origin != "unknown"
+    found.open += ours and line.open
     if ours and line.certain:
         found.certain += 1
         found.kept += result == "right" and claim.origin == "ai"

@@ -16,9 +16,15 @@ HEAD = (
     "missed",
     "kept",
     "unknown",
+    "open",
     "lines",
     "s",
 )
+
+WORDS = """\
+missed: an agent's line that is beyond doubt, and called unknown. unknown: of all lines. open: an agent's line that came
+from a command whose text tells nothing of it, so that a person who saved the file meanwhile would have left the same
+traces: unknown is right there, and is in no bar; a person is wrong."""
 
 
 @dataclass(frozen=True)
@@ -55,6 +61,7 @@ def cells(row: Row) -> list[str]:
         str(s.counts["missed"]),
         kept,
         unknown,
+        str(s.open),
         str(s.lines),
         f"{s.seconds:.1f}",
     ]
@@ -67,9 +74,8 @@ def table(rows: Sequence[Row]) -> str:
     )
     texts = [list(HEAD), *map(cells, ordered), *map(cells, totals(rows))]
     widths = [max(len(t[n]) for t in texts if n < len(t) and len(t) == len(HEAD)) for n in range(len(HEAD))]
-    return "\n".join(
-        "  ".join(text.ljust(width) for text, width in zip(t, widths, strict=False)).rstrip() for t in texts
-    )
+    told = ["  ".join(text.ljust(width) for text, width in zip(t, widths, strict=False)).rstrip() for t in texts]
+    return "\n".join([*told, WORDS])
 
 
 def examples(rows: Sequence[Row], most: int = 5) -> str:
@@ -95,6 +101,7 @@ def document(row: Row) -> dict[str, Any]:
         "lines": s.lines,
         **counts,
         "certain": s.certain,
+        "open": s.open,
         "kept": s.kept,
         "grades": dict(s.grades),
         "wrong": s.wrong,

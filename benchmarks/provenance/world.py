@@ -25,7 +25,7 @@ Call = tuple[str, dict[str, Any], Any]
 """The tool's name, its arguments and its answer."""
 
 How = Literal["write", "edit", "multi", "patch", "shell", "script"]
-"""The tool of a call. A `shell` command names the file that it writes; a `script` does not."""
+"""The tool of a call. A `shell` command holds the lines that it writes; a `script` tells nothing of what it writes."""
 
 Texts = Sequence[bytes]
 
@@ -200,9 +200,15 @@ class World:
         self.after(session, call)
 
     def agent_wrote(self, session: Session, path: str, lines: Sequence[Line], how: How) -> None:
-        """The writing itself. Only an edit tells the place of its lines; of all else, contents are what there is."""
+        """The writing itself. Only an edit tells the place of its lines; of all else, contents are what there is; of a
+        script not even they tell who wrote.
+        """
         if how not in ("edit", "multi"):
             doubt(self.files.get(path, []), lines, author(session))
+        if how == "script":
+            old = set(map(id, self.files.get(path, [])))
+            for line in lines:
+                line.open = line.open or id(line) not in old
         self.put(path, lines)
         self.hands.add(session.agent)
 

@@ -116,8 +116,20 @@ def ask_fresh(interpreter: bytes, words: list[bytes], payload: bytes) -> int:
     return 2 if words[1] == b"pre" else 0
 
 
+def exec_fresh(interpreter: bytes, words: list[bytes]) -> int:
+    """Become `remit exec`, which runs a command contained; returns only where that fails."""
+    try:
+        execv(interpreter, [interpreter, *WORDS[:-1], b"exec", *words])
+    except OSError as error:
+        sys.stderr.write(f"remit: {interpreter!r} cannot be started ({error.strerror}); run: remit doctor --fix\n")
+    return 4
+
+
 def main() -> int:
     """Answer one call."""
+    if sys.argv[1:3] == ["exec", "--session"]:
+        interpreter = configuration(sys.argv[0].rpartition("/")[0])[1]
+        return exec_fresh(interpreter, [word.encode("utf-8", "surrogateescape") for word in sys.argv[2:]])
     if len(sys.argv) != 3:
         sys.stderr.write("usage: hook AGENT pre|post|note < payload\n")
         return 2

@@ -1,6 +1,7 @@
 /* The hook client: hands an agent's payload to the daemon, or to a fresh process, and copies the answer out.
  *
- * Usage: hook AGENT pre|post|note < payload.  Beside it lies `hook.conf`: version, interpreter, socket and the
+ * Usage: hook AGENT pre|post|note < payload, or hook exec --session ID --call ID -- SHELL -c TEXT: see `contained`.
+ * Beside it lies `hook.conf`: version, interpreter, socket and the
  * seconds that an answer may take, one a line.  It parses nothing.  Where nobody answers, `pre` exits 2 (every
  * agent takes that for a denial) and all else exits 0: a note that "fails" would loop or swallow a prompt.
  */
@@ -15,18 +16,21 @@
 #include <sys/socket.h>
 #include <sys/time.h>
 #include <sys/un.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 enum { ACK_MS = 2000, LINES = 4, LIMIT = 64 * 1024 * 1024 + 1 };
+enum { REFUSED = 3, UNAVAILABLE = 4, ELSEWHERE = 9, STATUS = 7, LOOKS = 100, WORDS = 1024 };
 
 struct text { char *at; size_t length, room; };
+struct answer { struct text all; const char *out, *err; size_t outs, errs; int code; };
 
 static char *conf[LINES]; /* version, interpreter, socket, seconds */
 static const char *agent, *kind;
 
 static int failed(const char *why) {
     fprintf(stderr, "remit: %s\n", why);
-    return strcmp(kind, "pre") == 0 ? 2 : 0;
+    return strcmp(kind, "pre") == 0 ? 2 : strcmp(kind, "exec") == 0 ? UNAVAILABLE : 0;
 }
 
 static int add(struct text *to, const void *from, size_t length) {
@@ -108,14 +112,15 @@ static int late(void) {
     return -1;
 }
 
-/* The exit code of a whole answer; -1 where the daemon gave none. */
-static int ask_daemon(const struct text *payload) {
+/* 0 for a whole answer; -1 where the daemon gave none. */
+static int ask_daemon(const struct text *payload, struct answer *found) {
     struct sockaddr_un address = {.sun_family = AF_UNIX};
-    struct text head = {0}, reply = {0};
+    struct text head = {0}, *reply = &found->all;
     char ack = 0;
     if (strlen(conf[2]) >= sizeof address.sun_path) return -1;
     strcpy(address.sun_path, conf[2]);
     int fd = socket(AF_UNIX, SOCK_STREAM, 0);
+    fcntl(fd, F_SETFD, FD_CLOEXEC);
     struct timeval patience = {ACK_MS / 1000, 0};
     if (fd < 0 || frame(&head)) return -1;
     setsockopt(fd, SOL_SOCKET, SO_SNDTIMEO, &patience, sizeof patience); /* Holds for connect, too: a full queue. */
@@ -126,14 +131,14 @@ static int ask_daemon(const struct text *payload) {
     if (wait_for(fd, ACK_MS)) return late();
     if (read(fd, &ack, 1) != 1 || ack != 'A') return -1;
     setsockopt(fd, SOL_SOCKET, SO_RCVTIMEO, &patience, sizeof patience); /* An answer that has begun comes at once. */
-    if (wait_for(fd, atoi(conf[3]) * 1000) || read_all(fd, &reply) < 0 || reply.length < 9) return -1;
-    const unsigned char *h = (const unsigned char *)reply.at;
-    size_t out = (size_t)h[1] << 24 | (size_t)h[2] << 16 | (size_t)h[3] << 8 | h[4];
-    size_t err = (size_t)h[5] << 24 | (size_t)h[6] << 16 | (size_t)h[7] << 8 | h[8];
-    if (reply.length != 9 + out + err) return -1;
-    write_all(2, reply.at + 9 + out, err);
-    write_all(1, reply.at + 9, out);
-    return h[0];
+    int got = wait_for(fd, atoi(conf[3]) * 1000) ? -1 : read_all(fd, reply);
+    close(fd);
+    if (got < 0 || reply->length < 9) return -1;
+    const unsigned char *h = (const unsigned char *)reply->at;
+    found->outs = (size_t)h[1] << 24 | (size_t)h[2] << 16 | (size_t)h[3] << 8 | h[4];
+    found->errs = (size_t)h[5] << 24 | (size_t)h[6] << 16 | (size_t)h[7] << 8 | h[8];
+    found->code = h[0], found->out = reply->at + 9, found->err = found->out + found->outs;
+    return reply->length == 9 + found->outs + found->errs ? 0 : -1;
 }
 
 static int ask_fresh(const struct text *payload) {
@@ -153,8 +158,123 @@ static int ask_fresh(const struct text *payload) {
     return failed("the interpreter named in hook.conf cannot be started; run: remit doctor --fix");
 }
 
+/* -- exec: an agent's shell command, in the sandbox that the daemon plans and whose writes it judges afterwards -- */
+
+static int passed_on[] = {SIGHUP, SIGINT, SIGQUIT, SIGTERM}; /* The command has a session of its own: nobody else sends it these. */
+
+static int field(struct text *to, const char *value) { return add(to, value, strlen(value) + 1); }
+
+/* Remit itself does all of it: there is no daemon, or nothing that it can plan. */
+static int exec_fresh(int count, char **words, const char *folder, const char *code) {
+    char *all[WORDS + 16] = {conf[1], "-I", "-c", "from remit.cli import main; main()"};
+    int n = 4;
+    if (count > WORDS) return failed("too many words");
+    all[n++] = words[1];
+    if (folder) all[n++] = "--settle", all[n++] = (char *)folder, all[n++] = "--code", all[n++] = (char *)code;
+    for (int i = 2; i < count; i++) all[n++] = words[i];
+    execv(conf[1], all);
+    return failed("the interpreter named in hook.conf cannot be started; run: remit doctor --fix");
+}
+
+/* The processes that the first one of the sandbox started, which is the command; it may be about to. */
+static pid_t command_of(pid_t first) {
+    char path[64], line[256];
+    snprintf(path, sizeof path, "/proc/%d/task/%d/children", (int)first, (int)first);
+    for (int look = 0; look < LOOKS; look++) {
+        FILE *file = fopen(path, "r");
+        if (!file) return 0;
+        pid_t found = fgets(line, sizeof line, file) ? atoi(line) : 0;
+        fclose(file);
+        if (found > 0) return found;
+        usleep(10000);
+    }
+    return 0;
+}
+
+static pid_t first_of(const char *news) {
+    const char *at = news ? strstr(news, "\"child-pid\":") : NULL;
+    return at ? atoi(at + 12) : 0;
+}
+
+/* Wait for the end of the sandbox; signals that come meanwhile go to the command. */
+static int wait_passing_on(pid_t sandbox, pid_t first, const sigset_t *awaited) {
+    pid_t command = 0;
+    for (;;) {
+        int number, status;
+        pid_t ended = waitpid(sandbox, &status, WNOHANG);
+        if (ended == sandbox) return WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
+        if (sigwait(awaited, &number) || number == SIGCHLD) continue;
+        if (!command && first) command = command_of(first);
+        if (command) kill(command, number);
+    }
+}
+
+/* Run the planned words; the exit code, or -1 where the sandbox did not start. */
+static int run_planned(char **plan) {
+    sigset_t awaited, before;
+    int ends[2];
+    char block[256];
+    struct text news = {0};
+    sigemptyset(&awaited), sigaddset(&awaited, SIGCHLD);
+    for (size_t i = 0; i < sizeof passed_on / sizeof *passed_on; i++) sigaddset(&awaited, passed_on[i]);
+    signal(SIGCHLD, SIG_DFL);
+    if (pipe(ends) || sigprocmask(SIG_BLOCK, &awaited, &before)) return -1;
+    pid_t sandbox = fork();
+    if (sandbox < 0) return -1;
+    if (sandbox == 0) {
+        for (size_t i = 0; i < sizeof passed_on / sizeof *passed_on; i++) signal(passed_on[i], SIG_IGN);
+        signal(SIGPIPE, SIG_DFL), sigprocmask(SIG_SETMASK, &before, NULL);
+        if (ends[1] != STATUS) dup2(ends[1], STATUS), close(ends[1]);
+        if (ends[0] != STATUS) close(ends[0]);
+        execv(plan[0], plan);
+        _exit(127);
+    }
+    close(ends[1]);
+    for (ssize_t n; !memchr(news.at ? news.at : "", '\n', news.length) && (n = read(ends[0], block, sizeof block)) > 0;)
+        if (add(&news, block, (size_t)n)) break;
+    int code = wait_passing_on(sandbox, first_of(news.at), &awaited);
+    read_all(ends[0], &news);
+    close(ends[0]);
+    return news.at && strstr(news.at, "exit-code") ? code : -1;
+}
+
+/* `hook exec --session ID --call ID -- SHELL -c TEXT`: the daemon says how, and judges what came of it. */
+static int contained(int count, char **words) {
+    struct text asked = {0}, ended = {0};
+    struct answer plan = {0}, judged = {0};
+    char number[16], *argv[WORDS];
+    int n = 0;
+    snprintf(number, sizeof number, "%d", (int)getpid());
+    field(&asked, "plan"), field(&asked, words[3]), field(&asked, words[5]), field(&asked, number);
+    for (int i = 7; i < count; i++) field(&asked, words[i]);
+    if (ask_daemon(&asked, &plan) || plan.code == ELSEWHERE) return exec_fresh(count, words, NULL, NULL);
+    if (plan.code) return write_all(2, plan.err, plan.errs), plan.code;
+    for (const char *at = plan.out; at < plan.out + plan.outs && n < WORDS - 1; at += strlen(at) + 1) argv[n++] = (char *)at;
+    argv[n] = NULL;
+    int code = n > 1 ? run_planned(argv + 1) : -1;
+    if (code < 0) fprintf(stderr, "remit: nothing ran, the sandbox could not be set up; run: remit doctor\n");
+    snprintf(number, sizeof number, "%d", code < 0 ? UNAVAILABLE : code);
+    field(&ended, "settle"), field(&ended, argv[0]), field(&ended, words[5]), field(&ended, number);
+    for (int i = 7; i < count; i++) field(&ended, words[i]);
+    if (ask_daemon(&ended, &judged)) return exec_fresh(count, words, argv[0], number);
+    write_all(2, judged.err, judged.errs);
+    return judged.code;
+}
+
+static int is_exec(int count, char **words) {
+    return count > 7 && !strcmp(words[1], "exec") && !strcmp(words[2], "--session") && !strcmp(words[4], "--call") &&
+           !strcmp(words[6], "--");
+}
+
 int main(int count, char **words) {
     struct text payload = {0};
+    struct answer found = {0};
+    if (is_exec(count, words)) {
+        agent = kind = "exec";
+        signal(SIGPIPE, SIG_IGN);
+        if (read_conf(words[0])) return failed("hook.conf beside the client cannot be read; run: remit doctor --fix");
+        return contained(count, words);
+    }
     if (count != 3) {
         fprintf(stderr, "usage: hook AGENT pre|post|note < payload\n");
         return 2;
@@ -163,6 +283,8 @@ int main(int count, char **words) {
     signal(SIGPIPE, SIG_IGN);
     if (read_conf(words[0])) return failed("hook.conf beside the client cannot be read; run: remit doctor --fix");
     if (read_all(0, &payload) < 0 || add(&payload, "", 0)) return failed("the payload cannot be read");
-    int code = ask_daemon(&payload);
-    return code >= 0 ? code : ask_fresh(&payload);
+    if (ask_daemon(&payload, &found)) return ask_fresh(&payload);
+    write_all(2, found.err, found.errs);
+    write_all(1, found.out, found.outs);
+    return found.code;
 }

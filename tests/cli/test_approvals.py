@@ -336,3 +336,21 @@ def test_a_yes_says_what_it_covers_and_refuses_to_go_too_far(governed: Path, wat
     assert "session: SCOPE_VIOLATION docs/*.md" in said
     assert waiting.answered() == {}
     assert hook(governed, "Write", file_path=str(governed / "docs/b.md"), content="x") == {}
+
+
+def test_a_watcher_names_another_rule_and_a_wrong_one_leaves_the_question_open(
+    governed: Path, watcher: Watcher
+) -> None:
+    waiting = Waiting(governed, "docs/a.md")
+    watcher.expect(b"+x")
+    watcher.expect(b"[p]roject")
+    watcher.type("i=src/**")
+    watcher.expect(b"does not cover")
+    watcher.expect(b"[p]roject")
+    watcher.type("p=docs/*.md")
+    assert waiting.answered() == {}
+    assert 'pattern = "docs/*.md"' in (governed / ".orchestration" / "remit.toml").read_text()
+    assert "project: SCOPE_VIOLATION docs/*.md  remit.toml" in remit(governed, "approvals", "list")
+    [grant] = json.loads(remit(governed, "approvals", "list", "--json"))["data"]["grants"]
+    assert "revoked: SCOPE_VIOLATION docs/*.md" in remit(governed, "approvals", "revoke", grant["id"][-8:])
+    assert "grants" not in (governed / ".orchestration" / "remit.toml").read_text()

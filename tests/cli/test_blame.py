@@ -6,7 +6,6 @@ import random
 import subprocess
 import sys
 from collections.abc import Callable
-from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
@@ -16,10 +15,11 @@ from hypothesis import strategies as st
 from cli.test_ledger import MAIN, data, remit
 from conftest import run_git
 from gate.driving import Agent, governed
-from remit.cli.blame import answered, in_form, questioned
+from remit.cli.blame_answer import answered, in_form, questioned
 from remit.cli.blame_arguments import NotABlame, sorted_words
 from remit.cli.blame_output import Style
 from remit.cli.recall import FOLDER, MOST_ANSWERS, prune
+from remit.workspace.place import git_root, workspace_at
 
 NAMES = ("src/a.py", 'src/né \t"w.txt', "b.txt")
 WORDS = ("def one(x):", "    return x", "", "value = 1", "    value = 1", "}", "\tfunc()", "caf\xe9", "end\r")
@@ -56,10 +56,9 @@ def grown(root: Path, home: Path, seed: int) -> Path:
 
 
 def ours(root: Path, *words: str) -> bytes:
-    question = questioned(words, root)
-    with ThreadPoolExecutor(4) as pool:
-        found = answered(question, pool, fewer=False, only_lines=False)
-        return in_form(question, found, found.lines, found.lines, Style())
+    question = questioned(words, workspace_at(root, git_root(root)), root)
+    found = answered(question, fewer=False, only_lines=False)
+    return in_form(question, found, found.lines, found.lines, Style())
 
 
 def theirs(root: Path, *words: str) -> bytes:

@@ -29,7 +29,7 @@ def wrecked(repository: Path, home: Path) -> Path:
     agent.select()
     (repository / "src" / "new.py").write_text("fresh = 1\n")
     (repository / "README.md").write_text("edited\n")
-    agent.shell("git reset -q --hard && git clean -fdxq src && rm -rf src")
+    agent.shell("git reset -q --hard && git clean -fdq src && rm -rf src")
     return repository
 
 
@@ -57,6 +57,16 @@ def test_the_list_names_what_each_precedes(wrecked: Path) -> None:
     assert "before git reset -q --hard && git clean" in listed.stdout
     [found] = json.loads(restore(wrecked, "--json").stdout)["data"]
     assert found["intent_id"] == "INT-001"
+
+
+def test_a_person_pins_a_snapshot_and_lets_it_go(wrecked: Path) -> None:
+    [found] = json.loads(restore(wrecked, "--json").stdout)["data"]
+    assert restore(wrecked, "pin", found["id"], CLAUDECODE="1").returncode == 3
+    assert restore(wrecked, "pin").returncode == 2
+    assert restore(wrecked, "pin", found["id"]).returncode == 0
+    assert json.loads(restore(wrecked, "--json").stdout)["data"][0]["pinned"]
+    assert "no longer pinned" in restore(wrecked, "unpin", found["id"]).stdout
+    assert not json.loads(restore(wrecked, "--json").stdout)["data"][0]["pinned"]
 
 
 def test_an_agent_may_look_and_not_go_back(wrecked: Path) -> None:

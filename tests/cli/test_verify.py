@@ -9,7 +9,8 @@ import pytest
 
 from cli.test_ledger import data, log_folder, remit, segment
 from conftest import run_git
-from gate.driving import INTENTS, Agent, governed
+from gate.driving import INTENTS, Agent, governed, machine
+from remit.core.grant import Grant
 from remit.gate.gate import Gate
 from remit.gate.governing import VERSIONS, copies_of, set_mode
 
@@ -115,3 +116,41 @@ def test_a_content_that_is_not_the_recorded_one_is_named(agent: Agent) -> None:
     segment(agent.cwd).write_bytes(whole.replace(hashed, b"0" * 64))
     rules = {f["rule"] for f in findings(agent.cwd, code=5)}
     assert "RMT016" in rules
+
+
+def test_what_a_person_let_through_is_noted_and_no_finding_against_the_agent(agent: Agent, home: Path) -> None:
+    gate = Gate.open(agent.cwd, machine(home))
+    gate.approvals.put_grant(Grant("g1", "SCOPE_VIOLATION", "session", pattern="docs/**", session_id=agent.session))
+    agent.write("docs/x.md", "outside, and a person said yes\n")
+    (found,) = findings(agent.cwd)
+    assert (found["rule"], found["severity"]) == ("RMT012", "note")
+    assert "g1" in found["message"]
+
+
+def test_a_yes_to_a_command_is_none_to_all_that_it_writes(agent: Agent, home: Path) -> None:
+    with (agent.cwd / ".orchestration/remit.toml").open("a") as file:
+        file.write("\n[approvals]\nthreshold = 0\n")
+    gate = Gate.open(agent.cwd, machine(home))
+    gate.approvals.put_grant(Grant("g1", "USER_REJECTED", "session", command=("make", "x"), session_id=agent.session))
+    call = agent.ask("Bash", command="make x")
+    (agent.cwd / "docs").mkdir(exist_ok=True)
+    (agent.cwd / "docs/x.md").write_text("written\n")
+    agent.tell("Bash", call["call_id"], command="make x")
+    found = {f["rule"]: f for f in findings(agent.cwd, code=1)}
+    assert (found["RMT001"]["path"], "g1" in found["RMT012"]["message"]) == ("docs/x.md", True)
+
+
+def test_a_constraint_that_does_not_hold_in_the_end_is_named(agent: Agent) -> None:
+    intents = agent.cwd / ".orchestration" / "active_intents.yaml"
+    rule = "{type: max_lines, paths: 'src/**', max: 1}, {type: require_test_change}"
+    intents.write_text(
+        INTENTS.replace("constraints: [none]", f"constraints: [{rule}]", 1).replace('src/**"]', '**"]', 1)
+    )
+    agent.write("src/x.py", "1\n")
+    agent.shell("echo 2 >> src/x.py")
+    assert [(f["rule"], f["path"]) for f in findings(agent.cwd, code=1)] == [
+        ("RMT018", "src/new.py"),
+        ("RMT018", "src/x.py"),
+    ]
+    agent.shell("echo 1 > src/x.py; mkdir -p tests; echo 1 > tests/test_x.py")
+    assert findings(agent.cwd) == []

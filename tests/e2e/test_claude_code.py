@@ -123,12 +123,15 @@ def test_a_stale_write_is_denied_with_the_difference(governed: Path, home: Path)
     assert target.read_text().endswith("# reviewed by Kim\n")
 
 
-def test_a_shell_side_door_is_reported_to_the_model_and_in_the_ledger(governed: Path, home: Path) -> None:
+def test_a_shell_side_door_is_shut_told_to_the_model_and_in_the_ledger(governed: Path, home: Path) -> None:
+    before = (governed / "README.md").read_bytes()
     sneak = Use("Bash", {"command": "python3 -c \"open('README.md','a').write('sneaky')\""})
     _, _, wire = run(governed, home, SELECT, sneak, Say("done"))
-    assert "outside the scope of INT-001" in wire.requests[-1].told
-    stray = [r for r in records(governed, "mutation") if not about(r)["in_scope"]]
-    assert [f["path"] for f in about(stray[0])["files"]] == ["README.md"]
+    assert "SCOPE_VIOLATION" in wire.requests[-1].told
+    assert (governed / "README.md").read_bytes() == before
+    named = [about(r).get("violation", {}).get("path") for r in records(governed, "denied")]
+    named += [f["path"] for r in records(governed, "mutation") for f in about(r)["files"]]
+    assert named == ["README.md"], "dropped where commands run contained, else found and undone"
 
 
 def test_a_subagent_works_under_its_parents_intent_and_is_recorded_as_itself(governed: Path, home: Path) -> None:

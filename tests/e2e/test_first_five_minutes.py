@@ -4,6 +4,7 @@ Nothing is enforced yet: it is what somebody meets who has typed `remit init` an
 """
 
 import json
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -62,7 +63,8 @@ def on_disk(paths: dict[Path, bytes]) -> dict[Path, bytes]:
 def works(repository: Path, home: Path, *steps: Use) -> tuple[Result, list[str]]:
     """Claude Code, asked for a change."""
     with AnthropicWire(ScriptedModel([*steps, Say("It has a login now.")])).serve() as wire:
-        return run_claude(repository, home, wire.url, PROMPT), wire.tool_result_texts()
+        shown = ("--output-format", "stream-json", "--verbose", "--include-hook-events")
+        return run_claude(repository, home, wire.url, PROMPT, arguments=shown), wire.tool_result_texts()
 
 
 def the_plan_comes_first(repository: Path, settings: dict[Path, bytes]) -> None:
@@ -85,6 +87,8 @@ def the_work_is_not_in_the_way(repository: Path, home: Path) -> str:
     test = Use("Bash", {"command": "python3 -B -c 'import src.auth.login'"})
     done, told = works(repository, home, read, *write, test)
     assert done.returncode == 0, done
+    assert "Remit: 4 files changed, 3 under src/auth, 1 elsewhere: README.md" in done.stdout
+    assert f"as '{PROMPT}': remit intent new --from-session" in done.stdout
     assert {path: (repository / path).read_text() for path in WRITTEN} == WRITTEN, told
     [session] = data(repository, "status")["sessions"]
     assert "claude-code" in remit(repository, "status")
@@ -102,14 +106,28 @@ def the_log_has_it_all(repository: Path) -> None:
 
 
 def what_a_reset_threw_away_is_kept(repository: Path, home: Path) -> None:
-    """Nothing is refused in observe: what was not committed is gone from the folder, and kept with the ledger."""
+    """It is not refused in observe: what was not committed is gone from the folder, and a person gets it back."""
     (repository / "src" / "app.py").write_text("def main():\n    return 'not committed'\n")
-    works(repository, home, Use("Bash", {"command": "git reset --hard"}))
+    done, _ = works(repository, home, Use("Bash", {"command": "git reset --hard"}))
     assert "not committed" not in (repository / "src" / "app.py").read_text()
+    [point] = set(re.findall(r"remit restore (\S+?)`", done.stdout)) or {"nothing was told of it"}
+    assert "src/app.py" in remit(repository, "restore", point, "--dry-run")
     newest = data(repository, "log", "--event", "mutation", "-n", "1")[0]["metadata"]["dev.remit"]
     assert [f["path"] for f in newest["files"]] == ["README.md", "src/app.py"]
     [kept] = run_git(repository, "for-each-ref", "--format=%(refname)", "refs/remit/blobs").split()
     assert "return 'not committed'" in run_git(repository, "grep", "-h", "not committed", kept)
+
+
+def what_nothing_brings_back_is_asked_first(repository: Path, home: Path) -> None:
+    """With `-p` there is nobody to ask, and Claude Code refuses by itself."""
+    elsewhere = home / "elsewhere.git"
+    run_git(repository, "init", "-q", "--bare", str(elsewhere))
+    run_git(repository, "push", "-q", str(elsewhere), "HEAD:main")
+    before = run_git(elsewhere, "rev-parse", "main")
+    _, told = works(repository, home, Use("Bash", {"command": f"git push --force {elsewhere} HEAD~0:main --delete"}))
+    assert run_git(elsewhere, "rev-parse", "main") == before
+    assert "nothing would bring back what it does" in told[-1]
+    assert "remit approvals watch" in told[-1]
 
 
 def the_commit_is_the_persons(repository: Path, session: str) -> None:
@@ -141,8 +159,9 @@ def test_the_first_five_minutes(repository: Path, home: Path, settings: dict[Pat
     the_plan_comes_first(repository, settings)
     session = the_work_is_not_in_the_way(repository, home)
     the_log_has_it_all(repository)
-    made = remit(repository, "intent", "new", "Logging in", "--from-session", session)
-    assert "INT-001 Logging in\nowns src/auth/**, README.md" in made
+    made = remit(repository, "intent", "new", "--from-session", session)
+    assert f"INT-001 {PROMPT}\nowns src/auth/**, README.md" in made
     what_a_reset_threw_away_is_kept(repository, home)
+    what_nothing_brings_back_is_asked_first(repository, home)
     the_commit_is_the_persons(repository, session)
     all_of_it_comes_out(repository, settings)

@@ -6,6 +6,8 @@ from itertools import count
 from pathlib import Path
 from typing import Any
 
+import pytest
+
 from remit.adapters import ROWS, HookReply
 from remit.gate.environment import Environment
 from remit.gate.gate import Gate
@@ -13,6 +15,9 @@ from remit.gate.governing import govern, set_mode
 from remit.ledger.reader import lines as log_lines
 from remit.servers.hook import EventClass, Frame, answer
 from remit.workspace.place import git_root, workspace_at
+from remit.workspace.sandbox.choosing import Containment, containment, stamp
+from remit.workspace.sandbox.jail import binary
+from remit.workspace.sandbox.places import SCRATCH
 
 INTENTS = """\
 version: "1.0"
@@ -40,8 +45,26 @@ def machine(home: Path) -> Environment:
     return Environment(home, home / "tmp", settings=row.settings, own_folders=row.own_folders)
 
 
+def compared(home: Path) -> None:
+    """No command of this home runs contained, unless the test tried before whether that works."""
+    kept = home / SCRATCH / "containment.json"
+    if not kept.exists():
+        kept.parent.mkdir(parents=True, exist_ok=True)
+        kept.write_text(json.dumps({"stamp": stamp(binary()), "found": {"way": "none"}}))
+
+
+def overlay(home: Path) -> Containment:
+    """The containment of this machine, from here on of this home, too. Skips the test where it is no overlay."""
+    (home / SCRATCH / "containment.json").unlink(missing_ok=True)
+    found = containment(home, home / "tmp")
+    if found.way != "overlay":
+        pytest.skip(f"THIS KERNEL HAS NO OVERLAY FOR US, CONTAINMENT IS NOT TESTED: {found.remarks}")
+    return found
+
+
 def governed(root: Path, mode: Any = "enforce", intents: str = INTENTS) -> Path:
     """Govern the workspace at `root`, with these intents."""
+    compared(Path.home())
     (root / ".orchestration").mkdir(exist_ok=True)
     workspace = workspace_at(root, git_root(root))
     (root / ".orchestration" / "active_intents.yaml").write_text(intents)

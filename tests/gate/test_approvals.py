@@ -113,6 +113,45 @@ def test_a_yes_lets_this_call_pass_and_the_next_one_is_asked_again(world: Callab
     assert (use["approved_by"], use["grant"]) == ("person", "once")
 
 
+def test_what_a_yes_let_through_says_so_in_the_record_of_the_change_too(world: Callable[..., World]) -> None:
+    found = world()
+    with Person(found.root, found.home, Reply(True, extent="session")):
+        assert allowed(found.agent.write("docs/a.md", "x\n"))
+    assert allowed(found.agent.write("docs/b.md", "x\n"))
+    assert allowed(found.agent.write("src/a.py", "x\n"))
+    [grant] = found.approvals.grants()
+    told = [body(r)["decision"] for r in records(found.root, "mutation")]
+    assert [(d["approved_by"], d["grant"]) for d in told] == [("person", grant.id)] * 2 + [(None, None)]
+
+
+def test_what_a_person_let_a_command_write_is_not_undone(world: Callable[..., World]) -> None:
+    found = world()
+    with Person(found.root, found.home):
+        told = found.agent.shell("cp src/app.py top.py")
+    assert allowed(told), told
+    assert (found.root / "top.py").read_bytes() == (found.root / "src/app.py").read_bytes()
+    with Person(found.root, found.home, Reply(True, extent="session")):
+        assert allowed(found.agent.write("docs/a.md", "x\n"))
+    assert allowed(found.agent.shell("cp src/app.py docs/b.py"))
+    assert (found.root / "docs/b.py").exists()
+
+
+def test_a_person_sees_what_would_change_without_secrets(world: Callable[..., World]) -> None:
+    found = world()
+    (found.root / "docs").mkdir()
+    (found.root / "docs/a.md").write_text("one\ntwo\n-- three\n")
+    with Person(found.root, found.home, Reply(False)) as person:
+        found.agent.write("docs/a.md", "one\n2\x1b[2J\nAKIAIOSFODNN7EXAMPLE\n")
+        found.agent.write("docs/new.md", "x\n" * 100)
+        found.agent.write(".env.docs", "PASSWORD=hunter2\n")
+    first, second, third = (question.diff.splitlines() for question in person.asked)
+    assert first == ["@@ -1,3 +1,3 @@", " one", "-two", "--- three", "+2\\x1b[2J", "+[redacted]"]
+    assert (second[1], second[-1], len(second)) == ("+x", "… and 61 lines more", 41)
+    assert third == []
+    log = found.gate.workspace.log_folder
+    assert not any(b"three" in line for file in log.rglob("*") if file.is_file() for line in [file.read_bytes()])
+
+
 def test_a_no_is_told_in_the_persons_words(world: Callable[..., World]) -> None:
     found = world(0)
     with Person(found.root, found.home, Reply(False, "not today")):

@@ -77,8 +77,10 @@ def test_the_like_of_them_are_not(agent: Agent, command: str) -> None:
 
 
 def test_a_file_that_a_private_pattern_hides_is_seen_and_its_content_not_kept(agent: Agent) -> None:
-    agent.shell(f"{append('.git/info/exclude', '*.log')}; {append('a.log', 'hidden')}")
-    assert effects(agent.cwd) == {".git/info/exclude": "modify", "a.log": "create"}
+    with (agent.cwd / ".git" / "info" / "exclude").open("a") as patterns:
+        patterns.write("*.log\n")
+    agent.shell(append("a.log", "hidden"))
+    assert effects(agent.cwd) == {"a.log": "create"}
     agent.shell(append("a.log", "again"))
     assert effects(agent.cwd) == {"a.log": "modify"}
     assert store_of(agent).load(git_blob(b"hidden\nagain\n")) is None
@@ -236,9 +238,9 @@ def test_an_effect_from_elsewhere_is_recorded_where_it_happened(agent: Agent, tm
 
 
 def unclear(root: Path) -> list[tuple[list[str], Any]]:
-    """(paths, candidates) of each change whose origin is unknown."""
+    """(paths, sessions of the candidates) of each change whose origin is unknown."""
     found = [body(r) for r in records(root, "human_edit")]
-    return [([f["path"] for f in b["files"]], b.get("candidates")) for b in found]
+    return [([f["path"] for f in b["files"]], [c["session_id"] for c in b.get("candidates", [])]) for b in found]
 
 
 @pytest.fixture

@@ -1,14 +1,19 @@
 """When a snapshot is taken, and what happens where none can be."""
 
+import os
+import stat
+import time
 from pathlib import Path
 
 import pytest
+from msgspec.structs import replace
 
 from conftest import run_git
 from gate.driving import Agent, allowed, body, governed, records, refusal
 from remit.gate.gate import Gate
-from remit.gate.restores import before
-from remit.gate.snapshots import NEWEST, Snapshots
+from remit.gate.restores import before, restoring
+from remit.gate.snapshots import DAY_S, NEWEST, Snapshots
+from remit.workspace.snapshots_pins import Pins
 
 
 def agent_of(repository: Path, home: Path, mode: str) -> Agent:
@@ -91,3 +96,81 @@ def test_old_snapshots_go_and_the_newest_stay(repository: Path, home: Path) -> N
     assert len(gate.snapshots.listed()) == NEWEST + 3
     assert taking.prune() == 3
     assert len(gate.snapshots.listed()) == NEWEST
+
+
+def configured(repository: Path, rules: str) -> None:
+    (repository / ".orchestration" / "remit.toml").write_text(f'mode = "observe"\n[snapshots]\n{rules}\n')
+
+
+def taken(agent: Agent, count: int) -> list[str]:
+    """So many snapshots, each of a file of some size of its own; their names, the newest first."""
+    for number in range(count):
+        (agent.cwd / "big").write_bytes(os.urandom(40_000) + b"%d" % number)
+        agent.ask("Bash", command="make")
+    gate = Gate.open(agent.cwd, agent.environment)
+    found = [s.id for s in gate.snapshots.listed()]
+    gate.close()
+    return found
+
+
+def test_while_all_take_too_much_room_the_oldest_go_and_what_is_pinned_stays(repository: Path, home: Path) -> None:
+    agent = agent_of(repository, home, "observe")
+    names = taken(agent, NEWEST + 8)
+    configured(repository, "max_mib = 1")
+    gate = Gate.open(repository, agent.environment)
+    Pins(gate.workspace).pin(names[-1])
+    dropped = Snapshots(gate).prune()
+    left = [s.id for s in gate.snapshots.listed()]
+    assert dropped > 0
+    assert set(names[:NEWEST]) <= set(left)
+    assert names[-1] in left
+    assert names[-2] not in left
+
+
+def test_what_fits_stays(repository: Path, home: Path) -> None:
+    agent = agent_of(repository, home, "observe")
+    names = taken(agent, NEWEST + 3)
+    gate = Gate.open(repository, agent.environment)
+    assert Snapshots(gate).prune() == 0
+    assert [s.id for s in gate.snapshots.listed()] == names
+
+
+def secret_kept(repository: Path, home: Path, rules: str) -> tuple[Agent, Gate]:
+    (repository / ".env").write_text("KEY=one\n")
+    agent = agent_of(repository, home, "observe")
+    configured(repository, rules)
+    agent.ask("Bash", command="make")
+    return agent, Gate.open(repository, agent.environment)
+
+
+def copies(gate: Gate) -> list[Path]:
+    return [p for p in (gate.workspace.state / "snapshots" / "private").rglob("*") if p.is_file()]
+
+
+def test_a_secret_is_kept_for_its_owners_eyes_and_goes_first(repository: Path, home: Path) -> None:
+    agent, gate = secret_kept(repository, home, "secret_days = 3")
+    [copy] = copies(gate)
+    assert stat.S_IMODE(copy.stat().st_mode) == 0o600
+    assert stat.S_IMODE(copy.parent.stat().st_mode) == 0o700
+    later = Gate.open(repository, replace(agent.environment, clock=lambda: time.time() + 4 * DAY_S))
+    assert Snapshots(later).prune() == 0
+    assert copies(gate) == []
+    (repository / ".env").write_text("KEY=two\n")
+    [point] = gate.snapshots.listed()
+    done = restoring(gate).restore(point)
+    assert "secret_days" in done.plan.left[".env"]
+    assert (repository / ".env").read_text() == "KEY=two\n"
+
+
+def test_a_pinned_snapshot_keeps_its_secrets(repository: Path, home: Path) -> None:
+    agent, gate = secret_kept(repository, home, "secret_days = 3")
+    Pins(gate.workspace).pin(gate.snapshots.listed()[0].id)
+    later = Gate.open(repository, replace(agent.environment, clock=lambda: time.time() + 4 * DAY_S))
+    Snapshots(later).prune()
+    assert len(copies(gate)) == 1
+
+
+def test_secrets_can_be_left_out_altogether(repository: Path, home: Path) -> None:
+    _, gate = secret_kept(repository, home, "secret_days = 0")
+    assert copies(gate) == []
+    assert "secret_days" in gate.snapshots.listed()[0].left[".env"]

@@ -37,7 +37,8 @@ def test_a_call_that_never_came_back_gets_a_result_and_its_effects(agent: Agent)
     agent.ask("Write", file_path="src/new.py", content="x = 1\n")
     (agent.cwd / "src" / "new.py").write_text("x = 1\n")
     reply = agent.send("Stop")
-    assert (reply.stdout, reply.stderr, reply.exit_code) == (b"", b"", 0)
+    assert b"1 file changed for INT-001" in reply.stdout
+    assert (reply.stderr, reply.exit_code) == (b"", 0)
     assert results(agent.cwd)[-1] == {"ok": None, "missing": True}
     mutation = body(records(agent.cwd, "mutation")[-1])
     assert (mutation["intent_id"], mutation["files"][0]["path"]) == ("INT-001", "src/new.py")

@@ -3,6 +3,7 @@
 import json
 import subprocess
 import sys
+import time
 from pathlib import Path
 from typing import Any
 
@@ -11,7 +12,10 @@ import pytest
 
 from gate.driving import Agent, governed, machine, records
 from remit.adapters import HookReply
+from remit.core.call import SessionKey
 from remit.gate.environment import Environment
+from remit.gate.gate import Gate
+from remit.gate.state import Session
 from remit.servers.gates import Gates
 from remit.servers.hook import EventClass, Frame, answer
 
@@ -136,3 +140,37 @@ def test_a_fresh_process_that_died_before_it_answered_holds_nobody_up_for_long(r
     dead.kill()
     dead.communicate()
     assert "deny" in fresh(root, "codex").communicate(timeout=60)[0]
+
+
+def both_had_sessions(root: Path, home: Path) -> None:
+    """As each agent's own hook leaves it when a session begins."""
+    state = Gate.open(root, machine(home)).state
+    for agent in ("claude-code", "codex"):
+        state.put_session(SessionKey(f"old-{agent}"), Session(agent=agent), time.time())
+
+
+def test_one_hook_at_the_warm_process_and_the_other_at_a_fresh_one_decide_once(repository: Path, home: Path) -> None:
+    root = governed(repository)
+    both_had_sessions(root, home)
+    warm = Warm(root, home)
+    warm.now = time.time()
+    said = warm.send("claude-code").stdout.decode()
+    assert fresh(root, "codex").communicate(timeout=60)[0] == said
+    assert "deny" in said
+    assert len(records(root, "denied")) == 1
+    assert b"deny" in warm.send("codex").stdout, "it was given to the fresh process, and serves once"
+    assert len(records(root, "denied")) == 2
+
+
+def test_one_hook_at_a_fresh_process_and_the_other_at_the_warm_one_decide_once(repository: Path, home: Path) -> None:
+    root = governed(repository)
+    warm = Warm(root, home)
+    said = fresh(root, "claude-code").communicate(timeout=60)[0]
+    warm.now = time.time()
+    assert warm.send("codex").stdout.decode() == said
+    assert len(records(root, "denied")) == 1
+
+
+def test_where_one_agent_works_alone_the_warm_process_writes_nothing_down(warm: Warm) -> None:
+    warm.send("claude-code")
+    assert Gate.open(warm.root, warm.environment).state.rows("SELECT id FROM told") == []

@@ -164,7 +164,7 @@ def test_widening_ones_own_scope_in_the_same_call_does_not_bring_it_into_scope(a
     files = {f["path"]: f["in_scope"] for f in mutation["files"]}
     assert files == {".orchestration/active_intents.yaml": False, "README.md": False}
     assert mutation["in_scope"] is False
-    assert "README.md, outside the scope of INT-001" in told["additionalContext"]
+    assert "README.md was undone" in told["additionalContext"]
 
 
 def test_intents_that_change_while_a_hook_reads_them_are_each_recorded(agent: Agent) -> None:
@@ -360,7 +360,7 @@ def test_of_a_merge_and_an_edit_in_one_call_only_the_edit_is_the_agents(agent: A
     told = agent.shell(f"git merge -q {theirs} && echo mine >> README.md && git commit -qam mine")["after"]
     assert changed(agent.cwd) == [["README.md"]]
     assert changed(agent.cwd, "human_edit") == [["docs/guide.md"]]
-    assert "README.md, outside the scope of INT-001" in told["additionalContext"]
+    assert "README.md was undone" in told["additionalContext"]
 
 
 def test_what_a_merge_commit_brings_is_not_the_work_of_the_agent_that_ran_it(agent: Agent, theirs: str) -> None:
@@ -379,7 +379,8 @@ def test_a_commit_that_the_call_dates_back_is_still_the_calls(agent: Agent) -> N
     told = agent.shell("echo mine >> README.md && GIT_COMMITTER_DATE=2001-01-01T00:00:00Z git commit -qam x")["after"]
     assert changed(agent.cwd) == [["README.md"]]
     assert body(records(agent.cwd, "mutation")[-1])["in_scope"] is False
-    assert "outside the scope" in told["additionalContext"]
+    assert "README.md was undone" in told["additionalContext"]
+    assert "the call's commits still hold it" in told["additionalContext"]
 
 
 def test_what_a_merge_that_never_came_back_brought_is_not_the_agents(agent: Agent, theirs: str) -> None:

@@ -15,7 +15,19 @@ from conftest import run_git
 
 SOURCE = Path(remit.__file__).parent
 CLIENT = Path(remit_hook.__file__).with_name("__main__.py")
-HEAVY = {"anyio", "asyncio", "click", "cryptography", "mcp", "mcp_types", "pydantic", "rich", "ruamel", "tree_sitter"}
+HEAVY = {
+    "anyio",
+    "ast_grep_py",
+    "asyncio",
+    "click",
+    "cryptography",
+    "mcp",
+    "mcp_types",
+    "pydantic",
+    "rich",
+    "ruamel",
+    "tree_sitter",
+}
 READ_ONLY_IF_CHANGED = {"yaml"}
 
 NEW_MODULES = "import sys; before = set(sys.modules); {act}; print(*sorted(set(sys.modules) - before))"

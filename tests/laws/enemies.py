@@ -77,6 +77,10 @@ targets = st.builds(
     folds=st.booleans(),
 )
 
+commands = st.sampled_from(
+    ["ls", "make", "python3 x.py", "echo x > README.md", "git reset --hard", "cat $(x)", "remit intent list"]
+)
+
 calls = st.builds(
     ToolCall,
     agent=st.just("claude-code"),
@@ -85,7 +89,7 @@ calls = st.builds(
     effect=st.sampled_from(["read", "write", "delete", "execute", "network", "meta", "none"]),
     cwd=st.just(ROOT),
     paths=st.lists(paths, max_size=3).map(tuple),
-    command=st.none() | texts,
+    command=st.none() | commands | texts,
     malformed=st.none() | texts,
     checks_itself=st.booleans(),
 )
@@ -109,6 +113,8 @@ def facts(draw: st.DrawFn) -> Facts:
         config_error=draw(st.none() | texts),
         ignored_intents=frozenset(draw(st.lists(st.sampled_from(["INT-001", "INT-002"]), max_size=2))),
         targets=tuple(draw(st.lists(targets, max_size=3))),
+        perhaps=tuple(draw(st.lists(targets, max_size=2))),
+        containable=draw(st.booleans()),
     )
 
 

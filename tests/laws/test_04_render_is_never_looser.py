@@ -69,7 +69,11 @@ def test_other_arguments_change_nothing_about_the_decision(agent: str, effect: V
     given: dict[str, object] = {"content": f"x{content}"}
     reply = render(agent, Before(call), decision, "because", "", given if can_rewrite(call) else None)
     found = stance(reply)
-    assert STRICTNESS.index(found) >= STRICTNESS.index(effect if effect != "contain" else "deny")
+    if effect == "contain":
+        assert found == ("allow" if can_rewrite(call) else "deny"), "contained by its arguments, or not run at all"
+        assert (found == "deny") != (b"content" in reply.stdout)
+        return
+    assert STRICTNESS.index(found) >= STRICTNESS.index(effect)
     if found == "ask" and can_rewrite(call):
         assert b"updatedInput" in reply.stdout, "a yes to the question must not be a yes to the old arguments"
     assert can_rewrite(replace(call, tool="mcp__notes__add")) is False

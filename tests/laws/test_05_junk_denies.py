@@ -54,6 +54,7 @@ JUNK = [
     b"\xff\xfe",
     b'{"hook_event_name": "\xed\xa0\x80"}',
     b'{"hook_event_name": "\\ud800"}',
+    b'{"hook_event_name": "PreToolUse", "session_id": "s", "cwd": "/a\\u0000b", "tool_name": "Write"}',
     b"[" * 100_000,
     b'{"a":' * 100_000,
     b"1e999",

@@ -65,6 +65,8 @@ CASES: list[tuple[str, ToolCall, Facts, ErrorType | None]] = [
     ("protected", CALL, facts(target(), target(".git/x", protected="git's")), "PROTECTED_PATH"),
     ("protected", CALL, facts(target()), None),
     ("outside", CALL, facts(target(), OUTSIDE), "OUTSIDE_WORKSPACE"),
+    ("outside", CALL, facts(target(strange="has other names")), "OUTSIDE_WORKSPACE"),
+    ("outside", CALL, facts(target(strange="has other names", protected="git's")), None),
     ("outside", CALL, facts(TOLERATED), None),
     ("active_intent", CALL, facts(session=SessionFacts()), "MISSING_OR_INVALID_INTENT"),
     ("active_intent", CALL, facts(), None),

@@ -79,7 +79,7 @@ def test_what_a_person_may_let_pass_is_asked_about_with_the_words_that_decided()
     call = ToolCall("a", SessionKey("s"), "Bash", "execute", "/w", command="cd a && git reset --hard HEAD~1")
     finding = check(call, Facts("enforce"))
     assert finding is not None
-    assert (finding.verdict, finding.code, finding.context["lasting"]) == ("ask", "COMMAND_BLOCKED", True)
+    assert (finding.verdict, finding.code, finding.context["lasting"]) == ("ask", "COMMAND_BLOCKED", False)
     assert "git reset --hard HEAD~1" in finding.message
     assert verdict("git status") is verdict("make") is verdict("rm -rf build") is None
 

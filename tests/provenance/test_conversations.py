@@ -11,7 +11,9 @@ import pytest
 from core.secrets import CORPUS, SECRETS
 from remit.adapters.transcripts import entries
 from remit.core.redaction import compile_pattern
+from remit.ledger.words import NoWords
 from remit.provenance.conversations import FILE, KEPT_CHARS, NOT_KEPT, Conversations, Source, Spoken
+from remit.provenance.heard import search
 from remit.workspace.transcripts import LINE_BYTES
 
 CAPTURED = Path(__file__).parents[1] / "compat" / "transcripts"
@@ -221,3 +223,32 @@ def test_opencode_is_read_from_its_database(tmp_path: Path) -> None:
     assert len(store.all()) == 10
     captured = (CAPTURED / "opencode.jsonl").read_bytes().splitlines()
     assert store.texts() == [entry.text for found in captured for entry in entries("opencode", found)]
+
+
+def heard_in(store: Store, *words: str, **more: Any) -> list[tuple[str, str]]:
+    with Conversations.open(store.folder, store.retain_days, store.patterns) as kept:
+        return [(one.role, one.around) for one in search(kept.database, words, 10, **more)]
+
+
+def test_what_was_said_is_found_by_its_words_also_what_came_after_the_first_search(tmp_path: Path) -> None:
+    store = Store(tmp_path)
+    store.append(line("please rename the greeter"), line("I renamed greeters", "assistant"))
+    store.take_in()
+    assert {role for role, _ in heard_in(store, "rename", "greeter")} == {"user", "assistant"}
+    store.append(line("and now the loader"), result("toolu_1", "loader output"))
+    store.take_in()
+    assert heard_in(store, "loader") == [("user", "and now the loader")]
+    assert heard_in(store, "loader", session="other") == []
+    assert heard_in(store, "loader", since="2027") == []
+    with pytest.raises(NoWords):
+        heard_in(store, "***")
+
+
+def test_no_search_finds_what_was_forgotten(tmp_path: Path) -> None:
+    store = Store(tmp_path, retain_days=30)
+    store.append(line("an old confession"))
+    store.take_in()
+    assert heard_in(store, "confession")
+    store.take_in(NOW + 90 * DAY)
+    assert heard_in(store, "confession") == []
+    assert b"confession" not in (store.folder / FILE).read_bytes()

@@ -1,10 +1,13 @@
 """Coverage: what was judged before it changed, from a ledger that a real session wrote."""
 
+import json
 from pathlib import Path
 
 from click.testing import CliRunner
 
+from conftest import run_git
 from gate.driving import Agent, governed
+from remit.cli.stats import stats
 from remit.cli.status import status
 from remit.gate.gate import Gate
 from remit.ledger.index import Index
@@ -47,6 +50,50 @@ def test_one_unjudged_change_makes_a_file_ungoverned() -> None:
     files = [{"path": "x"}]
     found = share([{"covered": True, "files": files}, {"covered": False, "files": files}])
     assert (found.changed, found.judged) == (1, 0)
+
+
+def test_what_people_write_needs_no_verdict_and_is_counted_apart(repository: Path, home: Path) -> None:
+    agent = Agent(governed(repository), home)
+    agent.send("SessionStart", source="startup")
+    agent.select()
+    agent.write("src/a.py", "a\n")
+    (repository / "README.md").write_text("mine\n")
+    agent.send("Stop")
+    found = covered(repository).overall
+    assert (found.changed, found.judged, found.people) == (1, 1, 1)
+
+
+def test_each_change_without_a_verdict_names_its_likeliest_writer(repository: Path, home: Path) -> None:
+    root = worked(repository, home).cwd
+    found = {c.path: c for c in covered(root).changes}
+    assert found["src/b.py"].writers == ("session session-1",)
+    assert found["README.md"].why == "no call explains it"
+    assert "session session-1 of claude-code, which has run commands" in found["README.md"].writers[0]
+    listed = CliRunner().invoke(status, ["--coverage", "--repo", str(repository)]).output
+    assert "README.md  no call explains it" in listed
+    assert "likely: session session-1" in listed
+
+
+def test_what_changed_long_ago_is_not_this_weeks(repository: Path, home: Path) -> None:
+    worked(repository, home)
+    place = Gate.open(repository).workspace
+    with Index.open(place.state / "index.db", place.log_folder) as index:
+        index.catch_up()
+        assert coverage(index, since="2999-01-01T00:00:00.000000Z").overall.changed == 0
+        assert coverage(index, until="2999-01-01T00:00:00.000000Z").overall.changed == 3
+
+
+def test_of_a_range_of_commits_each_file_counts_by_how_it_got_its_content(repository: Path, home: Path) -> None:
+    root = worked(repository, home).cwd
+    (root / "src" / "later.py").write_text("nobody saw this\n")
+    run_git(root, "add", "src", "README.md")
+    run_git(root, "commit", "-qm", "two")
+    done = CliRunner().invoke(stats, ["--range", "HEAD~1..HEAD", "--json", "--repo", str(root)])
+    assert done.exit_code == 0, done.output
+    found = json.loads(done.output)["data"]["coverage"]["range"]
+    assert found["judged"] == 1
+    assert found["ungoverned"] == ["README.md", "src/b.py"]
+    assert found["unrecorded"] == ["src/later.py"]
 
 
 def test_status_names_the_ungoverned_files(repository: Path, home: Path) -> None:

@@ -9,7 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from remit.core.contents import Hunk
-from remit.provenance.origins import Label, Pairs, Recorded, Step, carried, chains, merged, walk
+from remit.provenance.origins import Label, Pairs, carried, merged, walk
+from remit.provenance.ways import History, Recorded, Step, chains
 
 texts = st.lists(st.sampled_from("abc"), max_size=8).map(tuple)
 Text = tuple[str, ...]
@@ -92,7 +93,7 @@ def origin(
     versions: dict[str, list[bytes]], recorded: Sequence[Recorded], settled: Sequence[str] = ()
 ) -> list[str | None]:
     """Who added the lines of `V` to `P`."""
-    ways = chains("V", "P", recorded, frozenset(settled))
+    ways = chains("V", "P", History(recorded), frozenset(settled))
     labels = merged([walk(way, knowing(versions)) for way in ways])
     return by(labels)
 
@@ -129,7 +130,7 @@ def test_a_reverted_block_is_no_evidence_for_the_next_one() -> None:
 
 def test_a_block_that_was_reindented_is_still_the_agents() -> None:
     versions = {"P": BASE, "R": [*BASE, *PROPOSAL], "V": [*BASE, *(b"    " + line for line in PROPOSAL)]}
-    ways = chains("V", "P", [wrote(1, "P", "R")])
+    ways = chains("V", "P", History([wrote(1, "P", "R")]))
     labels = walk(ways[0], knowing(versions))
     assert by(labels) == [None] * 4 + ["r1"] * 5
     assert {label.grade for label in labels if label} == {"normalised"}
@@ -147,7 +148,7 @@ def test_a_wrapped_call_is_still_the_agents_and_a_changed_one_is_not() -> None:
 def test_a_copy_above_the_original_is_told_by_the_tools_own_position() -> None:
     told = Recorded(1, "r1", "P", "V", before_lines=4, hunks=(Hunk(2, 0, 3, 2),), told=True)
     versions = {"P": BASE, "V": [*BASE[:2], *BASE[2:], *BASE[2:]]}
-    labels = walk(chains("V", "P", [told])[0], knowing(versions))
+    labels = walk(chains("V", "P", History([told]))[0], knowing(versions))
     assert by(labels) == [None, None, "r1", "r1", None, None]
     assert {label.grade for label in labels if label} == {"payload"}
 

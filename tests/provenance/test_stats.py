@@ -143,3 +143,39 @@ def test_a_proposed_scope_owns_what_was_touched(touched: list[str]) -> None:
 )
 def test_a_proposed_scope_is_no_wider_than_its_folders(touched: list[str], scope: tuple[str, ...]) -> None:
     assert proposed_scope(touched) == scope
+
+
+def test_a_line_that_was_moved_was_not_replaced(repository: Path, home: Path) -> None:
+    agent = Agent(governed(repository), home)
+    agent.select()
+    block = "def compute_the_total(parts):\n    for part in parts:\n        pass\n    return sum(parts)\n"
+    rest = "".join(f"other_line_{n} = {n}\n" for n in range(6))
+    agent.write("src/new.py", block + rest)
+    dated(repository, 1)
+    (repository / "src/new.py").write_text(rest + block)
+    dated(repository, 4)
+    (repository / "src/new.py").write_text(rest)
+    (repository / "src/own.py").write_text(f"persons_own_line = 1\n{block}")
+    dated(repository, 5)
+    (repository / "src/own.py").write_text("persons_own_line = 1\n" + block.replace("    ", "  "))
+    dated(repository, 6)
+    found = figures(repository, now=4070952000.0 + 60 * DAY_S)
+    assert (found.generated, found.accepted) == (10, 10)
+    assert (found.overridden, found.rewritten, found.deleted) == (0, 0, 0)
+    assert (found.durability[0].lines, found.durability[0].alive) == (10, 10)
+
+
+def test_lines_of_opaque_commands_are_counted_apart(repository: Path, home: Path) -> None:
+    agent = Agent(governed(repository), home)
+    config = repository / ".orchestration" / "remit.toml"
+    config.write_text(config.read_text() + '\n[containment]\nrewrite = "off"\n')
+    agent.select()
+    agent.write("src/new.py", "first = 1\n")
+    command = "python3 -m this_is_no_module || true"
+    asked = agent.ask("Bash", command=command)
+    (repository / "src/own.py").write_text("one = 1\ntwo = 2\n")
+    agent.tell("Bash", asked["call_id"], {"stdout": ""}, command=command)
+    dated(repository, 1)
+    found = figures(repository, "src")
+    assert (found.generated, found.unproved, found.accepted, found.ai) == (1, 2, 1, 1)
+    assert (found.unknown, found.open, found.lines) == (4, 2, 5)

@@ -26,6 +26,10 @@ NOBODYS = [
     "deletes only",
     "a call that never came back",
     "a copy that was dropped",
+    "a copy that was dropped, of what nobody saw",
+    "a person while a silent command writes another file",
+    "a person while a silent command writes the same file",
+    "a person while a command that holds its lines writes the same file",
 ]
 """Where *unknown* is right, and a name would be a guess."""
 

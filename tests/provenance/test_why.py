@@ -81,3 +81,29 @@ def test_lines_in_a_row_are_one_passage() -> None:
         (5, 5, None),
         (6, 6, "a"),
     ]
+
+
+def test_what_came_while_a_command_ran_names_the_command_and_nobody(agent: Agent) -> None:
+    config = agent.cwd / ".orchestration" / "remit.toml"
+    config.write_text(config.read_text() + '\n[containment]\nrewrite = "off"\n')
+    agent.select()
+    command = "python3 -m this_is_no_module || true"
+    asked = agent.ask("Bash", command=command)
+    (agent.cwd / "src/own.py").write_text("the_person = 1\n")
+    agent.tell("Bash", asked["call_id"], {"stdout": ""}, command=command)
+    found = explained(agent.cwd, "src/own.py")
+    [one] = found.causes
+    assert (one.by, one.command, found.passages[0].origin) == ("unknown", command, "unknown")
+    words = in_words(found)
+    assert f"changed while claude-code ran `{command}` under INT-001; nothing proves who wrote it" in words
+    assert "claude-code was at work, session session-1" in words
+
+
+def test_a_later_edit_of_the_same_lines_is_told_from_one_of_others(agent: Agent) -> None:
+    agent.select()
+    agent.write("src/new.py", "first_of_all = 1\nsecond_of_all = 2\nthird_of_all = 3\n")
+    agent.write("src/new.py", "zero = 0\nfirst_of_all = 1\nsecond_of_all = 2\nthird_of_all = 3\n")
+    agent.write("src/new.py", "zero = 0\nfirst_of_all = 1\nanother = 2\nthird_of_all = 3\n")
+    found = explained(agent.cwd, "src/new.py", (2, 2))
+    assert [edit.same_lines for edit in found.later] == [True, False]
+    assert "Lines of this edit were changed once more; newest" in in_words(found)

@@ -60,7 +60,7 @@ active_intents:
         x-team: {colour: red}
 # the end
 metadata: { by:   hand }
-""".replace("max_lines,   max: 0500x", "forbid_path,   path: 0500x")
+""".replace("max_lines,   max: 0500x", "forbid_import,   module: 0500x")
 
 MAPPED = """\
 active_intents:
@@ -142,8 +142,8 @@ SETTINGS: list[tuple[str, str, Mapping[str, FieldValue], list[str], list[str]]] 
      ["        status:  null   # since Monday\n"]),
     ("a rule joins the rules", "INT-001",
      {"constraints": (Constraint("Keep it small"),
-                      Constraint('forbid_path: path="0500x", paths=["a", "b"]', "forbid_path",
-                                 {"path": "0500x", "paths": ["a", "b"]}),
+                      Constraint('forbid_import: module="0500x", paths=["a", "b"]', "forbid_import",
+                                 {"module": "0500x", "paths": ["a", "b"]}),
                       Constraint("Say why", "max_files", {"max": 3}))},
      [], ["        - {type: max_files, max: 3, text: Say why}\n"]),
 ]  # fmt: skip
@@ -345,14 +345,12 @@ def rule(kind: str, options: dict[str, object]) -> Constraint:
     return Constraint(describe_rule(kind, options), kind, options)
 
 
-RULES = st.builds(
-    rule,
-    st.sampled_from(["forbid_pattern", "forbid_import", "dependency", "require_test_change"]),
-    st.dictionaries(
-        TEXTS.filter(lambda key: key not in ("type", "text", "<<")),
-        TEXTS | st.booleans() | st.none() | st.integers(-(10**17), 10**17) | st.lists(TEXTS, max_size=2),
-        max_size=3,
-    ),
+NAMES = TEXTS.filter(str.strip)
+RULES = (
+    (NAMES | st.lists(NAMES, min_size=1, max_size=2)).map(lambda found: rule("forbid_import", {"module": found}))
+    | NAMES.map(lambda name: rule("dependency", {"name": name, "forbid": True}))
+    | st.integers(0, 10**17).map(lambda most: rule("max_files", {"max": most}))
+    | st.just(rule("require_test_change", {}))
 )
 PATTERNS = st.sampled_from(["src/**", "no", "a b/*.py", "!src/old/**", "*.md", "{a,b}/x", "[ab]", "é/😀", "#x", "a: b"])
 

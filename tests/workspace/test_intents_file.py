@@ -153,6 +153,24 @@ ROWS = [
         ("INVALID_FIELD", "error", "INT-001", "constraints", 4, 26),
     ),
     (
+        one("constraints: [{type: forbid_pattern, regex: (a+)+b}]").replace("    constraints: [Keep it small]\n", ""),
+        ("INVALID_FIELD", "error", "INT-001", "constraints", 4, 49),
+    ),
+    (
+        one("constraints: [{type: max_files, max: 1, min: 2}]").replace("    constraints: [Keep it small]\n", ""),
+        ("INVALID_FIELD", "error", "INT-001", "constraints", 4, 50),
+    ),
+    (
+        one("constraints: [{type: forbid_path}]").replace("    constraints: [Keep it small]\n", ""),
+        ("INVALID_FIELD", "error", "INT-001", "constraints", 4, 19),
+    ),
+    (
+        one("constraints: [{type: dependency, name: x, version: latest}]").replace(
+            "    constraints: [Keep it small]\n", ""
+        ),
+        ("INVALID_FIELD", "error", "INT-001", "constraints", 4, 56),
+    ),
+    (
         one("constraints: [{type: max_lines, max: many}]").replace("    constraints: [Keep it small]\n", ""),
         ("INVALID_FIELD", "error", "INT-001", "constraints", 4, 42),
     ),

@@ -1,12 +1,14 @@
 """What a path in a call really names."""
 
+import os
 from pathlib import Path
 
 import pytest
 
-from remit.core.repopath import InvalidPath
-from remit.workspace.paths import below, folds_case, protected_inside, real_paths, within
+from remit.core.repopath import InvalidPath, fold
+from remit.workspace.paths import below, folds_case, protected_inside, real_paths, strangeness, within
 
+TOP = "root"
 SETTINGS = (".claude/settings.json", ".mcp.json")
 
 
@@ -36,6 +38,8 @@ PROTECTED = [
     (".git/config", True),
     ("sub/.git/hooks/x", True),
     (".GIT/x", True),
+    (".g\u200cit/config", True),
+    ("a/.orches\ufefftration/x", True),
     (".orchestration", True),
     ("a/.Orchestration/x", True),
     (".intentignore", True),
@@ -73,3 +77,64 @@ def test_the_root_of_the_file_system_can_be_asked_whether_it_folds() -> None:
 def test_this_file_system_tells_spellings_apart(tmp_path: Path) -> None:
     (tmp_path / "Name").mkdir()
     assert folds_case(tmp_path / "Name") == (tmp_path / "nAME").exists()
+
+
+@pytest.mark.parametrize(
+    "raw",
+    [
+        f"/proc/self/{TOP}/etc/x",
+        "/proc/self/cwd/x",
+        f"/proc/thread-self/{TOP}/x",
+        f"/proc/1/{TOP}/x",
+        "/proc/self/fd/3",
+        "/proc/self/task/1/cwd/x",
+        "//proc//self/cwd",
+        "../../../../../../../../../proc/self/cwd/x",
+        f"/proc/./self/{TOP}/x",
+    ],
+)
+def test_what_another_process_would_find_elsewhere_names_no_file(tmp_path: Path, raw: str) -> None:
+    with pytest.raises(InvalidPath, match="each process"):
+        real_paths(raw, tmp_path, tmp_path)
+
+
+@pytest.mark.parametrize("raw", ["/proc/cpuinfo", "/proc/self/status", f"proc/self/{TOP}/x", "/x/proc/self/cwd"])
+def test_other_names_there_are_names(tmp_path: Path, raw: str) -> None:
+    assert real_paths(raw, tmp_path, tmp_path)
+
+
+def test_a_line_end_within_a_name_is_part_of_it(tmp_path: Path) -> None:
+    assert real_paths("a\nb/c", tmp_path, tmp_path) == (f"{tmp_path}/a\nb/c",)
+
+
+def test_what_is_no_plain_file_of_one_name_says_so(tmp_path: Path) -> None:
+    plain, twin, pipe = tmp_path / "plain", tmp_path / "twin", tmp_path / "pipe"
+    plain.touch()
+    os.mkfifo(pipe)
+    assert (strangeness(plain), strangeness(tmp_path), strangeness(tmp_path / "none")) == (None, None, None)
+    twin.hardlink_to(plain)
+    assert "hard links" in (strangeness(plain) or "")
+    assert strangeness(pipe) == "is a pipe or a socket"
+    assert strangeness(Path("/dev/null")) == "is a device"
+
+
+FOLDED = [
+    ("SRC/A.py", "src/a.py"),
+    ("stra\u00dfe", "STRASSE"),
+    ("\u00e9", "e\u0301"),
+    ("\u00c9", "e\u0301"),
+    ("\u212b", "\u00e5"),
+    ("\ufb01le", "FILE"),
+    ("\u03c3", "\u03c2"),
+    (".G\u0131t", ".g\u0131t"),
+]
+
+
+@pytest.mark.parametrize(("one", "other"), FOLDED)
+def test_two_spellings_that_a_folding_file_system_takes_for_one_are_one(one: str, other: str) -> None:
+    assert fold(one) == fold(other)
+
+
+def test_what_looks_alike_and_is_another_letter_stays_another() -> None:
+    assert fold("\u0430") != fold("a")
+    assert fold("src\u200b") != fold("src")

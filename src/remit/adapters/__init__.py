@@ -2,6 +2,8 @@
 
 from collections.abc import Sequence
 
+import msgspec
+
 from remit.adapters import claude, gemini
 from remit.adapters.codex import codex_trust
 from remit.adapters.reading import Object, with_arguments
@@ -18,13 +20,17 @@ __all__ = [
     "AdapterError",
     "AgentRow",
     "HookReply",
+    "asks",
     "can_rewrite",
     "codex_trust",
+    "notice",
     "parse",
     "render",
     "rewritten",
+    "sandboxes",
     "servers",
     "settings",
+    "with_command",
 ]
 
 DIALECTS = {"claude": claude, "gemini": gemini}
@@ -58,9 +64,33 @@ def can_rewrite(call: ToolCall) -> bool:
     return row is not None and row.rewrites != "" and call.tool in row.tools
 
 
+def notice(agent: str, words: str) -> bytes:
+    """The answer to a turn's end that shows these words to the person; empty where the agent shows none."""
+    if not words or not ROWS[agent].shows_turn_end:
+        return b""
+    return msgspec.json.encode({"systemMessage": encodable(words)})
+
+
+def asks(agent: str) -> bool:
+    """Whether a question that the hook hands on reaches a person; with nobody there, the agent refuses by itself."""
+    return agent in ROWS and ROWS[agent].asks
+
+
 def rewritten(call: ToolCall, arguments: Object) -> ToolCall:
     """The call with other arguments, read as if the agent had sent them. Raises KeyError for an agent without a row."""
     return with_arguments(ROWS[call.agent], call, arguments)
+
+
+def with_command(call: ToolCall, command: str) -> Object | None:
+    """The arguments of a shell call with another command, all else as it was; None for what is no known shell tool."""
+    row = ROWS.get(call.agent)
+    tool = row.tools.get(call.tool) if row is not None else None
+    return None if tool is None or tool.command is None else {**call.arguments, tool.command: command}
+
+
+def sandboxes(agent: str) -> bool:
+    """Whether the agent may run commands in a sandbox of its own."""
+    return agent in ROWS and ROWS[agent].sandboxes
 
 
 def settings(agent: str, client: str) -> dict[str, object]:

@@ -12,6 +12,7 @@ from remit.adapters.reading import (
     additions,
     decoded,
     exit_code,
+    folder,
     mapping,
     milliseconds,
     named_tool,
@@ -22,7 +23,7 @@ from remit.adapters.reading import (
     text,
     tool_call,
 )
-from remit.adapters.row import DENIED, AgentRow, HookReply, can_tell
+from remit.adapters.row import DENIED, AgentRow, HookReply, can_tell, passes
 from remit.core.call import Outcome, SessionKey, ToolCall
 from remit.core.contents import LineRange
 from remit.core.decision import Decision
@@ -42,7 +43,7 @@ def parse(row: AgentRow, payload: bytes) -> HookEvent:
     """The event in `payload`. Raises AdapterError for anything that is not this agent's."""
     document = decoded(row, payload)
     name = text(row, document, "hook_event_name")
-    cwd = text(row, document, "cwd")
+    cwd = folder(row, document, "cwd")
     session = SessionKey(text(row, document, "session_id"), optional(document, "agent_id") or "")
     match row.events.get(name):
         case "before":
@@ -142,7 +143,7 @@ def render(
     Codex takes it for a failed hook. So it does with a denial without a reason.
     """
     answer: Object = {}
-    if isinstance(event, Before) and decision is not None and decision.effect != "allow":
+    if isinstance(event, Before) and decision is not None and not passes(row, decision, arguments):
         answer["permissionDecision"] = "ask" if decision.effect == "ask" and row.asks else "deny"
         answer["permissionDecisionReason"] = reason if reason.strip() else DENIED
     elif isinstance(event, Before) and arguments is not None and row.rewrites == "with allow":

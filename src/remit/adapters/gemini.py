@@ -12,6 +12,7 @@ from remit.adapters.reading import (
     Object,
     decoded,
     exit_code,
+    folder,
     mapping,
     milliseconds,
     named_tool,
@@ -23,7 +24,7 @@ from remit.adapters.reading import (
     text,
     tool_call,
 )
-from remit.adapters.row import DENIED, AgentRow, HookReply, can_tell
+from remit.adapters.row import DENIED, AgentRow, HookReply, can_tell, passes
 from remit.core.call import Outcome, SessionKey, ToolCall
 from remit.core.decision import Decision
 from remit.core.events import After, Before, HookEvent, Ignored, PromptGiven, SessionEnded, SessionStarted, TurnEnded
@@ -33,7 +34,7 @@ def parse(row: AgentRow, payload: bytes) -> HookEvent:
     """The event in `payload`. Raises AdapterError for anything that is not this agent's."""
     document = decoded(row, payload)
     name = text(row, document, "hook_event_name")
-    cwd = text(row, document, "cwd")
+    cwd = folder(row, document, "cwd")
     session = SessionKey(text(row, document, "session_id"))
     match row.events.get(name):
         case "before":
@@ -109,7 +110,7 @@ def render(
     """The smallest answer that says it; nothing at all where there is nothing to say."""
     answer: Object = {}
     beside: Object = {}
-    if isinstance(event, Before) and decision is not None and decision.effect != "allow":
+    if isinstance(event, Before) and decision is not None and not passes(row, decision, arguments):
         answer["decision"] = "ask" if decision.effect == "ask" and row.asks else "deny"
         answer["reason"] = reason if reason.strip() else DENIED
     elif isinstance(event, Before) and arguments is not None:

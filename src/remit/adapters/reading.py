@@ -8,12 +8,14 @@ import msgspec
 from msgspec import Struct
 from msgspec.structs import replace
 
+from remit.adapters.edits import edit_of
 from remit.adapters.row import AdapterError, AgentRow, ToolRow
 from remit.adapters.standard_input import opens_stdin
 from remit.core.call import REMIT_TOOLS, SessionKey, ToolCall, hash_arguments
 from remit.core.contents import LineRange
+from remit.core.edits import Edit, Patching
 from remit.core.events import SessionStarted, Source
-from remit.core.patch import PatchError, heredoc_patches, parse_patch
+from remit.core.patch import Patch, PatchError, heredoc_patches, parse_patch
 
 Object: TypeAlias = dict[str, object]
 
@@ -34,6 +36,7 @@ class Operands(Struct, frozen=True):
     command: str | None = None
     malformed: str | None = None
     checks_itself: bool = False
+    edit: Edit | None = None
 
 
 def decoded(row: AgentRow, payload: bytes) -> Object:
@@ -62,6 +65,14 @@ def text(row: AgentRow, document: Object, key: str) -> str:
     value = document.get(key)
     if not isinstance(value, str) or not value:
         raise AdapterError(row.agent, f"{key} is missing or no text")
+    return value
+
+
+def folder(row: AgentRow, document: Object, key: str) -> str:
+    """A string that names a folder: it has to be there, and holds no NUL."""
+    value = text(row, document, key)
+    if "\0" in value:
+        raise AdapterError(row.agent, f"{key} holds a NUL, and names no folder")
     return value
 
 
@@ -108,6 +119,7 @@ def with_arguments(row: AgentRow, call: ToolCall, given: Object) -> ToolCall:
         checks_itself=found.checks_itself,
         opens_stdin=row.unwatched_stdin and found.command is not None and opens_stdin(found.command),
         arguments=given,
+        edit=found.edit,
     )
 
 
@@ -130,7 +142,7 @@ def operands(row: ToolRow, given: Object) -> Operands:
     bad = next((key for key, value in values if not isinstance(value, str) or not value), None)
     paths = tuple(value for key, value in values if key in row.paths and isinstance(value, str) and value)
     command = given.get(row.command) if row.command else None
-    found = Operands(paths, None, bad and f"{bad} is missing or no text", row.checks_itself)
+    found = Operands(paths, None, bad and f"{bad} is missing or no text", row.checks_itself, edit_of(row, given))
     return commanded(command, found) if isinstance(command, str) else found
 
 
@@ -143,7 +155,7 @@ def patched(key: str, given: Object) -> Operands:
         patch = parse_patch(value)
     except PatchError as error:
         return Operands(malformed=str(error))
-    return Operands(patch.paths, checks_itself=patch.checks_itself)
+    return Operands(patch.paths, checks_itself=patch.checks_itself, edit=Patching(patch))
 
 
 def commanded(command: str, found: Operands) -> Operands:
@@ -154,7 +166,9 @@ def commanded(command: str, found: Operands) -> Operands:
         return Operands(found.paths, command, str(error))
     paths = (*found.paths, *(path for patch in patches for path in patch.paths))
     checked = all(patch.patch.checks_itself for patch in patches) if patches else found.checks_itself
-    return Operands(tuple(dict.fromkeys(paths)), command, found.malformed, checked)
+    operations = tuple(operation for patch in patches for operation in patch.operations)
+    edit = Patching(Patch(operations)) if operations else None
+    return Operands(tuple(dict.fromkeys(paths)), command, found.malformed, checked, edit)
 
 
 def started(document: Object, session: SessionKey, cwd: str) -> SessionStarted:

@@ -5,6 +5,7 @@ from typing import Literal, TypeAlias
 from msgspec import Struct
 
 from remit.core.call import Effect
+from remit.core.decision import Decision
 from remit.core.events import After, Before, HookEvent, PromptGiven, SessionStarted
 
 DENIED = "Remit refused this call."
@@ -26,6 +27,16 @@ class ToolRow(Struct, frozen=True):
     command: str | None = None
     patch: str | None = None
     """The argument that holds a V4A patch: the call's paths are the files it names."""
+    content: str | None = None
+    """The argument that holds all that the file is to hold."""
+    old: str | None = None
+    new: str | None = None
+    every: str | None = None
+    """The arguments of a search/replace edit: what goes, what comes, and whether wherever it stands."""
+    edits: str | None = None
+    """The argument that holds a list of such edits, one after the other."""
+    notebook: bool = False
+    """It changes one cell of a notebook, by the arguments of Claude Code."""
     checks_itself: bool = False
     whole_workspace: bool = False
 
@@ -60,6 +71,8 @@ class AgentRow(Struct, frozen=True):
     own_folders: tuple[str, ...] = ()
     """Folders below HOME where the agent keeps plans and notes of its own: writing there is allowed, and recorded."""
     asks: bool = False
+    shows_turn_end: bool = False
+    """Whether it shows a person the `systemMessage` of the answer to a turn's end."""
     shows_forms: bool = False
     """Whether a form that an MCP server asks for is shown to a person, and nothing but a person answers it."""
     rewrites: Literal["", "alone", "with allow"] = ""
@@ -69,6 +82,8 @@ class AgentRow(Struct, frozen=True):
     """The events whose answer can carry text to the model."""
     unwatched_stdin: bool = False
     """It can write to a running command without any hook: a command that would wait for input is marked."""
+    sandboxes: bool = False
+    """It may run commands in a sandbox of its own, in which no other can be made; its transcript tells."""
     subagent_transcripts: bool = False
     """A sub-agent's conversation is a file of its own beside its parent's."""
     permissions: tuple[str, ...] = ()
@@ -77,6 +92,11 @@ class AgentRow(Struct, frozen=True):
     """The key that its MCP servers stand under in `mcp_file`."""
     server_approval: dict[str, str | bool] = {}
     """What has to stand in the entry of Remit's server for its tools to run unasked."""
+
+
+def passes(row: AgentRow, decision: Decision, arguments: dict[str, object] | None) -> bool:
+    """Whether the call may go on: one that is to be contained only with the arguments that see to it."""
+    return decision.effect == "allow" or (decision.effect == "contain" and bool(arguments) and row.rewrites != "")
 
 
 def can_tell(row: AgentRow, event: HookEvent) -> bool:

@@ -5,6 +5,18 @@ from remit.adapters.row import AgentRow, Event, ToolRow
 READ = ToolRow("read")
 HARMLESS = ToolRow("none")
 FETCH = ToolRow("network")
+REPLACE = ToolRow(
+    "write", paths=("file_path",), old="old_string", new="new_string", every="replace_all", checks_itself=True
+)
+MULTI_EDIT = ToolRow(
+    "write",
+    paths=("file_path",),
+    old="old_string",
+    new="new_string",
+    every="replace_all",
+    edits="edits",
+    checks_itself=True,
+)
 
 CLAUDE_EVENTS: dict[str, Event] = {
     "PreToolUse": "before",
@@ -26,10 +38,10 @@ CLAUDE_CODE = AgentRow(  # 2.1.330, 2026-11
     dialect="claude",
     events=CLAUDE_EVENTS,
     tools={
-        "Write": ToolRow("write", paths=("file_path",)),
-        "Edit": ToolRow("write", paths=("file_path",), checks_itself=True),
-        "MultiEdit": ToolRow("write", paths=("file_path",), checks_itself=True),
-        "NotebookEdit": ToolRow("write", paths=("notebook_path",)),
+        "Write": ToolRow("write", paths=("file_path",), content="content"),
+        "Edit": REPLACE,
+        "MultiEdit": MULTI_EDIT,
+        "NotebookEdit": ToolRow("write", paths=("notebook_path",), notebook=True),
         "Bash": ToolRow("execute", command="command", whole_workspace=True),
         "PowerShell": ToolRow("execute", whole_workspace=True),
         "Read": ToolRow("read", paths=("file_path",)),
@@ -73,6 +85,7 @@ CLAUDE_CODE = AgentRow(  # 2.1.330, 2026-11
     mcp_file=".claude.json",
     timeout_unit="s",
     max_timeout=600,
+    shows_turn_end=True,
     settings=(".claude/settings.json", ".claude/settings.local.json", ".claude/hooks", ".mcp.json"),
     own_folders=(".claude/plans", ".claude/projects"),
     asks=True,
@@ -118,6 +131,7 @@ CODEX = (
         mcp_file=".codex/config.toml",
         timeout_unit="s",
         max_timeout=600,
+        shows_turn_end=True,
         settings=(
             ".codex/config.toml",
             ".codex/hooks.json",
@@ -125,6 +139,7 @@ CODEX = (
             ".codex/rules",
             ".codex/requirements.toml",
         ),
+        sandboxes=True,
         unwatched_stdin=True,  # it declares forms too, and its `auto_review` lets a model answer them: not a person
         rewrites="with allow",
         context=("before", "after", "session_start", "prompt"),
@@ -146,8 +161,15 @@ GEMINI = AgentRow(  # 0.61.0, 2026-11. An `ask` without a person hangs it for ev
         "SessionEnd": "session_end",
     },
     tools={
-        "write_file": ToolRow("write", paths=("file_path",)),
-        "replace": ToolRow("write", paths=("file_path",), checks_itself=True),
+        "write_file": ToolRow("write", paths=("file_path",), content="content"),
+        "replace": ToolRow(
+            "write",
+            paths=("file_path",),
+            old="old_string",
+            new="new_string",
+            every="allow_multiple",
+            checks_itself=True,
+        ),
         "run_shell_command": ToolRow("execute", command="command", whole_workspace=True),
         "read_file": ToolRow("read", paths=("file_path",)),
         "read_many_files": READ,
@@ -174,6 +196,7 @@ GEMINI = AgentRow(  # 0.61.0, 2026-11. An `ask` without a person hangs it for ev
     mcp_file=".gemini/settings.json",
     timeout_unit="ms",
     max_timeout=600_000,
+    shows_turn_end=True,
     settings=(
         ".gemini/settings.json",
         ".gemini/trustedFolders.json",
@@ -193,8 +216,8 @@ QWEN = AgentRow(  # 0.24.4, 2026-11. It unwraps `tool_call` before its hooks; a 
     dialect="claude",
     events=CLAUDE_EVENTS,
     tools={
-        "write_file": ToolRow("write", paths=("file_path",)),
-        "edit": ToolRow("write", paths=("file_path",), checks_itself=True),
+        "write_file": ToolRow("write", paths=("file_path",), content="content"),
+        "edit": REPLACE,
         "notebook_edit": ToolRow("write", paths=("notebook_path",)),
         "run_shell_command": ToolRow("execute", command="command", whole_workspace=True),
         "read_file": ToolRow("read", paths=("file_path",)),
@@ -227,6 +250,7 @@ QWEN = AgentRow(  # 0.24.4, 2026-11. It unwraps `tool_call` before its hooks; a 
     mcp_file=".qwen/settings.json",
     timeout_unit="s",
     max_timeout=600,
+    shows_turn_end=True,
     settings=(".qwen/settings.json", ".qwen/trustedFolders.json", ".qwen/hooks", ".qwen/extensions"),
     own_folders=(".qwen/plans", ".qwen/projects", ".qwen/tmp"),
     asks=True,

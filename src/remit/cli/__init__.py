@@ -1,5 +1,6 @@
 """COMMANDS: one file a command. Nothing heavy is imported before it is known which command it is."""
 
+import os
 import sys
 
 
@@ -14,6 +15,10 @@ def main() -> None:
 
         if answered_again(sys.argv[2:]):
             return
+        from remit.cli.blame_at_once import answered_at_once
+
+        if answered_at_once(sys.argv[2:]):
+            os._exit(0)  # all is written; taking so much apart again would take another Python's start
     from remit.cli.root import remit
 
     remit(prog_name="remit")

@@ -10,13 +10,14 @@ import click
 import msgspec
 
 from remit.cli.attempts import attempted
+from remit.cli.cards import cards, choices, granted, told
 from remit.cli.output import REFUSED, Failure, emit, governed_gate, json_option, repo_option, reports_failures
 from remit.cli.people import only_people
-from remit.core.grant import EXTENTS, HIGH_RISK, Extent, Grant
-from remit.core.text import shown
+from remit.core.grant import EXTENTS, Extent, Grant
 from remit.gate.approvals import LATE_S, Approvals, Asked, Question, Reply
 from remit.gate.asking import Asking
 from remit.gate.gate import Gate
+from remit.gate.project_grants import CannotWrite, ProjectGrants
 from remit.policy.grants import RuleRefused, rule_for
 
 WATCH_S = 0.2
@@ -52,49 +53,11 @@ def list_(repo: Path, as_json: bool) -> None:
     """
     gate = governed_gate(repo)
     close_orphans(gate)
-    found, grants = gate.approvals.asked(), gate.approvals.grants()
+    found, grants = gate.approvals.asked(), held(gate)
     lines = [line for card in cards(found) for line in told(card)] or ["nothing waits"]
     lines += [granted(grant) for grant in grants]
     questions = [{**msgspec.to_builtins(one.question), "status": one.status} for one in found]
     emit({"questions": questions, "grants": msgspec.to_builtins(grants)}, as_json, "\n".join(lines))
-
-
-def granted(grant: Grant) -> str:
-    """A grant for people."""
-    return (
-        f"grant {grant.id[-8:]}  {grant.extent}: {grant.code} {grant.rule}  {grant.intent_id or grant.session_id or ''}"
-    )
-
-
-def cards(found: Sequence[Asked]) -> list[list[Asked]]:
-    """The questions, equal ones together; where the first of them stands."""
-    folded: dict[tuple[str, ...], list[Asked]] = {}
-    for one in found:
-        folded.setdefault((one.status, *one.question.card), []).append(one)
-    return list(folded.values())
-
-
-def told(card: Sequence[Asked]) -> list[str]:
-    """A card for people: the first of equal questions, and what the others ask for."""
-    question, status = card[0].question, card[0].status
-    left = "expired" if status == "expired" else f"{max(0, int(question.expires_at - time.time()))} s left"
-    reasons = "; ".join(question.reasons)
-    return [
-        click.style(f"{question.id[-8:]}  {question.agent}  {question.intent_id or 'no intent'}  ({left})", bold=True),
-        f"    {shown(question.action, 500)}",
-        *(f"    {one.question.id[-8:]}  {shown(one.question.action, 200)}" for one in card[1:]),
-        f"    {question.code}: {shown(question.message, 300)}",
-        f"    risk {question.risk}/100{f': {reasons}' if reasons else ''}",
-        *([] if (offer := offered(question)) is None else [f"    a wider yes would cover: {offer}"]),
-    ]
-
-
-def offered(question: Question) -> str | None:
-    """What a yes for the session or the intent would cover; None where it can be for this once only."""
-    try:
-        return shown(rule_for(question.subject, "intent").shown, 200)
-    except RuleRefused:
-        return None
 
 
 @approvals.command("allow")
@@ -136,7 +99,7 @@ def rule_of(question: Question, extent: Extent, pattern: str | None) -> str:
         return rule_for(question.subject, extent, pattern).shown
     except RuleRefused as refused:
         raise Failure(
-            "RULE_REFUSED", f"this yes cannot go that far: {refused}", fix="leave out --for or --rule"
+            "RULE_REFUSED", f"this yes cannot be so: {refused}", fix="say yes once, or name another rule"
         ) from None
 
 
@@ -177,11 +140,27 @@ def deny(question_id: str, message: str, repo: Path, as_json: bool) -> None:
 def revoke(grant_id: str, repo: Path, as_json: bool) -> None:
     """Take a grant back."""
     only_people("revoking a grant")
-    found = governed_gate(repo).approvals
-    grant = next((g for g in found.grants() if g.id.endswith(grant_id)), None)
-    if grant is None or not found.revoke(grant.id):
-        raise Failure("NOT_FOUND", f"there is no grant {grant_id!r}", fix="`remit approvals list` shows them")
-    emit({"revoked": grant.id}, as_json, "revoked")
+    gate = governed_gate(repo)
+    matching = [grant for grant in held(gate) if grant.id.endswith(grant_id)]
+    if len(matching) != 1 or not taken_back(gate, matching[0]):
+        many = f"{len(matching)} grants end with" if len(matching) > 1 else "there is no grant"
+        raise Failure("NOT_FOUND", f"{many} {grant_id!r}", fix="`remit approvals list` shows them")
+    emit({"revoked": matching[0].id}, as_json, f"revoked: {matching[0].code} {matching[0].rule}".rstrip())
+
+
+def held(gate: Gate) -> tuple[Grant, ...]:
+    """The grants that hold now, those of `remit.toml` among them."""
+    return gate.approvals.grants(gate.governing.config.grants)
+
+
+def taken_back(gate: Gate, grant: Grant) -> bool:
+    """Whether the grant is gone now. Raises Failure where `remit.toml` cannot be changed."""
+    try:
+        return gate.approvals.revoke(grant.id) or ProjectGrants(gate.workspace, gate.state).drop(grant.id)
+    except CannotWrite as error:
+        raise Failure(
+            "CONFIG_INVALID", f"remit.toml was not changed: {error}", fix="take the grant out by hand"
+        ) from error
 
 
 @approvals.command("watch")
@@ -213,19 +192,14 @@ def attend(gate: Gate, prompt: Callable[..., str]) -> None:
         gate.approvals.leave()
 
 
-def choices(card: Sequence[Asked]) -> str:
-    """What one may say to a card."""
-    every = f"[a]ll {len(card)} once, " if len(card) > 1 else ""
-    wider = "[s]ession, [i]ntent, " if offered(card[0].question) is not None else ""
-    return f"  [y]es once, {every}{wider}or the reason why not"
-
-
 def conclude(gate: Gate, card: Sequence[Asked], word: str) -> None:
     """Give the answer to the first of the card, or to all of it; one that is answered by now is let be."""
     everything = word.strip().lower() in ("a", "all") and len(card) > 1
     reply = Reply(True) if everything else reply_of(word)
-    if reply.allow and reply.extent != "once" and offered(card[0].question) is None:
-        click.echo(f"  above a risk of {HIGH_RISK}, and for words that say too little, a yes is for this once")
+    try:
+        rule_of(card[0].question, reply.extent, reply.pattern)
+    except Failure as failure:
+        click.echo(f"  {failure}")
         return
     for one in card if everything else card[:1]:
         try:
@@ -243,11 +217,12 @@ def say_so(root: Path, gone: threading.Event) -> None:
 
 def reply_of(word: str) -> Reply:
     """What a person typed, as an answer."""
-    extents: dict[str, Extent] = {"y": "once", "yes": "once", "s": "session", "i": "intent"}
-    extent = extents.get(word.strip().lower())
-    if extent is None:
+    extents: dict[str, Extent] = {"y": "once", "yes": "once", "s": "session", "i": "intent", "p": "project"}
+    said, equals, rule = word.strip().partition("=")
+    extent = extents.get(said.lower())
+    if extent is None or (equals and extent == "once"):
         return Reply(False, words="" if word.strip().lower() in ("n", "no") else word)
-    return Reply(True, extent=extent)
+    return Reply(True, extent=extent, pattern=rule.strip() or None)
 
 
 def settle(gate: Gate, question: Question, reply: Reply) -> bool:

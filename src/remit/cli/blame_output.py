@@ -1,17 +1,21 @@
 """Running git for `remit blame`, and putting its words and ours together."""
 
 from collections.abc import Sequence
-from concurrent.futures import Executor, Future
 
 from msgspec import Struct
 
-from remit.cli.blame_arguments import Asked, Form
+from remit.cli.blame_arguments import Asked, Form, name_of
+from remit.cli.blame_state import Settings
+from remit.cli.later import Later
 from remit.provenance import annotated
 from remit.provenance.blame import BlamedLine
-from remit.provenance.porcelain import GitLine
+from remit.provenance.people_form import lines_for_people, width_of_names
+from remit.provenance.porcelain import GitLine, Porcelain
 from remit.workspace.git import Git
 
 NEVER_SHOWN = ("--progress", "--no-progress")
+SHORTENING = ("rev-list", "--no-walk=unsorted", "--abbrev-commit", "--stdin")
+"""The shortest name of each commit."""
 
 
 class Running(Struct, frozen=True):
@@ -20,21 +24,62 @@ class Running(Struct, frozen=True):
     They are one where the form is a porcelain.
     """
 
-    lines: Future[bytes]
-    shown: Future[bytes] | None
+    lines: Later[bytes]
+    shown: Later[bytes] | None
 
 
-def start(pool: Executor, git: Git, asked: Asked, typed: bytes, *, fewer: bool, only_lines: bool) -> Running:
+ONE_GIT = {"-L", "-w", "-M", "-C", "--minimal", "--first-parent", "--ignore-rev", "--ignore-revs-file"}
+"""Options that leave the form for people as it is: with no others, the porcelain tells all that it shows."""
+
+
+def by_porcelain(asked: Asked) -> bool:
+    """Whether the form that is asked for may be made from the porcelain."""
+    return asked.form == "text" and not asked.reversed and {name_of(option) for option in asked.options} <= ONE_GIT
+
+
+def start(git: Git, asked: Asked, typed: bytes, *, fewer: bool, only_lines: bool) -> Running:
     """Start git, twice where the form that is asked for does not tell enough; both at once."""
     words = (*asked.revisions, "--", asked.file)
     form = "porcelain" if asked.form in ("text", "incremental") or only_lines else asked.form
-    form = "line-porcelain" if fewer and form == "porcelain" else form
-    lines = pool.submit(git.run, "blame", f"--{form}", *asked.tracing, *words, stdin=typed)
-    if only_lines or asked.form in ("porcelain", "line-porcelain"):
+    form = "line-porcelain" if fewer and not only_lines and asked.form == "porcelain" else form
+    lines = Later(git.run, "blame", f"--{form}", *asked.tracing, *words, stdin=typed)
+    if only_lines or asked.form in ("porcelain", "line-porcelain") or by_porcelain(asked):
         return Running(lines, None)
+    return Running(lines, Later(in_gits_words, git, asked, typed))
+
+
+def in_gits_words(git: Git, asked: Asked, typed: bytes = b"") -> bytes:
+    """What git says in the form that is asked for. Raises GitError."""
     shape = [f"--{asked.form}"] * (asked.form == "incremental")
     options = [option for option in asked.options if option not in NEVER_SHOWN]
-    return Running(lines, pool.submit(git.run, "blame", *shape, *options, *words, stdin=typed))
+    return git.run("blame", *shape, *options, *asked.revisions, "--", asked.file, stdin=typed)
+
+
+def made(git: Git, asked: Asked, run: Running, found: Porcelain, told: Later[Settings], path: str) -> bytes:
+    """Git's words in the form that is asked for: as git said them, or made from its porcelain. Raises GitError.
+
+    `path` is the file from the root of git's repository.
+    """
+    if run.shown is not None:
+        return row_by_row(run.shown.result(), found) if asked.form == "text" else run.shown.result()
+    if not by_porcelain(asked):
+        return run.lines.result()
+    committed = [name for name in found.commits if name.strip("0")]
+    if not committed or not told.result().shows_blame_plainly:
+        return row_by_row(in_gits_words(git, asked), found)
+    short = git.run(*SHORTENING, stdin="".join(f"{name}\n" for name in committed).encode())
+    lines = lines_for_people(found, path, width_of_names(short.split()))
+    out = in_gits_words(git, asked) if lines is None else b"".join(line + b"\n" for line in lines)
+    return row_by_row(out, found)
+
+
+def row_by_row(out: bytes, found: Porcelain) -> bytes:
+    """Lines for people of which each is one row: git writes a name with a line break in it as it stands."""
+    for path in {commit.place.path for commit in found.commits.values() if commit.place}:
+        if "\n" in path:
+            raw = path.encode("utf-8", "surrogateescape")
+            out = out.replace(raw, raw.replace(b"\n", b"?"))
+    return out
 
 
 class Style(Struct, frozen=True):
@@ -62,8 +107,10 @@ def rendered(asked: Asked, out: bytes, lines: Sequence[BlamedLine], shown: Seque
 
 def text(asked: Asked, out: bytes, lines: Sequence[BlamedLine], shown: Sequence[BlamedLine], style: Style) -> bytes:
     """The lines for people."""
-    wanted = {line.line for line in shown}
-    raws = [raw for raw, line in zip(out.split(b"\n"), lines, strict=False) if line.line in wanted]
+    raws = out.split(b"\n")[:-1]
+    if len(shown) < len(lines):
+        wanted = {line.line for line in shown}
+        raws = [raw for raw, line in zip(raws, lines, strict=False) if line.line in wanted]
     found = annotated.text(
         [annotated.harmless(raw) for raw in raws] if style.safe else raws,
         shown,

@@ -31,6 +31,12 @@ class Settings(Struct, frozen=True):
         return self.values.get("core.quotepath", "true").lower() not in ("false", "no", "off", "0")
 
     @property
+    def shows_blame_plainly(self) -> bool:
+        """Whether nothing says that lines for people look otherwise than git shows them by itself."""
+        looks = [name for name in self.values if name.startswith("blame.") and name != "blame.ignorerevsfile"]
+        return self.told and not looks and "core.abbrev" not in self.values
+
+    @property
     def steady(self) -> bool:
         """Whether answers made with them stay true while the files stay."""
         date = self.values.get("blame.date", "iso")

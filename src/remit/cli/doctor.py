@@ -21,6 +21,7 @@ from remit.wiring.agents import Found, Place, find_agents
 from remit.wiring.checkup import Check
 from remit.wiring.client import client_sha256, install_client, server_command
 from remit.wiring.containing import containment_check
+from remit.wiring.effects import effects_checks
 from remit.wiring.manifest import Manifest, read_manifest, write_manifest
 from remit.wiring.plan import perform, plan
 
@@ -71,7 +72,7 @@ def examined(gate: Gate, user: Place, manifest: Manifest, agents: list[Found], r
     checks.append(containment_check(home, gate.environment.temporary))
     seen: dict[str, str] = {}
     if gate.governed:
-        checks += checkup.repository_checks(gate)
+        checks += [*checkup.repository_checks(gate), *effects_checks(gate)]
         seen = newest_calls(gate)
     else:
         checks.append(Check("warn", "repository", "Remit does not govern here", "remit init"))

@@ -7,16 +7,22 @@ from pathlib import Path
 from uuid import uuid4
 
 import click
+from msgspec.structs import replace
 
 from remit.cli.output import REFUSED, UNAVAILABLE, Failure, governed_gate, repo_option, reports_failures
 from remit.cli.people import below_an_agent, refused
 from remit.core.call import SessionKey, ToolCall, hash_arguments
-from remit.gate.contained import Contained
+from remit.gate.contained import Contained, Result
+from remit.gate.contained_calls import STOPPING
+from remit.gate.contained_tickets import NoTicket, Tickets
 from remit.gate.gate import Gate
 from remit.gate.judging import Judging
 from remit.workspace.sandbox.choosing import containment
-from remit.workspace.sandbox.places import NoScratch
-from remit.workspace.sandbox.running import Limits, NotContained
+from remit.workspace.sandbox.places import NoScratch, discard
+from remit.workspace.sandbox.running import Ended, Limits, NotContained
+
+HERE = "here"
+"""Where this process runs the command itself, its ticket names no folder."""
 
 AGENT = "remit-exec"
 """The agent of a command whose session is not an agent's."""
@@ -28,6 +34,9 @@ MEBIBYTE = 1 << 20
 @click.argument("command", nargs=-1, required=True, type=click.UNPROCESSED)
 @click.option("--intent", "intent_id", metavar="ID", help="Under this intent.")
 @click.option("--session", "session_id", metavar="ID", help="As this session, under its intent.")
+@click.option("--call", "token", metavar="ID", help="As that call of the session, which its hook let through.")
+@click.option("--settle", "folder", type=click.Path(path_type=Path), hidden=True, help="Judge what is staged there.")
+@click.option("--code", type=int, default=0, hidden=True, help="How what is staged there ended.")
 @click.option("--time-limit", type=click.FloatRange(min=0, min_open=True), metavar="SECONDS", help="Stop it then.")
 @click.option(
     "--size-limit", type=click.IntRange(1), default=4096, show_default=True, metavar="MIB", help="Stop it beyond that."
@@ -38,6 +47,9 @@ def exec_(
     command: tuple[str, ...],
     intent_id: str | None,
     session_id: str | None,
+    token: str | None,
+    folder: Path | None,
+    code: int,
     time_limit: float | None,
     size_limit: int,
     repo: Path,
@@ -47,8 +59,12 @@ def exec_(
     Input, output, environment and exit code are the command's own. What it leaves running is ended with it. With
     `--time-limit` the exit code of a command that was stopped is 124.
     """
-    own = dict(os.environ)
+    limits = Limits(time_limit, size_limit * MEBIBYTE, environment=dict(os.environ))
     gate = governed_gate(repo)
+    if folder is not None and token is not None:
+        sys.exit(settled(gate, folder, token, code, command[-1]))
+    if token is not None:
+        sys.exit(called(gate, session_id or "", token, command, limits))
     if (intent_id or session_id) and below_an_agent():
         # An agent's own intent is told by its hook; here it could name any, and work outside what it selected.
         raise refused("`remit exec --intent` or `--session`")
@@ -59,13 +75,55 @@ def exec_(
         click.echo(answer.reason, err=True)
         sys.exit(REFUSED)
     how = containment(gate.environment.home, gate.environment.temporary)
+    sys.exit(ran(Contained(gate, how), call, command, limits))
+
+
+def ran(contained: Contained, call: ToolCall, command: tuple[str, ...], limits: Limits) -> int:
+    """Run it; its exit code. What was dropped is told. Raises Failure where nothing ran."""
     try:
-        result = Contained(gate, how).run(call, command, Limits(time_limit, size_limit * MEBIBYTE, environment=own))
+        return told(contained.run(call, command, limits))
     except (NotContained, NoScratch) as error:
         raise Failure("NOT_CONTAINED", str(error), fix="remit doctor", exit_code=UNAVAILABLE) from error
+
+
+def called(gate: Gate, session_id: str, token: str, command: tuple[str, ...], limits: Limits) -> int:
+    """Run the shell command of a call that its hook let through; its exit code. Raises Failure, NoTicket."""
+    tickets, text = Tickets(gate.state), command[-1]
+    if len(command) != 3 or command[1] != "-c":
+        raise Failure("USAGE", f"--call goes with one shell command: expected SHELL -c TEXT, not {command!r}")
+    try:
+        ticket = tickets.used(token, session_id, text, HERE)
+    except NoTicket as error:
+        raise Failure("NO_TICKET", str(error), exit_code=REFUSED) from error
+    gate.environment = replace(gate.environment, temporary=Path(ticket.temporary))
+    how = containment(gate.environment.home, gate.environment.temporary)
+    if how.way not in STOPPING:
+        raise Failure("NOT_CONTAINED", "nothing ran: no containment works here any more", exit_code=UNAVAILABLE)
+    call = ticket.call(text, os.getcwd())  # noqa: PTH109  what the shell calls it, links and all
+    try:
+        return ran(Contained(gate, how, ticket), call, command, limits)
+    finally:
+        tickets.forget(token)
+
+
+def settled(gate: Gate, folder: Path, token: str, code: int, text: str) -> int:
+    """Judge what a launcher staged that the daemon did not come back to. Raises Failure where nobody gave leave."""
+    try:
+        ticket = Tickets(gate.state).ended(token, str(folder), text)
+    except NoTicket as error:
+        raise Failure("NO_TICKET", f"{error} What it staged is dropped", exit_code=REFUSED) from error
+    how = containment(gate.environment.home, gate.environment.temporary)
+    try:
+        return told(Contained(gate, how, ticket).settle(ticket.call(text), folder, Ended(code)))
+    finally:
+        discard(folder)
+
+
+def told(result: Result) -> int:
+    """Say what was dropped; the exit code."""
     if result.said:
         click.echo(result.said, err=True)
-    sys.exit(result.code)
+    return result.code
 
 
 def chosen(gate: Gate, session_id: str | None, intent_id: str | None) -> SessionKey:

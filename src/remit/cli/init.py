@@ -197,6 +197,12 @@ def with_answers(asked: Asked, setup: Setup) -> Asked:
 # --- words -------------------------------------------------------------------------------------------------
 
 
+NO_AGENT = (
+    "No agent is wired: nobody asks Remit before a call. `remit init` wires the agents that it finds on PATH or by "
+    "their folder, `remit init --agent NAME` one by its name."
+)
+
+
 def headline(setup: Setup) -> str:
     """The repository and its mode, as they are now."""
     return f"{setup.workspace.root} is governed; mode: {governing(setup.workspace).mode}."
@@ -265,6 +271,7 @@ def done_text(setup: Setup, with_diff: bool) -> str:
         *(file_line(file, setup.home) for file in setup.changed),
         *untrusted(setup),
         *unread_lines(setup),
+        *([] if setup.agents else [NO_AGENT]),
     ]
     if with_diff:
         lines += ["", diffs(setup.changed, setup.home)]

@@ -7,6 +7,7 @@ import click
 import msgspec
 from msgspec.structs import replace
 
+from remit.cli.constraints import constraints_of
 from remit.cli.output import (
     FINDINGS,
     Failure,
@@ -20,10 +21,11 @@ from remit.cli.output import (
 from remit.cli.people import below_an_agent, only_people
 from remit.cli.scopes import warn_of
 from remit.core.call import SessionKey
-from remit.core.intent import PRIORITIES, STATUSES, Constraint, Criterion, Intent, LintFinding, Status, is_intent_id
+from remit.core.intent import PRIORITIES, STATUSES, Criterion, Intent, LintFinding, Status, is_intent_id
 from remit.core.text import shown
 from remit.gate.gate import Gate
 from remit.gate.intents import changes_in
+from remit.gate.proposing import proposed_name
 from remit.ledger.index import Index
 from remit.provenance.stats import proposed_scope
 
@@ -37,9 +39,13 @@ def intent() -> None:
 
 
 @intent.command("new")
-@click.argument("name")
+@click.argument("name", required=False)
 @click.option("--scope", "-s", "scope", multiple=True, metavar="GLOB", help="Files it owns; repeatable.")
-@click.option("--from-session", metavar="ID", help="Own what this session changed, beside any --scope.")
+@click.option(
+    "--from-session",
+    metavar="ID",
+    help="Own what this session changed, beside any --scope; NAME is its first prompt's first line by default.",
+)
 @click.option("--id", "intent_id", metavar="INT-001", help="Its id; the next free one by default.")
 @click.option("--constraint", multiple=True, metavar="TEXT", help="What to keep to; repeatable.")
 @click.option("--criterion", multiple=True, metavar="TEXT", help="What must be true in the end; repeatable.")
@@ -49,7 +55,7 @@ def intent() -> None:
 @json_option
 @reports_failures
 def new(
-    name: str,
+    name: str | None,
     scope: tuple[str, ...],
     from_session: str | None,
     intent_id: str | None,
@@ -67,11 +73,10 @@ def new(
     only_people("making an intent")
     if intent_id is not None and not is_intent_id(intent_id):
         raise Failure("INVALID_INTENT_ID", f"{intent_id!r} is not an intent id, such as INT-001", target="--id")
-    if not name.strip():
-        raise Failure("USAGE", f"{name!r} names nothing: an intent needs a name", fix='for example "JWT login"')
     gate = open_gate(repo)
     if from_session is not None:
         scope = tuple(dict.fromkeys((*scope, *touched(gate, from_session))))
+    name = name_or_proposed(gate, name, from_session)
     if not scope:
         raise Failure("USAGE", "an intent owns files, and none were named", fix="add --scope 'src/**', for example")
     wanted = msgspec.convert(
@@ -79,7 +84,7 @@ def new(
             "id": intent_id or "",
             "name": name,
             "owned_scope": scope,
-            "constraints": [Constraint(text) for text in constraint],
+            "constraints": constraints_of(constraint),
             "acceptance_criteria": [Criterion(text) for text in criterion],
             "description": description,
             "priority": priority,
@@ -90,6 +95,18 @@ def new(
     made = gate.intents.create(wanted, by=PERSON)
     warn_of(gate, made.owned_scope)
     emit(msgspec.to_builtins(made), as_json, f"{made.id} {shown(made.title)}\nowns {', '.join(made.owned_scope)}")
+
+
+def name_or_proposed(gate: Gate, name: str | None, session: str | None) -> str:
+    """The name as given, else the one that the session's first prompt proposes. Raises Failure where there is none."""
+    if name is None and session is not None and gate.governed:
+        name = proposed_name(gate, session)
+        if not name:
+            said = f"no transcript tells what session {session!r} was asked for"
+            raise Failure("USAGE", said, fix=f'name it: remit intent new "JWT login" --from-session {session}')
+    if name is None or not name.strip():
+        raise Failure("USAGE", f"{name or ''!r} names nothing: an intent needs a name", fix='for example "JWT login"')
+    return name
 
 
 def touched(gate: Gate, session: str) -> tuple[str, ...]:
@@ -338,7 +355,7 @@ def edits(old: Intent, given: dict[str, Any]) -> dict[str, Any]:
         base = given["scope"] or old.owned_scope
         changes["owned_scope"] = (*base, *(p for p in given["add_scope"] if p not in base))
     if given["constraint"]:
-        changes["constraints"] = tuple(Constraint(text) for text in given["constraint"])
+        changes["constraints"] = constraints_of(given["constraint"])
     if given["criterion"]:
         changes["acceptance_criteria"] = tuple(Criterion(text) for text in given["criterion"])
     return changes

@@ -10,7 +10,7 @@ from remit.core.syntax.grammars import missing
 from remit.ledger.index import Filters
 from remit.provenance.intent_map import rebuilt
 from remit.provenance.syntax import told
-from remit.workspace.intents_file import write_atomically
+from remit.workspace.beneath import write_below
 
 NAME = "intent_map.md"
 
@@ -35,7 +35,7 @@ def intent_map(check: bool, repo: Path, as_json: bool) -> None:
             "MAP_DIFFERS", f"{str(path)!r} is not what the ledger says", fix="run `remit map`", exit_code=FINDINGS
         )
     if not same:
-        write_atomically(path, text)
+        write_below(gate.workspace.root, path, text)
     unknown = missing()
     hint = f"\nwithout names for {', '.join(unknown)}: install remit[code]" if unknown else ""
     done = f"{path} {'is as the ledger says' if same else 'written'}{hint}"

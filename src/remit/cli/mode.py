@@ -1,5 +1,6 @@
 """`remit mode`: observe, warn or enforce."""
 
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Literal
 
@@ -9,13 +10,15 @@ import msgspec
 from remit.cli.output import emit, governed_gate, json_option, repo_option, reports_failures
 from remit.cli.people import only_people
 from remit.core.decision import Mode
+from remit.core.globs import Scope
+from remit.core.intent import Intent
 from remit.core.text import shown
-from remit.gate.governing import set_mode
+from remit.gate.governing import Governing, set_mode
 from remit.provenance.stats import Refusable, would_refuse
 
 ABOUT: dict[Mode, str] = {
-    "observe": "everything passes and is recorded",
-    "warn": "everything passes; the agent is told what enforce would refuse",
+    "observe": "all passes and is recorded; only what nothing brings back needs a yes",
+    "warn": "as observe; and the agent is told what enforce would refuse",
     "enforce": "changes need an intent, and stay in its scope",
 }
 
@@ -29,16 +32,32 @@ def mode(mode: Mode | Literal["suggest"] | None, repo: Path, as_json: bool) -> N
     """Show the mode, or set it; `suggest` tells what enforce would have refused so far."""
     gate = governed_gate(repo)
     if mode == "suggest":
-        found = would_refuse(gate.workspace.log_folder)
-        step = next_step(found)
-        data = {**msgspec.to_builtins(found), "mode": gate.governing.mode, "next": step}
-        emit(data, as_json, "\n".join((*in_words(found), step)))
+        found, rules = would_refuse(gate.workspace.log_folder), gate.governing
+        covered = within_intents(found, open_intents(rules))
+        step = next_step(found, covered)
+        data = {**msgspec.to_builtins(found), "within": covered, "mode": rules.mode, "next": step}
+        del data["loose"]
+        emit(data, as_json, "\n".join((*in_words(found), *within_words(covered), step)))
         return
     if mode is not None:
         only_people("setting the mode")
         set_mode(gate.workspace, mode)
-    now = gate.governing.mode
-    emit({"mode": now}, as_json, f"{now}: {ABOUT[now]}")
+    rules = gate.governing
+    for warning in warnings(rules):
+        click.echo(f"warning: {warning}", err=True)
+    emit({"mode": rules.mode}, as_json, f"{rules.mode}: {ABOUT[rules.mode]}")
+
+
+def warnings(rules: Governing) -> list[str]:
+    """What a person should know who looks at the mode."""
+    if rules.config_error:
+        return [f"{rules.config_error}; until it is mended, every change is refused"]
+    document = rules.document
+    if document is not None and document.errors:
+        return ["active_intents.yaml has errors, so every change is refused: see `remit intent lint`"]
+    if rules.mode == "enforce" and not open_intents(rules):
+        return ["no intent is open, so agents can change nothing: make one with `remit intent new NAME --scope GLOB`"]
+    return []
 
 
 def in_words(found: Refusable) -> list[str]:
@@ -51,12 +70,32 @@ def in_words(found: Refusable) -> list[str]:
     return lines
 
 
-def next_step(found: Refusable) -> str:
+def open_intents(rules: Governing) -> list[Intent]:
+    """The intents that an agent may work under."""
+    found = rules.document.intents if rules.document else ()
+    return [intent for intent in found if intent.status in ("DRAFT", "IN_PROGRESS")]
+
+
+def within_intents(found: Refusable, intents: Sequence[Intent]) -> dict[str, int]:
+    """How many of the refused calls each open intent would have let pass, the most first."""
+    scopes = {intent.id: Scope(intent.owned_scope) for intent in intents}
+    counts = {name: sum(all(map(scope.matches, paths)) for paths in found.loose) for name, scope in scopes.items()}
+    return dict(sorted(((name, count) for name, count in counts.items() if count), key=lambda pair: -pair[1]))
+
+
+def within_words(covered: dict[str, int]) -> list[str]:
+    """The same for people."""
+    return [f"{count} of them pass once the agent selects {name}" for name, count in list(covered.items())[:5]]
+
+
+def next_step(found: Refusable, covered: dict[str, int]) -> str:
     """What to do about it."""
     if not found.calls:
         return "Nothing was recorded in observe or warn yet: work for a while, then ask again."
     if not found.by_rule:
         return "Nothing would have been refused: `remit mode enforce`."
+    if max(covered.values(), default=0) * 2 > found.refused:
+        return "Most of it lies within open intents: `remit mode warn` tells agents so, `remit mode enforce` holds it."
     if next(iter(found.by_rule)) == "active_intent":
         session = next(iter(found.sessions), "SESSION")
         return f"Most of it had no intent: `remit intent new NAME --from-session {session}` makes one for that work."

@@ -3,36 +3,28 @@
 from collections.abc import Generator
 from contextlib import contextmanager
 from pathlib import Path
-from tempfile import TemporaryDirectory
 
-from remit.cli.output import governed_gate, open_gate
-from remit.gate.gate import Gate
 from remit.ledger.index import Index
 from remit.workspace.contents import ContentStore
-from remit.workspace.notes import Notes
-
-
-def reading_gate(repo: Path) -> Gate:
-    """The gate of a repository that Remit governs, or that has notes. Raises Failure for any other."""
-    gate = open_gate(repo)
-    return gate if not gate.governed and Notes(gate.workspace).there() else governed_gate(repo)
+from remit.workspace.place import Workspace
 
 
 @contextmanager
-def index_of(gate: Gate) -> Generator[Index]:
+def index_of(workspace: Workspace, *, governed: bool) -> Generator[Index]:
     """The ledger's index, caught up; an empty one where there is no ledger."""
-    workspace = gate.workspace
-    if gate.governed:
+    if governed:
         with Index.open(workspace.state / "index.db", workspace.log_folder) as index:
             index.catch_up()
             yield index
         return
+    from tempfile import TemporaryDirectory  # it costs a blame's start as much as reading the ledger does
+
     with TemporaryDirectory(prefix="remit.") as nothing:
         empty = Path(nothing)
         with Index.open(empty / "index.db", empty / "log") as index:
             yield index
 
 
-def store_of(gate: Gate) -> ContentStore:
-    """Where contents are looked for; without a ledger, git's own objects."""
-    return gate.store if gate.governed else ContentStore(gate.workspace, "")
+def store_of(workspace: Workspace) -> ContentStore:
+    """Where contents are looked for: nothing is kept there by who only reads, so that this machine needs no name."""
+    return ContentStore(workspace, "")

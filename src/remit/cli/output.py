@@ -4,23 +4,29 @@ import sys
 from collections.abc import Callable
 from functools import wraps
 from pathlib import Path
-from typing import NoReturn, ParamSpec, TypeVar
+from typing import TYPE_CHECKING, NoReturn, ParamSpec, TypeVar
 
 import click
 import msgspec
 
-from remit.gate.gate import Gate
+from remit.cli.failure import FINDINGS as FINDINGS
+from remit.cli.failure import INTEGRITY as INTEGRITY
+from remit.cli.failure import REFUSED, UNAVAILABLE, Failure
+from remit.cli.failure import USAGE as USAGE
 from remit.gate.intents import IntentError, Refused
+from remit.gate.site import Site
 from remit.gate.state import StateError
 from remit.ledger.segments import LedgerError
 from remit.servers.environment import enter
 from remit.workspace.git import GitError
 from remit.workspace.intents_edit import EditRefused, IntentsFileChanged, IntentsFileLocked
 
-FINDINGS, USAGE, REFUSED, UNAVAILABLE, INTEGRITY = 1, 2, 3, 4, 5
+if TYPE_CHECKING:
+    from remit.gate.gate import Gate
 
 P = ParamSpec("P")
 R = TypeVar("R")
+S = TypeVar("S", bound=Site)
 
 repo_option = click.option(
     "--repo",
@@ -32,38 +38,54 @@ repo_option = click.option(
 json_option = click.option("--json", "as_json", is_flag=True, help="One JSON document on standard output.")
 
 
-class Failure(Exception):
-    """A command cannot do what was asked. `fix` is the next step."""
-
-    def __init__(self, code: str, message: str, *, fix: str = "", target: str = "", exit_code: int = USAGE) -> None:
-        super().__init__(message)
-        self.code = code
-        self.message = message
-        self.fix = fix
-        self.target = target
-        self.exit_code = exit_code
-
-
-def open_gate(repo: Path) -> Gate:
+def open_gate(repo: Path) -> "Gate":
     """The gate of the repository. Raises Failure where there is none."""
-    gate = Gate.open(repo, enter())
-    if gate.found is None:
+    from remit.gate.gate import Gate  # with all the checks: half of the start of a command that only reads
+
+    return opened(Gate, repo)
+
+
+def governed_gate(repo: Path) -> "Gate":
+    """The gate of a repository that Remit governs. Raises Failure."""
+    return must_be_governed(open_gate(repo))
+
+
+def governed_site(repo: Path) -> Site:
+    """What belongs to a repository that Remit governs, for who only reads. Raises Failure."""
+    return must_be_governed(opened(Site, repo))
+
+
+def reading_site(repo: Path) -> Site:
+    """What belongs to a repository, governed or not: where nothing governs, there are git and notes to read.
+
+    That this is so is said on standard error. Raises Failure where there is no repository.
+    """
+    site = opened(Site, repo)
+    if not site.governed:
+        told = "only git, and notes where there are any, tell of its lines; `remit init` there begins a record"
+        click.echo(f"Remit does not govern {str(site.workspace.root)!r}: {told}", err=True)
+    return site
+
+
+def opened(kind: type[S], repo: Path) -> S:
+    """A site of that kind. Raises Failure where there is no repository."""
+    site = kind.open(repo, enter())
+    if site.found is None:
         raise Failure(
             "NO_WORKSPACE",
             f"{str(repo.resolve())!r} is in no git repository, and has no .orchestration/ folder",
             fix="run `git init` there first, or `remit init` in a folder that needs no git",
         )
-    return gate
+    return site
 
 
-def governed_gate(repo: Path) -> Gate:
-    """The gate of a repository that Remit governs. Raises Failure."""
-    gate = open_gate(repo)
-    if not gate.governed:
+def must_be_governed(site: S) -> S:
+    """That site. Raises Failure where Remit does not govern it."""
+    if not site.governed:
         raise Failure(
-            "NOT_GOVERNED", f"Remit does not govern {str(gate.workspace.root)!r}", fix="run `remit init` there"
+            "NOT_GOVERNED", f"Remit does not govern {str(site.workspace.root)!r}", fix="run `remit init` there"
         )
-    return gate
+    return site
 
 
 def emit(data: object, as_json: bool, text: str) -> None:

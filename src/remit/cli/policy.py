@@ -11,14 +11,15 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from remit.cli.output import Failure, document, emit, governed_gate, json_option, repo_option, reports_failures
+from remit.cli.policy_fixtures import replay, report_wrong
 from remit.core.call import SessionKey, ToolCall
-from remit.core.decision import Verdict
 from remit.core.facts import Facts, SessionFacts
 from remit.gate.gate import Gate
 from remit.gate.gather import gather
 from remit.policy.commands import CommandAnalysis, analyse
-from remit.policy.contain import why_contained
+from remit.policy.contain import RULE
 from remit.policy.engine import decide, enforced
+from remit.policy.lasting import held_back, may_be_passed_on
 
 
 class Asked(Struct, frozen=True, forbid_unknown_fields=True):
@@ -35,10 +36,19 @@ def policy() -> None:
     """Ask the rules, without doing anything."""
 
 
+policy.add_command(report_wrong)
+
+
 @policy.command("test")
 @click.option("--command", metavar="CMD", help="A shell command.")
 @click.option("--write", metavar="PATH", help="A file to write.")
 @click.option("--jsonl", is_flag=True, help='Many, one {"id", "command" or "write", "cwd"?} a line on standard input.')
+@click.option(
+    "--fixtures",
+    type=click.Path(path_type=Path, exists=True, file_okay=False),
+    metavar="DIR",
+    help="Replay what `remit policy report-wrong` wrote; exit 1 where one is not decided as expected.",
+)
 @click.option("--session", metavar="ID", help="As this session, with its intent and what it has read.")
 @click.option("--intent", "intent_id", metavar="ID", help="As if this intent were active.")
 @repo_option
@@ -48,6 +58,7 @@ def test(
     command: str | None,
     write: str | None,
     jsonl: bool,
+    fixtures: Path | None,
     session: str | None,
     intent_id: str | None,
     repo: Path,
@@ -57,8 +68,12 @@ def test(
 
     `effect` is what would be done in the mode in force, `verdict` what enforce would do.
     """
-    if sum((command is not None, write is not None, jsonl)) != 1:
-        raise Failure("USAGE", "give one of --command, --write and --jsonl", fix="remit policy test --write src/app.py")
+    if sum((command is not None, write is not None, jsonl, fixtures is not None)) != 1:
+        said = "give one of --command, --write, --jsonl and --fixtures"
+        raise Failure("USAGE", said, fix="remit policy test --write src/app.py")
+    if fixtures is not None:
+        replay(fixtures, as_json)
+        return
     gate = governed_gate(repo)
     if intent_id is not None:
         gate.intents.get(intent_id)
@@ -90,21 +105,20 @@ def judged(gate: Gate, asked: Asked, session: SessionKey, intent_id: str | None)
     """The answer about one call."""
     call, rules = call_of(gate, asked, session), gate.governing
     found = gather(call, gate.workspace, rules, gate.state, gate.store, gate.environment)
-    facts = replace(found.facts, grants=gate.approvals.grants())
+    facts = replace(found.facts, grants=gate.approvals.grants(rules.config.grants), containable=True)
     if intent_id is not None:
         facts = replace(facts, session=SessionFacts(intent_id, "selected"))
     decision = decide(found.call, facts)
-    contained = why_contained(found.call, facts, decision)
-    verdict: Verdict = decision.verdict if contained is None else "contain"
     analysis = analyse(asked.command) if asked.command is not None else None
-    reasons = [f"{f.code}: {f.message}" for f in decision.findings]
+    reasons = [f"{f.code}: {f.message}" for f in decision.findings if f.rule != RULE]
+    unclear = [f.message for f in decision.findings if f.rule == RULE] if decision.verdict == "contain" else []
     return {
         "id": asked.id,
-        "effect": enforced(verdict, facts.mode),
-        "verdict": verdict,
+        "effect": "ask" if may_be_passed_on(held_back(decision)) else enforced(decision.verdict, facts.mode),
+        "verdict": decision.verdict,
         "outcome": outcome(analysis, found.call),
         "writes": written(analysis, found.call, facts),
-        "reasons": [*reasons, *([contained] if contained else analysis.reasons if analysis else ())],
+        "reasons": [*reasons, *(unclear or (analysis.reasons if analysis else ()))],
     }
 
 

@@ -8,11 +8,11 @@ from typing import Any, Literal, TypeVar, get_args
 
 import click
 
-from remit.cli.blame import inside
+from remit.cli.blame_answer import inside
 from remit.cli.output import Failure
 from remit.core.record import EventName
 from remit.core.text import shown
-from remit.gate.gate import Gate
+from remit.gate.site import Site
 from remit.gate.witness import trusted_keys
 from remit.ledger.foreign import foreign_records, matches, merged
 from remit.ledger.index import Filters, Index
@@ -49,7 +49,7 @@ def filter_options(command: F) -> F:
     return command
 
 
-def wanted(gate: Gate, repo: Path, given: dict[str, Any]) -> Filters:
+def wanted(gate: Site, repo: Path, given: dict[str, Any]) -> Filters:
     """The filters as they were given, with times and the path as records write them. Raises Failure, NotATime."""
     asked = Filters(**given)
     if asked.get("line") is not None and not asked.get("path"):
@@ -64,14 +64,14 @@ def wanted(gate: Gate, repo: Path, given: dict[str, Any]) -> Filters:
     return asked
 
 
-def own_index(gate: Gate) -> Index:
+def own_index(gate: Site) -> Index:
     """The index of this machine's log, caught up."""
     index = Index.open(gate.workspace.state / "index.db", gate.workspace.log_folder)
     index.catch_up()
     return index
 
 
-def foreign(gate: Gate) -> list[dict[str, Any]]:
+def foreign(gate: Site) -> list[dict[str, Any]]:
     """The records of other machines and older tools, oldest first."""
     workspace = gate.workspace
     config = gate.governing.config
@@ -80,7 +80,7 @@ def foreign(gate: Gate) -> list[dict[str, Any]]:
 
 
 def found_records(
-    gate: Gate, asked: Filters, words: Sequence[str], limit: int, *, ranked: bool = False
+    gate: Site, asked: Filters, words: Sequence[str], limit: int, *, ranked: bool = False
 ) -> list[dict[str, Any]]:
     """The newest records that are asked for, newest first, or the best, best first. Raises Failure, NoWords."""
     others = foreign(gate)
@@ -97,7 +97,7 @@ def found_records(
     return merged(own, fitting, limit, ranked=ranked)
 
 
-def each_record(gate: Gate, asked: Filters) -> Iterator[dict[str, Any]]:
+def each_record(gate: Site, asked: Filters) -> Iterator[dict[str, Any]]:
     """All records that are asked for, the oldest first, few of them in memory. Raises Failure."""
     others = foreign(gate)
     with own_index(gate) as index:
@@ -111,7 +111,7 @@ Field = Literal["intent_id", "session_id", "agent"]
 OPTIONS: tuple[tuple[Field, str], ...] = (("intent_id", "intent"), ("session_id", "session"), ("agent", "agent"))
 
 
-def must_be_known(gate: Gate, index: Index, others: Sequence[dict[str, Any]], asked: Filters) -> None:
+def must_be_known(gate: Site, index: Index, others: Sequence[dict[str, Any]], asked: Filters) -> None:
     """Nothing was found: say so where that is for a name that nothing has. Raises Failure."""
     event = asked.get("event")
     if event is not None and event not in get_args(EventName) and not any(matches(d, {"event": event}) for d in others):
@@ -134,7 +134,7 @@ def unknown(option: str, value: str, known: Sequence[str]) -> Failure:
     )
 
 
-def by_id(gate: Gate, named: str) -> list[dict[str, Any]]:
+def by_id(gate: Site, named: str) -> list[dict[str, Any]]:
     """The records whose id begins with, or holds, `named`."""
     with own_index(gate) as index:
         own = index.by_id(named) or index.holding_id(named)

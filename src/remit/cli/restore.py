@@ -8,7 +8,7 @@ from typing import Any, TypeVar
 
 import click
 
-from remit.cli.blame import inside
+from remit.cli.blame_answer import inside
 from remit.cli.output import (
     FINDINGS,
     UNAVAILABLE,
@@ -27,16 +27,18 @@ from remit.gate.restores import LATEST, before, last_restore, named, offered, re
 from remit.gate.snapshots import Snapshots
 from remit.workspace.head import head_commit
 from remit.workspace.snapshots import Snapshot, unspelled
+from remit.workspace.snapshots_pins import Pins
 from remit.workspace.snapshots_restore import Restored, RestoreRunning
 
 T = TypeVar("T")
 
 SHOWN = 20
+PINNING = ("pin", "unpin")
 
 
 @click.command()
-@click.argument("point", required=False, metavar="[list | POINT | undo]")
-@click.argument("paths", nargs=-1, metavar="[PATH]...")
+@click.argument("point", required=False, metavar="[list | POINT | undo | pin | unpin]")
+@click.argument("paths", nargs=-1, metavar="[PATH | POINT]...")
 @click.option("--before", "what", metavar="WHAT", help="The state before an intent, a session, or a command's words.")
 @click.option("--preview", "--dry-run", "preview", is_flag=True, help="Only say what would be done.")
 @click.option("--yes", "-y", is_flag=True, help="Do not ask.")
@@ -57,12 +59,17 @@ def restore(
     """Go back to a snapshot of the files, all of them or PATHs; what is there now is saved first.
 
     POINT is a snapshot's name or a part of it, or `latest`; `remit restore list` shows them, `remit restore undo`
-    takes the last restore back. Files that came later stay, unless git tracks them. HEAD, the index and branches
-    are not touched. Only a person may do this.
+    takes the last restore back. `remit restore pin POINT` keeps a snapshot whatever its age, `unpin POINT` no longer.
+    Files that came later stay, unless git tracks them. HEAD, the index and branches are not touched. Only a person
+    may do this.
     """
     gate = governed_gate(repo)
     if what is None and point in (None, "list"):
         emit_list(gate, limit, as_json)
+        return
+    if point in PINNING:
+        only_people(f"`remit restore {point}`")
+        change_pin(gate, point, paths, as_json)
         return
     if not preview:
         only_people("`remit restore`")
@@ -82,6 +89,19 @@ def restore(
     emit(as_data(done), as_json, "\n".join(said(gate, done, done=True)))
     if done.failed:
         sys.exit(FINDINGS)
+
+
+def change_pin(gate: Gate, word: str, points: Sequence[str], as_json: bool) -> None:
+    """Pin a snapshot, or let it go. Raises NoSuchSnapshot, UsageError."""
+    if len(points) != 1:
+        raise click.UsageError(f"name one snapshot: remit restore {word} POINT")
+    snapshot, pins = named(gate.snapshots.listed(), points[0]), Pins(gate.workspace)
+    if word == "pin":
+        pins.pin(snapshot.id)
+        said = f"{snapshot.id} is kept until you say `remit restore unpin {snapshot.id}`"
+    else:
+        said = f"{snapshot.id} is {'no longer' if pins.unpin(snapshot.id) else 'not'} pinned"
+    emit({"id": snapshot.id, "pinned": word == "pin"}, as_json, said)
 
 
 def chosen(found: list[Snapshot], point: str | None, what: str | None) -> tuple[Snapshot, Snapshot | None]:
@@ -127,12 +147,13 @@ def running(gate: Gate, step: Callable[[], T]) -> T:
 def emit_list(gate: Gate, limit: int, as_json: bool) -> None:
     """The newest snapshots."""
     found = offered(gate.snapshots.listed())
-    lines = [f"{s.id}  {when(s)}  {precedes(s)}" for s in found[:limit]]
+    pinned = Pins(gate.workspace).ids()
+    lines = [f"{s.id}  {when(s)}  {precedes(s)}{'  pinned' * (s.id in pinned)}" for s in found[:limit]]
     more = [f"… and {len(found) - limit} older"] if len(found) > limit else []
     cut = restoring(gate).interrupted()
     open_one = [f"the restore of {cut.point} was interrupted: the next `remit restore` finishes it"] if cut else []
     emit(
-        [described(s) for s in found[:limit]],
+        [{**described(s), "pinned": s.id in pinned} for s in found[:limit]],
         as_json,
         "\n".join([*open_one, *lines, *more]) or "no snapshot is there yet",
     )
@@ -148,6 +169,8 @@ def precedes(snapshot: Snapshot) -> str:
     o = snapshot.occasion
     if o.kind == "session":
         return f"before session {shown(o.session, 40)}" + (f" of {shown(o.agent, 20)}" if o.agent else "")
+    if o.kind == "undone":
+        return f"before what {shown(o.command or o.tool, 60)} did out of scope was undone ({o.intent})"
     if o.kind == "restore":
         return f"before the restore of {shown(o.point, 40)}"
     return " ".join(filter(None, ("before", shown(o.command or o.tool, 60), f"({o.intent})" if o.intent else "")))

@@ -3,6 +3,7 @@
 from collections.abc import Callable
 
 import click
+from click.exceptions import NoSuchCommand
 
 
 def intent() -> click.Command:
@@ -278,6 +279,15 @@ class Commands(click.Group):
             return click.Command("hook", help="Answer an agent's hook call (agents start this).")
         found = COMMANDS.get(cmd_name)
         return found[1]() if found else None
+
+    def resolve_command(
+        self, ctx: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        """The command that the first word names. Raises NoSuchCommand, with those that are spelled almost so."""
+        try:
+            return super().resolve_command(ctx, args)
+        except NoSuchCommand as error:
+            raise NoSuchCommand(error.command_name, possibilities=COMMANDS, ctx=ctx) from None
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         """The list in `--help`, without importing one of them."""

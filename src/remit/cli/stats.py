@@ -8,7 +8,8 @@ from pathlib import Path
 import click
 import msgspec
 
-from remit.cli.output import emit, governed_gate, json_option, repo_option, reports_failures
+from remit.cli.output import emit, governed_site, json_option, repo_option, reports_failures
+from remit.cli.stats_coverage import covered
 from remit.core.text import shown
 from remit.ledger.index import Filters, Index
 from remit.ledger.moments import moment
@@ -23,6 +24,8 @@ MOST = 20
 @click.argument("paths", nargs=-1, metavar="[PATH]...")
 @click.option("--path", "more", multiple=True, metavar="PATH", help="Only lines of these files; as the argument.")
 @click.option("--since", metavar="TIME", help="Only what was recorded since then: a date in UTC, 7d, '2 weeks ago'.")
+@click.option("--until", metavar="TIME", help="Only what was recorded before then.")
+@click.option("--range", "commits", metavar="RANGE", help="Also the coverage of these commits, such as main..HEAD.")
 @click.option("--agent", metavar="NAME", help="Only changes of this agent, such as claude-code.")
 @click.option("--model", metavar="NAME", help="Only changes by this model.")
 @click.option("--intent", "intent_id", metavar="ID", help="Only changes under this intent.")
@@ -33,6 +36,8 @@ def stats(
     paths: tuple[str, ...],
     more: tuple[str, ...],
     since: str | None,
+    until: str | None,
+    commits: str | None,
     agent: str | None,
     model: str | None,
     intent_id: str | None,
@@ -45,25 +50,32 @@ def stats(
     Lines count as accepted once they are in a commit on HEAD's way, and as overridden where something took their place
     that no agent is known to have written.
     """
-    gate = governed_gate(repo)
+    gate = governed_site(repo)
     workspace = gate.workspace
-    begun = moment(since, datetime.now(UTC)) if since else None
-    by = Filters(agent=agent, intent_id=intent_id, since=begun)
+    begun, ended = (moment(text, datetime.now(UTC)) if text else None for text in (since, until))
+    by = Filters(agent=agent, intent_id=intent_id, since=begun, until=ended)
     with Index.open(workspace.state / "index.db", workspace.log_folder) as index:
         index.catch_up()
         found = measure(Blamer(workspace, index, gate.store), (*paths, *more), by, time.time(), model=model)
-    emit(msgspec.to_builtins(found), as_json, "\n".join(in_words(found)))
+        data, lines = covered(index, workspace, begun, ended, commits)
+    emit({**msgspec.to_builtins(found), "coverage": data}, as_json, "\n".join([*in_words(found), *lines]))
 
 
 def in_words(found: Figures) -> Iterator[str]:
     """The figures for people."""
     yield f"lines at HEAD   {found.lines}, of which agents are known to have written {part(found.ai, found.lines)}"
-    yield f"  people        {found.human}, both {found.mixed}; nobody saw the others written"
+    yield f"  people        {found.human}, both {found.mixed}"
+    yield f"  unknown       {part(found.unknown, found.lines)}: nobody saw them written"
+    if found.open:
+        yield f"  of those      {part(found.open, found.lines)} came while a command ran; nothing proves who wrote them"
     for one in found.files[:MOST]:
         yield f"  file    {shown(one.path):<40} {part(one.ai, one.lines)}"
     if len(found.files) > MOST:
         yield f"  … and {len(found.files) - MOST} more files; --json has all"
     yield f"agents' lines   {found.generated} generated, {part(found.accepted, found.generated)} accepted into commits"
+    if found.unproved:
+        total = found.generated + found.unproved
+        yield f"  unproved      {part(found.unproved, total)} of {total} came while opaque commands ran; not counted"
     gone = f"{found.rewritten} by agents, {found.deleted} deleted"
     yield f"  replaced      {part(found.overridden, found.accepted)} overridden, {gone}"
     for one in found.durability:

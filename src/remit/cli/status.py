@@ -1,9 +1,11 @@
 """`remit status`: what is governed here, and what happened lately."""
 
 import os
+from datetime import UTC, datetime
 from pathlib import Path
 
 import click
+from msgspec import Struct, to_builtins
 
 from remit.cli.log import summary_line
 from remit.cli.output import emit, json_option, open_gate, repo_option, reports_failures
@@ -12,28 +14,42 @@ from remit.core.text import shown
 from remit.gate.gate import Gate
 from remit.gate.trusting import untrusted_line
 from remit.ledger.index import Index
-from remit.provenance.coverage import Coverage, Share, coverage
+from remit.ledger.moments import moment
+from remit.provenance.coverage import Coverage, Share, Ungoverned, coverage
 from remit.wiring.agents import Place
 from remit.wiring.manifest import read_manifest
 from remit.wiring.plan import shown_path
 from remit.wiring.soundness import unhooked
 
+MOST = 50
+
+
+class Measured(Struct, frozen=True):
+    """The coverage of all that is recorded, and that of the last seven days."""
+
+    all: Coverage
+    week: Share
+
 
 @click.command()
+@click.option("--coverage", "whole", is_flag=True, help="List each change that nobody judged before.")
 @repo_option
 @json_option
 @reports_failures
 @reports_wiring
-def status(repo: Path, as_json: bool) -> None:
+def status(whole: bool, repo: Path, as_json: bool) -> None:
     """Show what is governed here, who works on what, and what happened lately."""
     gate = open_gate(repo)
     if not gate.governed:
         emit({"governed": False}, as_json, "Remit does not govern this repository; start with `remit init`")
         return
     measured = covered(gate)
+    if whole:
+        emit({"coverage": as_data(measured)}, as_json, "\n".join(whole_coverage(measured)))
+        return
     loose = loose_hooks(gate)
     data = {**facts(gate, measured), "unhooked": [{"agent": agent, "path": str(p)} for p, agent in loose.items()]}
-    emit(data, as_json, "\n".join([*alarm(gate, loose), text(gate, data, measured.overall)]))
+    emit(data, as_json, "\n".join([*alarm(gate, loose), text(gate, data, measured)]))
 
 
 def loose_hooks(gate: Gate) -> dict[Path, str]:
@@ -54,7 +70,7 @@ def alarm(gate: Gate, loose: dict[Path, str]) -> list[str]:
     return [click.style(said, fg="red", bold=True)]
 
 
-def facts(gate: Gate, measured: Coverage) -> dict[str, object]:
+def facts(gate: Gate, measured: Measured) -> dict[str, object]:
     """The status as data."""
     rules = gate.governing
     intents = rules.document.intents if rules.document else ()
@@ -72,39 +88,81 @@ def facts(gate: Gate, measured: Coverage) -> dict[str, object]:
         "sessions": sessions,
         "untrusted": [command.name for command in gate.untrusted],
         "waiting_records": gate.recorder.spool.pending(),
-        "coverage": {
-            **shared(measured.overall),
-            "sessions": [{"session_id": name, **shared(share)} for name, share in measured.sessions.items()],
-        },
+        "coverage": as_data(measured),
     }
 
 
-def covered(gate: Gate) -> Coverage:
-    """How much of what changed was judged before, overall and by session."""
+def covered(gate: Gate) -> Measured:
+    """How much of what changed was judged before, overall, by session and in the last week."""
     workspace = gate.workspace
+    week = moment("7d", datetime.fromtimestamp(gate.environment.clock(), UTC))
     with Index.open(workspace.state / "index.db", workspace.log_folder) as index:
         index.catch_up()
-        return coverage(index)
+        return Measured(coverage(index), coverage(index, since=week).overall)
 
 
 def shared(share: Share) -> dict[str, object]:
     """A share as data."""
-    return {"changed": share.changed, "judged": share.judged, "ungoverned": list(share.ungoverned)}
+    return {
+        "changed": share.changed,
+        "judged": share.judged,
+        "ungoverned": list(share.ungoverned),
+        "people": share.people,
+        "git": share.git,
+    }
 
 
-def coverage_lines(share: Share) -> list[str]:
+def as_data(measured: Measured) -> dict[str, object]:
+    """The coverage as data, with each change that had no verdict."""
+    sessions = [{"session_id": name, **shared(its)} for name, its in measured.all.sessions.items()]
+    changes = [to_builtins(change) for change in measured.all.changes]
+    return {**shared(measured.all.overall), "week": shared(measured.week), "sessions": sessions, "changes": changes}
+
+
+def coverage_lines(gate: Gate, measured: Measured) -> list[str]:
     """The coverage for people; nothing where nothing changed yet."""
+    share = measured.all.overall
     if not share.changed:
         return []
-    said = f"coverage {share.judged} of {share.changed} changed files were judged before they changed"
-    if not share.ungoverned:
-        return [said]
-    names = ", ".join(shown(path, 120) for path in share.ungoverned[:10])
-    more = f" and {len(share.ungoverned) - 10} more" if len(share.ungoverned) > 10 else ""
-    return [said, f"         not: {names}{more}"]
+    newest = next(iter(gate.state.recent_sessions(1)), None)
+    own = measured.all.sessions.get(newest.session_id) if newest else None
+    parts = [("this week", measured.week), *([("the newest session", own)] if own else [])]
+    lines = [f"coverage {share.judged} of {share.changed} changed files were judged before they changed"]
+    lines += [f"         {name}: {its.judged} of {its.changed}" for name, its in parts if its.changed]
+    if share.ungoverned:
+        names = ", ".join(shown(path, 120) for path in share.ungoverned[:10])
+        more = f" and {len(share.ungoverned) - 10} more" if len(share.ungoverned) > 10 else ""
+        lines += [
+            f"         not: {names}{more}",
+            *likely(measured.all.changes[0]),
+            "         each: remit status --coverage",
+        ]
+    return lines
 
 
-def text(gate: Gate, data: dict[str, object], share: Share) -> str:
+def likely(change: Ungoverned) -> list[str]:
+    """The newest change without a verdict, and its likeliest writer."""
+    if not change.writers:
+        return []
+    return [f"         newest: {shown(change.path, 120)}, likely by {shown(change.writers[0], 160)}"]
+
+
+def whole_coverage(measured: Measured) -> list[str]:
+    """Each change that had no verdict before, for people."""
+    share = measured.all.overall
+    lines = [f"{share.judged} of {share.changed} changed files were judged before they changed"]
+    lines += [f"people alone changed {share.people} files, git {share.git}"] if share.people or share.git else []
+    for name, its in measured.all.sessions.items():
+        lines.append(f"  {shown(name, 60) if name else 'no session':<40} {its.judged} of {its.changed}")
+    for change in measured.all.changes[:MOST]:
+        undone = "; undone" if change.undone else ""
+        lines.append(f"{change.at[:19]}Z  {change.operation:<7} {shown(change.path, 120)}  {change.why}{undone}")
+        lines += [f"    likely: {shown(writer, 200)}" for writer in change.writers[:3]]
+    left = len(measured.all.changes) - MOST
+    return [*lines, f"… and {left} more; --json has all"] if left > 0 else lines
+
+
+def text(gate: Gate, data: dict[str, object], measured: Measured) -> str:
     """The status for people."""
     workspace = gate.workspace
     with Index.open(workspace.state / "index.db", workspace.log_folder) as index:
@@ -126,7 +184,7 @@ def text(gate: Gate, data: dict[str, object], share: Share) -> str:
     for key in gate.state.recent_sessions(5):
         session = gate.state.active(key)
         lines.append(f"session  {key.session_id}  {session.agent}  {session.intent_id or 'no intent'}")
-    lines += coverage_lines(share)
+    lines += coverage_lines(gate, measured)
     if data["waiting_records"]:
         lines.append(f"spool    {data['waiting_records']} records wait to be written")
     return "\n".join([*lines, *(f"         {summary_line(d)}" for d in newest)])

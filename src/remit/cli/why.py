@@ -8,9 +8,9 @@ import click
 import msgspec
 from msgspec.structs import replace
 
-from remit.cli.blame import inside
-from remit.cli.output import Failure, emit, governed_gate, json_option, repo_option, reports_failures
-from remit.ledger.index import Index
+from remit.cli.blame_answer import inside
+from remit.cli.noted import index_of, store_of
+from remit.cli.output import Failure, emit, json_option, reading_site, repo_option, reports_failures
 from remit.ledger.prune import pruned_parts, pruned_words
 from remit.provenance.blame import Blamer
 from remit.provenance.explanation import Explanation
@@ -33,13 +33,13 @@ def why(spot: str, full: bool, repo: Path, as_json: bool) -> None:
 
     Example: remit why src/auth.py:42-50
     """
-    gate = governed_gate(repo)
+    gate = reading_site(repo)
     workspace = gate.workspace
     file, lines = spot_of(spot)
-    with Index.open(workspace.state / "index.db", workspace.log_folder) as index:
-        index.catch_up()
-        blamer = Blamer(workspace, index, gate.store)
-        telling = Why(blamer, gate.store, partial(conversations, gate), gate.governing.document)
+    with index_of(workspace, governed=gate.governed) as index:
+        store = store_of(workspace)
+        known = (partial(conversations, gate), gate.governing.document) if gate.governed else (None, None)
+        telling = Why(Blamer(workspace, index, store), store, *known)
         found = explained(telling, inside(workspace, repo, file), lines)
     if any(passage.record is None for passage in found.passages):
         found = replace(found, remarks=(*found.remarks, *map(pruned_words, pruned_parts(workspace.log_folder))))

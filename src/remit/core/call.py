@@ -6,6 +6,7 @@ from typing import Any, Literal, TypeAlias
 from msgspec import Struct, json
 
 from remit.core.contents import LineRange
+from remit.core.edits import Edit
 
 Effect: TypeAlias = Literal["read", "write", "delete", "execute", "network", "meta", "none"]
 CallClass: TypeAlias = Literal["safe", "meta", "destructive"]
@@ -98,6 +99,8 @@ class ToolCall(Struct, frozen=True):
     """The command would wait for input, and this agent sends such input without asking its hooks."""
     arguments: dict[str, Any] = {}
     """As the agent gave them, for a team's own hooks. Remit's rules go by what the adapter read from them."""
+    edit: Edit | None = None
+    """What a file tool would do to its files; None where the arguments do not tell."""
     unproved: str | None = None
     """Why what the command's text proves does not hold where it runs: settings make git start a program."""
 

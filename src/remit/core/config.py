@@ -5,7 +5,10 @@ from typing import Literal, TypeAlias, get_args
 from msgspec import Struct
 
 from remit.core.decision import ErrorType, Mode
+from remit.core.globs import glob_error
+from remit.core.grant import NEVER_WAIVED, ProjectGrant
 from remit.core.hooks import Hook
+from remit.core.on_write import OnWrite
 from remit.core.redaction import PATTERNS_MOST, compile_pattern
 from remit.core.treehead import read_public_key
 
@@ -95,9 +98,13 @@ class Transcripts(Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class Snapshots(Struct, frozen=True, forbid_unknown_fields=True):
-    """How long states of the working tree are kept, how much room they take, and the largest file they hold."""
+    """How long states of the working tree are kept, how much room they take, and the largest file they hold.
+
+    `secret_days` is how long they hold files whose names speak of secrets; with 0 they never do.
+    """
 
     keep_days: float = 14
+    secret_days: float = 3
     max_mib: int = 2048
     max_file_mib: int = 50
 
@@ -105,6 +112,24 @@ class Snapshots(Struct, frozen=True, forbid_unknown_fields=True):
         for name in self.__struct_fields__:
             if getattr(self, name) < 0:
                 raise ValueError(f"[snapshots] {name}: expected 0 or more, not {getattr(self, name)}")
+
+
+class ContainmentRules(Struct, frozen=True, forbid_unknown_fields=True):
+    """Whether agents' shell commands run contained where their text does not tell what they write.
+
+    `rewrite` "auto" does so in enforce, where the agent takes another command from its hook; "off" never does, and
+    effects are compared afterwards. `generated` are patterns of files that tools make anew: a contained command may
+    write them under any intent, where git ignores them.
+    """
+
+    rewrite: Literal["auto", "off"] = "auto"
+    generated: tuple[str, ...] = ()
+
+    def __post_init__(self) -> None:
+        for pattern in self.generated:
+            why = glob_error(pattern)
+            if why is not None:
+                raise ValueError(f"[containment] generated: {pattern!r}: {why}")
 
 
 TrailerStyle: TypeAlias = Literal["none", "kernel", "apache", "coauthor", "Remit-Intent"]
@@ -118,6 +143,12 @@ class Trailers(Struct, frozen=True, forbid_unknown_fields=True):
     """
 
     style: TrailerStyle = "none"
+
+
+class Verify(Struct, frozen=True, forbid_unknown_fields=True):
+    """Commands that look at what agents write. What they rewrite is recorded as theirs, a failure is told."""
+
+    on_write: tuple[OnWrite, ...] = ()
 
 
 class Config(Struct, frozen=True, forbid_unknown_fields=True):
@@ -134,4 +165,12 @@ class Config(Struct, frozen=True, forbid_unknown_fields=True):
     trailers: Trailers = Trailers()
     transcripts: Transcripts = Transcripts()
     snapshots: Snapshots = Snapshots()
+    containment: ContainmentRules = ContainmentRules()
+    verify: Verify = Verify()
     hooks: tuple[Hook, ...] = ()
+    grants: tuple[ProjectGrant, ...] = ()
+
+    def __post_init__(self) -> None:
+        never = next((code for code in self.overrides if code in NEVER_WAIVED), None)
+        if never is not None:
+            raise ValueError(f"overrides: {never} is never waived; take it out")

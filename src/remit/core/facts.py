@@ -5,6 +5,7 @@ from typing import Literal, TypeAlias
 from msgspec import Struct
 
 from remit.core.decision import ErrorType, Mode
+from remit.core.edits import Proposed
 from remit.core.grant import Grant
 from remit.core.intent import Intent, LintFinding
 from remit.core.intentset import IntentSet
@@ -34,6 +35,8 @@ class Target(Struct, frozen=True):
     """The session whose running call may change the file; None where there is none but the caller's own."""
     mirrors: tuple[str, ...] = ()
     """The files that it is the test or the page of; looked for only where an intent has companions."""
+    strange: str | None = None
+    """What it is beside a plain file of one name; looked for only before a file tool writes."""
 
 
 NO_INTENTS = IntentSet()
@@ -84,8 +87,15 @@ class Facts(Struct, frozen=True):
     temporary: str = ""
     """Where scratch files may lie, outside the workspace; empty where nothing outside is tolerated for that."""
     grants: tuple[Grant, ...] = ()
+    containable: bool = False
+    """Commands can be run contained here, and the configuration wants it."""
     waived: frozenset[Waiver] = frozenset()
     """What a person waived for this very call: a rule, about these paths, with the contents that they had then."""
+
+    proposed: tuple[Proposed, ...] = ()
+    """What the call would leave in its files; gathered only for an intent with structured constraints."""
+    changed: tuple[str, ...] = ()
+    """The files that the intent has changed before; likewise."""
 
     def intent(self, intent_id: str | None) -> Intent | None:
         """The intent of that id, if there is one."""

@@ -5,12 +5,17 @@ from typing import Literal, TypeAlias
 from msgspec import Struct
 
 from remit.core.decision import ErrorType
+from remit.core.globs import glob_error, is_absolute_pattern
 
 Extent: TypeAlias = Literal["once", "session", "intent", "project"]
 EXTENTS: tuple[Extent, ...] = ("once", "session", "intent", "project")
 
 HIGH_RISK = 60
 """A yes to what weighs more is a yes for this once."""
+
+
+NEVER_WAIVED: tuple[ErrorType, ...] = ("PROTECTED_PATH", "OUTSIDE_WORKSPACE")
+"""No yes reaches there, whatever the configuration says."""
 
 
 class Grant(Struct, frozen=True):
@@ -36,6 +41,37 @@ class Grant(Struct, frozen=True):
     def rule(self) -> str:
         """What it covers, for people."""
         return self.pattern or " ".join(self.command) or self.tool or ""
+
+
+class ProjectGrant(Struct, frozen=True, forbid_unknown_fields=True):
+    """One `[[grants]]` entry of `remit.toml`: a yes that holds for everybody who works here.
+
+    `code` is the rule that it waives, `id` the answer that it comes from. It covers paths (`pattern`), commands by
+    their first words (`command`), or the calls of one tool that name neither (`tool`): one of the three.
+    """
+
+    id: str
+    code: ErrorType
+    pattern: str | None = None
+    command: tuple[str, ...] = ()
+    tool: str | None = None
+    by: str = "person"
+
+    def __post_init__(self) -> None:
+        if self.code in NEVER_WAIVED:
+            raise ValueError(f"[[grants]] code: {self.code} is never waived")
+        if sum(map(bool, (self.pattern, self.command, self.tool))) != 1:
+            raise ValueError(f"[[grants]] {self.id}: expected one of `pattern`, `command` and `tool`")
+        absolute = self.pattern and is_absolute_pattern(self.pattern)
+        if self.pattern and (why := "it is absolute" if absolute else glob_error(self.pattern)):
+            raise ValueError(f"[[grants]] pattern: {self.pattern!r} cannot be used: {why}")
+
+    @property
+    def grant(self) -> Grant:
+        """As it is held against a call."""
+        return Grant(
+            self.id, self.code, "project", pattern=self.pattern, by=self.by, command=self.command, tool=self.tool
+        )
 
 
 def held(grant: Grant, session_id: str, intent_id: str | None) -> bool:

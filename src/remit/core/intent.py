@@ -68,6 +68,11 @@ class Intent(Struct, frozen=True):
         """The name, or the id where no name was given."""
         return self.name or self.id
 
+    @property
+    def rules(self) -> tuple[Constraint, ...]:
+        """The constraints that are more than words."""
+        return tuple(constraint for constraint in self.constraints if constraint.kind is not None)
+
 
 Severity: TypeAlias = Literal["error", "warning"]
 

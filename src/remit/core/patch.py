@@ -93,6 +93,15 @@ class CommandPatch(Struct, frozen=True):
         """Its files, relative to where the command starts."""
         return tuple(posixpath.join(self.folder, path) for path in self.patch.paths)
 
+    @property
+    def operations(self) -> tuple[FileOperation, ...]:
+        """Its operations, likewise."""
+        to = posixpath.join
+        return tuple(
+            FileOperation(o.kind, to(self.folder, o.path), o.moved_to and to(self.folder, o.moved_to), o.hunks)
+            for o in self.patch.operations
+        )
+
 
 def patch_paths(text: str) -> tuple[str, ...]:
     """Every file that the patch names. Raises PatchError."""

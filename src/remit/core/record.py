@@ -119,6 +119,8 @@ class MutatedFile(Wire, frozen=True):
     """The differences as `@@ -old,lines +new,lines @@` of a diff without context: attribution needs no contents."""
     told: bool | UnsetType = UNSET
     """Whether the tool's own answer gave the place of the lines, and not a comparison."""
+    unproved: tuple[tuple[int, int], ...] | UnsetType = UNSET
+    """First and last of the new lines of which nothing proves that the call wrote them: it is a candidate."""
 
 
 class CallPart(Wire, frozen=True):

@@ -24,6 +24,8 @@ class Answer(Struct, frozen=True):
     context: str = ""
     arguments: dict[str, Any] | None = None
     """What the tool is to run with in place of what the agent gave it, where hooks said so."""
+    message: str = ""
+    """What the person is told, at a turn's end."""
 
 
 class Attempts:

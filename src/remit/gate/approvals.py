@@ -6,7 +6,7 @@ serves the same call, once, when the agent makes it again.
 """
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager
 from typing import Any, Literal, TypeAlias
 
@@ -14,7 +14,7 @@ import msgspec
 from msgspec import Struct
 
 from remit.core.decision import ErrorType
-from remit.core.grant import Extent, Grant
+from remit.core.grant import Extent, Grant, ProjectGrant
 from remit.gate.asker import GONE
 from remit.gate.state import State
 from remit.policy.grants import Subject
@@ -60,11 +60,14 @@ class Question(Struct, frozen=True):
     tool: str = ""
     is_command: bool = False
     prefix: tuple[str, ...] = ()
+    diff: str = ""
+    """What a file tool would change, where its arguments tell; without secrets, and cut. No record holds it."""
 
     @property
     def subject(self) -> Subject:
         """What a yes would be about."""
-        return Subject(self.tool, self.risk, self.path, self.prefix, self.is_command)
+        command = self.action.removeprefix(f"{self.tool}: ") if self.is_command else ""
+        return Subject(self.tool, self.risk, self.path, self.prefix, self.is_command, command)
 
     @property
     def card(self) -> tuple[str, ...]:
@@ -259,14 +262,14 @@ class Approvals:
                 (grant.id, self.state.workspace, msgspec.json.encode(grant), grant.until),
             )
 
-    def grants(self) -> tuple[Grant, ...]:
-        """The grants that hold now."""
+    def grants(self, project: Sequence[ProjectGrant] = ()) -> tuple[Grant, ...]:
+        """The grants that hold now; `project` are those of `remit.toml`. A state that is older may hold some, too."""
         rows = self.state.rows(
             "SELECT body FROM grants WHERE workspace=? AND (until IS NULL OR until>?)",
             self.state.workspace,
             self.clock(),
         )
-        return tuple(msgspec.json.decode(row[0], type=Grant) for row in rows)
+        return (*(msgspec.json.decode(row[0], type=Grant) for row in rows), *(entry.grant for entry in project))
 
     def revoke(self, grant_id: str) -> bool:
         """Take a yes back."""

@@ -2,28 +2,36 @@
 
 import os
 import sqlite3
+from collections.abc import Sequence
+from contextlib import suppress
+from difflib import unified_diff
 
 from msgspec.structs import replace
 
 from remit.core.call import ToolCall
 from remit.core.contents import sha256
 from remit.core.decision import Decision, Finding
+from remit.core.edits import Proposed
 from remit.core.facts import Facts
 from remit.core.grant import Grant
 from remit.core.identifiers import uuid7
 from remit.core.record import Body
 from remit.core.redaction import redact
+from remit.core.secret_files import names_a_secret
 from remit.core.text import shown
 from remit.gate import asker
 from remit.gate.approvals import Approvals, Question, Reply
+from remit.gate.constraining import proposals
 from remit.gate.environment import Environment
 from remit.gate.governing import Governing
+from remit.gate.project_grants import CannotWrite, ProjectGrants
 from remit.gate.recorder import Recorder
 from remit.ledger.index import Index
 from remit.ledger.segments import LedgerError
 from remit.policy.commands.prefix import proposed_prefix
 from remit.policy.engine import about
 from remit.policy.grants import RuleRefused, rule_for, touched
+from remit.policy.lasting import holding
 from remit.policy.risk import Around, folder, risk
 from remit.policy.threshold import weighed
 
@@ -31,6 +39,9 @@ TIMEOUT_S = 590.0
 """How long a question waits: below every wired agent's own time-out, since all of them run the tool when it is over."""
 
 ACTION_CHARS = 2000
+DIFF_LINES = 40
+MOST_LINES = 2000
+SEEN_CHARS = 64 * 1024
 FAMILIAR_RECORDS = 200
 """The newest changes of an intent that tell where it has been before."""
 
@@ -49,7 +60,7 @@ class Asking:
     def weighed(self, decision: Decision, call: ToolCall, facts: Facts, rules: Governing) -> Decision:
         """The decision, with the yes that `approvals.threshold` asks for where nothing else stops the call."""
         threshold = rules.config.approvals.threshold
-        if threshold is None or decision.verdict != "allow" or decision.call_class != "destructive":
+        if threshold is None or decision.verdict not in ("allow", "contain") or decision.call_class != "destructive":
             return decision
         return weighed(decision, call, facts, threshold, self.risk(call, decision, facts))
 
@@ -77,7 +88,7 @@ class Asking:
         A yes that came too late for the same call before is used up now, and nobody is asked again.
         """
         finding = decision.leading
-        if finding is None or decision.effect == "allow" or not may_be_waived(decision, rules):
+        if finding is None or decision.effect in ("allow", "contain") or not may_be_waived(decision, rules):
             return None
         self.close_orphans(rules)
         digest = call_digest(call, facts, decision)
@@ -114,6 +125,7 @@ class Asking:
             expires_at=now + (rules.config.approvals.timeout_s or TIMEOUT_S) - self.environment.waited_s,
             tool=call.tool,
             is_command=call.command is not None,
+            diff=differing(proposals(call, facts.targets, self.recorder.workspace)),
             prefix=clean(proposed_prefix(call.command)) if call.command is not None else (),
         )
 
@@ -126,7 +138,7 @@ class Asking:
         """Record the answer, and keep a yes that goes further than this call."""
         grant = self.grant(question, reply, rules) if reply.allow and reply.extent != "once" else None
         if grant is not None:
-            self.approvals.put_grant(grant)
+            self.keep(grant, rules)
         detail: dict[str, object] = {
             "id": question.id,
             "by": reply.by,
@@ -141,6 +153,14 @@ class Asking:
             detail={"approval": detail},
         )
         self.recorder.append([self.recorder.record(body, question.agent)])
+
+    def keep(self, grant: Grant, rules: Governing) -> None:
+        """Keep a yes: the project's in `remit.toml`, as far as that can be written, any other in the state."""
+        if grant.extent == "project":
+            with suppress(*CannotWrite):
+                ProjectGrants(self.recorder.workspace, self.approvals.state).put(grant, rules)
+                return
+        self.approvals.put_grant(grant)
 
     def requested(self, question: Question) -> None:
         """Record that a person was asked."""
@@ -180,6 +200,20 @@ def subject_path(call: ToolCall, facts: Facts, finding: Finding) -> str | None:
     return finding.path or next(iter(named), None)
 
 
+def differing(files: Sequence[Proposed]) -> str:
+    """What would change in the files, as a diff without secrets, cut; empty where that cannot be told."""
+    found: list[str] = []
+    for file in files:
+        if not file.known or names_a_secret(file.path):
+            continue
+        before, after = ((side or b"").decode("utf-8", "replace") for side in (file.before, file.after))
+        sides = (before[:SEEN_CHARS].splitlines(), after[:SEEN_CHARS].splitlines())
+        found += [*([f"@@ {file.path}"] if len(files) > 1 else []), *[*unified_diff(*sides, lineterm="", n=2)][2:]]
+    lines = [shown(redact(line), 200) for line in found[:MOST_LINES]]
+    more = [f"… and {len(lines) - DIFF_LINES} lines more"] if len(lines) > DIFF_LINES else []
+    return "\n".join((*lines[:DIFF_LINES], *more))
+
+
 def clean(words: tuple[str, ...]) -> tuple[str, ...]:
     """The words, unless one of them looks like a secret: then no rule is made of them."""
     return words if all(redact(word) == word for word in words) else ()
@@ -196,8 +230,8 @@ def call_digest(call: ToolCall, facts: Facts, decision: Decision) -> str:
 
 def may_be_waived(decision: Decision, rules: Governing) -> bool:
     """Whether every objection is one that only asks, or of a kind that the configuration lets a person waive."""
-    objections = [f for f in decision.findings if f.verdict != "allow"]
-    return all(f.verdict == "ask" or f.code in rules.config.overrides for f in objections)
+    overrides = rules.config.overrides
+    return all(f.verdict == "ask" or f.context.get("lasting") or f.code in overrides for f in holding(decision))
 
 
 def with_words(decision: Decision, reply: Reply) -> Decision:

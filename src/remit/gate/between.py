@@ -11,7 +11,9 @@ from msgspec.structs import replace
 
 from remit.core.call import SessionKey
 from remit.core.record import Body, Record
+from remit.core.text import quoted_path
 from remit.gate import effects
+from remit.gate.likeliest import ANY, likeliest
 from remit.gate.observed import explain as explained
 from remit.gate.observed import last_known, last_observed, observed_head, remember
 from remit.gate.site import Site
@@ -94,12 +96,24 @@ class Between:
         if not found:
             return
         self.site.keep(effects.keepable((c.path, c.after) for c in found))
-        whose = origin or ("unknown" if loose(self.state) else "person")
-        self.site.recorder.append_or_spool([self.edit(part, when, session, whose) for part in parts(found)])
+        sessions = loose(self.state)
+        whose = origin or ("unknown" if sessions else "person")
+        writers = likeliest(self.site, [c.path for c in found], sorted(sessions)) if whose == "unknown" else {}
+        self.site.recorder.append_or_spool([self.edit(part, when, session, whose, writers) for part in parts(found)])
 
-    def edit(self, found: tuple[Change, ...], when: str, session: SessionKey | None, origin: str) -> Record:
-        """One record of changed files."""
+    def edit(
+        self,
+        found: tuple[Change, ...],
+        when: str,
+        session: SessionKey | None,
+        origin: str,
+        writers: Mapping[str, list[str]],
+    ) -> Record:
+        """One record of changed files; `writers` are those that most likely made them."""
         detail: dict[str, object] = {"origin": origin, "noticed_at": when}
+        paths = {ANY, *(quoted_path(c.path) for c in found)}
+        if likely := {path: words for path, words in writers.items() if path in paths}:
+            detail["likeliest"] = likely
         if session is not None:
             detail["noticed_in"] = session.session_id
         known = effects.differences(found, {}, self.site.store) if origin != "git" else {}

@@ -62,6 +62,7 @@ class Completing:
     def obstacles(self, intent: Intent, *, vouched: bool = False) -> tuple[str, ...]:
         """Why an agent cannot complete the intent, before any of its commands was run."""
         waiting = completion_obstacles(intent, self.site.intents.document.intents)
+        waiting = (*waiting, *self.unkept(intent))
         unrun = [] if vouched else self.unrun(intent)
         if not unrun:
             return waiting
@@ -72,10 +73,21 @@ class Completing:
         )
         return (*waiting, why)
 
+    def unkept(self, intent: Intent) -> tuple[str, ...]:
+        """The constraints that what was changed under the intent does not keep to. Raises OSError, LedgerError."""
+        if not intent.rules:
+            return ()
+        from remit.gate.keeping_to import KeepingTo  # all kinds of constraints, for those who have one
+
+        return KeepingTo(self.site).obstacles(intent)
+
     def proved_for_person(self, intent_id: str) -> tuple[str, ...]:
-        """Run what proves the criteria, for a person who completes; the commands that were not run. Raises Refused."""
-        verifying = Verifying(self.site, self.site.intents.get(intent_id))
-        failures = verifying.failures(None)
+        """Hold the constraints and run what proves the criteria, for a person who completes; the commands that were
+        not run. Raises Refused.
+        """
+        intent = self.site.intents.get(intent_id)
+        verifying = Verifying(self.site, intent)
+        failures = (*self.unkept(intent), *verifying.failures(None))
         if failures:
             raise refused(intent_id, failures)
         return verifying.split()[1]

@@ -1,10 +1,13 @@
 """Why an effect of a contained command was dropped, beyond what the checks say of it; and all of it in words."""
 
-from collections.abc import Sequence
+from collections import Counter
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
+from remit.core.call import ToolCall
 from remit.core.decision import ErrorType, Finding
 from remit.core.text import shown
+from remit.policy.commands.background import leaves_running
 from remit.workspace.sandbox.running import Ended
 
 
@@ -29,6 +32,7 @@ def too_much(ended: Ended) -> Finding:
 
 
 MOST_NAMED = 20
+MOST_OF_A_FOLDER = 5
 
 
 def in_words(ended: Ended, kept: Sequence[str], findings: Sequence[Finding], aside: Path) -> str:
@@ -38,10 +42,41 @@ def in_words(ended: Ended, kept: Sequence[str], findings: Sequence[Finding], asi
         return "\n".join(lines)
     codes = ", ".join(dict.fromkeys(f.code for f in findings))
     lines.append(f"Remit [{codes}]: the command ran contained. Files kept: {len(kept)}; dropped:")
-    lines += [f"  {shown(f.path or '', 200)}: {f.message}" for f in findings[:MOST_NAMED]]
-    if len(findings) > MOST_NAMED:
-        lines.append(f"  … and {len(findings) - MOST_NAMED} more")
+    said = list(named(findings))
+    lines += said[:MOST_NAMED]
+    if len(said) > MOST_NAMED:
+        lines.append(f"  … and {len(said) - MOST_NAMED} more")
     if any(f.code == "STALE_FILE" for f in findings):
         lines.append(f"This command's version of what others changed is kept in {aside}.")
     lines.append("What was dropped is as it was before. Stay in the scope, or ask the person to widen it.")
     return "\n".join(lines)
+
+
+def left_running(call: ToolCall) -> str:
+    """What became of what its text puts into the background; empty where it puts nothing there."""
+    if not leaves_running(call.command or ""):
+        return ""
+    return (
+        "Remit: the command ran contained, and what it left running in the background was ended with it. Start such a "
+        "program by your shell tool's own way to run in the background, or use it and end it in one command."
+    )
+
+
+def named(findings: Sequence[Finding]) -> Iterator[str]:
+    """A line for each finding; one alone for all that is out of scope in a folder full of it."""
+    folders = Counter(folder(f) for f in findings if f.code == "SCOPE_VIOLATION")
+    full = {name for name, count in folders.items() if name and count > MOST_OF_A_FOLDER}
+    for name in sorted(full):
+        yield (
+            f"  {shown(name, 200)}/: {folders[name]} files, outside the scope. What tools make anew there is kept "
+            "where a person adds it to the scope, or to `[containment] generated` in remit.toml."
+        )
+    for finding in findings:
+        if finding.code != "SCOPE_VIOLATION" or folder(finding) not in full:
+            yield f"  {shown(finding.path or '', 200)}: {finding.message}"
+
+
+def folder(finding: Finding) -> str:
+    """The folder of the root that a finding is about; empty for a file of the root itself."""
+    first, inside, _ = (finding.path or "").partition("/")
+    return first if inside else ""

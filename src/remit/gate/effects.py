@@ -123,18 +123,23 @@ def traced_ranges(after: Seen | None, ranges: tuple[LineRange, ...]) -> tuple[Ra
 
 
 def traced_file(
-    path: str, ranges: tuple[Range, ...], session_id: str, intent_id: str | None, model: str | None
+    path: str,
+    ranges: tuple[Range, ...],
+    session_id: str,
+    intent_id: str | None,
+    model: str | None,
+    unproved: tuple[Range, ...] = (),
 ) -> TracedFile:
-    """One changed file in the published shape."""
+    """One changed file in the published shape. Of what nothing proves to be the session's, it is only a candidate."""
     related = (
         (Related(type="specification", url=f"urn:remit:intent:{intent_id}", value=intent_id),) if intent_id else UNSET
     )
     contributor = Contributor(type="ai", entity_type="AI", model_id=model or UNSET, model_identifier=model or UNSET)
-    conversation = Conversation(
-        ranges=ranges, url=f"urn:remit:session:{quoted(session_id)}", contributor=contributor, related=related
-    )
-    name = quoted_path(path)
-    return TracedFile(path=name, relative_path=name, conversations=(conversation,))
+    url, name = f"urn:remit:session:{quoted(session_id)}", quoted_path(path)
+    own = Conversation(ranges=ranges, url=url, contributor=contributor, related=related)
+    open_ = Conversation(ranges=unproved, url=url, contributor=Contributor(type="unknown"), related=related)
+    found = (*((own,) if ranges or not unproved else ()), *((open_,) if unproved else ()))
+    return TracedFile(path=name, relative_path=name, conversations=found)
 
 
 def quoted(text: str) -> str:
@@ -151,7 +156,11 @@ MOST_HUNKS = 500
 
 
 def mutated_file(
-    change: Change, intent: Intent | None, ranges: tuple[Range, ...], known: Difference | None = None
+    change: Change,
+    intent: Intent | None,
+    ranges: tuple[Range, ...],
+    known: Difference | None = None,
+    unproved: tuple[LineRange, ...] = (),
 ) -> MutatedFile:
     """One changed file in Remit's own part."""
     hunks = known.hunks if known and len(known.hunks) <= MOST_HUNKS else None
@@ -164,6 +173,7 @@ def mutated_file(
         ranges=ranges or UNSET,
         hunks=UNSET if hunks is None else tuple((h.old, h.old_lines, h.new, h.new_lines) for h in hunks),
         told=known.told or UNSET if known else UNSET,
+        unproved=tuple((lines.start, lines.end) for lines in unproved) or UNSET,
     )
 
 
@@ -216,8 +226,8 @@ def decision_part(pending: PendingCall) -> DecisionPart:
         verdict=pending.verdict,
         mode=pending.mode,
         rules=pending.rules,
-        approved_by=None,
-        grant=None,
+        approved_by="person" if pending.grants else None,
+        grant=", ".join(dict.fromkeys(pending.grants)) or None,
         intent_sha256=pending.intent_sha256 or UNSET,
     )
 

@@ -12,14 +12,18 @@ from remit.core.call import Outcome, SessionKey, ToolCall
 from remit.core.decision import UNGOVERNED, Decision
 from remit.core.events import SessionEnded, SessionStarted
 from remit.core.once import Once
-from remit.gate.answer import Answer, CannotRecord, joined
+from remit.gate.answer import Answer, Attempts, CannotRecord, joined
+from remit.gate.checking import checked
 from remit.gate.completing import Completing
+from remit.gate.contained_calls import ContainedCalls
 from remit.gate.hearing import Hearing
 from remit.gate.judging import Judging
 from remit.gate.remembering import Remembering
 from remit.gate.sessions import Sessions
 from remit.gate.site import Site
+from remit.gate.turns import Turns
 from remit.gate.twice import KeptAnswers, SharedAnswers, Twice
+from remit.gate.untold import Untold
 from remit.gate.user_hooks import Listener
 from remit.policy.classify import classify
 from remit.policy.engine import Check
@@ -31,7 +35,11 @@ class Gate(Site):
     @Once
     def twice(self) -> Twice:
         """The answers of the last seconds, for events that two hooks tell."""
-        return KeptAnswers() if self.kept_open else SharedAnswers(self.state)
+        try:
+            shared = SharedAnswers(self.state, self.environment.unlocked)
+        except CannotRecord:
+            return KeptAnswers(None)
+        return KeptAnswers(shared) if self.kept_open else shared
 
     @property
     def completing(self) -> Completing:
@@ -63,6 +71,7 @@ class Gate(Site):
             if earlier is not None:
                 return earlier
             answer = self.with_words(Judging(self).judged(call), self.untrusted_notice(call.session))
+            answer = self.with_words(answer, Untold(self.state).before(call, answer.decision))
             return self.twice.tell("before", call, now, self.with_words(answer, self.news))
         except CannotRecord as error:
             return Judging(self).unrecordable(call, error)
@@ -71,15 +80,20 @@ class Gate(Site):
         """Step 8. Never turns a success into a failure; what could not be recorded waits, and is said."""
         if not self.governed:
             return Answer(UNGOVERNED)
-        now = self.environment.clock()
+        call, now = ContainedCalls(self).returned(call), self.environment.clock()
         earlier = self.twice.earlier("after", call, now)
         if earlier is not None:
             return earlier
         passed = Decision("allow", "allow", classify(call), "observe")
         remembering = Remembering(self)
         known = remembering.remembered(call, outcome)
+        if remembering.news:
+            Attempts().made(lambda: Untold(self.state).after(call, outcome, remembering.news), None)
+        found = checked(self, call, remembering.own)
         heard = Hearing(self).heard(call, outcome, remembering.changed)
-        told = self.with_words(Answer(passed, context=joined(known, heard)), self.news)
+        missed = Attempts().made(lambda: ContainedCalls(self).missed(call), "")
+        late = Attempts().made(lambda: Untold(self.state).beside(call, outcome), "")
+        told = self.with_words(Answer(passed, context=joined(known, found, heard, missed, late)), self.news)
         return self.twice.tell("after", call, now, told)
 
     def with_words(self, answer: Answer, words: str) -> Answer:
@@ -100,6 +114,10 @@ class Gate(Site):
     def turn_ended(self, session: SessionKey) -> str:
         """The agent stopped, for now. Never refuses; what could not be done, in words."""
         return Sessions(self).turn_ended(session) if self.governed else ""
+
+    def turn_line(self, session: SessionKey) -> str:
+        """What the person is told of a turn that just ended; empty where nothing changed."""
+        return Turns(self).line(session) if self.governed else ""
 
     def ended(self, event: SessionEnded, agent: str) -> str:
         """The conversation is over; the intent stays, for a resume. What could not be done, in words."""

@@ -20,7 +20,7 @@ from remit.workspace.git import GitError
 from remit.workspace.git_settings import programs
 from remit.workspace.ignore import barred_paths
 from remit.workspace.observe import glance
-from remit.workspace.paths import Surroundings, folds_case, real_paths, target, with_content, within
+from remit.workspace.paths import Surroundings, folds_case, real_paths, strangeness, target, with_content, within
 from remit.workspace.place import Workspace
 
 DIFF_CHARS = 12_000
@@ -69,6 +69,10 @@ def gather(
         denied=denied,
         temporary="" if within(str(workspace.root), around.temporary) else str(around.temporary),
     )
+    if facts.active is not None and facts.active.rules:
+        from remit.gate.constraining import with_proposed  # the ledger's index is not opened for those who need it not
+
+        facts = with_proposed(facts, call, workspace)
     return Gathered(call, facts)
 
 
@@ -102,11 +106,13 @@ def look_at(found: Target, call: ToolCall, workspace: Workspace, state: State, s
     """The target with what is there now and what this session last saw there."""
     if found.path is None:
         return found
-    now = glance(workspace.root / found.path)
+    file = workspace.root / found.path
+    now = glance(file)
     seen = state.seen(call.session, found.path)
     changed = seen is not None and (now is None or now.version.sha256 != seen[0])
     diff = difference(store, seen, now.content if now else b"") if changed and not call.checks_itself else ""
-    return with_content(found, now, seen[0] if seen else None, diff)
+    looked = with_content(found, now, seen[0] if seen else None, diff)
+    return replace(looked, strange=strangeness(file)) if call.effect == "write" and call.command is None else looked
 
 
 def with_holders(targets: tuple[Target, ...], call: ToolCall, state: State, since: float) -> tuple[Target, ...]:

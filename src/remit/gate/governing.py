@@ -15,9 +15,11 @@ from remit.core.decision import Mode
 from remit.core.hooks import Brought, NamedHook, brought_by
 from remit.core.intent import IntentsDocument, LintFinding
 from remit.core.intentset import IntentSet
+from remit.core.on_write import brought_on_write
+from remit.workspace.beneath import remove_below, write_below
 from remit.workspace.config import HOOKS, ConfigError, HookFolder, hook_files, named, read_config, read_hooks
 from remit.workspace.ignore import IntentIgnore, read_ignore
-from remit.workspace.intents_file import read_intents, write_atomically
+from remit.workspace.intents_file import read_intents
 from remit.workspace.place import ENFORCE, FOLDER, GOVERNED, Workspace, is_folder, is_there, main_worktree
 
 CACHE = "intents-cache"
@@ -127,7 +129,7 @@ def read_governing(workspace: Workspace) -> Governing:
         ignore=ignore,
         intents=IntentSet(intents_now),
         hooks=hooks,
-        brought=brought_by(hooks, folder.files, intents_now),
+        brought=(*brought_by(hooks, folder.files, intents_now), *brought_on_write(config.verify.on_write)),
         invalid=document is not None and bool(document.errors),
     )
 
@@ -176,6 +178,11 @@ def copies_of(workspace: Workspace) -> Path:
     return folder / sha256(os.fsencode(workspace.root))[:16] if workspace.nested else folder
 
 
+def state_top(workspace: Workspace) -> Path:
+    """The folder that Remit's state cannot lie outside of: git's, or the workspace itself."""
+    return workspace.common_dir or workspace.root
+
+
 def mode_of(config: Config | None, error: str | None, was_there: bool) -> Mode:
     """The mode in force. Broken or deleted rules are no way out of enforcement."""
     if error is not None:
@@ -193,7 +200,7 @@ def stamp(workspace: Workspace) -> str:
 
 def keep_copy(workspace: Workspace) -> None:
     """Keep what governs now, for the day its folder is missing. Raises OSError."""
-    copies = copies_of(workspace)
+    copies, top = copies_of(workspace), state_top(workspace)
     copies.mkdir(parents=True, exist_ok=True)
     folder = source_folder(workspace)
     if folder == copies:
@@ -201,29 +208,27 @@ def keep_copy(workspace: Workspace) -> None:
     for name in KEPT:
         source = folder / name
         if source.is_file():
-            write_atomically(copies / name, source.read_bytes())
-    keep_version(copies / VERSIONS, folder / KEPT[0])
-    keep_hooks(folder / HOOKS, copies / HOOKS)
+            write_below(top, copies / name, source.read_bytes())
+    keep_version(top, copies / VERSIONS, folder / KEPT[0])
+    keep_hooks(top, folder / HOOKS, copies / HOOKS)
 
 
-def keep_version(folder: Path, intents: Path) -> None:
+def keep_version(top: Path, folder: Path, intents: Path) -> None:
     """Keep each content that the intents file had, by its hash: records name it so. Raises OSError."""
     content = intents.read_bytes() if intents.is_file() else b""
     path = folder / sha256(content)
     if content and not path.exists():
-        folder.mkdir(exist_ok=True)
-        write_atomically(path, content)
+        write_below(top, path, content)
 
 
-def keep_hooks(source: Path, copies: Path) -> None:
+def keep_hooks(top: Path, source: Path, copies: Path) -> None:
     """Make the copy of the hooks folder what the folder is now. Raises OSError."""
     wanted = {path.relative_to(source): path for path in watched_hooks(source) if path.is_file()}
     for path in watched_hooks(copies):
         if path.relative_to(copies) not in wanted:
-            path.unlink()
+            remove_below(top, path)
     for name, path in wanted.items():
-        (copies / name).parent.mkdir(parents=True, exist_ok=True)
-        write_atomically(copies / name, path.read_bytes(), path.stat().st_mode & 0o777)
+        write_below(top, copies / name, path.read_bytes(), path.stat().st_mode & 0o777)
 
 
 def govern(workspace: Workspace) -> None:
@@ -232,7 +237,7 @@ def govern(workspace: Workspace) -> None:
     workspace.folder.mkdir(exist_ok=True)
     ignored = workspace.folder / ".gitignore"
     if not ignored.exists():
-        ignored.write_text("agent_trace.jsonl\nTODO.md\n.state/\n")
+        write_below(workspace.root, ignored, b"agent_trace.jsonl\nTODO.md\n.state/\n")
     begin(workspace)
     mark(workspace, governing(workspace).mode)
 
@@ -266,7 +271,7 @@ def mark(workspace: Workspace, mode: Mode) -> None:
     others = {root for root in before - {own} if still_there(Path(os.fsdecode(root)))}
     now = others | {own} if mode == "enforce" else others
     if now and (now != before or not there):
-        write_atomically(marker, b"\0".join(sorted(now)))
+        write_below(state_top(workspace), marker, b"\0".join(sorted(now)))
     elif not now:
         marker.unlink(missing_ok=True)
     if others or len(MARKED) >= KNOWN_MOST:
@@ -293,9 +298,9 @@ def set_mode(workspace: Workspace, mode: Mode) -> None:
     line = f'mode = "{mode}"'
     head = MODE_LINE.sub(line, known, count=1) if MODE_LINE.search(known) else f"{line}\n{known}"
     workspace.folder.mkdir(exist_ok=True)
-    write_atomically(path, (head + tail).encode())
+    write_below(workspace.root, path, (head + tail).encode())
     if (read_config(path) or Config()).mode != mode:
-        write_atomically(path, old.encode())
+        write_below(workspace.root, path, old.encode())
         raise ConfigError(f"{path} could not be changed safely; set `{line}` at its top by hand")
     keep_copy(workspace)
     mark(workspace, mode)

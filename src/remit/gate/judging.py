@@ -3,8 +3,9 @@
 from msgspec import UNSET
 from msgspec.structs import replace
 
+from remit.adapters import asks
 from remit.core.call import ToolCall, hash_arguments
-from remit.core.decision import Decision, Finding
+from remit.core.decision import Decision, Finding, Violation
 from remit.core.facts import Facts, Waiver
 from remit.core.record import Body, DecisionPart, Record
 from remit.core.text import shown
@@ -14,22 +15,25 @@ from remit.gate.answer import joined as lines
 from remit.gate.asking import Asking, with_words
 from remit.gate.between import Between, put_loose
 from remit.gate.companions import scope_then
+from remit.gate.contained_calls import ContainedCalls
 from remit.gate.gather import CUT, Gathered, gather
 from remit.gate.governing import Governing
+from remit.gate.guarded import Guarded
 from remit.gate.installed import installed_checks
 from remit.gate.pressure import Pressure
 from remit.gate.repository_hooks import RepositoryHooks, Said
 from remit.gate.site import Site
-from remit.gate.snapshots import NOTHING, Kept, Snapshots, refused_by
+from remit.gate.snapshots import NOTHING, Kept, Snapshots, refused_by, way_back
 from remit.gate.state import PendingCall, RemitCall
 from remit.gate.trusting import trusted_hooks
 from remit.gate.user_hooks import findings, joined
 from remit.policy.classify import classify
 from remit.policy.commands import analyse
 from remit.policy.engine import decide, waiver
+from remit.policy.lasting import held_back, holding, may_be_passed_on
 from remit.policy.violations import explain, violation_of
 from remit.workspace.history import known_commits
-from remit.workspace.observe import Observation, glance, observe, observe_paths, versions
+from remit.workspace.observe import Observation, glance, observe_paths, versions
 
 
 class Judging:
@@ -48,30 +52,39 @@ class Judging:
         rules = self.site.governing
         self.site.notice(rules)
         gathered, said = self.hooked(call, rules, heard)
-        call, facts = gathered.call, replace(gathered.facts, grants=self.site.approvals.grants(), waived=waived)
-        decision = self.decided(call, facts, said, rules)
+        grants = self.site.approvals.grants(rules.config.grants)
+        call, facts = gathered.call, replace(gathered.facts, grants=grants, waived=waived)
+        contained = ContainedCalls(self.site)
+        facts = replace(facts, containable=contained.available(call, rules, waived))
+        decision, uncontained = contained.carried(call, self.decided(call, facts, said, rules))
         reply = None if waived else self.asking_after(said.spent_s).ask(call, facts, decision, rules)
         if reply is not None:
             self.pressure.reset(call.session)
         if reply is not None and reply.allow:
-            once = frozenset(waiver(f, facts) for f in decision.findings if f.verdict != "allow")
+            once = frozenset(waiver(f, facts) for f in holding(decision))
             return self.judged(said.call, once, said)
         if reply is not None:
             decision = with_words(decision, reply)
+        elif may_be_passed_on(decision) and asks(call.agent):
+            decision = replace(decision, effect="ask")
         if call.remit_tool is not None:
             self.announce(call)
         if waived and decision.effect == "allow":
             self.pressure.permit(call.session, tuple(str(t.path or t.resolved) for t in facts.targets))
-        if decision.effect != "allow":
+        if decision.effect not in ("allow", "ask", "contain"):
             return with_said(self.refused(call, facts, decision), said)
         kept = NOTHING
-        if decision.call_class == "destructive" or call.remit_tool is not None:
+        if decision.effect == "contain" and contained.staged:
+            contained.remember(call, facts, decision, rules)
+        elif decision.call_class == "destructive" or call.remit_tool is not None:
             kept = self.prepare(call, facts, decision, rules)
         if kept.refusal is not None:
             return with_said(self.refused(call, facts, refused_by(decision, kept.refusal)), said)
-        use = self.use_record(call, facts, decision, rules, said)
+        use = self.use_record(call, facts, decision, rules, said, uncontained)
         self.site.recorder.append([*kept.records, use, *self.broken(call, decision)])
-        return with_said(Answer(decision, context=lines(self.remark(call, decision), kept.trouble)), said)
+        told = lines(self.remark(call, decision), way_back(decision, kept), kept.trouble)
+        answer = with_said(Answer(decision, reason=self.question(decision), context=told), said)
+        return contained.answered(answer, call, facts) if decision.effect == "contain" else answer
 
     def hooked(self, call: ToolCall, rules: Governing, heard: Said | None) -> tuple[Gathered, Said]:
         """The call as the repository's hooks leave it, what they said, and the facts then.
@@ -94,7 +107,8 @@ class Judging:
         """What Remit's checks, those of others and the hooks say together."""
         checks = {**installed_checks(self.site.environment.home), **self.site.hooks.checks}
         found = (*findings(checks, call, facts), *said.findings)
-        return self.asking_after(0).weighed(joined(decide(call, facts), found, call, facts), call, facts, rules)
+        decision = joined(decide(call, facts), found, call, facts)
+        return held_back(self.asking_after(0).weighed(decision, call, facts, rules))
 
     @property
     def pressure(self) -> Pressure:
@@ -116,6 +130,15 @@ class Judging:
 
     def refused(self, call: ToolCall, facts: Facts, decision: Decision) -> Answer:
         """A denial, recorded, in words. One that delivers the difference counts as a read."""
+        violation = self.denied(call, facts, decision)
+        leading = tuple(f for f in decision.findings if f is decision.leading)
+        self.pressure.refused(call, (*leading, *(f for f in decision.findings if f is not decision.leading)))
+        if violation.error_type == "STALE_FILE" and violation.context.get("diff"):
+            self.delivered(call, facts, str(violation.path))
+        return Answer(decision, reason=explain(violation))
+
+    def denied(self, call: ToolCall, facts: Facts, decision: Decision) -> Violation:
+        """What leads of a denial, recorded. The session does not have to answer for it: see `refused`."""
         violation = violation_of(call, decision)
         if violation is None:
             raise AssertionError("a refusal has a finding")
@@ -129,11 +152,7 @@ class Judging:
             violation=effects.as_document(violation),
         )
         self.site.recorder.append([self.site.recorder.record(body, call.agent), *self.broken(call, decision)])
-        leading = tuple(f for f in decision.findings if f is decision.leading)
-        self.pressure.refused(call, (*leading, *(f for f in decision.findings if f is not decision.leading)))
-        if violation.error_type == "STALE_FILE" and violation.context.get("diff"):
-            self.delivered(call, facts, str(violation.path))
-        return Answer(decision, reason=explain(violation))
+        return violation
 
     def delivered(self, call: ToolCall, facts: Facts, path: str) -> None:
         """The difference was told, whole: so the session has read the file, as it was when it was compared."""
@@ -149,9 +168,11 @@ class Judging:
         now = self.site.environment.clock()
         judged = tuple(str(t.path) for t in facts.targets if t.path is not None)
         whole = call.whole_workspace or call.remit_tool is not None
-        before = observe(self.site.workspace) if whole else observe_paths(self.site.workspace, judged)
+        before = self.site.observe() if whole else observe_paths(self.site.workspace, judged)
         self.between(call, before)
         self.site.keep(effects.keepable(before.files.items()))
+        if whole:
+            Guarded(self.site.workspace).keep(before.files)
         kept = Snapshots(self.site).before(call, facts, decision, before)
         if kept.refusal is not None:
             return kept
@@ -171,6 +192,8 @@ class Judging:
             owned_scope=scope_then(facts, decision),
             known_commits=known_commits(self.site.workspace, before.head) if whole else (),
             writes=writes_of(call, facts),
+            grants=decision.grants,
+            snapshot=kept.snapshot,
         )
         self.site.state.put_call(call.session, call.call_id, call.tool, call.arguments_sha256, pending, now)
         if call.transcript:
@@ -186,8 +209,12 @@ class Judging:
         elif call.remit_tool is None:
             between.noticed("before an edit", before.files, call.session)
 
-    def use_record(self, call: ToolCall, facts: Facts, decision: Decision, rules: Governing, said: Said) -> Record:
-        """The record of a call that may go on, as it goes on."""
+    def use_record(
+        self, call: ToolCall, facts: Facts, decision: Decision, rules: Governing, said: Said, uncontained: str
+    ) -> Record:
+        """The record of a call that may go on, as it goes on; with why it is not contained, where it should be."""
+        detail: dict[str, object] = {"rewritten_by": list(said.rewriters)} if said.rewriters else {}
+        detail |= {"uncontained": uncontained} if uncontained else {}
         body = Body(
             event="tool_use",
             intent_id=facts.session.intent_id,
@@ -195,7 +222,7 @@ class Judging:
             agent_id=call.session.agent_id or UNSET,
             call=effects.call_part(call, named(facts)),
             decision=self.decision_part(decision, rules),
-            detail={"rewritten_by": list(said.rewriters)} if said.rewriters else UNSET,
+            detail=detail or UNSET,
         )
         return self.site.recorder.record(body, call.agent)
 
@@ -208,7 +235,7 @@ class Judging:
             mode=decision.mode,
             rules=tuple(f.rule for f in decision.findings),
             approved_by="person" if decision.grants else None,
-            grant=", ".join(decision.grants) or None,
+            grant=", ".join(dict.fromkeys(decision.grants)) or None,
             intent_sha256=document.sha256 if document and document.sha256 else UNSET,
         )
 
@@ -230,16 +257,25 @@ class Judging:
     def remark(self, call: ToolCall, decision: Decision) -> str:
         """In warn: what enforce would have said, for the model."""
         violation = violation_of(call, decision)
-        if violation is None or decision.mode != "warn":
+        if violation is None or decision.mode != "warn" or decision.verdict == "contain" or decision.effect == "ask":
             return ""
         return f"Remit (warn): this went through, but in enforce it would be refused. {explain(violation)}"
 
+    def question(self, decision: Decision) -> str:
+        """What the agent's own person is asked, where it is left to them; the agent reads it, where nobody is there."""
+        leading = decision.leading
+        return f"[{leading.code}] {leading.message}" if leading is not None and decision.effect == "ask" else ""
+
     def unrecordable(self, call: ToolCall, error: Exception) -> Answer:
-        """A decision that cannot be written down: enforce refuses what may change something; the rest passes."""
+        """A decision that cannot be written down: enforce refuses what may change something; the rest passes.
+
+        A dangerous command is refused in every mode: nobody can be asked, and no snapshot is there to go back to.
+        """
         mode = self.site.mode_now()
         call_class = classify(call)
         trouble = f"Remit cannot keep its records: {error}".strip()
-        if mode == "enforce" and call_class == "destructive":
+        dangerous = call.command is not None and analyse(call.command).outcome == "dangerous"
+        if call_class == "destructive" and (mode == "enforce" or dangerous):
             finding = Finding(
                 rule="recording",
                 code="HOOK_BLOCKED",

@@ -22,7 +22,8 @@ from remit.gate.governing import COPIES, governing, source_folder
 from remit.gate.recorder import Recorder
 from remit.gate.state import State
 from remit.ledger import lock
-from remit.workspace.intents_file import read_regular, write_atomically
+from remit.workspace.beneath import write_below
+from remit.workspace.intents_file import read_regular
 from remit.workspace.place import FOLDER, Workspace
 from remit.workspace.shared_brain import LIMIT, Entry, appended, block, blocks, one_line, plain, read_entries, replaced
 
@@ -151,7 +152,9 @@ class Lessons:
             if len(fresh) > LIMIT:
                 raise LessonError(f"{path.name} would be larger than {LIMIT >> 20} MiB; ask the person to tidy it")
             mode = path.stat().st_mode & 0o777 if path.exists() else 0o644
-            write_atomically(path, fresh, mode)
+            places = (self.workspace.root, source_folder(self.workspace).parent)
+            root = next((place for place in places if path.is_relative_to(place)), self.workspace.root)
+            write_below(root, path, fresh, mode)
         finally:
             lock.release(held)
 

@@ -14,14 +14,17 @@ from remit.gate import effects
 from remit.gate.answer import Attempts, joined
 from remit.gate.observed import explain
 from remit.gate.pressure import Pressure
+from remit.gate.proved import unproved, without
 from remit.gate.site import Site
 from remit.gate.state import PendingCall, Session
 from remit.gate.tampering import is_bookkeeping, is_way_out
+from remit.gate.undoing import NOTHING, Undoing, Undone
+from remit.gate.undone_words import in_words
 from remit.gate.windows import Windows, sessions_of
 from remit.policy.classify import classify
+from remit.workspace.beneath import remove_below, write_below
 from remit.workspace.history import brought
-from remit.workspace.intents_file import write_atomically
-from remit.workspace.observe import Change, Observation, at_commit, changes, observe, observe_paths
+from remit.workspace.observe import Change, Observation, at_commit, changes, observe_paths
 from remit.workspace.place import FOLDER
 from remit.workspace.transcripts import last_model
 from remit.workspace.versions import Seen
@@ -37,8 +40,14 @@ class Remembering:
         self.site = site
         self.changed: tuple[str, ...] = ()
         """The paths that the call turned out to have changed."""
+        self.own: tuple[str, ...] = ()
+        """Those of them that it wrote itself: not what git brought, and not what others may have written."""
         self.remarks: tuple[str, ...] = ()
         """What the comparison could not see."""
+        self.news = ""
+        """What the model must hear of effects that were undone, now or with the next answer that it hears."""
+        self.after: Observation | None = None
+        """What was found when the call came back."""
         self.row: int | None = None
         """Where the state has the call that came back."""
 
@@ -51,13 +60,19 @@ class Remembering:
         pending = self.came_back(call, tries)
         done = tries.made(lambda: self.effects_of(call, pending), ()) if pending or is_destructive(call) else ()
         self.changed = tuple(c.path for c in done)
+        self.own = tuple(c.path for c in done if not c.brought and not c.shared)
         records = tries.made(lambda: self.records_of(call, outcome, pending, done, tries), ())
         waiting = tries.made(lambda: self.site.recorder.append_or_spool(records, sync=bool(done)), None)
         put_back = tries.made(lambda: self.put_back(pending, done), ())
-        tries.made(lambda: self.settled(call, outcome, pending, done, tries), None)
+        stray = tuple(c for c in done if c.path not in put_back)
+        undone = tries.made(lambda: self.taken_back(call, pending, stray), NOTHING)
+        left = undone.as_left(tuple(replace(c, after=c.before) if c.path in put_back else c for c in done))
+        tries.made(lambda: self.settled(call, outcome, pending, left, tries), None)
+        self.news = in_words(call, pending, undone) if pending else ""
         return joined(
             said_put_back(put_back),
-            self.warning(call, pending, tuple(c for c in done if c.path not in put_back)),
+            self.news,
+            self.warning(call, pending, tuple(c for c in stray if c.path not in {**undone.paths, **undone.left})),
             said_waiting(waiting) if waiting else "",
             tries.said,
         )
@@ -95,12 +110,18 @@ class Remembering:
         """Put back what governs and was changed; which that was."""
         governing = [c for c in done if is_way_out(c)]
         for change in governing:
-            restore(self.site.workspace.root / change.path, change.before)
+            restore(self.site.workspace.root, change.path, change.before)
         if governing:
             detail: dict[str, object] = {"paths": [c.path for c in governing], "why": "it governs the agent"}
             body = Body(event="restore", intent_id=intent_id, session_id=None, detail=detail)
             self.site.recorder.append_or_spool([self.site.recorder.record(body)])
         return tuple(c.path for c in governing)
+
+    def taken_back(self, call: ToolCall, pending: PendingCall | None, done: tuple[Change, ...]) -> Undone:
+        """In enforce, what the call had no right to change is undone, where nobody else may have written it."""
+        if pending is None or self.after is None or not done:
+            return NOTHING
+        return Undoing(self.site).undone(call, pending, done, self.after)
 
     def pressed(self, call: ToolCall, outcome: Outcome) -> None:
         """Count what went wrong in a row."""
@@ -156,7 +177,8 @@ class Remembering:
             head = self.site.recorder.vcs.revision if self.site.recorder.vcs else None
             old = at_commit(self.site.workspace, head, paths) if isinstance(head, str) else dict.fromkeys(paths)
             return changes(self.site.workspace, Observation(None, old), now)
-        after = observe(self.site.workspace) if pending.whole else observe_paths(self.site.workspace, pending.judged)
+        after = self.site.observe() if pending.whole else observe_paths(self.site.workspace, pending.judged)
+        self.after = after
         self.remarks = tuple(shown(remark, 200) for remark in after.remarks[:REMARKS])
         before = self.restored(pending)
         found = changes(self.site.workspace, before, after)
@@ -192,12 +214,18 @@ class Remembering:
         model: str | None,
     ) -> Record:
         """The record of what changed."""
-        intent = self.intent_then(pending)
-        traced = {c.path: effects.traced_ranges(c.after, d.added if (d := known.get(c.path)) else ()) for c in done}
-        changed = tuple(effects.mutated_file(c, intent, traced[c.path], known.get(c.path)) for c in done)
+        intent, session = self.intent_then(pending), call.session.session_id
+        left = unproved(call, pending, done, known, self.site.workspace, self.site.environment)
+        added = {c.path: d.added if (d := known.get(c.path)) else () for c in done}
+        all_ = {c.path: effects.traced_ranges(c.after, added[c.path]) for c in done}
+        own = {c.path: effects.traced_ranges(c.after, without(added[c.path], left.get(c.path, ()))) for c in done}
+        open_ = {c.path: effects.traced_ranges(c.after, left.get(c.path, ())) for c in done}
+        changed = tuple(
+            effects.mutated_file(c, intent, all_[c.path], known.get(c.path), left.get(c.path, ())) for c in done
+        )
         body = effects.mutation_body(call, outcome, pending, intent, changed)
         files = tuple(
-            effects.traced_file(c.path, traced[c.path], call.session.session_id, body_intent(body), model) for c in done
+            effects.traced_file(c.path, own[c.path], session, body_intent(body), model, open_[c.path]) for c in done
         )
         return self.site.recorder.record(body, call.agent, files)
 
@@ -227,7 +255,11 @@ class Remembering:
             session_id=None,
             files=tuple(effects.mutated_file(c, None, ()) for c in done),
             covered=False,
-            detail={"origin": "unknown", "candidates": list(sessions_of(done)), "noticed_in": call.session.session_id},
+            detail={
+                "origin": "unknown",
+                "candidates": self.windows.described(sessions_of(done), call),
+                "noticed_in": call.session.session_id,
+            },
         )
         return self.site.recorder.record(body)
 
@@ -299,13 +331,12 @@ def body_intent(body: Body) -> str | None:
     return body.intent_id if isinstance(body.intent_id, str) else None
 
 
-def restore(path: Path, before: Seen | None) -> None:
-    """Make the file what it was. Raises OSError."""
+def restore(root: Path, path: str, before: Seen | None) -> None:
+    """Make the file what it was, or leave none. Raises OSError."""
     if before is None:
-        path.unlink(missing_ok=True)
+        remove_below(root, root / path)
     elif before.content is not None:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        write_atomically(path, before.content)
+        write_below(root, root / path, before.content)
 
 
 def said_put_back(paths: tuple[str, ...]) -> str:

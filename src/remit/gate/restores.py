@@ -19,8 +19,9 @@ class NoSuchSnapshot(ValueError):
 
 def restoring(gate: Gate) -> Restoring:
     """Restores of the gate's workspace."""
-    most = gate.governing.config.snapshots.max_file_mib
-    return Restoring(gate.workspace, gate.snapshots, gate.environment.clock, most)
+    config = gate.governing.config
+    most, secrets = config.snapshots.max_file_mib, config.snapshots.secret_days > 0
+    return Restoring(gate.workspace, gate.snapshots, gate.environment.clock, most, secrets=secrets)
 
 
 def offered(found: Sequence[Snapshot]) -> list[Snapshot]:
@@ -30,8 +31,9 @@ def offered(found: Sequence[Snapshot]) -> list[Snapshot]:
 
 def named(found: Sequence[Snapshot], point: str) -> Snapshot:
     """The snapshot whose id begins so. Raises NoSuchSnapshot."""
-    if point == LATEST and offered(found):
-        return offered(found)[0]
+    states = [s for s in offered(found) if s.occasion.kind != "undone"]
+    if point == LATEST and states:
+        return states[0]
     fitting = [s for s in found if s.id == point] or [s for s in found if point in s.id]
     if len(fitting) != 1:
         many = (

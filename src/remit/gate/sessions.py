@@ -16,8 +16,8 @@ from remit.gate.snapshots import Snapshots
 from remit.gate.state import Session
 from remit.gate.sweep import Sweep
 from remit.gate.trusting import notice
+from remit.gate.untold import Untold
 from remit.workspace.head import branch_name
-from remit.workspace.observe import observe
 
 
 class Sessions:
@@ -78,11 +78,12 @@ class Sessions:
         tries.made(lambda: Pressure(self.site.state, self.site.environment.clock()).reset(session), None)
         tries.made(lambda: self.noticed(session), None)
         block = tries.made(lambda: self.block_at_prompt(session, agent), "")
-        return joined(block, self.site.news, tries.said)
+        waiting = tries.made(lambda: Untold(self.site.state).taken(session), "")
+        return joined(waiting, block, self.site.news, tries.said)
 
     def noticed(self, session: SessionKey) -> None:
         """Record what people did between the turns."""
-        Between(self.site).noticed_everywhere("prompt", observe(self.site.workspace), session)
+        Between(self.site).noticed_everywhere("prompt", self.site.observe(fully=True), session)
 
     def block_at_prompt(self, session: SessionKey, agent: str) -> str:
         """The block of the session's intent, where it was not told exactly this."""

@@ -21,7 +21,7 @@ from remit.gate.state import State, StateError
 from remit.gate.trusting import notice_once, untrusted
 from remit.gate.user_hooks import UserHooks
 from remit.workspace.contents import ContentStore
-from remit.workspace.observe import glance
+from remit.workspace.observe import Observation, Observer, glance, observe
 from remit.workspace.place import Workspace, locate
 from remit.workspace.registry import register, registered
 from remit.workspace.snapshots import Store as SnapshotStore
@@ -38,6 +38,8 @@ class Site:
         self.environment = environment
         self.rules: Governing | None = None
         """What governed when that was last asked."""
+        self.observer: Observer | None = None
+        """Who knows what changed since the last look, in a process that watches."""
         self.noticed: Governing | None = None
         """The rules that were looked at last for changes: what governs is read anew only when a file of it changed."""
 
@@ -152,6 +154,10 @@ class Site:
     def untrusted_notice(self, session: SessionKey) -> str:
         """What a session is told of that, once; by the rules that its call was just judged by."""
         return notice_once(untrusted(self.rules or self.governing, self.recorder), self.state, session)
+
+    def observe(self, *, fully: bool = False) -> Observation:
+        """The whole workspace; `fully` where nothing that watched may be relied on. Raises GitError."""
+        return self.observer.observe(fully=fully) if self.observer else observe(self.workspace)
 
     def keep(self, contents: Iterable[tuple[str, bytes]]) -> None:
         """Keep the contents of these paths that were not kept before."""

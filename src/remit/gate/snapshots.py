@@ -13,9 +13,11 @@ from remit.core.redaction import compile_pattern, redact_struct
 from remit.core.text import quoted_path
 from remit.gate.answer import CannotRecord
 from remit.gate.site import Site
+from remit.policy.lasting import destroys
 from remit.workspace.hidden import index_flags
-from remit.workspace.observe import Observation, observe
-from remit.workspace.snapshots import Occasion, Snapshot, take, unspelled
+from remit.workspace.observe import Observation
+from remit.workspace.snapshots import Occasion, Snapshot, is_private, take, unspelled
+from remit.workspace.snapshots_pins import Pins
 
 DAY_S = 86400
 NEWEST = 25
@@ -29,6 +31,7 @@ class Kept(Struct, frozen=True):
     """What came of it: the record, or why there is no snapshot; `refusal` is that where the call must not go on."""
 
     records: tuple[Record, ...] = ()
+    snapshot: str = ""
     trouble: str = ""
     refusal: Finding | None = None
 
@@ -59,8 +62,9 @@ class Snapshots:
             command=call.command or "",
         )
         try:
-            whole = seen if call.whole_workspace else observe(self.site.workspace)
-            return Kept((self.taken(occasion, whole, facts.session.intent_id),))
+            whole = seen if call.whole_workspace else self.site.observe()
+            snapshot, record = self.taken(occasion, whole, facts.session.intent_id)
+            return Kept((record,), snapshot.id)
         except CannotRecord as error:
             return untaken(decision, str(error).partition("\n")[0])
 
@@ -69,25 +73,27 @@ class Snapshots:
         known = self.site.state.session(session)
         intent_id = known.intent_id if known else None
         occasion = Occasion(kind="session", intent=intent_id or "", session=session.session_id, agent=agent)
-        record = self.taken(occasion, observe(self.site.workspace), intent_id)
+        _, record = self.taken(occasion, self.site.observe(), intent_id)
         self.site.recorder.append_or_spool([record])
 
-    def taken(self, occasion: Occasion, seen: Observation, intent_id: str | None) -> Record:
-        """The record of a snapshot that was just taken. Raises what CannotRecord names."""
+    def taken(self, occasion: Occasion, seen: Observation, intent_id: str | None) -> tuple[Snapshot, Record]:
+        """Keep the state, and the record of it. Raises what CannotRecord names."""
         began = time.perf_counter()
         extra = tuple(map(compile_pattern, self.site.recorder.patterns or ()))
+        config = (self.site.rules or self.site.governing).config
         snapshot = take(
             self.site.snapshots,
             self.site.workspace,
             redact_struct(occasion, extra),
             seen.files,
             at=self.site.environment.clock(),
-            most_mib=(self.site.rules or self.site.governing).config.snapshots.max_file_mib,
+            most_mib=config.snapshots.max_file_mib,
+            secrets=config.snapshots.secret_days > 0,
             overlooked=index_flags(self.site.workspace).overlooked,
             remarks=tuple(r for r in seen.remarks if r.startswith("not observed")),
         )
         spent_ms = round((time.perf_counter() - began) * 1000, 1)
-        return self.record(snapshot, occasion, intent_id, spent_ms)
+        return snapshot, self.record(snapshot, occasion, intent_id, spent_ms)
 
     def record(self, snapshot: Snapshot, occasion: Occasion, intent_id: str | None, spent_ms: float) -> Record:
         """The record: what precedes what, and what the snapshot does not hold."""
@@ -118,23 +124,36 @@ class Snapshots:
 
     def prune(self) -> int:
         """Drop snapshots that are too old, then the oldest while all take too much; how many. Raises CannotRecord's."""
-        config = self.site.governing.config
-        found = self.site.snapshots.listed()
+        config, now = self.site.governing.config, self.site.environment.clock()
+        found, pinned = self.site.snapshots.listed(), Pins(self.site.workspace).ids()
         spared, rest = found[:NEWEST], found[NEWEST:]
         spared += [s for s in rest if s.occasion.kind == "restore"][:1]
-        oldest = self.site.environment.clock() - config.snapshots.keep_days * DAY_S
-        kept = [s for s in rest if s.at >= oldest and s not in spared]
+        spared += [s for s in rest if s.id in pinned and s not in spared]
+        kept = [s for s in rest if s.at >= now - config.snapshots.keep_days * DAY_S and s not in spared]
         while kept and self.site.snapshots.size([*spared, *kept]) > config.snapshots.max_mib * (1 << 20):
             kept = kept[: len(kept) * 3 // 4]
         gone = [s for s in rest if s not in kept and s not in spared]
         self.site.snapshots.forget(gone)
+        stale = [
+            s
+            for s in found
+            if s.at < now - config.snapshots.secret_days * DAY_S and s.id not in pinned and holds_secrets(s)
+        ]
+        if stale:
+            self.site.snapshots.drop_secrets(stale)
         return len(gone)
 
 
+def holds_secrets(snapshot: Snapshot) -> bool:
+    """Whether a snapshot still has the content of a file whose name speaks of secrets."""
+    held = (path for path, (mode, _) in snapshot.private.items() if mode and path not in snapshot.left)
+    return any(is_private(unspelled(path)) for path in held)
+
+
 def untaken(decision: Decision, why: str) -> Kept:
-    """There is no snapshot: in enforce the call must not go on, else that is said."""
+    """There is no snapshot: in enforce, and before what destroys, the call must not go on, else that is said."""
     trouble = f"Remit could not keep a snapshot of the working tree: {why}"
-    if decision.mode != "enforce":
+    if decision.mode != "enforce" and not destroys(decision):
         return Kept(trouble=f"{trouble}. What this call destroys may not come back; tell the person.")
     return Kept(
         refusal=Finding(
@@ -143,6 +162,16 @@ def untaken(decision: Decision, why: str) -> Kept:
             message=f"{trouble}. Until that is mended, commands that may change files are refused: tell the person.",
         )
     )
+
+
+def way_back(decision: Decision, kept: Kept) -> str:
+    """Before a command that destroys, where nothing is enforced: how a person gets back what was there."""
+    detail = kept.records[0].body.detail if kept.records else None
+    passes = decision.effect == "allow" and decision.mode != "enforce"
+    if not passes or not destroys(decision) or not isinstance(detail, dict):
+        return ""
+    name = detail["id"]
+    return f"Remit kept the working tree as it was before this command. A person gets it back: `remit restore {name}`."
 
 
 def refused_by(decision: Decision, refusal: Finding) -> Decision:

@@ -112,6 +112,10 @@ class PendingCall(Struct, frozen=True):
     known_commits: tuple[str, ...] = ()
     writes: tuple[str, ...] | None = None
     """All that a command writes, where its text tells; None where it does not."""
+    grants: tuple[str, ...] = ()
+    """The yeses that it was let through by."""
+    snapshot: str = ""
+    """The state of the files before it, where one was kept."""
 
 
 class OpenCall(Struct, frozen=True):

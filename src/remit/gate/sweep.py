@@ -14,7 +14,7 @@ from remit.gate.observed import explain, last_observed
 from remit.gate.remembering import Remembering, contents_of
 from remit.gate.site import Site
 from remit.gate.state import OpenCall, PendingCall
-from remit.workspace.observe import Change, identity, observe
+from remit.workspace.observe import Change, identity
 
 
 class Sweep:
@@ -80,7 +80,7 @@ class Sweep:
 
     def unexplained(self, when: str, session: SessionKey | None) -> None:
         """Record the changes since the last observation that no record explains, and observe anew."""
-        Between(self.site).noticed_everywhere(when, observe(self.site.workspace), session)
+        Between(self.site).noticed_everywhere(when, self.site.observe(fully=True), session)
 
 
 def called(open_call: OpenCall, pending: PendingCall, root: str) -> ToolCall:

@@ -2,7 +2,9 @@
 
 import json
 import time
-from typing import Protocol
+from collections.abc import Callable
+from contextlib import AbstractContextManager, nullcontext, suppress
+from typing import Any, Protocol
 
 import msgspec
 from msgspec import Struct
@@ -17,6 +19,10 @@ FOLD_S = 2.0
 
 MOST = 64
 POLL_S = 0.01
+
+LATELY_S = 24 * 3600.0
+LOOKED_S = 10.0
+"""So long it is believed how many agents there are."""
 
 
 class Told(Struct, frozen=True):
@@ -48,7 +54,7 @@ def is_same(first: Told, second: Told) -> bool:
         and (first.phase, first.digest) == (second.phase, second.digest)
         and (first.effect == second.effect or first.tool == second.tool)
         and (first.session == second.session or first.cwd == second.cwd)
-        and 0 <= second.at - first.at <= FOLD_S
+        and abs(second.at - first.at) <= FOLD_S
     )
 
 
@@ -77,28 +83,6 @@ class Twice(Protocol):
         ...
 
 
-class KeptAnswers:
-    """The answers of the last seconds, in the memory of a process that judges one call after another."""
-
-    def __init__(self) -> None:
-        self.told: list[Told] = []
-
-    def earlier(self, phase: str, call: ToolCall, now: float) -> Answer | None:
-        """See `Twice`."""
-        second = told_by(phase, call, now)
-        for first in self.told:
-            if is_same(first, second) and serves(first, second):
-                self.told.remove(first)
-                return first.answer
-        return None
-
-    def tell(self, phase: str, call: ToolCall, now: float, answer: Answer) -> Answer:
-        """See `Twice`."""
-        recent = [each for each in self.told if 0 <= now - each.at <= FOLD_S]
-        self.told = [*recent[1 - MOST :], told_by(phase, call, now, answer)]
-        return answer
-
-
 class SharedAnswers:
     """The same across processes that answer one call each, in the state database.
 
@@ -106,41 +90,56 @@ class SharedAnswers:
     each answers for itself.
     """
 
-    def __init__(self, state: State) -> None:
+    def __init__(self, state: State, unlocked: Callable[[], AbstractContextManager[Any]] = nullcontext) -> None:
         self.state = state
+        self.unlocked = unlocked
+        """What to hold open while this waits for another process."""
         self.row: int | None = None
 
     def earlier(self, phase: str, call: ToolCall, now: float) -> Answer | None:
         """See `Twice`."""
         second = told_by(phase, call, now)
-        try:
+        with suppress(StateError):
             row = self.begun(second)
-            until = time.monotonic() + FOLD_S
-            while row is not None and time.monotonic() < until:
-                first = self.told(row)
-                if first is None or first.answer is not None:
-                    return self.taken(row, first, second)
+            return None if row is None else self.waited(row, second)
+        return None
+
+    def waited(self, row: int, second: Told) -> Answer | None:
+        """The answer of the one who was first, when it is there; None where it does not come in time, or serve."""
+        until = time.monotonic() + FOLD_S
+        while time.monotonic() < until:
+            first = self.told(row)
+            if first is None or first.answer is not None:
+                return self.taken(row, first, second)
+            with self.unlocked():
                 time.sleep(POLL_S)
-        except StateError:
-            pass
         return None
 
     def begun(self, second: Told) -> int | None:
         """The row of the one who tells the same and was first; where there is none, this one's is written."""
-        with self.state.writing() as connection:
-            oldest = second.at - FOLD_S
-            connection.execute("DELETE FROM told WHERE at NOT BETWEEN ? AND ?", (oldest, second.at + FOLD_S))
-            rows = connection.execute(
-                "SELECT id, event FROM told WHERE workspace=? AND digest=? ORDER BY id",
-                (self.state.workspace, second.digest),
-            ).fetchall()
-            found = next((row[0] for row in rows if (first := unpacked(row[1])) and is_same(first, second)), None)
+        with self.state.writing():
+            found = self.known(second)
             if found is None:
-                self.row = connection.execute(
-                    "INSERT INTO told(workspace, digest, at, event) VALUES(?,?,?,?)",
-                    (self.state.workspace, second.digest, second.at, packed(second)),
-                ).lastrowid
+                self.row = self.put(second)
         return found
+
+    def known(self, second: Told) -> int | None:
+        """The row of another process that tells the same."""
+        rows = self.state.rows(
+            "SELECT id, event FROM told WHERE workspace=? AND digest=? ORDER BY id",
+            *(self.state.workspace, second.digest),
+        )
+        return next((row[0] for row in rows if (first := unpacked(row[1])) and is_same(first, second)), None)
+
+    def put(self, event: Told) -> int | None:
+        """Write an event down; its row. Older ones go."""
+        with self.state.writing() as connection:
+            span = (event.at - FOLD_S, event.at + FOLD_S)
+            connection.execute("DELETE FROM told WHERE at NOT BETWEEN ? AND ?", span)
+            return connection.execute(
+                "INSERT INTO told(workspace, digest, at, event) VALUES(?,?,?,?)",
+                (self.state.workspace, event.digest, event.at, packed(event)),
+            ).lastrowid
 
     def told(self, row: int) -> Told | None:
         """What stands in that row now."""
@@ -151,21 +150,75 @@ class SharedAnswers:
         """The answer of the first, used up, where it serves."""
         if first is None or not serves(first, second):
             return None
+        return first.answer if self.drop(row) else None
+
+    def drop(self, row: int) -> bool:
+        """Forget an event; False where somebody else did."""
         with self.state.writing() as connection:
-            used = connection.execute("DELETE FROM told WHERE id=?", (row,)).rowcount
-        return first.answer if used else None
+            return connection.execute("DELETE FROM told WHERE id=?", (row,)).rowcount > 0
 
     def tell(self, phase: str, call: ToolCall, now: float, answer: Answer) -> Answer:
         """See `Twice`."""
         if self.row is None:
             return answer
         event = packed(told_by(phase, call, now, answer))
-        try:
-            with self.state.writing() as connection:
-                connection.execute("UPDATE told SET event=? WHERE id=?", (event, self.row))
-        except StateError:
-            pass
+        with suppress(StateError), self.state.writing() as connection:
+            connection.execute("UPDATE told SET event=? WHERE id=?", (event, self.row))
         return answer
+
+
+class KeptAnswers:
+    """The answers of the last seconds, in the memory of a process that judges one call after another.
+
+    The second hook of an event may have gone to a process of its own: so what such a process began is looked for here,
+    and, where more than one agent works in this workspace, what is answered here is written down for it.
+    """
+
+    def __init__(self, shared: SharedAnswers | None) -> None:
+        self.shared = shared
+        self.told: list[tuple[Told, int | None]] = []
+        """The answers, each with its row where it has one."""
+        self.several = False
+        self.looked_at = 0.0
+
+    def earlier(self, phase: str, call: ToolCall, now: float) -> Answer | None:
+        """See `Twice`."""
+        second = told_by(phase, call, now)
+        first = next((each for each in self.told if is_same(each[0], second) and serves(each[0], second)), None)
+        if first is not None:
+            self.told.remove(first)
+            return first[0].answer if self.is_ours(first[1]) else None
+        with suppress(StateError):
+            row = self.shared.known(second) if self.shared else None
+            own = row in [row for _, row in self.told]
+            return self.shared.waited(row, second) if self.shared and row is not None and not own else None
+        return None
+
+    def is_ours(self, row: int | None) -> bool:
+        """Whether no other process gave this answer meanwhile; none does from here on."""
+        with suppress(StateError):
+            return row is None or self.shared is None or self.shared.drop(row)
+        return True
+
+    def tell(self, phase: str, call: ToolCall, now: float, answer: Answer) -> Answer:
+        """See `Twice`."""
+        event, row = told_by(phase, call, now, answer), None
+        with suppress(StateError):
+            row = self.shared.put(event) if self.shared and self.agents_beside(self.shared.state, now) else None
+        recent = [each for each in self.told if 0 <= now - each[0].at <= FOLD_S]
+        self.told = [*recent[1 - MOST :], (event, row)]
+        return answer
+
+    def agents_beside(self, state: State, now: float) -> bool:
+        """Whether more than one agent had sessions here lately: one alone tells nothing twice. Raises StateError."""
+        if not 0 <= now - self.looked_at <= LOOKED_S:
+            self.looked_at = now
+            found = state.row(
+                "SELECT count(DISTINCT agent) FROM sessions WHERE workspace=? AND seen_at>?",
+                *(state.workspace, now - LATELY_S),
+            )
+            self.several = found is not None and found[0] > 1
+        return self.several
 
 
 def packed(told: Told) -> bytes:

@@ -13,6 +13,7 @@ from msgspec.structs import replace
 
 from remit.core.call import SessionKey, ToolCall
 from remit.core.contents import Version
+from remit.gate.effects import redacted
 from remit.gate.state import OpenCall, PendingCall, State
 from remit.workspace.observe import Change, identity
 
@@ -64,6 +65,18 @@ class Windows:
             if c.session.session_id != session.session_id and c.at > self.now - LONGEST_S and c.pending is not None
         ]
 
+    def described(self, sessions: Iterable[str], own: ToolCall) -> list[dict[str, str]]:
+        """The candidates as records name them: session, agent, intent and command, as far as these are known."""
+        known = {
+            session: named(call.pending) for call in self.others(own.session) for session in [call.session.session_id]
+        }
+        known[own.session.session_id] = {
+            **intent_of(self.state.active(own.session).intent_id),
+            "agent": own.agent,
+            **({"command": redacted(own.command)} if own.command else {}),
+        }
+        return [{"session_id": session, **known.get(session, {})} for session in sessions]
+
     def told(self) -> list[Told]:
         """What was recorded lately while others worked."""
         text = self.state.fact(FACT)
@@ -78,6 +91,16 @@ class Windows:
         if fresh:
             kept = [*self.told(), *fresh]
             self.state.put_fact(FACT, json.dumps(msgspec.to_builtins(kept)))
+
+
+def named(pending: PendingCall | None) -> dict[str, str]:
+    """What a call under way is known by."""
+    return {} if pending is None else {"agent": pending.agent, **intent_of(pending.intent_id)}
+
+
+def intent_of(intent_id: str | None) -> dict[str, str]:
+    """An intent, where there is one."""
+    return {"intent_id": intent_id} if intent_id else {}
 
 
 def candidates(change: Change, own: SessionKey, pending: PendingCall, others: list[OpenCall]) -> tuple[str, ...]:

@@ -175,7 +175,7 @@ class Looking:
         for part in pattern.strip("/").split("/"):
             found = [path for folder in found for path in self.step(folder, part, hidden="**" in pattern)]
         for path in found:
-            if re.search(r"[\s*?\[]", path) or path.startswith("-"):
+            if re.search(r"[\s*?\[]", path) or path.startswith(("-", "@")):
                 raise Doubt(f"{path!r} may become other words than one")
         return found if found or "**" in pattern else [pattern]
 

@@ -30,6 +30,8 @@ class Change(Struct, frozen=True, gc=False):
     hunks: tuple[Hunk, ...] | None = None
     told: bool = False
     moved_from: str | None = None
+    unproved: tuple[tuple[int, int], ...] = ()
+    """New lines, first and last, of which nothing proves that the call wrote them."""
 
     @property
     def by_git(self) -> bool:
@@ -55,6 +57,7 @@ class _File(Struct, gc=False, rename={"source": "from"}):
     hunks: tuple[tuple[int, int, int, int], ...] | None = None
     told: bool = False
     source: str | None = None
+    unproved: tuple[tuple[int, int], ...] = ()
 
 
 class _Chain(Struct, gc=False):
@@ -109,4 +112,5 @@ def changes_on(raw: bytes) -> Iterator[Change]:
             hunks=None if file.hunks is None else tuple(Hunk(*numbers) for numbers in file.hunks),
             told=file.told,
             moved_from=file.source,
+            unproved=file.unproved,
         )

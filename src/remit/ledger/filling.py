@@ -120,6 +120,6 @@ def _said(folder: Path, places: Sequence[tuple[int, int, int, int]]) -> Iterator
 
 def empty(database: sqlite3.Connection) -> None:
     """Forget everything. The caller holds a transaction."""
-    for table in ("records", "files", "ranges", "paths", "position", "sought"):
+    for table in ("records", "files", "ranges", "paths", "position", "sought", "put_words"):
         database.execute(f"delete from {table}")
     database.execute("insert into words (words) values ('delete-all')")

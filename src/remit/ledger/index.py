@@ -12,7 +12,6 @@ from msgspec import Struct, json
 from remit.ledger import lock
 from remit.ledger.changes import Change, changes_on
 from remit.ledger.filling import BATCH, empty, fill, fill_words, start_of
-from remit.ledger.heads import log_bytes
 from remit.ledger.reader import read_each
 from remit.ledger.segments import UNREADABLE, segment_name
 from remit.ledger.tables import BUSY_TIMEOUT_S, discard, is_damage, opened, transaction, unshared
@@ -192,11 +191,47 @@ class Index:
         found = self._changes(f"{_CHANGING} where f.after_sha = ? order by r.number", [after_sha])
         return tuple(change for change in found if change.after_sha == after_sha)
 
+    def left_anywhere(self, blobs: Iterable[str]) -> frozenset[str]:
+        """Those contents, by git names, that a recorded change left some file with."""
+        asked = json.encode(list(blobs)).decode()
+        known = "select distinct after_blob from files where after_blob in (select value from json_each(?))"
+        return frozenset(blob for (blob,) in self._rows(known, [asked]))
+
+    def changes_without_words(self, path: str | None, limit: int) -> tuple[Change, ...]:
+        """The newest changes, of one path or of all, of whose words `keep_put_words` was told nothing."""
+        unknown = "not exists (select 1 from put_words p where p.id = r.id and p.path = f.path)"
+        where = f"{'f.path = ?' if path else '? is null'} and {unknown} order by r.number desc limit ?"
+        found = self._changes(f"{_CHANGING} where {where}", [path, limit])
+        return tuple(change for change in found if path in (None, change.path))
+
+    def keep_put_words(self, rows: Iterable[tuple[str, str, bytes | None]]) -> None:
+        """Keep (record, path, marks of the words that it put there); None where that cannot be told."""
+        kept = list(rows)
+
+        def work() -> None:
+            with transaction(self._database):
+                self._database.executemany("insert or replace into put_words values (?, ?, ?)", kept)
+
+        self._surviving(work)
+
+    def put_words(self, path: str | None = None) -> tuple[bytes | None, ...]:
+        """What `keep_put_words` was told of one path, or of all."""
+        where = "path = ?" if path else "? is null"
+        return tuple(marks for (marks,) in self._rows(f"select marks from put_words where {where}", [path]))
+
     def newest_changes(self, limit: int) -> tuple[Change, ...]:
         """What the newest `limit` records that changed files say, the newest first."""
         newest = "select distinct record from files order by record desc limit ?"
         statement = f"{_PLACE} from records r where r.number in ({newest}) order by r.number desc"
         return tuple(self._changes(statement, [limit]))
+
+    def changed_under(self, intent_id: str) -> dict[str, str | None]:
+        """The files that agents changed under an intent: the git name of what each held before the first time."""
+        statement = (
+            "select f.path, f.before_blob from records r join files f on f.record = r.number"
+            " where r.intent_id = ? and r.event = 'mutation' order by r.number desc"
+        )
+        return dict(self._rows(statement, [intent_id]))
 
     def _changes(self, statement: str, values: Sequence[_Value]) -> Iterator[Change]:
         places = self._rows(statement, values)
@@ -273,7 +308,7 @@ class Index:
 
     def _catch_up(self) -> int:
         taken = 0
-        if start_of(self._database, self.folder) is None and log_bytes(self.folder) > BULK_BYTES:
+        if start_of(self._database, self.folder) is None and is_long(self.folder):
             taken = self._build()
         with transaction(self._database):
             start = start_of(self._database, self.folder)
@@ -307,6 +342,13 @@ class Index:
             fresh.replace(self.path)
         finally:
             lock.release(held)
+
+
+def is_long(folder: Path) -> bool:
+    """Whether the log is first indexed aside."""
+    from remit.ledger.heads import log_bytes  # signatures take a while to load, and most indexes stand already
+
+    return log_bytes(folder) > BULK_BYTES
 
 
 def forget(path: Path) -> None:

@@ -398,7 +398,12 @@ def _failed_views(views: "Sequence[Path]", blob: bytes) -> list[tuple[str, OSErr
 def _append_view(view: "Path", blob: bytes) -> None:
     """Append to a file that others may own: never through a link, never into a pipe that nobody reads."""
     flags = os.O_RDWR | os.O_APPEND | os.O_CREAT | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
-    descriptor = os.open(view, flags, 0o644)
+    folder = os.open(view.parent, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    try:
+        _check_below(folder, view.parent.parent)
+        descriptor = os.open(view.name, flags, 0o644, dir_fd=folder)
+    finally:
+        os.close(folder)
     try:
         status = os.fstat(descriptor)
         if not S_ISREG(status.st_mode):
@@ -408,3 +413,13 @@ def _append_view(view: "Path", blob: bytes) -> None:
         _write_all(descriptor, blob)
     finally:
         os.close(descriptor)
+
+
+def _check_below(folder: int, root: "Path") -> None:
+    """An open folder lies below that root: where its name became a link, it may lie elsewhere. Raises OSError."""
+    wanted, up, found = root.stat(), ".", os.fstat(folder)
+    while not os.path.samestat(found, wanted):
+        up, last = f"{up}/..", found
+        found = os.stat(up, dir_fd=folder)
+        if os.path.samestat(found, last):
+            raise OSError(errno.EXDEV, "its folder is a link that leads out; put a folder there", str(root))

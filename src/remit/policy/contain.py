@@ -1,27 +1,30 @@
-"""Whether a command that no rule objects to should run contained: where its text does not tell all that it writes."""
-
-from collections.abc import Mapping
-
-from msgspec.structs import replace
+"""Which commands should run contained: those whose text does not tell all that they write."""
 
 from remit.core.call import ToolCall
-from remit.core.decision import Decision
+from remit.core.decision import Finding
 from remit.core.facts import Facts
+from remit.core.text import shown
 from remit.policy.commands import analyse
-from remit.policy.engine import CHECKS, Check, run, waived
+
+RULE = "contain"
 
 
-def why_contained(call: ToolCall, facts: Facts, decision: Decision, checks: Mapping[str, Check] = CHECKS) -> str | None:
-    """Why the effects of a command have to be looked at; None where its text tells them, or it does not run at all."""
-    if call.command is None or decision.call_class != "destructive" or decision.verdict in ("ask", "deny"):
+def why_unclear(call: ToolCall) -> str | None:
+    """Why the text does not tell what the command writes where it runs; None where it does, or there is none."""
+    if call.command is None:
         return None
     analysis = analyse(call.command)
     if analysis.outcome == "unknown":
         return "; ".join(analysis.reasons)
-    if call.unproved is not None:
-        return call.unproved
-    if not facts.perhaps:
-        return None
-    found, _ = waived(run(checks, call, replace(facts, targets=(*facts.targets, *facts.perhaps))), call, facts)
-    finding = next((f for f in found if f.verdict != "allow"), None)
-    return None if finding is None else f"it may write what it should not: {finding.message}"
+    return None if analysis.outcome == "dangerous" else call.unproved
+
+
+def may_write(facts: Facts) -> str:
+    """The same of one that may write, or leave alone, what it should not."""
+    names = ", ".join(shown(t.path or t.resolved, 80) for t in facts.perhaps[:5])
+    return f"it may write what it should not: {names}"
+
+
+def contained(why: str) -> Finding:
+    """The finding: nothing is wrong with the command, and its effects have to be judged before they count."""
+    return Finding(rule=RULE, code="COMMAND_BLOCKED", message=why, verdict="contain")

@@ -7,6 +7,8 @@ the table decides only which finding leads.
 from collections.abc import Callable, Mapping
 from typing import TypeAlias
 
+from msgspec.structs import replace
+
 from remit.core.call import ToolCall
 from remit.core.decision import Decision, Finding, Mode, Verdict, strictest
 from remit.core.facts import Facts, Waiver
@@ -16,6 +18,7 @@ from remit.policy.checks import (
     blinding,
     circuit,
     command,
+    constraints,
     detour,
     ignored,
     intents_file,
@@ -28,6 +31,7 @@ from remit.policy.checks import (
     unwatched,
 )
 from remit.policy.classify import classify
+from remit.policy.contain import contained, may_write, why_unclear
 from remit.policy.grants import covers
 
 Check: TypeAlias = Callable[[ToolCall, Facts], Finding | None]
@@ -45,6 +49,7 @@ CHECKS: Mapping[str, Check] = {
     "scope": scope.check,
     "lease": lease.check,
     "stale": stale.check,
+    "constraints": constraints.check,
     "unwatched": unwatched.check,
     "command": command.check,
     "blinding": blinding.check,
@@ -59,6 +64,8 @@ def decide(call: ToolCall, facts: Facts, checks: Mapping[str, Check] = CHECKS) -
     call_class = classify(call)
     found = run(checks, call, facts) if call_class == "destructive" else ()
     found, grants = waived(found, call, facts)
+    if call_class == "destructive" and facts.containable:
+        found = (*found, *unclear(checks, call, facts))
     verdict = strictest(tuple(f.verdict for f in found))
     return Decision(
         effect=enforced("deny" if verdict == "ask" else verdict, facts.mode),
@@ -100,6 +107,16 @@ def run(checks: Mapping[str, Check], call: ToolCall, facts: Facts) -> tuple[Find
     """The findings of all checks, in the order of the table."""
     answers = (guarded(rule, check, call, facts) for rule, check in checks.items())
     return tuple(detour.marked(finding, call, facts) for finding in answers if finding is not None)
+
+
+def unclear(checks: Mapping[str, Check], call: ToolCall, facts: Facts) -> tuple[Finding, ...]:
+    """The finding of a command whose effects have to be looked at; none where its text tells them."""
+    why = why_unclear(call)
+    if why is None and call.command is not None and facts.perhaps:
+        named = replace(facts, targets=(*facts.targets, *facts.perhaps))
+        left, _ = waived(run(checks, call, named), call, facts)
+        why = may_write(facts) if any(f.verdict != "allow" for f in left) else None
+    return () if why is None else (contained(why),)
 
 
 def guarded(rule: str, check: Check, call: ToolCall, facts: Facts) -> Finding | None:

@@ -19,7 +19,7 @@ def weighed(
 
     Where it is asked of nobody it denies: agents run the tool when a question is all they get.
     """
-    if decision.verdict != "allow" or decision.call_class != "destructive" or risk[0] < threshold:
+    if decision.verdict not in ("allow", "contain") or decision.call_class != "destructive" or risk[0] < threshold:
         return decision
     if any(contents == about(facts) for _, contents in facts.waived):
         return replace(decision, grants=(*decision.grants, "once"))

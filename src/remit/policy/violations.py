@@ -47,6 +47,7 @@ EXAMPLES: dict[str, str] = {
     "choose_another_path": "write to a path inside {scope}",
     "use_remit_tools": "say in your answer which setting should change, and why; the person changes it",
     "read_file": "read {path}, then write it again with the change taken in",
+    "revise_content": "the same change, so that it keeps to {constraint}",
     "revise_command": "the same work with your file tools, inside {scope}",
     "revise_arguments": "the same call with a file path (or a command) that is text",
 }
@@ -60,6 +61,7 @@ WHY: dict[str, str] = {
     "choose_another_path": "Some places are nobody's to change under an intent.",
     "use_remit_tools": "An agent that could edit its own rules would not be bound by them.",
     "read_file": "Writing over a change one has not seen loses somebody's work.",
+    "revise_content": "What an intent must keep to was agreed with people before the work began.",
     "revise_command": "That command is not an agent's to run.",
     "retry_later": "Two writers of one file at the same time lose somebody's work.",
     "stop_and_report": "Trying the same again costs time and brings nothing; a person can.",
@@ -75,7 +77,7 @@ def violation_of(call: ToolCall, decision: Decision) -> Violation | None:
 
 def violation(finding: Finding, call: ToolCall, decision: Decision) -> Violation:
     """One finding as the wire shape of contracts §5. What else was found stands in `context.also`."""
-    also: list[str] = [f.code for f in decision.findings if f is not finding and f.verdict != "allow"]
+    also: list[str] = [f.code for f in decision.findings if f is not finding and f.verdict not in ("allow", "contain")]
     context: dict[str, Any] = {**finding.context, **({"also": also} if also else {})}
     return Violation(
         error_type=finding.code,
@@ -125,6 +127,7 @@ def words(violation: Violation) -> dict[str, str]:
         "intent": str(offered[0]) if offered else "INT-001",
         "active": violation.intent_id or "your intent",
         "scope": ", ".join(map(str, scope[:5])),
+        "constraint": "; ".join(str(b["constraint"]) for b in context.get("broken", [])[:3]) or "the constraint",
         "path": str(violation.path) if isinstance(violation.path, str) else "the file",
     }
 

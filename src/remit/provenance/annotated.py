@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import lru_cache
 from itertools import groupby
 
 from remit.core.text import shown
@@ -16,26 +17,37 @@ LETTERS = {"ai": "A", "human": "H", "mixed": "M", "unknown": "?"}
 COLOURS = (31, 32, 33, 34, 35, 36, 91, 92, 93, 94, 95, 96)
 HIGH = re.compile(rb"[\x80-\xff]")
 
+FACTS = ("origin", "agent", "model", "intent", "session", "class", "grade")
+MANY = 4096
+"""Answers that are kept at hand: neighbouring lines have the same."""
+
 Facts = tuple[tuple[str, str], ...]
+
+
+Said = tuple[str, str | None, str | None, str | None, str | None]
+
+
+def said_of(line: BlamedLine) -> Said:
+    """All that the columns tell of a line: for many lines the same."""
+    return line.origin, line.agent, line.model, line.intent_id, line.grade
 
 
 def facts(line: BlamedLine) -> Facts:
     """What is known of a line, as (name, value); what is not known is left out."""
-    values = {
-        "origin": line.origin,
-        "agent": line.agent,
-        "model": line.model,
-        "intent": line.intent_id,
-        "session": line.session_id,
-        "class": line.mutation_class,
-        "grade": line.grade,
-    }
-    return tuple((name, shown(value, 200)) for name, value in values.items() if value)
+    known = (line.origin, line.agent, line.model, line.intent_id, line.session_id, line.mutation_class, line.grade)
+    return facts_of(known)
 
 
-def headers(line: BlamedLine) -> list[bytes]:
+@lru_cache(MANY)
+def facts_of(known: tuple[str | None, ...]) -> Facts:
+    """The names to those values, in the order of `FACTS`."""
+    return tuple((name, shown(value, 200)) for name, value in zip(FACTS, known, strict=True) if value)
+
+
+@lru_cache(MANY)
+def headers(known: Facts) -> list[bytes]:
     """The header lines of one line. Names come from agents: none of them can begin a line of its own."""
-    return [PREFIX + f"{name} {value}".encode("utf-8", "replace") for name, value in facts(line)]
+    return [PREFIX + f"{name} {value}".encode("utf-8", "replace") for name, value in known]
 
 
 def porcelain(out: bytes, lines: Sequence[BlamedLine], *, quoted: bool) -> Iterator[bytes]:
@@ -43,7 +55,7 @@ def porcelain(out: bytes, lines: Sequence[BlamedLine], *, quoted: bool) -> Itera
     rest = iter(lines)
     for raw in out.split(b"\n")[:-1]:
         if raw.startswith(b"\t"):
-            yield from headers(next(rest))
+            yield from headers(facts(next(rest)))
         yield raw if raw.startswith(b"\t") or not quoted else requoted(raw)
 
 
@@ -79,7 +91,7 @@ def spans(lines: Sequence[BlamedLine]) -> Iterator[bytes]:
     for _, run in groupby(lines, key=facts):
         same = list(run)
         yield PREFIX + b"lines %d %d" % (same[0].line, len(same))
-        yield from headers(same[0])
+        yield from headers(facts(same[0]))
 
 
 def requoted(raw: bytes) -> bytes:
@@ -103,16 +115,16 @@ def text(
 ) -> list[bytes]:
     """Git's lines for people with our columns after the commit. `plain` has letters for glyphs."""
     at = width_of_name(raws)
-    rows = [columns(line, LETTERS if plain else GLYPHS, short=short) for line in lines]
-    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
-    found: list[bytes] = []
-    for raw, line, row in zip(raws, lines, rows, strict=True):
+    glyphs = LETTERS if plain else GLYPHS
+    alike = {said_of(line): line for line in lines}
+    rows = {said: columns(line, glyphs, short=short) for said, line in alike.items()}
+    widths = [max(map(len, column)) for column in zip(*rows.values(), strict=True)]
+    ours: dict[Said, bytes] = {}
+    for said, row in rows.items():
         cells = " ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True) if width)
-        ours = painted(cells, line) if coloured else cells
-        found.append(
-            raw[:at] + (b" " if at else b"") + ours.encode("utf-8", "replace") + (b"" if at else b" ") + raw[at:]
-        )
-    return found
+        known = (painted(cells, alike[said]) if coloured else cells).encode("utf-8", "replace")
+        ours[said] = b" " + known if at else known + b" "
+    return [raw[:at] + ours[said_of(line)] + raw[at:] for raw, line in zip(raws, lines, strict=True)]
 
 
 def harmless(raw: bytes) -> bytes:

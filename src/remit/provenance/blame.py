@@ -8,17 +8,18 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from remit.core.authorship import NOT_KNOWN, Author
+from remit.core.own_words import is_strong
 from remit.core.record import KEY
 from remit.core.text import shown
 from remit.ledger.index import Index
 from remit.provenance.attribution import Attribution
+from remit.provenance.candidates import Candidate, candidates
 from remit.provenance.elsewhere import Elsewhere, at
 from remit.provenance.foreign_lines import ForeignLines
 from remit.provenance.noted import Noted
 from remit.provenance.origins import Label
 from remit.provenance.porcelain import GitLine, Place, read_porcelain
 from remit.provenance.recorded_blocks import RecordedBlocks
-from remit.provenance.syntax import classed
 from remit.workspace.contents import ContentStore
 from remit.workspace.git import Git, GitError
 from remit.workspace.place import Workspace
@@ -27,7 +28,10 @@ LINES = re.compile(r"-L(\d+),(\d+)")
 
 
 class BlamedLine(Struct, frozen=True):
-    """One line of the file: the shape of contracts §9. `line` is 1-based; `grade` is the strength of the evidence."""
+    """One line of the file: the shape of contracts §9. `line` is 1-based; `grade` is the strength of the evidence.
+
+    `candidates` are the calls that ran when a line of unknown origin came: one of them may have written it, or none.
+    """
 
     line: int
     content: str
@@ -40,6 +44,7 @@ class BlamedLine(Struct, frozen=True):
     mutation_class: str | None = None
     grade: str | None = None
     record: str | None = None
+    candidates: tuple[Candidate, ...] = ()
 
 
 class Blamer:
@@ -64,13 +69,19 @@ class Blamer:
 
     def classed(self, lines: Sequence[BlamedLine]) -> list[BlamedLine]:
         """The lines, with the class of each change worked out from its contents where the record has none."""
-        names = sorted({line.record for line in lines if line.record and line.mutation_class is None})
+        names = sorted({line.record for line in lines if line.record and is_unclassed(line)})
+        if not names:
+            return list(lines)
+        from remit.provenance.syntax import classed  # the grammars' tables, which few answers need, take a while
+
         documents = [document for name in names for document in self.index.by_id(name)]
         found = {
             str(document["id"]): document["metadata"][KEY].get("mutation_class", {}).get("computed")
             for document in classed(documents, self.attribution.store)
         }
-        return [replace(line, mutation_class=line.mutation_class or found.get(line.record or "")) for line in lines]
+        return [
+            replace(line, mutation_class=found.get(line.record or "")) if is_unclassed(line) else line for line in lines
+        ]
 
     def told(self, lines: Sequence[GitLine]) -> dict[int, Author]:
         """Who wrote lines that no record of ours explains: by notes, else by what was imported."""
@@ -79,14 +90,15 @@ class Blamer:
 
     def labels(self, path: str, arguments: Sequence[str], lines: Sequence[GitLine]) -> dict[int, Label]:
         """The label of each line that has one, by its number in the file asked about."""
-        own = self.attribution.labels(line.place for line in lines)
+        own = self.attribution.labels_of(lines)
         found = {line.line: label for line in lines if (label := at(own[line.place], line.number))}
         observed = [line for line in lines if line.line in found and self.attribution.was_observed(found[line.line])]
         rest = [line for line in lines if line.line not in found]
         behind = Elsewhere(self.git, self.attribution).labels(path, arguments, [*rest, *observed])
         late = self.later(behind, {line.line: found[line.line] for line in observed})
-        behind = {line: label for line, label in behind.items() if line not in late}
-        left = [line for line in observed if line.line not in behind]
+        anybodys = {n.line for n in observed if not found[n.line].proved and not is_strong(n.content)}
+        behind = {line: label for line, label in behind.items() if line not in late | anybodys}
+        left = [line for line in observed if line.line not in behind and found[line.line].proved]
         doubtful = RecordedBlocks(self.git, self.attribution).doubtful(left) if left else set[int]()
         return {**{line: label for line, label in found.items() if line not in doubtful}, **behind}
 
@@ -136,9 +148,11 @@ class Blamer:
         if label is None or document is None:
             return BlamedLine(line.line, content, line.place.commit)
         body: dict[str, Any] = document["metadata"][KEY]
-        if body.get("event") == "human_edit":
-            origin = "human" if body.get("origin") == "person" else "unknown"
-            return BlamedLine(line.line, content, line.place.commit, origin, record=label.record, grade=label.grade)
+        known = BlamedLine(line.line, content, line.place.commit, record=label.record, grade=label.grade)
+        if body.get("event") == "human_edit" and body.get("origin") == "person":
+            return replace(known, origin="human")
+        if body.get("event") == "human_edit" or not label.proved:
+            return replace(known, candidates=candidates(document))
         return BlamedLine(
             line=line.line,
             content=content,
@@ -152,6 +166,11 @@ class Blamer:
             grade=label.grade,
             record=label.record,
         )
+
+
+def is_unclassed(line: BlamedLine) -> bool:
+    """Whether a line is an agent's, of a change whose record has no class."""
+    return line.origin == "ai" and line.mutation_class is None
 
 
 def by_others(line: GitLine, who: Author) -> BlamedLine:

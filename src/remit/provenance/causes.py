@@ -40,8 +40,10 @@ class Causes:
         self.diffs = 0
         self.remarks: set[str] = set()
 
-    def cause(self, document: dict[str, Any], line: str) -> Cause:
-        """One record, with what is known around it. `line` is what the edit is asked about."""
+    def cause(self, document: dict[str, Any], line: str, *, proved: bool = True) -> Cause:
+        """One record, with what is known around it. `line` is what the edit is asked about; where it is not `proved`
+        to be the record's, the call only ran when it came.
+        """
         body = body_of(document)
         call: dict[str, Any] = body.get("call", {})
         at, session, intent = str(document["timestamp"]), body.get("session_id"), body.get("intent_id")
@@ -50,7 +52,7 @@ class Causes:
         return Cause(
             record=str(document["id"]),
             at=at,
-            by=by(body),
+            by=by(body) if proved or body.get("event") == "human_edit" else "unknown",
             tool=str(call.get("name") or ""),
             command=shown(str(call.get("command") or ""), 500),
             agent=document.get("tool", {}).get("name"),

@@ -18,6 +18,7 @@ from msgspec.structs import replace
 from remit.adapters.transcripts import Entry, Role, entries
 from remit.core.redaction import redact
 from remit.core.text import encodable, quoted_path
+from remit.provenance import heard
 from remit.provenance.conversations_file import connected, discard, in_memory
 from remit.workspace.transcripts import IN_ROWS, Chunk, Mark, lines_after, rows
 
@@ -201,7 +202,10 @@ class Conversations:
         """Take out what was said longer ago than the settings say; that it was read is remembered."""
         oldest = now - self.retain_days * DAY_S
         with self.writing() as database:
-            database.execute(f"DELETE FROM entries WHERE {TOO_OLD}", (written(oldest), oldest))
+            old = (written(oldest), oldest)
+            if database.execute(f"SELECT 1 FROM entries WHERE {TOO_OLD} LIMIT 1", old).fetchone():
+                heard.forget(database)
+                database.execute(f"DELETE FROM entries WHERE {TOO_OLD}", old)
 
     @contextmanager
     def writing(self) -> Generator[sqlite3.Connection]:

@@ -1,22 +1,39 @@
-"""How much of what changed had been judged before it changed, as the ledger tells."""
+"""How much of what changed had been judged before it changed, as the ledger tells.
 
-from collections.abc import Iterable
-from typing import Any
+What a person wrote, and what git brought, needs no verdict: it is counted apart.
+"""
+
+import os
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Any, TypeAlias
 
 from msgspec import Struct
 
 from remit.core.record import KEY
 from remit.ledger.index import Index
+from remit.workspace.git import Git
+from remit.workspace.place import Workspace
 
 MOST = 5000
 """Records of each kind that are looked at, the newest first."""
 
+NOBODYS = ("person", "git")
+"""Origins of changes that no agent made."""
+
+ANY = "*"
+Object: TypeAlias = Mapping[str, Any]
+
 
 class Share(Struct, frozen=True):
-    """Of `changed` files, all but the `ungoverned` ones had a verdict before each of their changes."""
+    """Of `changed` files, all but the `ungoverned` ones had a verdict before each of their changes.
+
+    `people` and `git` count files that only they changed.
+    """
 
     changed: int = 0
     ungoverned: tuple[str, ...] = ()
+    people: int = 0
+    git: int = 0
 
     @property
     def judged(self) -> int:
@@ -24,29 +41,160 @@ class Share(Struct, frozen=True):
         return self.changed - len(self.ungoverned)
 
 
+class Ungoverned(Struct, frozen=True):
+    """One change of one file without a verdict before it. `writers` are likely ones, in words: no proof."""
+
+    path: str
+    at: str
+    record: str
+    operation: str
+    session_id: str | None
+    why: str
+    writers: tuple[str, ...] = ()
+    undone: bool = False
+
+
 class Coverage(Struct, frozen=True):
-    """Overall, and by session; changes that no session is known for stand under None."""
+    """Overall, and by session; changes that no session is known for stand under None.
+
+    `changes` are those without a verdict, the newest first.
+    """
 
     overall: Share
     sessions: dict[str | None, Share]
+    changes: tuple[Ungoverned, ...] = ()
 
 
-def coverage(index: Index, most: int = MOST) -> Coverage:
-    """The coverage of the newest changes. The index has to have caught up."""
-    found = [*index.find(event="mutation", limit=most), *index.find(event="human_edit", limit=most)]
-    bodies: list[dict[str, Any]] = [document["metadata"][KEY] for document in found]
-    by_session: dict[str | None, list[dict[str, Any]]] = {}
+def coverage(index: Index, *, since: str | None = None, until: str | None = None, most: int = MOST) -> Coverage:
+    """The coverage of the newest changes in that time. The index has to be current."""
+
+    def newest(event: str) -> list[dict[str, Any]]:
+        return index.find(event=event, since=since, until=until, limit=most)
+
+    found = [*newest("mutation"), *newest("human_edit")]
+    undone = undone_paths(newest("restore"))
+    bodies = [part(document) for document in found]
+    by_session: dict[str | None, list[Object]] = {}
     for body in bodies:
         by_session.setdefault(body.get("session_id"), []).append(body)
-    return Coverage(share(bodies), {session: share(its) for session, its in by_session.items()})
+    listed = sorted((one for document in found for one in unjudged(document, undone)), key=lambda o: o.at, reverse=True)
+    return Coverage(share(bodies), {session: share(its) for session, its in by_session.items()}, tuple(listed))
 
 
-def share(bodies: Iterable[dict[str, Any]]) -> Share:
+def part(document: Object) -> Object:
+    """Remit's part of a record."""
+    return document["metadata"][KEY]
+
+
+def share(bodies: Iterable[Object]) -> Share:
     """The share of these records' files."""
     changed: set[str] = set()
     ungoverned: set[str] = set()
+    others: dict[str, set[str]] = {origin: set() for origin in NOBODYS}
     for body in bodies:
         paths = {str(file["path"]) for file in body.get("files", [])}
+        if body.get("origin") in others:
+            others[body["origin"]] |= paths
+            continue
         changed |= paths
         ungoverned |= set[str]() if body.get("covered") else paths
-    return Share(len(changed), tuple(sorted(ungoverned)))
+    people, git = others["person"] - changed, others["git"] - changed - others["person"]
+    return Share(len(changed), tuple(sorted(ungoverned)), len(people), len(git))
+
+
+def unjudged(document: Object, undone: frozenset[tuple[str, str]]) -> Iterator[Ungoverned]:
+    """The files of a record that had no verdict before."""
+    body = part(document)
+    if body.get("covered") or body.get("origin") in NOBODYS:
+        return
+    call = body.get("call", {}).get("id", "")
+    for file in body.get("files", []):
+        path = str(file["path"])
+        yield Ungoverned(
+            path,
+            str(document["timestamp"]),
+            str(document["id"]),
+            str(file.get("operation", "")),
+            body.get("session_id"),
+            why(body),
+            tuple(writers(body, path)),
+            (call, path) in undone,
+        )
+
+
+def why(body: Object) -> str:
+    """Why the change had no verdict."""
+    if body.get("event") == "human_edit":
+        return "no call explains it"
+    if not body.get("decision"):
+        return "the call never asked"
+    tool = body.get("call", {}).get("name", "a tool")
+    return f"{tool} was let through, and its text did not name the file"
+
+
+def writers(body: Object, path: str) -> Iterator[str]:
+    """Who likely wrote it."""
+    if body.get("session_id"):
+        yield f"session {body['session_id']}"
+    known: Mapping[str, list[str]] = body.get("likeliest", {})
+    yield from (*known.get(path, ()), *known.get(ANY, ()))
+    yield from (f"session {session}" for session in body.get("candidates", ()))
+
+
+def undone_paths(restores: Iterable[Object]) -> frozenset[tuple[str, str]]:
+    """(call, path) of what was undone after the call."""
+    bodies = [part(document) for document in restores]
+    return frozenset((b["call"].get("id", ""), str(p)) for b in bodies if b.get("call") for p in b.get("paths", ()))
+
+
+class RangeCoverage(Struct, frozen=True):
+    """Of the files that some commits changed: how many got their content by a change that was judged before.
+
+    `unrecorded` are contents that no record of this repository tells of: somebody else's, or a person's.
+    """
+
+    files: int
+    judged: int
+    ungoverned: tuple[str, ...] = ()
+    unrecorded: tuple[str, ...] = ()
+
+
+def coverage_of_range(index: Index, workspace: Workspace, commits: str) -> RangeCoverage:
+    """The coverage of the commits that git calls so (`main..HEAD`). Raises GitError."""
+    wrote = brought_by(workspace, commits)
+    judged: set[str] = set()
+    ungoverned: set[str] = set()
+    for path in wrote:
+        known = {one.after_blob: one for one in index.mutations_of(path) if one.event in ("mutation", "human_edit")}
+        records = [known[blob] for blob in wrote[path] if blob in known]
+        bodies = [part(document) for one in records for document in index.by_id(one.id)]
+        if bodies:
+            (judged if all(body.get("covered") for body in bodies) else ungoverned).add(path)
+    rest = wrote.keys() - judged - ungoverned
+    return RangeCoverage(len(wrote), len(judged), tuple(sorted(ungoverned)), tuple(sorted(rest)))
+
+
+def brought_by(workspace: Workspace, commits: str) -> dict[str, set[str]]:
+    """The contents that these commits put at each path, by git's names; merges are their parents' work."""
+    git = Git(workspace.root)
+    out = git.run(
+        *(
+            "log",
+            "--raw",
+            "-z",
+            "--no-merges",
+            "--no-renames",
+            "--no-abbrev",
+            "--relative",
+            "--format=",
+            "--end-of-options",
+        ),
+        *(commits, "--"),
+    )
+    found: dict[str, set[str]] = {}
+    parts = [part for part in out.split(b"\0") if part.strip()]
+    for about, path in zip(parts[::2], parts[1::2], strict=False):
+        words = about.split(b" ")
+        if len(words) == 5 and words[3].strip(b"0"):
+            found.setdefault(os.fsdecode(path), set()).add(words[3].decode("ascii"))
+    return found

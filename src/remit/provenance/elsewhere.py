@@ -9,8 +9,9 @@ from collections.abc import Callable, Iterable, Sequence
 from itertools import groupby
 
 from remit.core.contents import Hunk
+from remit.core.own_words import is_strong, says_something
 from remit.provenance.attribution import Attribution
-from remit.provenance.evidence import is_strong, says_something, unspaced
+from remit.provenance.evidence import unspaced
 from remit.provenance.origins import Label, relaid, weaker
 from remit.provenance.porcelain import GitLine, Place, read_porcelain
 from remit.provenance.recorded_blocks import RecordedBlocks
@@ -41,6 +42,9 @@ class Elsewhere:
         suspects = [line for line in lines if line.place in young]
         if not suspects:
             return {}
+        if not self.attribution.put.may_hold(None, (line.content for line in suspects)):
+            plain = any(line.content.strip() and not says_something(line.content) for line in suspects)
+            return self.relaid(suspects, DEPTH) if plain else {}
         found = self.moved(path, arguments, suspects)
         rest = [line for line in suspects if line.line not in found]
         found = {**self.relaid(rest, DEPTH), **found}
@@ -56,7 +60,7 @@ class Elsewhere:
             return {}
         before = {line.line: line for line in suspects}
         other = [line for line in again if line.line in before and line.place != before[line.line].place]
-        labels = self.attribution.labels(line.place for line in other)
+        labels = self.attribution.labels_of(other)
         known = {
             line.line: label
             for line in other
@@ -128,7 +132,7 @@ class Elsewhere:
             lines = read_porcelain(self.git.run("blame", "--porcelain", *spans, commit, "--", path))
         except GitError:
             return {}
-        labels = self.attribution.labels(line.place for line in lines)
+        labels = self.attribution.labels_of(lines)
         known = {line.line: label for line in lines if (label := at(labels[line.place], line.number))}
         rest = [line for line in lines if line.line not in known and self.attribution.may_be_recorded(line.place)]
         return {**(self.relaid(rest, depth - 1) if depth > 1 and rest else {}), **known}

@@ -4,6 +4,7 @@ from typing import Literal
 
 from msgspec import Struct
 
+from remit.provenance.candidates import Candidate
 from remit.provenance.commits import Commit
 from remit.provenance.talk import Talk
 
@@ -18,6 +19,8 @@ class Passage(Struct, frozen=True):
     record: str | None = None
     text: str = ""
     """The first of the lines."""
+    candidates: tuple[Candidate, ...] = ()
+    """Calls that were under way when lines of unknown origin came: nothing proves that one of them wrote them."""
 
 
 class Denial(Struct, frozen=True):
@@ -47,9 +50,10 @@ class Check(Struct, frozen=True):
 class Cause(Struct, frozen=True):
     """One edit, with what the ledger knows around it. `at` is ISO 8601, `reasoning` what the agent gave as its own.
 
-    `by` is who the record names. `criteria` are the intent's as they were when the call was judged, None where that
-    version of the intents file is gone; `criteria_now` as they are today. `diff` is unified, without a header, None
-    where the contents are gone; `focus` is the index of the line in it that the question is about.
+    `by` is who the record names; `unknown` where it names a call that only may have been it. `criteria` are the
+    intent's as they were when the call was judged, None where that version of the intents file is gone; `criteria_now`
+    as they are today. `diff` is unified, without a header, None where the contents are gone; `focus` is the index of
+    the line in it that the question is about.
     """
 
     record: str
@@ -78,12 +82,13 @@ class Cause(Struct, frozen=True):
 
 
 class Later(Struct, frozen=True):
-    """An edit of the file after the newest of the causes."""
+    """An edit of the file after the newest of the causes. `same_lines`: it changed lines that a cause had put there."""
 
     record: str
     at: str
     intent_id: str | None = None
     session_id: str | None = None
+    same_lines: bool = False
 
 
 class Explanation(Struct, frozen=True):

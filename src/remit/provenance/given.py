@@ -17,20 +17,24 @@ NOT_TRACED_BACK = ("-L", "--reverse", "--contents", "--ignore-rev", "--since", "
 
 
 class GivenLines(Blamer):
-    """Blame in one workspace, of these lines. `content` stands for the work tree's, where it is given."""
+    """Blame in one workspace, of `lines`. `content` stands for the work tree's, where it is given."""
 
     def __init__(
         self,
         workspace: Workspace,
         index: Index,
         store: ContentStore,
-        lines: Sequence[GitLine],
         content: bytes | None = None,
     ) -> None:
         super().__init__(workspace, index, store)
-        self.lines = list(lines)
+        self.lines: list[GitLine] = []
         if content is not None:
             self.attribution = OtherContent(workspace, index, store, content)
+
+    def prepare(self, path: str) -> None:
+        """Read what was recorded of a file, while git still looks for where its lines come from."""
+        if self.attribution.anything_recorded:
+            self.attribution.history(path)
 
     def git_lines(self, path: str, arguments: Sequence[str]) -> list[GitLine]:
         """The lines that were given."""

@@ -19,9 +19,9 @@ class Noted:
 
         Lines count as they did in the commit that git blames, so a note that claims more is heard for nothing else.
         """
-        committed = [line for line in lines if line.place.committed]
-        if not committed or not self.notes.there():
+        if not lines or not self.notes.there():
             return {}
+        committed = [line for line in lines if line.place.committed]
         notes = read_notes(self.notes.read(line.place.commit for line in committed))
         found: dict[int, Author] = {}
         for place in dict.fromkeys(line.place for line in committed if line.place.commit in notes):

@@ -205,7 +205,7 @@ def keyed(addition: Addition, labels: Mapping[int, Label], records: Mapping[str,
     found: Lines = {}
     for number, label in sorted(labels.items()):
         record = records.get(label.record)
-        key = key_of(record, addition.author) if record else None
+        key = key_of(record, addition.author) if record and label.proved else None
         if key:
             found.setdefault(key, []).append(number)
     return found

@@ -5,24 +5,24 @@ on the way to it, and each line keeps the label of the step that added it. Commi
 a squash or a filter that leaves contents as they were needs no work at all.
 """
 
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Sequence
 from typing import Literal, TypeAlias
 
 from msgspec import Struct
 from msgspec.structs import replace
 
 from remit.core.contents import Hunk
+from remit.core.own_words import is_strong
+from remit.core.spans import numbers_of, outside, spans_of
 from remit.provenance.evidence import Kept, is_evidence
 from remit.provenance.reformatted import respaced, same_but_for_layout
 from remit.provenance.shifted import shifted, span
+from remit.provenance.ways import Step
 
 Grade: TypeAlias = Literal["exact", "payload", "preserved", "ledger", "moved", "normalised", "note"]
 GRADES: tuple[Grade, ...] = ("exact", "payload", "preserved", "ledger", "moved", "normalised", "note")
 """Strongest first: the same blob; the position that the tool's own call told; what git's diff keeps; a recorded
 version that still stands; a block found elsewhere; the same but for layout; a note that came with the repository."""
-
-MOST_CANDIDATES = 12
-"""Recorded versions that are compared with a version that nobody recorded, the newest first."""
 
 MOST_RELAID = 2_000
 """Lines of the part that differs, within which layout is looked through as a whole."""
@@ -33,45 +33,11 @@ class Label(Struct, frozen=True):
 
     record: str
     grade: Grade
+    proved: bool = True
+    """Whether it was that record's call; else it was under way then, and nothing tells who wrote the line."""
 
 
 Labels: TypeAlias = list[Label | None]
-
-
-class Recorded(Struct, frozen=True):
-    """One recorded change of a path. `seq` orders them.
-
-    `hunks` are the differences, where the record holds them. `by_git` says that git brought the content from
-    elsewhere: it is an observation, and puts nobody's lines anywhere. `observed` says that the change was found by
-    comparing, and not by a call that told what it did.
-    """
-
-    seq: int
-    record: str
-    before: str | None
-    after: str | None
-    before_lines: int | None = None
-    hunks: tuple[Hunk, ...] | None = None
-    told: bool = False
-    by_git: bool = False
-    observed: bool = False
-
-
-class Step(Struct, frozen=True):
-    """One step from a content to the next, by git names. `record` is None where nobody recorded it.
-
-    A step is `loose` where nothing tells that the next content came from this one, but that they are alike;
-    `strict` where something even speaks against it: later contents were seen without those lines.
-    """
-
-    before: str | None
-    after: str
-    record: str | None
-    before_lines: int | None = None
-    hunks: tuple[Hunk, ...] | None = None
-    told: bool = False
-    loose: bool = False
-    strict: bool = False
 
 
 class Pairs(Struct, frozen=True):
@@ -81,89 +47,6 @@ class Pairs(Struct, frozen=True):
 
     lines: Callable[[str | None], Sequence[bytes] | None]
     hunks: Callable[[str | None, str], Sequence[Hunk] | None]
-
-
-def chains(
-    version: str, parent: str | None, recorded: Sequence[Recorded], settled: frozenset[str] = frozenset()
-) -> tuple[tuple[Step, ...], ...]:
-    """The ways in which `version` may have come about, best first; several only where none is certain.
-
-    `settled` are contents that history had before the parent: what they held and the parent has not, was taken out.
-    """
-    exact = back_from(version, parent, recorded)
-    if exact and exact[-1].record is not None:
-        return (exact,)
-    newest = max((r.seq for r in recorded), default=0)
-    found: list[tuple[Step, ...]] = []
-    seen: set[str | None] = {parent, version}
-    for last in sorted(recorded, key=lambda r: r.seq, reverse=True):
-        if last.after is None or last.after in seen or last.by_git:
-            continue
-        seen.add(last.after)
-        earlier = [r for r in recorded if r.seq <= last.seq]
-        gap = Step(last.after, version, None, loose=True, strict=last.seq < newest or last.after in settled)
-        found.append((*back_from(last.after, parent, earlier), gap))
-        if len(found) == MOST_CANDIDATES:
-            break
-    return tuple(found)
-
-
-def back_from(version: str, parent: str | None, recorded: Sequence[Recorded]) -> tuple[Step, ...]:
-    """The chain that ends in `version`, followed backwards while records tell how it came about."""
-    steps: list[Step] = []
-    wanted: str | None = version
-    bound = len(recorded)
-    while wanted is not None and (wanted != parent or not steps):
-        at = where_written(wanted, recorded[:bound], () if steps else (parent,))
-        if at is None:
-            gap = gap_before(wanted, recorded[:bound]) if steps else None
-            if gap is None:
-                break
-            steps.append(gap)
-            wanted = gap.before
-            continue
-        found = recorded[at]
-        steps.append(recorded_step(found, wanted))
-        wanted, bound = found.before, at
-    return tuple(reversed(steps))
-
-
-def where_written(wanted: str, recorded: Sequence[Recorded], before: Collection[str | None] = ()) -> int | None:
-    """The newest record that left that content: a call's own, else one that was found by comparing; one that made it
-    out of a content in `before` comes first. Git writes nothing, and who comes back to a content that a call left did
-    not write it either.
-    """
-    found = [i for i, r in enumerate(recorded) if r.after == wanted and not r.by_git]
-    own = [i for i in found if not recorded[i].observed] or found
-    straight = [i for i in own if recorded[i].before in before]
-    return (straight or own or [None])[-1]
-
-
-def recorded_step(found: Recorded, after: str) -> Step:
-    """The step that a record tells of."""
-    return Step(
-        before=found.before,
-        after=after,
-        record=found.record,
-        before_lines=found.before_lines,
-        hunks=found.hunks,
-        told=found.told,
-        loose=found.observed,
-    )
-
-
-def gap_before(wanted: str, recorded: Sequence[Recorded]) -> Step | None:
-    """The step that nobody recorded, from what was seen last to `wanted`; None where git brought it, or none was."""
-    last = recorded[-1] if recorded else None
-    if last is None or last.after is None or last.by_git:
-        return None
-    return Step(last.after, wanted, None, loose=True)
-
-
-def wanted_pairs(steps: Sequence[Step]) -> tuple[tuple[str | None, str], ...]:
-    """The pairs of contents whose differences a walk over the steps asks for."""
-    first = steps[:1] if steps and steps[0].before_lines is None and steps[0].before else ()
-    return tuple((s.before, s.after) for s in (*first, *steps) if s.hunks is None or s.loose or s in first)
 
 
 Walked: TypeAlias = dict[tuple[object, ...], tuple[int, Labels | None]]
@@ -197,7 +80,8 @@ def blank(step: Step, pairs: Pairs) -> Labels | None:
 
 def unlabelled(count: int) -> Labels:
     """So many lines of which nothing is known."""
-    return [None for _ in range(count)]
+    found: Labels = [None]
+    return found * count
 
 
 def stepped(labels: Labels | None, step: Step, pairs: Pairs) -> Labels | None:
@@ -207,19 +91,29 @@ def stepped(labels: Labels | None, step: Step, pairs: Pairs) -> Labels | None:
         return None
     own = Label(step.record, "payload" if step.told else "exact") if step.record else None
     old, new = pairs.lines(step.before), pairs.lines(step.after)
-    if not step.loose:
+    if not step.loose and not step.unproved:
         return carried(labels, hunks, own)
     if old is None or new is None or len(old) != len(labels):
-        return carried(unlabelled(len(labels)), hunks, own)
+        return opened(carried(unlabelled(len(labels)) if step.loose else labels, hunks, own), hunks, step)
     same_words = relaid(old, new, hunks)
     came_from = {**shifted(old, new, hunks), **same_words}
-    kept = honestly(labels, old, staying(len(old), hunks) | set(came_from.values()), step, hunks)
-    after = carried(kept, hunks, own)
+    stays = staying(len(old), hunks) | set(came_from.values())
+    kept = honestly(labels, old, stays, step, hunks) if step.loose else labels
+    after = opened(carried(kept, hunks, own), hunks, step)
     for to, origin in came_from.items():
-        known = kept[origin]
-        if known is not None:
+        known, own = kept[origin], after[to]
+        if known is not None and (step.loose or (not (own and own.proved) and is_strong(new[to]))):
             after[to] = weaker(known, "normalised" if to in same_words else "moved")
     return after
+
+
+def opened(labels: Labels, hunks: Sequence[Hunk], step: Step) -> Labels:
+    """The labels, where of those that the step put there the unproved ones are open."""
+    if not step.unproved:
+        return labels
+    fresh = [(hunk.new, hunk.new + hunk.new_lines - 1) for hunk in hunks]
+    open_ = {n - 1 for n in numbers_of(outside(fresh, outside(fresh, step.unproved)))}
+    return [replace(label, proved=False) if label and n in open_ else label for n, label in enumerate(labels)]
 
 
 def carried(labels: Sequence[Label | None], hunks: Sequence[Hunk], added: Label | None) -> Labels:
@@ -245,9 +139,22 @@ def honestly(labels: Labels, old: Sequence[bytes], stays: set[int], step: Step, 
     for block in blocks(labels):
         kept = Kept(tuple(old[i] for i in block), tuple(old[i] for i in block if i in stays))
         if is_evidence(kept, strict=step.strict, part=nothing_new):
-            for i in block:
+            for i in telling_lines(block, old, stays) if step.strict and not nothing_new else block:
                 known = labels[i]
                 found[i] = weaker(known, grade) if known is not None else None
+    return found
+
+
+def telling_lines(block: Sequence[int], old: Sequence[bytes], stays: set[int]) -> Sequence[int]:
+    """The lines of a block that keep its label where something even speaks against it. Of one that something was taken
+    out of, those that are nobody else's and what stayed between them: who writes anew writes `pass` and `}`, too.
+    """
+    if all(i in stays or not old[i].strip() for i in block):
+        return [i for i in block if old[i].strip()]
+    found: list[int] = []
+    for first, last in spans_of(i for i in block if i in stays):
+        own = [i for i in range(first, last + 1) if is_strong(old[i])]
+        found += range(own[0], own[-1] + 1) if own else ()
     return found
 
 

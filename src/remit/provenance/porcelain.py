@@ -1,16 +1,20 @@
 """Reading `git blame --porcelain`. Source: git-blame(1), read 2026-11."""
 
 import re
+from collections.abc import Iterable
 
-from msgspec import Struct
+from msgspec import Struct, field
 
 HEADER = re.compile(rb"([0-9a-f]{40,64}) (\d+) (\d+)(?: (\d+))?$")
+ESCAPE = re.compile(rb"\\([0-7]{3}|.)", re.DOTALL)
+SHORT = {b"a": b"\a", b"b": b"\b", b"f": b"\f", b"n": b"\n", b"r": b"\r", b"t": b"\t", b"v": b"\v"}
 
 
 class Place(Struct, frozen=True):
     """Where git says a line came from: a version of a file, and the version before it.
 
-    `previous` is `<commit> <path>`; None where there was none. `at` is the commit's time, in seconds.
+    `previous` is `<commit> <path>`; None where there was none. `at` is the commit's time, in seconds. Paths are as
+    they are, and not as git quotes them.
     """
 
     commit: str
@@ -35,7 +39,7 @@ class Place(Struct, frozen=True):
         return f"{commit}:{path}" if self.previous else None
 
 
-class GitLine(Struct, frozen=True):
+class GitLine(Struct, frozen=True, gc=False):
     """One line. `number` is in the version, `line` in the file asked about."""
 
     place: Place
@@ -44,38 +48,73 @@ class GitLine(Struct, frozen=True):
     content: bytes
 
 
-class About(Struct):
-    """What is said once of a commit, and again where lines of it come from another file."""
+class Commit(Struct, gc=False):
+    """What git says of a commit, as it stands there: `fields` by name, such as `author` and `author-time`."""
 
-    at: int = 0
-    previous: str | None = None
+    fields: dict[bytes, bytes] = field(default_factory=dict[bytes, bytes])
     place: Place | None = None
+
+
+class Porcelain(Struct, frozen=True):
+    """The lines, in the order of the output, and the commits by their names."""
+
+    lines: list[GitLine]
+    commits: dict[str, Commit]
 
 
 def read_porcelain(out: bytes) -> list[GitLine]:
     """The lines, in the order of the output."""
-    about: dict[str, About] = {}
-    found: list[GitLine] = []
-    commit, number, line = "", 0, 0
-    for raw in out.split(b"\n"):
-        if raw.startswith(b"\t"):
-            place = about[commit].place
-            if place is not None:
-                found.append(GitLine(place, number, line, raw[1:]))
-        elif header := HEADER.match(raw):
-            commit, number, line = header[1].decode(), int(header[2]), int(header[3])
-            about.setdefault(commit, About()).previous = None
-        elif raw:
-            take_in(about[commit], commit, raw.decode("utf-8", "surrogateescape"))
-    return found
+    return read_blame(out).lines
 
 
-def take_in(about: About, commit: str, said: str) -> None:
-    """One line of what git says of a commit: `previous`, if any, stands before `filename`."""
-    key, _, value = said.partition(" ")
-    if key == "committer-time":
-        about.at = int(value)
-    elif key == "previous":
-        about.previous = value
-    elif key == "filename":
-        about.place = Place(commit, value, about.previous, about.at)
+def read_blame(out: bytes) -> Porcelain:
+    """The lines and their commits.
+
+    A commit is told of where it first comes, and again where lines of it come from another file. The header of several
+    lines says how many they are; those after the first have one row each, and their text.
+    """
+    rows = out.split(b"\n")
+    commits: dict[str, Commit] = {}
+    lines: list[GitLine] = []
+    at, end = 0, len(rows) - 1
+    while at < end:
+        header = HEADER.match(rows[at])
+        if header is None:
+            at += 1
+            continue
+        name = header[1].decode()
+        commit = commits.setdefault(name, Commit())
+        first = at + 1
+        while first < end and not rows[first].startswith(b"\t"):
+            first += 1
+        if first > at + 1:
+            take_in(commit, name, rows[at + 1 : first])
+        together = int(header[4] or 1) if rows[first + 2 : first + 3] and rows[first + 2].startswith(b"\t") else 1
+        place, number, line = commit.place, int(header[2]), int(header[3])
+        if place is not None:
+            texts = rows[first : first + 2 * together : 2]
+            lines += [GitLine(place, number + n, line + n, text[1:]) for n, text in enumerate(texts)]
+        at = first + 2 * together - 1
+    return Porcelain(lines, commits)
+
+
+def take_in(commit: Commit, name: str, rows: Iterable[bytes]) -> None:
+    """What git says of a commit: where lines of it come from another file, `previous`, if any, and `filename` alone."""
+    said = {key: value for key, _, value in (row.partition(b" ") for row in rows)}
+    commit.fields |= said
+    if b"filename" in said:
+        source, _, path = said.get(b"previous", b"").partition(b" ")
+        previous = f"{source.decode()} {unquoted(path)}" if source else None
+        commit.place = Place(name, unquoted(said[b"filename"]), previous, int(commit.fields.get(b"committer-time", 0)))
+
+
+def unquoted(name: bytes) -> str:
+    """A path, from how git writes it: between quotes, as in C, where it has signs that would be misread."""
+    if name.startswith(b'"') and name.endswith(b'"') and len(name) > 1:
+        name = ESCAPE.sub(lambda found: unescaped(found[1]), name[1:-1])
+    return name.decode("utf-8", "surrogateescape")
+
+
+def unescaped(sign: bytes) -> bytes:
+    """What stands after a backslash: three octal digits, a letter, or the sign itself."""
+    return bytes([int(sign, 8) & 255]) if len(sign) == 3 else SHORT.get(sign, sign)

@@ -9,9 +9,10 @@ from collections.abc import Iterable, Iterator, Sequence
 
 from msgspec import Struct
 
+from remit.core.own_words import is_strong
 from remit.ledger.changes import Change
 from remit.provenance.attribution import Attribution
-from remit.provenance.evidence import is_strong, unspaced
+from remit.provenance.evidence import unspaced
 from remit.provenance.origins import Label
 from remit.provenance.porcelain import GitLine, Place
 from remit.workspace.git import Git, GitError
@@ -56,11 +57,12 @@ class RecordedBlocks:
         """Where a record put those lines, by their text without white space; the newest."""
         found: dict[bytes, Source] = {}
         for source, text in self.written(wanted):
-            found.setdefault(text, source)
+            if is_proved(source.change, source.number):
+                found.setdefault(text, source)
         return found
 
     def written(self, wanted: set[bytes]) -> Iterator[tuple[Source, bytes]]:
-        """Every place where a call put one of those lines, the newest first."""
+        """Every place where a call put one of those lines, or may have, the newest first."""
         changes = [c for c in self.attribution.index.newest_changes(MOST_VERSIONS) if c.after_blob and not c.observed]
         self.attribution.load({c.after_blob for c in changes if c.after_blob})
         for change in changes:
@@ -96,13 +98,15 @@ class RecordedBlocks:
         )
         texts = [line.content.strip() for line in seeds]
         known = [self.found_in(before, texts)]
-        stood = list(dict.fromkeys(self.stood_on(sources[unspaced(line.content)].change) for line in seeds))
+        stood = list(dict.fromkeys(self.attribution.stood_on(sources[unspaced(line.content)].change) for line in seeds))
         known += [self.found_in(commit, texts) for commit in stood[:MOST_COMMITS] if commit]
         found: set[int] = set()
         for line in seeds:
             change = sources[unspaced(line.content)].change
             elsewhere = {path for files in known for path in files.get(line.content.strip(), ())} - {change.path}
-            if change.path == place.path or elsewhere or self.stood_on(change) not in stood[:MOST_COMMITS]:
+            if change.path == place.path or elsewhere or self.attribution.stood_on(change) not in stood[:MOST_COMMITS]:
+                continue
+            if self.attribution.was_there_unseen(place.path, change):
                 continue
             name = f"{place.commit}:{change.path}"
             self.attribution.fetch_names([name])
@@ -110,11 +114,6 @@ class RecordedBlocks:
             if not left[unspaced(line.content)]:
                 found.add(line.number)
         return found
-
-    def stood_on(self, change: Change) -> str | None:
-        """The commit that was checked out when the change was made: what it held already, the change did not bring."""
-        documents = self.attribution.index.by_id(change.id)
-        return documents[0].get("vcs", {}).get("revision") if documents else None
 
     def found_in(self, commit: str, texts: Sequence[bytes]) -> dict[bytes, set[str]]:
         """The files of a commit that have those texts."""
@@ -135,7 +134,7 @@ class RecordedBlocks:
     def block(self, own: dict[int, GitLine], seed: GitLine, source: Source) -> dict[int, Label]:
         """The lines around `seed` that stand in the same order in the recorded version, as far as it put them there."""
         lines = self.attribution.lines(source.change.after_blob) or ()
-        fresh = set(added(source.change, len(lines)))
+        fresh = {n for n in added(source.change, len(lines)) if is_proved(source.change, n)}
         same = [
             0,
             *reach(own, seed.number, lines, source.number, fresh, 1),
@@ -163,3 +162,8 @@ def added(change: Change, count: int) -> list[int]:
     if change.before_blob is None:
         return list(range(count))
     return [n for h in change.hunks or () for n in range(h.new - 1, h.new - 1 + h.new_lines) if 0 <= n < count]
+
+
+def is_proved(change: Change, number: int) -> bool:
+    """Whether it was the change's call that put that line there, from 0."""
+    return not any(first <= number + 1 <= last for first, last in change.unproved)

@@ -3,7 +3,8 @@
 from collections.abc import Iterable, Sequence
 
 from remit.core.contents import Hunk
-from remit.provenance.evidence import is_strong, unspaced
+from remit.core.own_words import is_strong
+from remit.provenance.evidence import unspaced
 
 
 def shifted(old: Sequence[bytes], new: Sequence[bytes], hunks: Sequence[Hunk]) -> dict[int, int]:

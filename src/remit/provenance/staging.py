@@ -20,7 +20,7 @@ def helped(writer: NoteWriter) -> list[Helped]:
     if not writer.attribution.anything_recorded:
         return []
     found = [replace(addition, at=NOW) for addition in staged(blamer.git, blamer.git.head())]
-    counts = Counter(label.record for _, labels in writer.known(found) for label in labels.values())
+    counts = Counter(label.record for _, labels in writer.known(found) for label in labels.values() if label.proved)
     lines: Counter[Helped] = Counter()
     for name, record in blamer.records(counts).items():
         body = record["metadata"][KEY]

@@ -24,13 +24,17 @@ DAY_S = 86400.0
 
 
 class FileShare(Struct, frozen=True):
-    """One file at HEAD: its lines, and how many of them an agent, a person or both are known to have written."""
+    """One file at HEAD: its lines, and how many of them an agent, a person or both are known to have written.
+
+    `open` lines came while a command ran that may have written them, and nothing proves it.
+    """
 
     path: str
     lines: int
     ai: int
     human: int = 0
     mixed: int = 0
+    open: int = 0
     by_agent: dict[str, int] = {}
     by_model: dict[str, int] = {}
     by_intent: dict[str, int] = {}
@@ -48,20 +52,24 @@ class Figures(Struct, frozen=True):
     """Lines at HEAD by origin, what became of what agents wrote, and what the ledger counts.
 
     `files` are those with a line of an agent, most first. Of the lines at HEAD what is neither `ai`, `human` nor
-    `mixed` is unknown: nobody saw it written. `accepted` lines reached a commit on HEAD's way; of those, `overridden`
-    ones were replaced by what no agent is known to have written, `rewritten` ones by an agent, and `deleted` ones by
-    nothing. `by_agent` and `by_intent` count lines at HEAD.
+    `mixed` is `unknown`: nobody saw it written, or (`open`) a command ran that may have, and nothing proves it. Such
+    lines are no part of `generated`; all that ever came so are `unproved`. `accepted` lines reached a commit on HEAD's
+    way; of those, `overridden` ones were replaced by what no agent is known to have written, `rewritten` ones by an
+    agent, and `deleted` ones by nothing. `by_agent` and `by_intent` count lines at HEAD.
     """
 
     lines: int
     ai: int
     human: int
     mixed: int
+    unknown: int
+    open: int
     files: tuple[FileShare, ...]
     by_agent: dict[str, int]
     by_model: dict[str, int]
     by_intent: dict[str, int]
     generated: int
+    unproved: int
     accepted: int
     overridden: int
     rewritten: int
@@ -93,11 +101,14 @@ def measure(blamer: Blamer, within: Sequence[str], by: Filters, now: float, *, m
         ai=sum(s.ai for s in known),
         human=sum(s.human for s in shares),
         mixed=sum(s.mixed for s in shares),
+        unknown=sum(sizes.values()) - sum(s.ai + s.human + s.mixed for s in shares),
+        open=sum(s.open for s in shares),
         files=tuple(known),
         by_agent=summed(s.by_agent for s in known),
         by_model=summed(s.by_model for s in known),
         by_intent=summed(s.by_intent for s in known),
         generated=counts.generated,
+        unproved=counts.unproved,
         accepted=len(stood),
         overridden=sum(is_overridden(life, counts) for life in stood),
         rewritten=sum(bool(life.by) and not is_overridden(life, counts) for life in stood),
@@ -164,6 +175,7 @@ def share(blamer: Blamer, path: str, counts: Tally) -> FileShare:
         len(known),
         origins["human"],
         origins["mixed"],
+        sum(bool(line.candidates) for line in blamed),
         dict(Counter(line.agent or "none" for line in known)),
         dict(Counter(line.model or "none" for line in known)),
         dict(Counter(line.intent_id or "none" for line in known)),
@@ -198,6 +210,8 @@ class Refusable(Struct, frozen=True):
     by_rule: dict[str, int]
     sessions: dict[str, int]
     examples: tuple[str, ...]
+    loose: tuple[tuple[str, ...], ...] = ()
+    """The paths of each call to which only the want of an intent, or its scope, was objected."""
 
 
 def would_refuse(log: Path, most: int = 5) -> Refusable:
@@ -212,7 +226,14 @@ def would_refuse(log: Path, most: int = 5) -> Refusable:
         by_rule=dict(Counter(str(rule) for b in strict for rule in b["decision"].get("rules", [])).most_common()),
         sessions=dict(Counter(str(b.get("session_id")) for b in strict).most_common(5)),
         examples=tuple(map(example, reversed(strict[-most:]))),
+        loose=tuple(paths for b in strict if (paths := loose_paths(b))),
     )
+
+
+def loose_paths(body: dict[str, Any]) -> tuple[str, ...]:
+    """The paths of a call that an intent of the right scope would let pass; none for any other."""
+    rules = set(map(str, body["decision"].get("rules", [])))
+    return tuple(map(str, body.get("call", {}).get("paths", []))) if rules <= {"active_intent", "scope"} else ()
 
 
 def example(body: dict[str, Any]) -> str:

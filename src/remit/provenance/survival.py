@@ -1,17 +1,21 @@
 """How long lines lived after the commit that brought them: history replayed by its differences alone.
 
-git is started a few times, however many commits there are. A line that is only moved or indented anew counts as taken
-out and put in: what stands here is a lower bound of what lasted.
+git is started a few times, however many commits there are. A line that one commit takes out and puts in elsewhere, or
+with another layout, was moved and lives on, where it tells itself from others or stands beside one that does.
 """
 
 import re
 from collections.abc import Iterator, Sequence
+from itertools import groupby
+from typing import TypeAlias
 
 from msgspec import Struct
 
 from remit.core.contents import Hunk
+from remit.core.own_words import is_strong
 from remit.provenance.additions import path_said
 from remit.provenance.attribution import NEVER, SLACK_S, Attribution
+from remit.provenance.evidence import unspaced
 from remit.provenance.origins import Labels
 from remit.provenance.porcelain import Place
 from remit.workspace.git import Git
@@ -36,6 +40,9 @@ class Changed(Struct):
     path: str | None = None
     source: str | None = None
     hunks: list[Hunk] = []
+    old: list[bytes] = []
+    new: list[bytes] = []
+    """The lines that were taken out and put in, in the order of the hunks, without their white space."""
 
     @property
     def place(self) -> Place:
@@ -69,9 +76,14 @@ def lives(git: Git, attribution: Attribution, within: Sequence[str] = ()) -> lis
     changes = list(read_changes(git.run("log", *OPTIONS, wanted, "--", *within)))
     labels = attribution.labels(change.place for change in changes if change.path and change.hunks)
     found: list[Life] = []
-    files: dict[str, list[Life | None]] = {}
-    for change in changes:
-        replay(change, labels.get(change.place, []), files, found)
+    files: Files = {}
+    for _, group in groupby(changes, key=lambda change: change.commit):
+        gone: list[Gone] = []
+        fresh: list[Slot] = []
+        for change in group:
+            replay(change, labels.get(change.place, []), files, gone, fresh)
+        moves(gone, fresh)
+        found += settle(gone, fresh)
     return found
 
 
@@ -102,24 +114,26 @@ def read_changes(out: bytes) -> Iterator[Changed]:
         elif line.startswith(b"diff --git "):
             if open_file:
                 yield now
-            now, open_file = Changed(now.commit, now.parent, now.at, hunks=[]), True
+            now, open_file = Changed(now.commit, now.parent, now.at, hunks=[], old=[], new=[]), True
         elif hunk := HUNK.match(line):
             old, old_lines, new, new_lines = (int(part) if part is not None else 1 for part in hunk.groups())
             now.hunks.append(Hunk(old, old_lines, new, new_lines))
-            skip(lines, old_lines + new_lines)
+            take_lines(now, lines, old_lines + new_lines)
         else:
             take_in(now, line)
     if open_file:
         yield now
 
 
-def skip(lines: Iterator[bytes], count: int) -> None:
-    """Pass over the lines of a hunk."""
+def take_lines(now: Changed, lines: Iterator[bytes], count: int) -> None:
+    """The lines of a hunk."""
     while count:
         line = next(lines, None)
         if line is None:
             return
         count -= not line.startswith(b"\\")
+        if line.startswith((b"-", b"+")):
+            (now.old if line.startswith(b"-") else now.new).append(unspaced(line[1:]))
 
 
 def take_in(now: Changed, line: bytes) -> None:
@@ -139,30 +153,96 @@ def renamed(said: bytes) -> bytes:
     return b'"a/' + said[1:] if said.startswith(b'"') else b"a/" + said
 
 
-def replay(change: Changed, labels: Labels, files: dict[str, list[Life | None]], found: list[Life]) -> None:
-    """Take one change into the files as they stand."""
+class Slot(Struct):
+    """One line of a file as it stands. `text` is without white space; `own` says that its life began in this commit."""
+
+    text: bytes = b""
+    life: Life | None = None
+    own: bool = False
+    taken: bool = False
+
+
+class Gone(Struct):
+    """One line that a commit took out. `by` is what took its place, as in `Life`."""
+
+    text: bytes
+    life: Life | None
+    at: int
+    by: Replaced | None
+    moved: bool = False
+
+
+Files: TypeAlias = dict[str, list[Slot | None]]
+
+
+def replay(change: Changed, labels: Labels, files: Files, gone: list[Gone], fresh: list[Slot]) -> None:
+    """Take one change into the files as they stand; what it took out and put in is added to `gone` and `fresh`."""
     if change.path is None:
-        for life in files.pop(change.source or "", []):
-            end(life, change.at, None)
+        slots = files.pop(change.source or "", [])
+        texts = [*change.old, *([b""] * (len(slots) - len(change.old)))]
+        gone += [Gone(text, s.life, change.at, None) for text, s in zip(texts, slots, strict=False) if s]
         return
     if change.source is not None and change.source != change.path:
         files[change.path] = files.pop(change.source, [])
     lines = files.setdefault(change.path, [])
+    removed, added = list(change.old), list(change.new)
     for hunk in reversed(change.hunks):
         start = hunk.old - 1 if hunk.old_lines else hunk.old
         lines += [None] * (start + hunk.old_lines - len(lines))
-        fresh = [born(change, labels, number) for number in range(hunk.new, hunk.new + hunk.new_lines)]
-        by = next((life.record for life in fresh if life), "") if fresh else None
-        for life in lines[start : start + hunk.old_lines]:
-            end(life, change.at, by)
-        lines[start : start + hunk.old_lines] = fresh
-        found += [life for life in fresh if life]
+        numbers = range(hunk.new, hunk.new + hunk.new_lines)
+        texts = last(added, hunk.new_lines)
+        slots = [Slot(text, born(change, labels, n), own=True) for n, text in zip(numbers, texts, strict=True)]
+        by = next((slot.life.record for slot in slots if slot.life), "") if slots else None
+        old = zip(last(removed, hunk.old_lines), lines[start : start + hunk.old_lines], strict=True)
+        gone += [Gone(text, slot.life if slot else None, change.at, by) for text, slot in old]
+        lines[start : start + hunk.old_lines] = slots
+        fresh += slots
+
+
+def last(texts: list[bytes], count: int) -> list[bytes]:
+    """Take so many from the end; empty ones where there are not as many."""
+    at = max(0, len(texts) - count)
+    found = texts[at:]
+    del texts[at:]
+    return [*([b""] * (count - len(found))), *found]
+
+
+def moves(gone: list[Gone], fresh: list[Slot]) -> None:
+    """Let the lines live on that stand elsewhere now."""
+    places: dict[bytes, list[int]] = {}
+    for number, slot in enumerate(fresh):
+        places.setdefault(slot.text, []).append(number)
+    for number, line in enumerate(gone):
+        free = [n for n in places.get(line.text, ()) if not fresh[n].taken] if is_strong(line.text) else []
+        if free and not line.moved:
+            follow(gone, fresh, number, free[0], 1)
+            follow(gone, fresh, number - 1, free[0] - 1, -1)
+
+
+def follow(gone: list[Gone], fresh: list[Slot], old: int, new: int, way: int) -> None:
+    """Move one line after the other, as far as both go on alike."""
+    while 0 <= old < len(gone) and 0 <= new < len(fresh):
+        line, slot = gone[old], fresh[new]
+        if line.moved or slot.taken or line.text != slot.text:
+            return
+        line.moved = slot.taken = True
+        if line.life is not None:
+            slot.life, slot.own = line.life, False
+        old, new = old + way, new + way
+
+
+def settle(gone: list[Gone], fresh: list[Slot]) -> list[Life]:
+    """End the lives of the lines that are gone; the lives that began."""
+    for line in gone:
+        if not line.moved:
+            end(line.life, line.at, line.by)
+    return [slot.life for slot in fresh if slot.life is not None and slot.own]
 
 
 def born(change: Changed, labels: Labels, number: int) -> Life | None:
     """A line that the change put there, where a record explains it."""
     label = labels[number - 1] if number <= len(labels) else None
-    return Life(label.record, change.path or "", change.at) if label else None
+    return Life(label.record, change.path or "", change.at) if label and label.proved else None
 
 
 def end(life: Life | None, at: int, by: Replaced | None) -> None:

@@ -84,6 +84,8 @@ class Tally(Struct):
     agents: frozenset[str]
     records: int = 0
     generated: int = 0
+    unproved: int = 0
+    """Lines that came while an agent's command ran, of which nothing proves who wrote them."""
     mean_ms: float | None = None
 
 
@@ -154,8 +156,11 @@ def changed(
     origin: tuple[str | None, str | None, str | None],
 ) -> None:
     """Count a change."""
-    written = sum(map(written_lines, body.get("files", [])))
+    files: list[dict[str, Any]] = body.get("files", [])
+    left = sum(map(unproved_lines, files))
+    written = sum(map(written_lines, files)) - left
     found.generated += written
+    found.unproved += left
     found.paths.update(str(file.get("path")) for file in body.get("files", []))
     found.origin[str(document["id"])] = origin
     for group in groups:
@@ -169,6 +174,12 @@ def written_lines(file: dict[str, Any]) -> int:
     if hunks is not None:
         return sum(hunk[3] for hunk in hunks)
     return int(file.get("after", {}).get("lines", 0)) if file.get("operation") == "create" else 0
+
+
+def unproved_lines(file: dict[str, Any]) -> int:
+    """Those of them of which nothing proves that the call wrote them; at most as many as it wrote."""
+    spans: list[list[int]] = file.get("unproved", [])
+    return min(written_lines(file), sum(last - first + 1 for first, last in spans))
 
 
 def settle(answers: Answers) -> None:

@@ -14,11 +14,13 @@ from msgspec.structs import replace
 
 from remit.core.contents import range_hash, sha256
 from remit.core.globs import Scope
+from remit.core.intent import Intent
 from remit.core.record import KEY
 from remit.ledger.index import Index
 from remit.provenance.additions import Addition, additions
 from remit.provenance.attribution import Attribution
 from remit.provenance.elsewhere import at
+from remit.provenance.held import not_held
 from remit.provenance.note_audit import NoteFinding
 from remit.provenance.notes import place_of
 from remit.provenance.syntax import classed
@@ -42,6 +44,7 @@ RULES: dict[str, tuple[Severity, str]] = {
     "RMT015": ("note", "a change that the selection did not announce"),
     "RMT016": ("error", "a content is not the one that was recorded"),
     "RMT017": ("error", "a note says more than its commit added"),
+    "RMT018": ("error", "a constraint of the intent does not hold for what was changed under it"),
 }
 """What each rule finds, and how much it weighs."""
 
@@ -99,6 +102,7 @@ def verify_changes(
     found: list[Finding] = []
     changes = contents = lost = unkept = 0
     paths: set[str] = set()
+    ruled: dict[str, Intent] = {}
     for documents in batched(recorded(index, spots)):
         compared = compare(documents, store)
         contents, lost = contents + compared.contents, lost + compared.lost
@@ -107,8 +111,22 @@ def verify_changes(
             scopes = scope_then(body_of(document), kept)
             changes, unkept = changes + 1, unkept + is_unkept(body_of(document), scopes)
             paths.update(str(file["path"]) for file in body_of(document).get("files", []))
+            if (intent := intent_then(body_of(document), kept)) is not None and intent.rules:
+                ruled[intent.id] = intent
             found += placed(judged(document, scopes, announced), (spots or {}).get(str(document["id"])))
+    found += (one for intent in ruled.values() for one in unheld(intent, index, store, spots))
     return Checked(changes, len(paths), contents, lost, unkept, tuple(found))
+
+
+def unheld(
+    intent: Intent, index: Index, store: ContentStore, spots: Mapping[str, Sequence[Spot]] | None
+) -> Iterator[Finding]:
+    """The constraints that do not hold for all that was changed under an intent, as far as `spots` are about it."""
+    for one in not_held(intent, index, store):
+        record = max((r for r in one.records if spots is None or r in spots), default=None)
+        if record is not None:
+            about = finding("RMT018", one.message, path=one.path, record=record, intent_id=intent.id)
+            yield from placed([about], None if spots is None else spots[record][:1] if not one.path else spots[record])
 
 
 def is_unkept(body: Document, scope: Scope | None) -> bool:
@@ -198,20 +216,25 @@ def announced_at(selections: Selections, session: object, timestamp: str) -> tup
 
 def scope_then(body: Document, kept: Known) -> Scope | None:
     """The scope that the change's intent had when it was decided; None where that is not known any more."""
+    intent = intent_then(body, kept)
+    return Scope(intent.owned_scope) if intent is not None else None
+
+
+def intent_then(body: Document, kept: Known) -> Intent | None:
+    """The change's intent as it was when it was decided; None where that is not known any more."""
     digest, intent = body.get("decision", {}).get("intent_sha256"), body.get("intent_id")
-    patterns = owned_scopes(kept, str(digest)).get(str(intent)) if digest and intent else None
-    return Scope(patterns) if patterns is not None else None
+    return intents_of(kept, str(digest)).get(str(intent)) if digest and intent else None
 
 
 @lru_cache(256)
-def owned_scopes(kept: Known, digest: str) -> dict[str, tuple[str, ...]]:
-    """The scope of each intent in the intents file of that hash; empty where it is lost, or is another content."""
+def intents_of(kept: Known, digest: str) -> dict[str, Intent]:
+    """The intents in the intents file of that hash; empty where it is lost, or is another content."""
     from remit.workspace.intents_file import parse_intents  # a YAML parser, for those who ask for a verification
 
     content = kept(digest)
     if content is None or sha256(content) != digest:
         return {}
-    return {intent.id: intent.owned_scope for intent in parse_intents(content).intents}
+    return {intent.id: intent for intent in parse_intents(content).intents}
 
 
 def judged(document: Document, scope: Scope | None, selections: Selections) -> Iterator[Finding]:
@@ -222,22 +245,31 @@ def judged(document: Document, scope: Scope | None, selections: Selections) -> I
     who = document.get("tool", {}).get("name", "an agent")
     decision: Document = body.get("decision", {})
     announced = announced_at(selections, body.get("session_id"), str(document["timestamp"]))
+    let = approved(body)
     for file in body.get("files", []):
         path = str(file["path"])
+        did = f"changed while {who} ran a command" if file.get("unproved") else f"written by {who}"
         if path.casefold().split("/")[0] in PROTECTED:
-            yield finding("RMT004", f"written by {who}", path=path, **about)
-        elif intent is None:
-            yield finding("RMT002", f"written by {who} under no intent", path=path, **about)
-        elif not in_scope(file, path, body, scope):
+            yield finding("RMT004", did, path=path, **about)
+        elif intent is None and not let:
+            yield finding("RMT002", f"{did} under no intent", path=path, **about)
+        elif intent is not None and not let and not in_scope(file, path, body, scope):
             said = "; recorded as within" if file.get("in_scope", body.get("in_scope")) else ""
-            yield finding("RMT001", f"outside {intent}{scope_words(scope)}; written by {who}{said}", path=path, **about)
+            yield finding("RMT001", f"outside {intent}{scope_words(scope)}; {did}{said}", path=path, **about)
         if announced and not Scope(announced).matches(path):
             yield finding(
                 "RMT015", f"not among what the session announced: {', '.join(announced[:5])}", path=path, **about
             )
         if body.get("covered") is False:
-            yield finding("RMT003", f"written by {who}, and no verdict came before", path=path, **about)
+            yield finding("RMT003", f"{did}, and no verdict came before", path=path, **about)
     yield from said_of_decision(decision, body, about)
+
+
+def approved(body: Document) -> bool:
+    """Whether a person let exactly these files be changed: the call named them, and the yes left nothing against it."""
+    decision: Document = body.get("decision", {})
+    yes = decision.get("grant") or decision.get("approved_by")
+    return bool(yes) and decision.get("verdict") in ("allow", "contain") and body.get("covered") is True
 
 
 def in_scope(file: Document, path: str, body: Document, scope: Scope | None) -> bool:
@@ -255,7 +287,8 @@ def scope_words(scope: Scope | None) -> str:
 def said_of_decision(decision: Document, body: Document, about: Mapping[str, Any]) -> Iterator[Finding]:
     """What is to be said of the whole change."""
     if by := decision.get("grant") or decision.get("approved_by"):
-        yield finding("RMT012", f"allowed by {by}", **about)
+        whose = decision.get("approved_by") or "person"
+        yield finding("RMT012", f"a {whose}'s yes let it through: {by}", **about)
     classes: Document = body.get("mutation_class", {})
     declared, computed = classes.get("declared"), classes.get("computed")
     if declared and computed and declared != computed and "AST_REFACTOR" in (declared, computed):

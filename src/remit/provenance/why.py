@@ -3,13 +3,15 @@
 from collections.abc import Callable, Iterable, Sequence
 from typing import TypeAlias
 
+from msgspec.structs import replace
+
 from remit.core.intent import IntentsDocument
-from remit.ledger.index import Index
 from remit.provenance.blame import BlamedLine, Blamer
 from remit.provenance.causes import Causes
 from remit.provenance.commits import commits
 from remit.provenance.conversations import Conversations
-from remit.provenance.explanation import Cause, Explanation, Later, Passage
+from remit.provenance.explanation import Explanation, Passage
+from remit.provenance.later import later
 from remit.provenance.syntax import classed
 from remit.provenance.talk import Session
 from remit.workspace.contents import ContentStore
@@ -17,7 +19,6 @@ from remit.workspace.git import GitError
 
 GIT_FATAL = 128
 MOST_CAUSES = 50
-MOST_LATER = 20
 TEXT_CHARS = 1000
 
 
@@ -64,13 +65,14 @@ class Why:
         telling = Causes(self.blamer, self.store, path, conversations, self.document)
         documents = [document for name in records[:MOST_CAUSES] for document in index.by_id(name)]
         known = classed(documents, self.store)
-        causes = tuple(telling.cause(document, asked[str(document["id"])]) for document in known)
+        proved = {p.record for p in found if p.origin != "unknown"}
+        causes = tuple(telling.cause(d, asked[str(d["id"])], proved=str(d["id"]) in proved) for d in known)
         return Explanation(
             path=path,
             passages=found,
             causes=causes,
             commits=commits(self.blamer.git, (p.commit for p in found)),
-            later=later(index, path, causes),
+            later=later(self.blamer.attribution, path, {c.record: asked[c.record] for c in causes}),
             left_out=max(0, len(records) - MOST_CAUSES),
             remarks=tuple(sorted({*telling.remarks, *filter(None, [conversations and conversations.trouble])})),
         )
@@ -93,17 +95,8 @@ def passages(lines: Iterable[BlamedLine]) -> tuple[Passage, ...]:
         last = found[-1] if found else None
         same = last and (last.origin, last.commit, last.record) == (line.origin, line.commit, line.record)
         if last and same and last.end == line.line - 1:
-            found[-1] = Passage(last.start, line.line, last.origin, last.commit, last.record, last.text)
+            found[-1] = replace(last, end=line.line)
         else:
-            text = line.content[:TEXT_CHARS]
-            found.append(Passage(line.line, line.line, line.origin, line.commit, line.record, text))
+            about = (line.origin, line.commit, line.record, line.content[:TEXT_CHARS], line.candidates)
+            found.append(Passage(line.line, line.line, *about))
     return tuple(found)
-
-
-def later(index: Index, path: str, causes: Iterable[Cause]) -> tuple[Later, ...]:
-    """What changed the file after the newest cause, the newest first."""
-    newest = max((c.record for c in causes), default=None)
-    if newest is None:
-        return ()
-    found = [m for m in index.mutations_of(path) if m.id > newest]
-    return tuple(Later(m.id, m.at, m.intent_id, m.session_id) for m in reversed(found[-MOST_LATER:]))

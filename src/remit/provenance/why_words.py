@@ -6,6 +6,7 @@ from collections.abc import Iterable, Iterator
 from msgspec import Struct
 
 from remit.core.text import shown
+from remit.provenance.candidates import Candidate
 from remit.provenance.commits import Commit
 from remit.provenance.explanation import Cause, Explanation, Passage
 from remit.provenance.talk import Talk
@@ -49,8 +50,16 @@ def rest(found: Explanation, length: Length) -> Iterator[str]:
     if left_out:
         yield f"… and {left_out} older edits"
     if found.later:
-        times = "once" if len(found.later) == 1 else f"{len(found.later)} times"
-        yield f"The file was edited {times} more since; newest {found.later[0].at[:19]}."
+        again = [edit for edit in found.later if edit.same_lines]
+        yield f"The file was edited {times(len(found.later))} more since; newest {found.later[0].at[:19]}."
+        if again:
+            newest = f"{again[0].record[-12:]} {again[0].at[:19]}, {shown(again[0].intent_id or 'no intent', 40)}"
+            yield f"Lines of this edit were changed {times(len(again))} more; newest {newest}."
+
+
+def times(count: int) -> str:
+    """So many times, in words."""
+    return "once" if count == 1 else f"{count} times"
 
 
 def passage_line(path: str, passage: Passage, known: Cause | None, commit: Commit | None) -> str:
@@ -59,21 +68,36 @@ def passage_line(path: str, passage: Passage, known: Cause | None, commit: Commi
     request = f" #{commit.pull_request}" if commit and commit.pull_request else ""
     place = "not committed" if not passage.commit.strip("0") else f"{passage.commit[:8]}{request}"
     edit = f", edit {passage.record[-12:]}" if passage.record else ""
-    return f"{shown(path)}:{span}  {passage.origin}  {who(known)}  ({place}{edit})"
+    return f"{shown(path)}:{span}  {passage.origin}  {who(known, passage)}  ({place}{edit})"
 
 
-def who(known: Cause | None) -> str:
-    """Who made the edit, and under which intent."""
+def who(known: Cause | None, passage: Passage) -> str:
+    """Who made the edit, and under which intent; of an open one, who was at work."""
+    if passage.origin == "unknown" and passage.candidates:
+        return meanwhile(passage.candidates)
     if known is None:
         return "nobody that Remit saw"
     return ORIGINS.get(known.by) or f"{known.agent or 'an agent'}, {known.intent_id or 'no intent'}"
+
+
+def meanwhile(candidates: Iterable[Candidate]) -> str:
+    """What ran when the lines came."""
+    ran = " and ".join(map(running, candidates))
+    return f"changed while {ran}; nothing proves who wrote it"
+
+
+def running(one: Candidate) -> str:
+    """One of the calls, in words."""
+    agent = shown(one.agent, 40) if one.agent else f"session {shown(one.session_id, 40)}"
+    command = f" ran `{shown(one.command, 80)}`" if one.command else " was at work"
+    return f"{agent}{command} under {shown(one.intent_id or 'no intent', 40)}"
 
 
 def cause_lines(one: Cause, length: Length) -> Iterator[str]:
     """One edit with what surrounds it."""
     yield f"edit {one.record[-12:]}  {one.at[:19]}  {shown(f'{one.tool} {one.command}'.strip(), 120)}".rstrip()
     yield from part("by", [author(one)], length)
-    if one.by == "agent":
+    if one.by == "agent" or one.agent:
         yield from intent_lines(one, length)
     if one.talk is not None:
         yield from talk_lines(one.talk, length)
@@ -89,6 +113,8 @@ def cause_lines(one: Cause, length: Length) -> Iterator[str]:
 
 def author(one: Cause) -> str:
     """Who made the edit, with model and session."""
+    if one.by == "unknown" and one.agent:
+        return f"{ORIGINS[one.by]}; {one.agent} was at work, session {one.session_id or '?'}"
     if one.by != "agent":
         return ORIGINS[one.by]
     model = one.model or (one.talk.model if one.talk else None)

@@ -21,10 +21,13 @@ from remit.gate.asker import GONE
 from remit.gate.gate import Gate
 from remit.gate.snapshots import Snapshots
 from remit.gate.sweep import Sweep
+from remit.gate.watched import put_watched
+from remit.servers import contained
 from remit.servers.environment import environment
 from remit.servers.frames import ACKNOWLEDGED, OTHER_VERSION, FrameError, Request, pack, unpack
 from remit.servers.gates import Gates, Leaving, report
 from remit.servers.hook import LIMIT, answer
+from remit.servers.watches import Watch, Watches
 from remit.tools.conversations import Intake, everything
 
 FOLDER = ".local/state/remit"
@@ -60,7 +63,7 @@ class Daemon:
         self.idle_s = idle_s
         self.sweep_s = sweep_s
         self.stopping = threading.Event()
-        self.gates = Gates(self.stopping)
+        self.gates = Gates(self.stopping, Watches())
         self.last = time.monotonic()
         self.busy = 0
         self.line = threading.Condition()
@@ -133,6 +136,7 @@ class Daemon:
                 folded = now
                 self.gates.each(fold)
                 self.gates.each(note)
+                self.gates.each(tell_watched)
                 self.listen()
             if now - swept >= self.sweep_s:
                 swept = now
@@ -189,6 +193,8 @@ class Daemon:
 
     def judge(self, request: Request) -> HookReply:
         """The answer to one call."""
+        if request.frame.agent == contained.AGENT:
+            return contained.answer(request.payload, request.frame.cwd, environment(request.variables), self.gates)
         return answer(request.payload, request.frame, environment(request.variables), self.gates)
 
 
@@ -209,6 +215,12 @@ def note(gate: Gate) -> None:
         from remit.provenance.noting import note_new
 
         note_new(gate.workspace, gate.store)
+
+
+def tell_watched(gate: Gate) -> None:
+    """Let `remit doctor` know whether only what changed is looked at, and why not."""
+    if isinstance(gate.observer, Watch):
+        put_watched(gate.state, gate.observer.told)
 
 
 def sweep(gate: Gate) -> None:

@@ -7,7 +7,6 @@ program of the same user that means to deceive; what is answered there is record
 
 import os
 import secrets
-from pathlib import PurePath
 from typing import Any
 
 import anyio
@@ -21,7 +20,7 @@ from remit.core.call import hash_arguments
 from remit.core.text import shown
 from remit.gate.approvals import Question, Reply
 from remit.tools.result import Caller, NeedsPerson, Said
-from remit.workspace.processes import WORDS, look_up
+from remit.workspace.processes import look_up, program
 
 KEY = "person"
 """What our one request is called."""
@@ -119,4 +118,4 @@ def shows_forms(agent: str, capabilities: types.ClientCapabilities | None) -> bo
     if row is None or not row.shows_forms or declared is None or (declared.url and not declared.form):
         return False
     parent = look_up(os.getppid())
-    return parent is not None and row.binary in [PurePath(word).name for word in parent.words[:WORDS]]
+    return parent is not None and program(parent.words) == row.binary

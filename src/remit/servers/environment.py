@@ -11,6 +11,7 @@ from msgspec import DecodeError, Struct, json
 
 from remit.adapters import ROWS, AgentRow
 from remit.gate.environment import Environment
+from remit.servers.cleared import forget_gits_variables
 from remit.workspace.living import started
 
 SHOWN = ("PATH", "USER", "LOGNAME", "LANG", "LC_ALL", "LC_CTYPE", "TZ", "VIRTUAL_ENV")
@@ -24,14 +25,8 @@ FORWARDED = ("REMIT_INTENT", "TMPDIR")
 
 
 def enter() -> Environment:
-    """The environment of this process.
-
-    git's own variables are dropped: in a git hook they would mislead us. So are parts of PATH that mean the current
-    folder: a repository may hold a program called `git`.
-    """
-    os.environ["PATH"] = os.pathsep.join(p for p in os.get_exec_path() if p.startswith("/"))
-    for name in [n for n in os.environ if n.startswith("GIT_") and n not in ("GIT_CONFIG_NOSYSTEM", "GIT_SSL_CAINFO")]:
-        del os.environ[name]
+    """The environment of this process, less what would mislead us."""
+    forget_gits_variables()
     return environment(dict(os.environ))
 
 

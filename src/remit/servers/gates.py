@@ -13,6 +13,7 @@ from msgspec.structs import replace
 from remit.gate.answer import CannotRecord
 from remit.gate.environment import Environment
 from remit.gate.gate import Gate
+from remit.servers.watches import Watches
 from remit.workspace.place import Workspace
 from remit.workspace.registry import registered
 
@@ -49,10 +50,11 @@ class Repository:
     for their turn, or letting others pass while a person thinks. `kept` is touched only by who has the turn.
     """
 
-    def __init__(self, leaving: threading.Event) -> None:
+    def __init__(self, leaving: threading.Event, watches: Watches | None = None) -> None:
         self.turn = threading.Lock()
         self.inside = 0
         self.leaving = leaving
+        self.watches = watches
         self.kept: OrderedDict[tuple[Path, str | None], Kept] = OrderedDict()
 
     @contextmanager
@@ -89,6 +91,7 @@ class Repository:
             self.drop(next(iter(self.kept)))
         gate = Gate(workspace, around)
         gate.kept_open = True
+        gate.observer = self.watches.of(workspace) if self.watches and workspace.common_dir else None
         self.kept[key] = Kept(gate)
         return self.kept[key]
 
@@ -103,8 +106,9 @@ class Repository:
 class Gates:
     """Gates that stay open between calls. Repositories never wait for each other; the least lately used goes first."""
 
-    def __init__(self, leaving: threading.Event | None = None) -> None:
+    def __init__(self, leaving: threading.Event | None = None, watches: Watches | None = None) -> None:
         self.leaving = leaving or threading.Event()
+        self.watches = watches
         self.repositories: OrderedDict[Path, Repository] = OrderedDict()
         self.table = threading.Lock()
         """For `repositories` and their `inside`: held while one is looked up, never while one works."""
@@ -132,7 +136,7 @@ class Gates:
     def enter(self, state: Path) -> Repository:
         """The repository, with this call inside; where there are too many, one that nobody is in is forgotten."""
         with self.table:
-            repository = self.repositories.setdefault(state, Repository(self.leaving))
+            repository = self.repositories.setdefault(state, Repository(self.leaving, self.watches))
             repository.inside += 1
             self.repositories.move_to_end(state)
             surplus = len(self.repositories) - MOST_REPOSITORIES
@@ -144,7 +148,10 @@ class Gates:
         return repository
 
     def each(self, act: Callable[[Gate], object]) -> None:
-        """Do this in every open gate, in its turn. What cannot be done now is reported; there is a next time."""
+        """Do this in every open gate, in its turn. What cannot be done is reported, and ends nothing else.
+
+        There is a next time, and a thread that ended here would keep house for nobody any more.
+        """
         with self.table:
             states = list(self.repositories)
         for state in states:
@@ -155,6 +162,8 @@ class Gates:
                             act(kept.gate)
                     except CannotRecord as error:
                         report(f"left for later: {error}")
+                    except Exception as error:  # noqa: BLE001  a defect that one repository meets is not the others'
+                        report(f"broke in {kept.gate.workspace.root}: {type(error).__name__}: {error}")
 
 
 def report(message: str) -> None:

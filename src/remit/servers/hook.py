@@ -8,7 +8,7 @@ from typing import Literal, TypeAlias
 from msgspec import Struct
 from msgspec.structs import replace
 
-from remit.adapters import ROWS, AdapterError, HookReply, parse, render
+from remit.adapters import ROWS, AdapterError, HookReply, notice, parse, render
 from remit.core.call import ToolCall
 from remit.core.decision import Decision
 from remit.core.events import After, Before, HookEvent, Ignored, PromptGiven, SessionEnded, SessionStarted, TurnEnded
@@ -77,23 +77,28 @@ def answered(payload: bytes, frame: Frame, environment: Environment, gates: Open
     event = parse(frame.agent, payload)
     found = asked(event, frame, environment, gates)
     if isinstance(event, TurnEnded | SessionEnded) and found.context:
-        return HookReply(stderr=f"remit: {encodable(found.context)}\n".encode())
+        return HookReply(notice(frame.agent, found.message), f"remit: {encodable(found.context)}\n".encode())
+    if isinstance(event, TurnEnded) and found.message:
+        return HookReply(notice(frame.agent, found.message))
     return render(frame.agent, event, found.decision, found.reason, found.context, found.arguments)
 
 
 def asked(event: HookEvent, frame: Frame, environment: Environment, gates: OpenGate) -> Answer:
     """What is said by the gates of all workspaces that the event reaches; a refusal of the others comes first."""
     governs = governing_workspace(event, frame, environment)
-    context = ""
+    context, question = "", None
     reached = named_workspaces(event.call, governs, environment.home) if isinstance(event, Before | After) else []
     for workspace in reached:
         with gates(workspace, environment) as gate:
             other = handled(gate, event, frame.agent)
-        if other.decision.effect != "allow":
+        if other.decision.effect not in ("allow", "ask"):
             return other
+        question = other if other.decision.effect == "ask" else question
         context = joined(context, other.context)
     with gates(governs, environment) as gate:
         found = handled(gate, event, frame.agent)
+    if question is not None and found.decision.effect != "deny":
+        found = replace(found, decision=question.decision, reason=question.reason)
     return replace(found, context=joined(context, found.context)) if context else found
 
 
@@ -112,7 +117,7 @@ def handled(gate: Gate, event: HookEvent, agent: str) -> Answer:
         case SessionEnded():
             return Answer(silent.decision, context=gate.ended(event, agent))
         case TurnEnded(session):
-            return Answer(silent.decision, context=gate.turn_ended(session))
+            return Answer(silent.decision, context=gate.turn_ended(session), message=gate.turn_line(session))
         case Ignored():
             return silent
 

@@ -8,7 +8,7 @@ from msgspec import Struct
 
 from remit.core.call import SessionKey
 from remit.core.redaction import compile_pattern
-from remit.gate.gate import Gate
+from remit.gate.site import Site
 from remit.gate.state import StateError
 from remit.provenance.conversations import Conversations, Source
 from remit.provenance.talk import Session
@@ -37,13 +37,13 @@ class Intake(Struct, frozen=True):
             return taken.trouble
 
 
-def conversations(gate: Gate, sessions: Iterable[Session]) -> Conversations:
+def conversations(gate: Site, sessions: Iterable[Session]) -> Conversations:
     """What was said in these sessions and their sub-agents."""
     found = [source for session in sessions for source in sources(gate, session)]
     return intake(gate, found).conversations(gate.environment.clock())
 
 
-def everything(gate: Gate) -> Intake:
+def everything(gate: Site) -> Intake:
     """All that this gate's agents told of; nothing while its state cannot be read."""
     try:
         known = gate.state.transcripts()
@@ -53,14 +53,14 @@ def everything(gate: Gate) -> Intake:
         return intake(gate, ())
 
 
-def intake(gate: Gate, found: Iterable[Source]) -> Intake:
+def intake(gate: Site, found: Iterable[Source]) -> Intake:
     """These sources, by this gate's settings."""
     config = gate.governing.config
     patterns = tuple(map(compile_pattern, config.redact.patterns))
     return Intake(gate.workspace.state, config.transcripts.retain_days, patterns, tuple(found))
 
 
-def sources(gate: Gate, session: Session) -> list[Source]:
+def sources(gate: Site, session: Session) -> list[Source]:
     """Where a session's transcripts lie: where its agent said, and for its own, else, where that agent keeps them."""
     told = gate.state.transcripts(session.id)
     found = [Source(path, agent, session.id, key.agent_id) for key, (agent, path) in told.items()]

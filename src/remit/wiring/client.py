@@ -34,6 +34,9 @@ run()
 SOCKET = ".local/state/remit/daemon.sock"
 """Below HOME: where the daemon listens; `servers.daemon` names the same place."""
 
+LAUNCHES = "exec"
+"""The last line of its settings: it runs commands contained, too; `gate.contained_calls` looks for it."""
+
 WAIT_S = 595
 """How long a client waits for an answer: what agents are told as their time-out, less 5 s."""
 
@@ -95,9 +98,9 @@ def put_script(path: Path) -> None:
 
 
 def settings(home: Path) -> bytes:
-    """What the client reads: version, interpreter, socket, seconds to wait; and which sources it was made from."""
+    """What the client reads: version, interpreter, socket, seconds to wait; then what it was made from, and can do."""
     made_from = sha256(shipped("client.c") + shipped("__main__.py"))
-    lines = (version("remit"), sys.executable, str(home / SOCKET), str(WAIT_S), made_from)
+    lines = (version("remit"), sys.executable, str(home / SOCKET), str(WAIT_S), made_from, LAUNCHES)
     return "".join(f"{line}\n" for line in lines).encode("utf-8", "surrogateescape")
 
 

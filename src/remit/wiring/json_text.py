@@ -90,7 +90,7 @@ def value_node(pair: Node) -> Node:
 def key_of(pair: Node) -> str:
     """The key of a pair, decoded."""
     key = pair.child_by_field_name("key")
-    return str(json.loads(text_of(key), strict=False)) if key else ""
+    return str(plain(key)) if key else ""
 
 
 def pair_of(container: Node, key: str) -> Node | None:
@@ -104,7 +104,15 @@ def decoded(node: Node) -> object:
         return {key_of(pair): decoded(value_node(pair)) for pair in children(node)}
     if node.type == "array":
         return [decoded(item) for item in children(node)]
-    return json.loads(text_of(node), strict=False)
+    return plain(node)
+
+
+def plain(node: Node) -> object:
+    """A string, a number or a word as a value. Raises NotJson: the grammar takes some that JSON does not know."""
+    try:
+        return json.loads(text_of(node), strict=False)
+    except ValueError as error:
+        raise NotJson(f"it is no JSON: something is wrong at line {node.start_point.row + 1} ({error})") from error
 
 
 def at_path(root: Node | None, path: tuple[str | int, ...]) -> Node | None:

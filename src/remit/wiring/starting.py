@@ -11,8 +11,8 @@ from remit.gate.governing import configuration, govern, governing, set_mode
 from remit.gate.witness import REF as NOTES
 from remit.wiring.plan import Problem
 from remit.wiring.toml_merge import merge_toml
+from remit.workspace.beneath import write_below
 from remit.workspace.git import Git, GitError
-from remit.workspace.intents_file import write_atomically
 from remit.workspace.place import ENFORCE, FOLDER, GOVERNED, Workspace
 from remit.workspace.registry import unregister
 
@@ -73,7 +73,7 @@ def start(workspace: Workspace, plan: Start) -> None:
     if plan.share is not None:
         write_share(workspace, plan.share)
     if plan.starter:
-        write_atomically(workspace.intents_path, STARTER.encode())
+        write_below(workspace.root, workspace.intents_path, STARTER.encode())
 
 
 def write_share(workspace: Workspace, share: Share) -> None:
@@ -83,7 +83,7 @@ def write_share(workspace: Workspace, share: Share) -> None:
     if "[share]" in text:
         raise Problem(path, "it has a [share] already; change it there by hand")
     merged, _ = merge_toml(text, {("share",): {"notes": share.notes, "log": share.log}})
-    write_atomically(path, merged.encode())
+    write_below(workspace.root, path, merged.encode())
 
 
 def ungovern(home: Path, workspace: Workspace) -> bool:

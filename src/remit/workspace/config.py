@@ -1,8 +1,9 @@
 """Reading `remit.toml`, and the folder of hooks beside it."""
 
 import os
+import re
 from pathlib import Path
-from typing import TypeVar
+from typing import TypeGuard, TypeVar, get_args
 
 import msgspec
 from msgspec import Struct
@@ -98,4 +99,20 @@ def decoded(content: bytes, kind: type[Decoded]) -> Decoded:
     try:
         return msgspec.toml.decode(content, type=kind)
     except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError, ValueError) as error:
-        raise ConfigError(f"{error}") from error
+        raise ConfigError(f"{error}{expected_at(str(error), kind)}") from error
+
+
+def expected_at(said: str, kind: type[Struct]) -> str:
+    """What may stand where a word was none of those that are known: the library's error does not tell."""
+    place = re.search(r"Invalid enum value .* at `\$((?:\.\w+)+)`", said)
+    wanted: object = kind
+    for name in place[1].split(".")[1:] if place else ():
+        known = {field.name: field.type for field in msgspec.structs.fields(wanted)} if is_struct(wanted) else {}
+        wanted = known.get(name)
+    words = [word for part in (wanted, *get_args(wanted)) for word in get_args(part) if isinstance(word, str)]
+    return f"; expected {' or '.join(dict.fromkeys(words))}" if place and words else ""
+
+
+def is_struct(kind: object) -> TypeGuard[type[Struct]]:
+    """Whether it is a table of the configuration."""
+    return isinstance(kind, type) and issubclass(kind, Struct)

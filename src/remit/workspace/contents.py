@@ -6,7 +6,6 @@ Without git, and until git is asked: a folder of files.
 import fcntl
 import os
 import re
-import tempfile
 import threading
 from collections.abc import Generator, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -212,7 +211,9 @@ def scratch(folder: Path, *contents: bytes) -> Generator[list[str]]:
 def scratch_folders(folder: Path, pairs: Mapping[str, tuple[bytes, bytes]]) -> Generator[tuple[Path, dict[str, str]]]:
     """`old/` and `new/` with one numbered file for each pair, and which number stands for which name."""
     folder.mkdir(parents=True, exist_ok=True)
-    with tempfile.TemporaryDirectory(prefix="scratch.", dir=folder) as name:
+    from tempfile import TemporaryDirectory  # with all that it loads, a tenth of a command's start; few compare
+
+    with TemporaryDirectory(prefix="scratch.", dir=folder) as name:
         here = Path(name)
         numbers: dict[str, str] = {}
         for side in ("old", "new"):

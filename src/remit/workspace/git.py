@@ -6,30 +6,8 @@ import subprocess
 from collections.abc import Iterable
 from pathlib import Path
 
+from remit.workspace.git_ahead import GUARDS, taken
 from remit.workspace.git_settings import overrides
-
-GUARDS = (
-    "--no-optional-locks",
-    "-c",
-    "core.fsmonitor=false",
-    "-c",
-    "core.quotePath=false",
-    "-c",
-    "core.hooksPath=/dev/null",
-    "-c",
-    "gc.auto=0",
-    "-c",
-    "maintenance.auto=false",
-    *(
-        part
-        for word in ("", "file.", "git.", "ssh.", "http.", "https.", "ext.")
-        for part in ("-c", f"protocol.{word}allow=never")
-    ),
-    *("-c", "core.ignoreStat=false", "-c", "core.checkStat=default", "-c", "core.trustctime=true"),
-    *("-c", "core.untrackedCache=false", "-c", "log.showSignature=false"),
-)
-"""What a repository's own configuration may not make our reading do: run programs, take locks, start gc, fetch what a
-partial clone lacks, believe a file unchanged without looking. Its filters are taken out by `overrides`."""
 
 TIMEOUT_S = 60.0
 
@@ -56,6 +34,8 @@ class Git:
             command = ["git", *GUARDS, *overrides(self.folder), "-C", str(self.folder), *arguments]
         except ValueError as error:
             raise GitError(arguments, None, str(error)) from error
+        if (told := told_ahead(tuple(command), stdin)) is not None and told[0] in ok:
+            return told[1]
         try:
             done = subprocess.run(command, input=stdin, capture_output=True, timeout=TIMEOUT_S, check=False)
         except FileNotFoundError as error:
@@ -73,3 +53,12 @@ class Git:
     def head(self) -> str | None:
         """The commit that HEAD names; None before the first."""
         return self.text("rev-parse", "--verify", "--quiet", "HEAD^{commit}", ok=(0, 1, 128)) or None
+
+
+def told_ahead(command: tuple[str, ...], question: bytes) -> tuple[int, bytes] | None:
+    """Exit code and output of that command where it was started ahead; why it failed, only asking again tells."""
+    started = taken(command, question)
+    try:
+        return started.answer() if started else None
+    except OSError:
+        return None

@@ -9,6 +9,7 @@ import subprocess
 from functools import lru_cache
 from pathlib import Path
 
+from remit.workspace.git_ahead import TELLING
 from remit.workspace.place import common_folder, git_folder, is_folder, is_there
 
 RUNS = re.compile(
@@ -21,12 +22,8 @@ RUNS = re.compile(
 PARTIAL = re.compile(r"extensions\.partialclone|remote\..+\.promisor", re.DOTALL)
 """A partial clone fetches what it lacks, by whatever transport, helper or proxy its settings name."""
 
-TELLING = re.compile(
-    rb"include|fsmonitor|pager|command|difffilter|external|textconv|filter|gpg|partialclone|promisor|excludesfile"
-    rb"|worktree|hookspath",
-    re.IGNORECASE,
-)
-"""Without one of these words a settings file names none of them: then git is not asked."""
+NAMES_ONE = re.compile(b"|".join(TELLING), re.IGNORECASE)
+"""Where it finds nothing in a settings file, git is not asked."""
 
 HARMLESS = frozenset({"", "true", "false", "yes", "no", "on", "off", "0", "1", "cat"})
 LARGE_FILES = re.compile(r"git-lfs (?:clean|smudge|filter-process)(?: --skip)?(?: -- %f)?")
@@ -97,7 +94,7 @@ def read_settings(files: tuple[Path, ...], _states: tuple[tuple[int, ...], ...])
     found: dict[str, str] = {}
     for file in files:
         try:
-            if TELLING.search(file.read_bytes()):
+            if NAMES_ONE.search(file.read_bytes()):
                 found |= listed(file)
         except (OSError, subprocess.SubprocessError):
             found["?"] = str(file)

@@ -25,6 +25,7 @@ from msgspec import Struct
 from remit.core.contents import Sha256, sha256
 from remit.core.intent import Constraint, Criterion, Intent, IntentsDocument, LintFinding, is_intent_id
 from remit.core.validation import describe_rule, parse_time
+from remit.workspace.beneath import write_below
 from remit.workspace.intents_file import (
     LIMIT,
     Entry,
@@ -40,7 +41,6 @@ from remit.workspace.intents_file import (
     is_null,
     parse_intents,
     read_regular,
-    write_atomically,
 )
 
 FieldValue: TypeAlias = str | bool | None | tuple[str, ...] | tuple[Constraint, ...] | tuple[Criterion, ...]
@@ -175,7 +175,7 @@ def write_intents(path: Path, text: str, *, expected_sha256: Sha256 | None, lock
         found, mode = _on_disk(path)
         if found != expected_sha256:
             raise IntentsFileChanged(path, expected_sha256, found)
-        write_atomically(path, content, mode)
+        write_below(path.parent.parent, path, content, mode)
     return sha256(content)
 
 

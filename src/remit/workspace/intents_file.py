@@ -35,6 +35,7 @@ from remit.core.intent import (
     is_intent_id,
 )
 from remit.core.validation import Place, Placed, describe_rule, parse_time, validate
+from remit.workspace.beneath import put_whole
 
 if TYPE_CHECKING:
     import yaml
@@ -50,17 +51,7 @@ MOST_ALIASED = 10_000
 
 LONGEST_NAME = 200
 VERSIONS = frozenset({"1.0"})
-CONSTRAINT_KINDS = (
-    "max_lines",
-    "forbid_pattern",
-    "require_pattern",
-    "forbid_import",
-    "forbid_path",
-    "dependency",
-    "require_test_change",
-    "max_files",
-)
-FORMAT = 1
+FORMAT = 2
 """Of the cache. Raise it whenever the same bytes would now be read differently."""
 
 Value: TypeAlias = "str | int | bool | None | list[Value] | dict[str, Value]"
@@ -584,29 +575,25 @@ def _constraints(fields: _Fields) -> Iterator[Constraint]:
 
 def _rule(fields: _Fields, node: Table) -> Constraint | None:
     """A structured constraint; without a text of its own it gets one that says the rule."""
+    from remit.core.constraint_shapes import SHAPES, problems  # only where the file changed, and has one
+
     parts = fields.pairs(node, "constraints")
     kind_node = parts.pop("type", None)
     if kind_node is None:
-        fields.wrong(node, "constraints", f"the constraint has no type; expected {_any_of(CONSTRAINT_KINDS)}")
+        fields.wrong(node, "constraints", f"the constraint has no type; expected {_any_of(tuple(SHAPES))}")
         return None
     kind = fields.as_text(kind_node, "constraints")
     if kind is None:
         return None
-    if kind not in CONSTRAINT_KINDS:
-        said = f"type is {kind[:80]!r}; expected {_any_of(CONSTRAINT_KINDS)}"
+    if kind not in SHAPES:
+        said = f"type is {kind[:80]!r}; expected {_any_of(tuple(SHAPES))}"
         fields.wrong(kind_node, "constraints", said)
     text_node = parts.pop("text", None)
     text = None if text_node is None else fields.as_text(text_node, "constraints")
     options = {name: _value(fields, part, "constraints") for name, part in parts.items()}
-    if kind in ("max_lines", "max_files"):
-        _check_maximum(fields, kind, options.get("max"), parts.get("max", node))
+    for problem in problems(kind, options) if kind in SHAPES else ():
+        fields.wrong(parts.get(problem.option, node), "constraints", problem.message)
     return Constraint(text or describe_rule(kind, options), kind, options)
-
-
-def _check_maximum(fields: _Fields, kind: str, value: Value, node: Node) -> None:
-    if not isinstance(value, int) or isinstance(value, bool) or value < 0:
-        said = f"max of {kind} is {value!r:.80}; expected a whole number, 0 or more"
-        fields.wrong(node, "constraints", said)
 
 
 def _value(fields: _Fields, node: Node, field: str) -> Value:
@@ -681,18 +668,15 @@ def read_regular(path: Path, limit: int) -> bytes:
 
 
 def write_atomically(path: Path, content: bytes, mode: int = 0o666) -> None:
-    """Put `content` at `path` whole or not at all, durably. `mode` is for a new file, less the umask."""
-    beside = path.with_name(f".{path.name}.{os.urandom(6).hex()}.tmp")
-    flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
+    """Put `content` at `path` whole or not at all, durably. `mode` is for a new file, less the umask.
+
+    For Remit's own folders. What lies in a workspace is written by `write_below`: an agent may put links there.
+    """
+    folder = os.open(path.parent, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
     try:
-        with open(os.open(beside, flags, mode), "wb") as file:  # noqa: PTH123
-            file.write(content)
-            file.flush()
-            os.fsync(file.fileno())
-        beside.replace(path)
-    except BaseException:
-        beside.unlink(missing_ok=True)
-        raise
+        put_whole(folder, path.name, content, mode)
+    finally:
+        os.close(folder)
 
 
 class _Compiled(Struct, frozen=True, array_like=True):

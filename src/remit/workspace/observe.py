@@ -3,6 +3,7 @@
 import os
 from collections.abc import Iterable, Iterator
 from pathlib import Path
+from typing import Protocol
 
 from msgspec import Struct
 
@@ -51,6 +52,14 @@ class Observation(Struct, frozen=True):
     """What was not looked at (repositories inside, links to folders elsewhere), and what git is told to overlook."""
 
 
+class Observer(Protocol):
+    """Who looks at one workspace, and may know what changed since the last time."""
+
+    def observe(self, *, fully: bool = False) -> Observation:
+        """The whole workspace; `fully` where everything has to be looked at. Raises GitError."""
+        ...
+
+
 def observe_paths(workspace: Workspace, paths: Iterable[str]) -> Observation:
     """These paths (relative to the root), and nothing else."""
     return Observation(None, {path: glance(workspace.root / path) for path in paths})
@@ -65,7 +74,11 @@ def observe(workspace: Workspace) -> Observation:
     if workspace.common_dir is None:
         return Observation(None, dict(walk(workspace.root)))
     refuse_elsewhere(workspace)
-    head, dirty = status(workspace)
+    return looked_at(workspace, *status(workspace))
+
+
+def looked_at(workspace: Workspace, head: str | None, dirty: list[str]) -> Observation:
+    """The observation, where it is known which paths differ from `head`. Raises GitError."""
     flags, hidden = index_flags(workspace), hidden_files(workspace)
     files = {path: glance(workspace.root / path) for path in dirty if path != VIEW and not path.endswith("/")}
     files |= {path: found for path in flags.overlooked if (found := glance(workspace.root / path)) is not None}

@@ -1,6 +1,8 @@
 """What a path in a call really names: links followed, and every way an agent may read it judged."""
 
 import os
+import re
+import stat
 from collections.abc import Iterable
 from pathlib import Path
 
@@ -13,6 +15,13 @@ from remit.workspace.versions import Seen
 
 ROUNDS = 40
 """Links that a kernel follows in one path. Source: path_resolution(7), read 2026-11."""
+
+
+UNSEEN = re.compile("[\u00ad\u200b-\u200f\u202a-\u202e\u2060-\u206f\ufeff]")
+"""Characters that some file systems that fold case leave out: HFS+, and ext4 of many kernels."""
+
+PROCESS = re.compile(r"/+proc/+(?:self|thread-self|\d+)/(?:.*/)?(?:cwd|root|fd|map_files)(?:/|$)", re.DOTALL)
+"""Links that the kernel makes up for the process that asks. Source: proc_pid_cwd(5) and its kin, read 2026-11."""
 
 
 class Surroundings(Struct, frozen=True):
@@ -35,6 +44,8 @@ def real_paths(raw: str, cwd: Path, home: Path) -> tuple[str, ...]:
     expanded = str(home) + raw[1:] if raw == "~" or raw.startswith("~/") else raw
     joined = os.path.join(cwd, checked(expanded))  # noqa: PTH118  Path would tidy `..` away
     spelled = dict.fromkeys((os.path.normpath(joined), joined))
+    if any(PROCESS.match(path) for path in spelled):
+        raise InvalidPath(raw, "it goes through /proc, where each process finds another file")
     return tuple(dict.fromkeys(map(followed, spelled)))
 
 
@@ -84,9 +95,22 @@ def with_content(target: Target, now: Seen | None, seen_sha256: str | None, diff
     )
 
 
+def strangeness(path: Path) -> str | None:
+    """What a file is beside a plain one of one name: writing it may write elsewhere. None for all others."""
+    try:
+        found = path.lstat()
+    except OSError:
+        return None
+    if stat.S_ISREG(found.st_mode):
+        return "has other names (hard links), which may lie anywhere" if found.st_nlink > 1 else None
+    if stat.S_ISBLK(found.st_mode) or stat.S_ISCHR(found.st_mode):
+        return "is a device"
+    return "is a pipe or a socket" if stat.S_ISFIFO(found.st_mode) or stat.S_ISSOCK(found.st_mode) else None
+
+
 def protected_inside(path: str, settings: Iterable[str]) -> str | None:
     """Why a path inside the workspace is protected. Any spelling counts, on any file system."""
-    folded = fold(path)
+    folded = fold(UNSEEN.sub("", path))
     parts = folded.split("/")
     if ".git" in parts:
         return "it is git's own"

@@ -1,8 +1,9 @@
 """Who started this process: what a restriction on agents can go by, since variables can be unset."""
 
 import os
+import re
 import subprocess
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path, PurePath
 
 from msgspec import Struct
@@ -10,8 +11,13 @@ from msgspec import Struct
 MOST = 64
 """Ancestors looked at: no honest chain is longer, and a forged one ends."""
 
-WORDS = 3
-"""How many first words of a command line may name the program: `node …/gemini`, `python -m agent`."""
+INTERPRETER = re.compile(r"(?:node|nodejs|bun|deno|tsx|python|ruby|perl|sh|bash|dash|zsh|ksh|fish|env|busybox)[\d.]*")
+"""They run the program that their first word after their options names: `node …/gemini`, `sh …/claude`."""
+
+VALUED = frozenset(("-r", "--require", "--import", "--loader", "--experimental-loader", "-X", "-W", "-u", "-C", "-o"))
+"""Options of theirs that take the next word for a value."""
+
+ENDINGS = (".js", ".mjs", ".cjs", ".py", ".sh")
 
 
 class Process(Struct, frozen=True):
@@ -38,11 +44,25 @@ def ancestors(pid: int | None = None) -> Iterator[Process]:
 def below(names: Iterable[str], pid: int | None = None) -> str | None:
     """The first of these programs that is above this process; None where none is."""
     wanted = frozenset(names)
-    for process in ancestors(pid):
-        for word in process.words[:WORDS]:
-            if PurePath(word).name in wanted:
-                return PurePath(word).name
-    return None
+    return next((name for process in ancestors(pid) if (name := program(process.words)) in wanted), None)
+
+
+def program(words: Sequence[str]) -> str:
+    """The name of the program that a command line runs, behind its interpreter; what it works on is none of it.
+
+    `vim claude` and `less codex` are a person's.
+    """
+    first = PurePath(words[0].removeprefix("-")).name if words else ""
+    if not INTERPRETER.fullmatch(first):
+        return first
+    left = list(words[1:])
+    while left and left[0].startswith("-"):
+        option = left.pop(0)
+        if option in ("-c", "-e", "--eval", "-p", "--print"):
+            return first
+        left = left[1:] if option in VALUED else left
+    name = PurePath(left[0]).name if left else first
+    return next((name.removesuffix(ending) for ending in ENDINGS if name.endswith(ending)), name)
 
 
 def look_up(pid: int) -> Process | None:

@@ -5,7 +5,9 @@ import os
 import stat
 from pathlib import Path
 
-from remit.workspace.intents_file import read_regular, write_atomically
+from remit.workspace.beneath import remove_below, write_below
+from remit.workspace.intents_file import read_regular
+from remit.workspace.place import FOLDER, is_folder, is_there
 
 LIMIT = 64 * 1024 * 1024
 """Bytes of a settings file. Claude Code keeps histories in one, so they can be large."""
@@ -33,20 +35,22 @@ def read_settings(path: Path) -> bytes | None:
 def write_settings(path: Path, before: bytes | None, after: bytes | None) -> None:
     """Replace the content that was read as `before`; None is no file. Folders on the way are made.
 
-    A new file is its owner's alone. Raises SettingsChanged, OSError.
+    A new file is its owner's alone. A link is followed, but not out of the repository that holds it: what a repository
+    brings does not say where else on this machine is written. Raises SettingsChanged, OSError.
     """
     if read_settings(path) != before:
         raise SettingsChanged(path)
     real = target(path)
+    repository = next((f for f in path.parents if is_there(f / ".git") or is_folder(f / FOLDER)), None)
+    if repository is not None and not real.is_relative_to(repository.resolve()):
+        raise OSError(errno.EXDEV, f"its link leads out of {str(repository)!r}; put the file itself there", str(path))
     if after is None:
-        real.unlink(missing_ok=True)
+        remove_below(Path("/"), real, links=False)
         return
-    real.parent.mkdir(parents=True, exist_ok=True)
     mode = 0o600 if before is None else stat.S_IMODE(real.stat().st_mode)
     if before is not None and not os.access(real, os.W_OK):
         raise PermissionError(errno.EACCES, "it is not writable", str(real))
-    write_atomically(real, after, 0o600)
-    real.chmod(mode)
+    write_below(Path("/"), real, after, 0o600, permissions=mode, links=False)
 
 
 def target(path: Path) -> Path:

@@ -20,15 +20,19 @@ from remit.workspace.observe import VIEW, glance, observe
 from remit.workspace.place import Workspace
 from remit.workspace.versions import KEEP_BYTES, Seen, read
 
-Kind: TypeAlias = Literal["session", "call", "restore", "resume"]
+Kind: TypeAlias = Literal["session", "call", "restore", "resume", "undone"]
 Dirty: TypeAlias = Mapping[str, Seen | None]
 """What differs from HEAD, by path; None where there is no file."""
 
 MIB = 1 << 20
+NOT_KEPT = "it may hold secrets, and such files are not kept, or no longer ([snapshots] secret_days)"
 
 
 class Occasion(Struct, frozen=True, omit_defaults=True):
-    """What a snapshot precedes, secrets taken out. `point` is the snapshot that a restore is going back to."""
+    """What a snapshot precedes, secrets taken out. `point` is the snapshot that a restore is going back to.
+
+    `undone` precedes the undoing of what a call had no right to change: it holds the agent's version.
+    """
 
     kind: Kind
     intent: str = ""
@@ -106,6 +110,10 @@ class Store(Protocol):
         """Drop these. Raises GitError, OSError."""
         ...
 
+    def drop_secrets(self, snapshots: Iterable[Snapshot]) -> None:
+        """Drop from these what may hold secrets, where no other needs it. Raises GitError, OSError."""
+        ...
+
     def size(self, snapshots: Iterable[Snapshot]) -> int:
         """How many bytes these take on disk. Raises GitError, OSError."""
         ...
@@ -134,14 +142,16 @@ def take(
     *,
     at: float,
     most_mib: int = 50,
+    secrets: bool = True,
     overlooked: Iterable[str] = (),
     remarks: tuple[str, ...] = (),
 ) -> Snapshot:
     """Keep the state of the working tree. Raises GitError, OSError: then there is no snapshot.
 
     `dirty` is all that differs from HEAD, as it was observed just now; `look_at` makes it from paths, or asks git.
+    Without `secrets`, files whose names speak of secrets are left out.
     """
-    found = sorted_out(workspace, dirty, most_mib)
+    found = sorted_out(workspace, dirty, most_mib, secrets=secrets)
     snapshot = Snapshot(
         id=fresh_id(at),
         at=at,
@@ -177,7 +187,7 @@ def parents(path: str) -> Iterator[str]:
         yield path
 
 
-def sorted_out(workspace: Workspace, files: Dirty, most_mib: int) -> Sorted:
+def sorted_out(workspace: Workspace, files: Dirty, most_mib: int, *, secrets: bool = True) -> Sorted:
     """What of these is kept, and why the rest is not. What is hidden from git, and no `.gitignore` says so, has none
     of its content in the observation, and is not kept either.
     """
@@ -188,6 +198,8 @@ def sorted_out(workspace: Workspace, files: Dirty, most_mib: int) -> Sorted:
             continue
         if seen is None:
             why = unseen(workspace, path)
+        elif not secrets and is_private(path):
+            why = NOT_KEPT
         elif seen.content is not None:
             why = ""
         elif seen.version.size <= KEEP_BYTES:

@@ -6,7 +6,7 @@ import msgspec
 
 from remit.workspace.intents_file import write_atomically
 from remit.workspace.place import Workspace
-from remit.workspace.snapshots import Dirty, Entry, Listing, Snapshot, content_of, is_plain, unspelled
+from remit.workspace.snapshots import Dirty, Entry, Listing, Snapshot, content_of, is_plain, is_private, unspelled
 from remit.workspace.snapshots import spelled as spell
 from remit.workspace.snapshots_private import Copies
 
@@ -37,14 +37,14 @@ class CopyStore:
         found: list[Snapshot] = []
         for path in sorted((self.folder / "lists").glob("*.json"), reverse=True):
             try:
-                found.append(msgspec.json.decode(path.read_bytes(), type=Snapshot))
+                found.append(self.copies.without_lost(msgspec.json.decode(path.read_bytes(), type=Snapshot)))
             except msgspec.DecodeError:
                 continue
         return found
 
     def listing(self, snapshot: Snapshot) -> Listing:
         """Every file of one."""
-        named = ((unspelled(path), mode, key) for path, (mode, key) in snapshot.private.items())
+        named = ((unspelled(p), mode, key) for p, (mode, key) in snapshot.private.items() if self.copies.has(key))
         return {path: Entry(mode, key, private=True) for path, mode, key in named if is_plain(path)}
 
     def contents(self, entries: Mapping[str, Entry]) -> dict[str, bytes]:
@@ -56,6 +56,16 @@ class CopyStore:
         for snapshot in snapshots:
             (self.folder / "lists" / f"{snapshot.id}.json").unlink(missing_ok=True)
         self.copies.keep_only(key for s in self.listed() for _, key in s.private.values())
+
+    def drop_secrets(self, snapshots: Iterable[Snapshot]) -> None:
+        """Drop the copies of such files that no other list needs. The same content under another name stays."""
+        gone = {s.id for s in snapshots}
+        self.copies.keep_only(
+            key
+            for s in self.listed()
+            for path, (_, key) in s.private.items()
+            if s.id not in gone or not is_private(unspelled(path))
+        )
 
     def size(self, snapshots: Iterable[Snapshot]) -> int:
         """The bytes of the copies."""

@@ -111,7 +111,8 @@ class GitStore:
         parts = out.decode("utf-8", "replace").split("\0")
         found = (described(*parts[n : n + 3]) for n in range(0, len(parts) - 2, 3))
         own = spelled(str(self.workspace.root))
-        return sorted((s for s in found if s and s.root == own), key=lambda s: (s.at, s.id), reverse=True)
+        mine = (self.copies.without_lost(s) for s in found if s and s.root == own)
+        return sorted(mine, key=lambda s: (s.at, s.id), reverse=True)
 
     def listing(self, snapshot: Snapshot) -> Listing:
         """Every file of the snapshot; repositories inside are not its own."""
@@ -120,7 +121,7 @@ class GitStore:
         for spelling, (mode, key) in snapshot.private.items():
             path = unspelled(spelling)
             found.pop(path, None)
-            if mode in MODES and is_plain(path):
+            if mode in MODES and is_plain(path) and self.copies.has(key):
                 found[path] = Entry(mode, key, private=True)
         return found
 
@@ -178,9 +179,14 @@ class GitStore:
         if not gone:
             return
         Git(self.workspace.root).run("update-ref", "--stdin", stdin=asked)
+        self.drop_secrets(gone)
+
+    def drop_secrets(self, snapshots: Iterable[Snapshot]) -> None:
+        """Drop the copies that no other snapshot of any worktree or machine needs."""
+        gone = {s.id for s in snapshots}
         everyone = Git(self.workspace.root).run("for-each-ref", "--format=%(contents:body)%00", REFS)
         bodies = (described("", "", body) for body in everyone.decode("utf-8", "replace").split("\0"))
-        self.copies.keep_only(key for s in bodies if s for _, key in s.private.values())
+        self.copies.keep_only(key for s in bodies if s and s.id not in gone for _, key in s.private.values())
 
     def size(self, snapshots: Iterable[Snapshot]) -> int:
         """What only snapshots hold."""
@@ -222,7 +228,7 @@ def group(snapshot: Snapshot) -> str:
 
 def title(snapshot: Snapshot) -> str:
     """The first line of the message."""
-    what = {"session": "a session", "restore": "a restore", "resume": "finishing a restore"}
+    what = {"session": "a session", "restore": "a restore", "resume": "finishing a restore", "undone": "undoing"}
     about = what.get(snapshot.occasion.kind) or snapshot.occasion.tool or "a call"
     return f"Remit: before {about}"[:72].replace("\n", " ")
 

@@ -12,7 +12,8 @@ from pathlib import Path
 from typing import IO
 
 from remit.core.once import Once
-from remit.workspace.git import GUARDS, Git, GitError
+from remit.workspace.git import Git, GitError
+from remit.workspace.git_ahead import GUARDS
 from remit.workspace.git_settings import overrides
 from remit.workspace.head import loose_ref
 from remit.workspace.place import Workspace

@@ -4,8 +4,11 @@ import re
 from collections.abc import Iterable
 from pathlib import Path
 
+from msgspec.structs import replace
+
 from remit.core.contents import sha256
 from remit.workspace.intents_file import write_atomically
+from remit.workspace.snapshots import NOT_KEPT, Snapshot
 
 KEY = re.compile(r"[0-9a-f]{64}")
 
@@ -33,6 +36,15 @@ class Copies:
         if sha256(content) != key:
             raise OSError(f"the copy {str(self.path(key))!r} is not what was kept")
         return content
+
+    def has(self, key: str) -> bool:
+        """Whether something lies under that name."""
+        return KEY.fullmatch(key) is not None and self.path(key).is_file()
+
+    def without_lost(self, snapshot: Snapshot) -> Snapshot:
+        """The snapshot; what it no longer holds is said to be left out."""
+        lost = {path: NOT_KEPT for path, (mode, key) in snapshot.private.items() if mode and not self.has(key)}
+        return replace(snapshot, left={**snapshot.left, **lost}) if lost else snapshot
 
     def keep_only(self, keys: Iterable[str]) -> None:
         """Remove all others. Raises OSError."""

@@ -62,7 +62,16 @@ class Restored(Struct, frozen=True):
 class Restoring:
     """Restores of one workspace. `at` gives the time of what is saved."""
 
-    def __init__(self, workspace: Workspace, store: Store, clock: Callable[[], float], most_mib: int = 50) -> None:
+    def __init__(
+        self,
+        workspace: Workspace,
+        store: Store,
+        clock: Callable[[], float],
+        most_mib: int = 50,
+        *,
+        secrets: bool = True,
+    ) -> None:
+        self.secrets = secrets
         self.workspace = workspace
         self.store = store
         self.clock = clock
@@ -161,7 +170,16 @@ class Restoring:
         files = {**look_at(self.workspace), **self.ignored_now(point)}
         flags = index_flags(self.workspace).overlooked
         at, most = self.clock(), self.most_mib
-        saved = take(self.store, self.workspace, occasion, files, at=at, most_mib=most, overlooked=flags)
+        saved = take(
+            self.store,
+            self.workspace,
+            occasion,
+            files,
+            at=at,
+            most_mib=most,
+            secrets=self.secrets,
+            overlooked=flags,
+        )
         hidden = frozenset(path for path in flags if not os.path.lexists(self.workspace.root / path))
         return Present(self.store.listing(saved), self.tracked(), hidden), saved
 

@@ -2,14 +2,14 @@
 
 import os
 import stat
-from collections.abc import Generator, Iterable, Mapping
-from contextlib import contextmanager, suppress
+from collections.abc import Iterable, Mapping
+from contextlib import suppress
 from pathlib import Path
 from typing import NamedTuple
 
+from remit.workspace.beneath import FOLDER, FRESH, folder_of
+
 TEMPORARY = ".remit-restore-"
-FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
-FRESH = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
 EACH_SYNCED = 16
 """More files than this are brought to disk together, before any of them takes its place."""
 
@@ -20,23 +20,6 @@ class File(NamedTuple):
     mode: str
     content: bytes
     permissions: int | None = None
-
-
-@contextmanager
-def folder_of(root: Path, path: str, *, make: bool) -> Generator[int]:
-    """A descriptor of the folder that holds `path`, no link followed. Raises OSError."""
-    here = os.open(root, FOLDER)
-    try:
-        for part in path.split("/")[:-1]:
-            if make:
-                with suppress(FileExistsError):
-                    os.mkdir(part, dir_fd=here)
-            below = os.open(part, FOLDER, dir_fd=here)
-            os.close(here)
-            here = below
-        yield here
-    finally:
-        os.close(here)
 
 
 def write_files(root: Path, files: Mapping[str, File], name: str) -> dict[str, str]:

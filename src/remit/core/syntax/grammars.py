@@ -185,8 +185,10 @@ BELOW_U0100 = bytes(range(0xC4))
 """Every byte that the UTF-8 of a character below U+0100 can have."""
 
 
-def parse(language: str, content: bytes) -> "Node | None":
+def parse(language: str, content: bytes, *, broken: bool = False) -> "Node | None":
     """The root of the tree; None where there is no grammar, or the text is not of that language throughout.
+
+    `broken`: a tree of a text with errors will do, as far as it goes.
 
     The parser is made anew each time: that costs microseconds, and one must not be used by two threads at once.
     """
@@ -203,4 +205,4 @@ def parse(language: str, content: bytes) -> "Node | None":
         )
     except ValueError:
         return None
-    return None if tree.root_node.has_error else tree.root_node
+    return None if tree.root_node.has_error and not broken else tree.root_node

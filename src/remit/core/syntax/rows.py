@@ -85,7 +85,7 @@ _TYPED_CONTAINERS = kinds("class_declaration abstract_class_declaration internal
 
 PYTHON = Row(
     name="python",
-    suffixes=(".py", ".pyi"),
+    suffixes=(".py", ".pyi", ".pyw"),
     definitions={"function_definition": "function", "class_definition": "class"},
     containers=kinds("class_definition"),
     wrappers=kinds("decorated_definition"),

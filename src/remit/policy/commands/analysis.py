@@ -77,8 +77,8 @@ def _unproved(command: str, why: str) -> CommandAnalysis:
 
 
 def _whole(writes: tuple[Write, ...]) -> tuple[str, ...]:
-    """The places of which everything is written."""
-    return tuple(write.path for write in writes if write.below)
+    """The places of which everything is written: not by a formatter, which keeps all but the form."""
+    return tuple(write.path for write in writes if write.below and not (write.edits and write.maybe))
 
 
 def _plain_text(command: str) -> str:

@@ -7,14 +7,17 @@ from typing import TypeAlias
 
 from msgspec.structs import replace
 
+from remit.policy.commands.archives import ARCHIVERS
+from remit.policy.commands.compilers import COMPILERS
 from remit.policy.commands.effects import Run, Write, written
 from remit.policy.commands.git_writes import changed_by_git
 from remit.policy.commands.little import is_adding_sed, is_plain_perl, is_plain_sed
 from remit.policy.commands.options import Row, names, take
 from remit.policy.commands.patterns import GLOB, escaped
+from remit.policy.commands.producing import PRODUCERS
 from remit.policy.commands.tables import FIND_TESTS
 from remit.policy.commands.words import Refused, Word
-from remit.policy.commands.writers import RUFF, WRITERS, Writer
+from remit.policy.commands.writers import VERBS, WRITERS, Writer
 from remit.policy.commands.writing import writes_of
 
 Again: TypeAlias = Callable[[Sequence[Word]], Run]
@@ -26,6 +29,8 @@ def change(name: str, words: Sequence[Word], again: Again) -> Run:
     special = CHANGING.get(name)
     if special is not None:
         return special(name, words, again)
+    if name in TOLD:
+        return Run((name,), acts=True, writes=TOLD[name](name, words))
     if name not in WRITERS:
         raise Refused(f"`{name}` is not on the tables")
     return Run((name,), acts=True, writes=writes_of(name, WRITERS[name], words))
@@ -33,18 +38,21 @@ def change(name: str, words: Sequence[Word], again: Again) -> Run:
 
 def known_writer(name: str) -> bool:
     """Whether `change` knows the program at all."""
-    return name in CHANGING or name in WRITERS
+    return name in CHANGING or name in WRITERS or name in TOLD
 
 
 def _git(name: str, words: Sequence[Word], again: Again) -> Run:
     return changed_by_git(name, words)
 
 
-def _ruff(name: str, words: Sequence[Word], again: Again) -> Run:
+def _by_verb(name: str, words: Sequence[Word], again: Again) -> Run:
     verb = words[0].text if words and words[0].literal else ""
-    if verb not in RUFF:
-        raise Refused(f"what `ruff {verb}` does is not on the tables")
-    return Run((name,), acts=True, writes=writes_of(f"ruff {verb}", RUFF[verb], words[1:]))
+    writer = VERBS[name].get(verb)
+    if writer is None:
+        raise Refused(f"what `{name} {verb}` does is not on the tables")
+    if not writer.here and all(word.may_be_option for word in words[1:]):
+        raise Refused(f"which files `{name} {verb}` takes is not in its words")
+    return Run((name,), acts=True, writes=writes_of(f"{name} {verb}", writer, words[1:]))
 
 
 def _sed(name: str, words: Sequence[Word], again: Again) -> Run:
@@ -322,9 +330,11 @@ def check_tests(words: Sequence[Word]) -> None:
             raise Refused(f"{word.text!r} of `find` is not on the tables")
 
 
+TOLD = {**ARCHIVERS, **COMPILERS, **PRODUCERS}
+
 CHANGING: dict[str, Callable[[str, Sequence[Word], Again], Run]] = {
     "git": _git,
-    "ruff": _ruff,
+    **dict.fromkeys(VERBS, _by_verb),
     "sed": _sed,
     "gsed": _sed,
     "perl": _perl,

@@ -18,7 +18,7 @@ class Rule(Struct, frozen=True):
 
     `verbs`: the first words that are no options, one set each. `options`: one of them is given; a short one may stand
     in a bundle. `words`: one of the other words matches. `unless`: none of these is given, as an option or as a first
-    word. `lasting`: nothing brings back what it does.
+    word. `lasting`: nothing brings back what it does, neither git nor a snapshot of the working tree.
     """
 
     programs: frozenset[str]
@@ -59,21 +59,22 @@ CONTROLS = "gets round what governs agents"
 
 RULES: tuple[Rule, ...] = (
     # work and history
-    _rule("git reset", LOST, "--hard --merge --keep"),
-    _rule("git clean", LOST, "-f --force", unless="-n --dry-run"),
-    _rule("git checkout", LOST, "-f --force"),
-    _rule("git checkout", LOST, words=EVERYTHING),
-    _rule("git restore", LOST, words=EVERYTHING, unless="-S --staged"),
-    _rule("git restore", LOST, "-W --worktree", words=EVERYTHING),
-    _rule("git switch", LOST, "-f --force --discard-changes -C --force-create"),
-    _rule("git checkout", HISTORY, "-B"),
-    _rule("git checkout-index|read-tree", LOST, "-f --force --reset -u"),
+    _rule("git reset", LOST, "--hard --merge --keep", lasting=False),
+    _rule("git clean", "deletes what no snapshot holds", "-x -X", unless="-n --dry-run"),
+    _rule("git clean", LOST, "-f --force", unless="-n --dry-run", lasting=False),
+    _rule("git checkout", LOST, "-f --force", lasting=False),
+    _rule("git checkout", LOST, words=EVERYTHING, lasting=False),
+    _rule("git restore", LOST, words=EVERYTHING, unless="-S --staged", lasting=False),
+    _rule("git restore", LOST, "-W --worktree", words=EVERYTHING, lasting=False),
+    _rule("git switch", LOST, "-f --force --discard-changes -C --force-create", lasting=False),
+    _rule("git checkout", HISTORY, "-B", lasting=False),
+    _rule("git checkout-index|read-tree", LOST, "-f --force --reset -u", lasting=False),
     _rule("git stash drop|clear", LOST),
     _rule("git submodule deinit", LOST, "-f --force"),
     _rule("git worktree remove", LOST, "-f --force"),
-    _rule("git rm", LOST, "-r", words=EVERYTHING),
-    _rule("git branch", HISTORY, "-D -M -f --force"),
-    _rule("git tag", HISTORY, "-f --force"),
+    _rule("git rm", LOST, "-r", words=EVERYTHING, lasting=False),
+    _rule("git branch", HISTORY, "-D -M -f --force", lasting=False),
+    _rule("git tag", HISTORY, "-f --force", lasting=False),
     _rule("git reflog expire|delete", HISTORY),
     _rule("git filter-branch|filter-repo|replace", HISTORY),
     _rule("git update-ref", HISTORY, "-d --stdin"),
@@ -94,14 +95,14 @@ RULES: tuple[Rule, ...] = (
     _rule("shutdown|reboot|halt|poweroff|telinit", MACHINE),
     _rule("init", MACHINE, words=r"[06]"),
     _rule("systemctl", MACHINE, unless="status show list-units list-unit-files list-timers list-sockets is-active "
-          "is-enabled is-failed cat --version --help help get-default list-dependencies"),
-    _rule("service", MACHINE, words="start|stop|restart|reload"),
-    _rule("launchctl", MACHINE, unless="list print help"),
+          "is-enabled is-failed cat --version --help help get-default list-dependencies", lasting=False),
+    _rule("service", MACHINE, words="start|stop|restart|reload", lasting=False),
+    _rule("launchctl", MACHINE, unless="list print help", lasting=False),
     _rule("crontab", MACHINE, unless="-l"),
     _rule("crontab", MACHINE, "-r -e -i"),
     _rule("at|batch", "runs something later, when nobody looks", unless="-l -V"),
     _rule("kill", MACHINE, words="-1"),
-    _rule("killall|killall5", MACHINE, unless="-l --list -0"),
+    _rule("killall|killall5", MACHINE, unless="-l --list -0", lasting=False),
     _rule("sysctl", MACHINE, "-w -p --write --load --system"),
     _rule("iptables|ip6tables|nft|ufw|firewall-cmd|pfctl", MACHINE, unless="-L -S --list status --state list"),
     _rule("modprobe|insmod|rmmod|kexec|setenforce|setcap|update-alternatives", MACHINE),

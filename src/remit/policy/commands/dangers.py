@@ -68,7 +68,7 @@ class Danger(Struct, frozen=True):
 
 
 def danger_in(text: str, whole: Sequence[str] | None = None) -> Danger | None:
-    """The first danger of a command. `whole` are the places of which it writes everything, where that is known."""
+    """The worst danger of a command. `whole` are the places of which it writes everything, where that is known."""
     if len(text) > LONGEST:
         return None
     for found, why in SIGNS:
@@ -78,7 +78,10 @@ def danger_in(text: str, whole: Sequence[str] | None = None) -> Danger | None:
         commands = [*called(text)]
     except UnreadableShell:
         return None
-    return piped(commands) or next(filter(None, (danger_of(one, whole) for one in commands)), None) or emptied(whole)
+    found = [*filter(None, (piped(commands), *(danger_of(one, whole) for one in commands)))]
+    if not found or any(one.name in DESTROYERS for one in commands):
+        found += filter(None, [emptied(whole)])
+    return max(found, key=lambda danger: (danger.barred, danger.lasting), default=None)
 
 
 class Called(Struct, frozen=True):

@@ -38,6 +38,8 @@ GIT_WRITERS: dict[str, Writer] = {
     "archive": Writer(_row("v", "o", "verbose", "format prefix output"), "none", names("-o --output")),
     "format-patch": Writer(_row("nks0123456789", "o", "stdout numbered signoff", "output-directory"), "none",
                            folders=names("-o --output-directory"), idle=names("--stdout")),
+    "merge-file": Writer(_row("qp", "L", "quiet stdout ours theirs union diff3 zdiff3"), "first",
+                         idle=names("-p --stdout")),
     "log": Writer(LOG),
     "show": Writer(LOG),
     "diff": Writer(LOG),
@@ -140,12 +142,22 @@ def _clone(words: Sequence[Word]) -> tuple[Write, ...]:
 
 
 def _worktree(words: Sequence[Word]) -> tuple[Write, ...]:
+    if words and words[0].text == "remove":
+        gone = take("git worktree remove", _row("f", "", "force"), words[1:]).operands
+        return tuple(replace(written(word, "git"), follows=False, below=True) for word in gone)
     if not words or words[0].text != "add":
         raise Refused("what `git worktree` changes is not in its words")
     operands = take("git worktree add", _row("fq", "b", "detach quiet"), words[1:]).operands
     if not operands:
         raise Refused("`git worktree add` without a folder")
     return (_new_tree(operands[0]),)
+
+
+def _init(words: Sequence[Word]) -> tuple[Write, ...]:
+    taken = take("git init", _row("q", "b", "quiet bare", "initial-branch"), words)
+    if len(taken.operands) > 1:
+        raise Refused("`git init` of several folders")
+    return (_new_tree(taken.operands[0] if taken.operands else Word(".")),)
 
 
 def _new_tree(word: Word) -> Write:
@@ -181,6 +193,7 @@ SPECIAL: dict[str, Callable[[Sequence[Word]], tuple[Write, ...]]] = {
     "switch": _switch,
     "clone": _clone,
     "worktree": _worktree,
+    "init": _init,
     "bundle": _bundle,
     "config": _config,
     "remote": _remote,

@@ -67,7 +67,7 @@ def merged(one: State, other: State) -> State:
         folder=one.folder if one.folder == other.folder else None,
         stack=one.stack if one.stack == other.stack else (),
         variables={name: word for name, word in one.variables.items() if other.variables.get(name) == word},
-        functions={n: one.functions[n] if one.functions.get(n) == other.functions.get(n) else None for n in names},
+        functions={n: body if (body := one.functions.get(n)) == other.functions.get(n) else None for n in names},
     )
 
 

@@ -1,6 +1,7 @@
 """What a program of the table writes, from its words."""
 
 import posixpath
+import re
 from collections.abc import Iterable, Iterator, Sequence
 
 from msgspec.structs import replace
@@ -18,10 +19,24 @@ def writes_of(program: str, writer: Writer, words: Sequence[Word]) -> tuple[Writ
     taken = take(program, row, words, globs=writer.operands not in ("none", "second"))
     if taken.has("--help", "--version"):
         return ()
+    if writer.expands:
+        check_expanded(program, words)
     outputs = tuple(written(word, program) for word in taken.values(*writer.outputs))
     if taken.has(*writer.idle) or (writer.needs and not taken.has(*writer.needs)):
         return outputs
     return (*(suffixed(write, writer) for write in outputs), *operands(program, writer, taken))
+
+
+def files(program: str, words: Sequence[Word]) -> tuple[Write, ...]:
+    """The files that these name; `-` is none."""
+    return tuple(written(word, program) for word in words if not (word.literal and word.text == "-"))
+
+
+def check_expanded(program: str, words: Iterable[Word]) -> None:
+    """No word stands for the words in a file; raises Refused. Who looks a glob up has to see to it, too."""
+    for word in words:
+        if word.text.startswith("@") or not (word.literal or word.text or word.pattern):
+            raise Refused(f"a word of `{program}` may stand for others, in a file")
 
 
 def with_values(row: Row, options: Iterable[str]) -> Row:
@@ -87,14 +102,27 @@ def suffixed(write: Write, writer: Writer) -> Write:
     return write if named else replace(write, path=write.path + writer.suffix)
 
 
+SHORT = re.compile(r"\.(?:tgz|taz|tbz2?|tz2|tb2|txz|tlz4?|tzst|tz|tZ)$")
+PACKED = re.compile(r"(?:\.(?:gz|z|Z|bz2?|xz|lzma|lz4?|zst|br)|[-_](?:gz|z))$")
+"""The names that packers know for packed files, each also those of others."""
+
+OUT = frozenset({".bz2", ".lz"})
+"""Packers that add `.out` to a packed file of any other name."""
+
+
 def packed(program: str, writer: Writer, word: Word) -> Iterator[Write]:
-    """`gzip x` leaves `x.gz` for `x`, or back."""
+    """`gzip x` leaves `x.gz` for `x`, or back; whatever other name it may leave, as well."""
     write = replace(written(word, program), follows=False)
     yield write
-    if write.path.endswith(writer.suffix):
-        yield replace(write, path=write.path.removesuffix(writer.suffix), follows=True)
-    else:
-        yield replace(write, path=write.path + writer.suffix, follows=True)
+    path = write.path
+    if found := PACKED.search(path):
+        yield replace(write, path=path[: found.start()], follows=True)
+    elif short := SHORT.search(path):
+        yield replace(write, path=f"{path[: short.start()]}.tar", follows=True)
+    if not path.endswith(writer.suffix):
+        yield replace(write, path=path + writer.suffix, follows=True)
+        if writer.suffix in OUT:
+            yield replace(write, path=f"{path}.out", follows=True)
 
 
 def unpacked(program: str, writer: Writer, taken: Taken) -> Iterator[Write]:

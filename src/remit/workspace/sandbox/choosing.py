@@ -2,7 +2,6 @@
 
 import json
 import os
-import platform
 import subprocess
 import sys
 from collections.abc import Sequence
@@ -16,7 +15,7 @@ from msgspec import Struct
 from remit.workspace.place import Workspace
 from remit.workspace.sandbox import landlock
 from remit.workspace.sandbox.jail import Jail, argv, binary, doors
-from remit.workspace.sandbox.places import SCRATCH, NoScratch, staging
+from remit.workspace.sandbox.places import SCRATCH, NoScratch, mounts_in, staging
 
 Way: TypeAlias = Literal["overlay", "bind", "landlock", "none"]
 
@@ -54,11 +53,16 @@ def containment(home: Path, temporary: Path) -> Containment:
     return found
 
 
+def way_here(how: Containment, workspace: Workspace) -> Way:
+    """The way that works in this workspace: no overlay can be laid over what is mounted in it."""
+    return "bind" if how.way == "overlay" and mounts_in(workspace.root) else how.way
+
+
 def stamp(program: str | None) -> str:
     """What has to be the same for an earlier answer to hold."""
     boot = Path("/proc/sys/kernel/random/boot_id")
     status = Path(program).stat() if program else None
-    facts = (program, status and (status.st_size, status.st_mtime_ns), platform.release(), os.getuid())
+    facts = (program, status and (status.st_size, status.st_mtime_ns), os.uname().release, os.getuid())
     return json.dumps([boot.read_text().strip() if boot.exists() else "", *map(str, facts)])
 
 

@@ -7,8 +7,8 @@ from collections.abc import Sequence
 from contextlib import suppress
 from pathlib import Path
 
+from remit.workspace.beneath import folder_of
 from remit.workspace.sandbox.staged import Touched, attributes
-from remit.workspace.snapshots_write import folder_of
 
 TEMPORARY = ".remit-kept-"
 

@@ -9,7 +9,8 @@ import subprocess
 from collections.abc import Sequence
 from pathlib import Path
 
-from remit.workspace.git import GUARDS, TIMEOUT_S, Git
+from remit.workspace.git import TIMEOUT_S, Git
+from remit.workspace.git_ahead import GUARDS
 from remit.workspace.sandbox.staged import Touched
 
 OBJECT = re.compile(r"objects/([0-9a-f]{2}/[0-9a-f]{38,62}|pack/pack-[0-9a-f]{40,64}\.(pack|idx|rev))")

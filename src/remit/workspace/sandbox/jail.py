@@ -77,15 +77,20 @@ def argv(program: str, jail: Jail, command: Sequence[str], status: int) -> list[
 
 def mounts(jail: Jail) -> Iterator[str]:
     """What is writable, then what in it is not, then what is not to be seen; what lies deeper comes later."""
-    for layer in sorted(jail.layers, key=lambda found: len(found.place.parts)):
-        over = ("--bind",) if layer.bare else ("--overlay-src", str(layer.place), "--overlay")
-        yield from (*over, str(layer.upper), *(() if layer.bare else (str(layer.work),)), str(layer.place))
-    for place in sorted(jail.writable, key=lambda found: len(found.parts)):
-        yield from ("--bind", str(place), str(place))
-    for place in sorted(jail.read_only, key=lambda found: len(found.parts)):
-        yield from ("--ro-bind", str(place), str(place))
+    found = [(layer.place, over(layer)) for layer in jail.layers]
+    found += [(place, ("--bind", str(place), str(place))) for place in jail.writable]
+    found += [(place, ("--ro-bind", str(place), str(place))) for place in jail.read_only]
+    for _, words in sorted(found, key=lambda each: len(each[0].parts)):
+        yield from words
     for place in jail.hidden:
         yield from ("--tmpfs", str(place)) if place.is_dir() else ("--ro-bind", "/dev/null", str(place))
+
+
+def over(layer: Layer) -> tuple[str, ...]:
+    """The words that lay it over its place."""
+    if layer.bare:
+        return ("--bind", str(layer.upper), str(layer.place))
+    return ("--overlay-src", str(layer.place), "--overlay", str(layer.upper), str(layer.work), str(layer.place))
 
 
 def doors() -> tuple[Path, ...]:

@@ -2,19 +2,38 @@
 
 import os
 import re
-import secrets
 import shutil
 from collections.abc import Generator, Iterable
 from contextlib import contextmanager
+from functools import lru_cache
 from pathlib import Path
 
 from msgspec import Struct
 
+from remit.core.contents import sha256
 from remit.workspace.place import FOLDER, Workspace
 from remit.workspace.sandbox.jail import TEMPORARY, Layer
 
 SCRATCH = ".local/state/remit/sandbox"
 """Below HOME; `remit uninstall` takes all of that folder away."""
+
+MARKER, KEY = "began", "layers"
+SPARE = "spare-"
+
+CACHES = (
+    ".cache",
+    ".npm",
+    ".cargo/registry",
+    ".cargo/git",
+    "go/pkg",
+    ".gradle/caches",
+    ".m2/repository",
+    ".local/share/pnpm",
+    ".yarn",
+    ".bun/install/cache",
+    ".nuget/packages",
+)
+"""Below HOME: what package managers, compilers and test runners keep there."""
 
 GOVERNING_GIT = ("config", "config.worktree", "hooks", "info", "remit")
 """What in git's folder makes git run programs, or overlook files; and Remit's own state."""
@@ -35,6 +54,8 @@ class Staging(Struct, frozen=True):
     common: Layer | None
     rest: tuple[Layer, ...]
     began_ns: int
+    writable: tuple[Path, ...] = ()
+    """What the command may write for real."""
 
     @property
     def layers(self) -> tuple[Layer, ...]:
@@ -47,21 +68,99 @@ def staging(workspace: Workspace, home: Path, temporary: Path) -> Generator[Stag
     """Room for one command's writes, gone afterwards. Raises NoScratch, OSError."""
     place = scratch(workspace, home, temporary)
     sweep(place)
-    folder = place / f"{os.getpid()}-{secrets.token_hex(8)}"
-    folder.mkdir(mode=0o700)
+    staged = stage(place, workspace, home, temporary, os.getpid())
     try:
-        common = workspace.common_dir
-        apart = common if common is not None and not inside(common, workspace.root) else None
-        throwaway = throwaways(workspace, temporary)
-        yield Staging(
-            folder,
-            layer(folder, "root", workspace.root),
-            layer(folder, "git", apart) if apart else None,
-            tuple(temporary_layer(folder, n, place) for n, place in enumerate(throwaway)),
-            began(folder),
-        )
+        yield staged
     finally:
-        discard(folder)
+        discard(staged.folder)
+
+
+def stage(place: Path, workspace: Workspace, home: Path, temporary: Path, owner: int) -> Staging:
+    """Room in `place` for one command's writes, for as long as the process `owner` lives. Raises OSError.
+
+    What `give_back` kept for such layers is taken again.
+    """
+    apart = git_apart(workspace)
+    real = real_temporary(temporary, workspace, home, place)
+    wanted = [("root", workspace.root, False), *([("git", apart, False)] if apart else [])]
+    throwaway = [p for p in throwaways(workspace, temporary) if p not in real]
+    wanted += [(f"temporary-{n}", p, mounts_in(p)) for n, p in enumerate(throwaway)]
+    wanted += [(f"cache-{n}", p, False) for n, p in enumerate(caches(workspace, home))]
+    folder = place / f"{owner}-{os.urandom(8).hex()}"
+    key = sha256("\0".join(f"{name} {p}" for name, p, _ in wanted).encode("utf-8", "surrogateescape"))[:16]
+    if not taken_again(place / f"{SPARE}{key}", folder):
+        folder.mkdir(mode=0o700)
+        (folder / KEY).write_text(key)
+        for name, _, _ in wanted:
+            for made in (folder / name / "upper", folder / name / "work"):
+                made.mkdir(parents=True)
+    (folder / "root" / "upper").chmod(workspace.root.stat().st_mode & 0o7777)
+    first, *others = [Layer(p, folder / name / "upper", folder / name / "work", bare) for name, p, bare in wanted]
+    common = others.pop(0) if apart else None
+    return Staging(folder, first, common, tuple(others), began(folder), real)
+
+
+def taken_again(spare: Path, folder: Path) -> bool:
+    """Whether room that nothing was written to was there, and is `folder` now."""
+    try:
+        spare.rename(folder)
+    except OSError:
+        return False
+    return True
+
+
+def give_back(folder: Path) -> bool:
+    """Keep the room for the next command, where nothing at all was written there: making it costs more than a run.
+
+    Otherwise it has to be discarded.
+    """
+    try:
+        key = (folder / KEY).read_text()
+        if any(os.listdir(upper) for upper in folder.glob("*/upper")):  # noqa: PTH208
+            return False
+        folder.rename(folder.with_name(f"{SPARE}{key}"))
+    except OSError:
+        return False
+    return True
+
+
+def reopened(folder: Path, workspace: Workspace) -> Staging:
+    """What `stage` made for this workspace, to be judged: without the layers that are thrown away. Raises OSError."""
+    apart = git_apart(workspace)
+    began_ns = (folder / MARKER).stat().st_ctime_ns
+    return Staging(folder, named(folder, "root", workspace.root), apart and named(folder, "git", apart), (), began_ns)
+
+
+def git_apart(workspace: Workspace) -> Path | None:
+    """The folder of git, where it does not lie in the workspace."""
+    common = workspace.common_dir
+    return common if common is not None and not inside(common, workspace.root) else None
+
+
+def real_temporary(temporary: Path, workspace: Workspace, *others: Path) -> tuple[Path, ...]:
+    """The temporary folder, which file tools may write to as well.
+
+    Not where it lies in the workspace, or holds that or one of `others`: HOME, and what Remit stages in.
+    """
+    found = temporary.resolve()
+    own = (workspace.root, *([workspace.common_dir] if workspace.common_dir else []))
+    if not found.is_dir() or any(inside(found, place) for place in own):
+        return ()
+    return () if any(inside(place, found) for place in (*own, *others)) else (found,)
+
+
+def caches(workspace: Workspace, home: Path) -> list[Path]:
+    """The caches in HOME that tools cannot work without. What is written there is gone afterwards.
+
+    Kept, it would be run later, by others and in other projects, without ever having been judged.
+    """
+    found = [home / name for name in CACHES]
+    return [p for p in found if p.is_dir() and not p.is_symlink() and is_apart(p, workspace) and not mounts_in(p)]
+
+
+def is_apart(place: Path, workspace: Workspace) -> bool:
+    """Whether neither the place nor the workspace holds the other."""
+    return not inside(place, workspace.root) and not inside(workspace.root, place)
 
 
 def sweep(place: Path) -> None:
@@ -86,32 +185,29 @@ def scratch(workspace: Workspace, home: Path, temporary: Path) -> Path:
 
 def inside(path: Path, place: Path) -> bool:
     """Whether a path is that place or lies in it, links followed."""
-    return path.resolve().is_relative_to(place.resolve())
+    found, above = os.path.realpath(path), os.path.realpath(place)  # strings: this is asked a dozen times for one plan
+    return found == above or found.startswith(f"{above.rstrip('/')}/")
 
 
-def layer(folder: Path, name: str, place: Path) -> Layer:
-    """A layer over `place`, with room in `folder`."""
-    found = Layer(place, folder / name / "upper", folder / name / "work")
-    for made in (found.upper, found.work):
-        made.mkdir(parents=True)
-    found.upper.chmod(place.stat().st_mode & 0o7777)
-    return found
-
-
-def temporary_layer(folder: Path, number: int, place: Path) -> Layer:
-    """A layer over a temporary folder, without what is there where mounts are in it."""
-    found = layer(folder, f"temporary-{number}", place)
-    return Layer(found.place, found.upper, found.work, bare=mounts_in(place))
+def named(folder: Path, name: str, place: Path) -> Layer:
+    """The layer of that name."""
+    return Layer(place, folder / name / "upper", folder / name / "work")
 
 
 def mounts_in(place: Path) -> bool:
     """Whether something is mounted below a folder. Source: proc_pid_mountinfo(5), read 2026-11."""
     try:
-        lines = Path("/proc/self/mountinfo").read_bytes().splitlines()
+        points = mount_points(Path("/proc/self/mountinfo").read_bytes())
     except OSError:
         return False
     start = f"{str(place).rstrip('/')}/".encode("utf-8", "surrogateescape")
-    return any(unescaped(line.split(b" ")[4]).startswith(start) for line in lines)
+    return any(point.startswith(start) for point in points)
+
+
+@lru_cache(4)
+def mount_points(table: bytes) -> tuple[bytes, ...]:
+    """Where something is mounted."""
+    return tuple(unescaped(line.split(b" ")[4]) for line in table.splitlines())
 
 
 def unescaped(name: bytes) -> bytes:
@@ -131,7 +227,7 @@ def throwaways(workspace: Workspace, temporary: Path) -> list[Path]:
 
 def began(folder: Path) -> int:
     """Now, as the file system there tells time."""
-    marker = folder / "began"
+    marker = folder / MARKER
     marker.touch()
     return marker.stat().st_ctime_ns
 

@@ -1,0 +1,121 @@
+"""What containing a command costs: `.venv/bin/python benchmarks/sandbox.py`.
+
+The launcher runs `true` in a repository of a thousand files, its daemon warm; beside it the same words of bubblewrap
+run bare, and one hook call of the thin client. All three in turn, so that a slow machine shows the same ratio.
+"""
+
+import json
+import os
+import shlex
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Sequence
+from pathlib import Path
+
+from hook import client, daemon, payload, remit
+
+from remit.core.call import SessionKey, ToolCall
+from remit.gate.contained import Contained
+from remit.gate.gate import Gate
+from remit.servers.environment import environment
+from remit.workspace.sandbox import places
+from remit.workspace.sandbox.choosing import containment
+
+ROUNDS = 40
+FILES = 1000
+COMMAND = "eval true"
+
+
+def repository(at: Path, home: Path) -> Path:
+    """A governed repository of a thousand files, in enforce."""
+    (at / "src").mkdir(parents=True)
+    for n in range(FILES):
+        (at / "src" / f"m{n:04d}.py").write_text(f"x = {n}\n" * 20)
+    for words in (("init", "-q"), ("add", "-A"), ("-c", "user.name=b", "-c", "user.email=b@x", "commit", "-qm", "1")):
+        subprocess.run(["git", *words], cwd=at, check=True)
+    remit(at, home, "init", "--mode", "enforce", "--yes", "--no-agents")
+    remit(at, home, "intent", "new", "Names", "--scope", "src/**")
+    return at
+
+
+def ask(program: Path, folder: Path, call_id: str) -> list[str]:
+    """One hook call; the words that the agent is given to run."""
+    body = payload(folder, "PreToolUse", "Bash", call_id, command=COMMAND)
+    done = subprocess.run([program, "claude-code", "pre"], input=body, cwd=folder, check=True, capture_output=True)
+    given = json.loads(done.stdout)["hookSpecificOutput"]["updatedInput"]["command"]
+    words = shlex.split(given)
+    return [str(program), *words[1:-3], "sh", *words[-2:]]
+
+
+def bare(folder: Path) -> list[str]:
+    """The words of bubblewrap that the daemon plans, as they run by themselves."""
+    gate = Gate.open(folder, environment({}))
+    around, workspace = gate.environment, gate.workspace
+    place = places.scratch(workspace, around.home, around.temporary)
+    staged = places.stage(place, workspace, around.home, around.temporary, os.getpid())
+    call = ToolCall("claude-code", SessionKey("s1"), "Bash", "execute", str(folder), command=COMMAND)
+    contained = Contained(gate, containment(around.home, around.temporary))
+    return contained.words(call, ["sh", "-c", COMMAND], staged, 1)
+
+
+def timed(run: Callable[[], object]) -> float:
+    began = time.perf_counter()
+    run()
+    return time.perf_counter() - began
+
+
+def quiet(words: Sequence[str], folder: Path) -> None:
+    subprocess.run(words, cwd=folder, check=True, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL)
+
+
+def measured(program: Path, folder: Path) -> None:
+    """The table."""
+    wrapper = bare(folder)
+    alone: list[float] = []
+    asking: list[float] = []
+    whole: list[float] = []
+    for n in range(ROUNDS + 3):
+        given: list[str] = []
+        asking.append(timed(lambda given=given, n=n: given.extend(ask(program, folder, f"c{n}"))))
+        steps = [(alone, wrapper), (whole, given)]
+        for times, words in steps if n % 2 else reversed(steps):
+            times.append(timed(lambda words=words: quiet(words, folder)))
+    wrap, call, all_of_it = (statistics.median(times[3:]) * 1000 for times in (alone, asking, whole))
+    print(f"bubblewrap with the same binds, `{COMMAND}`         {wrap:8.2f} ms")
+    print(f"one hook call of the thin client                  {call:8.2f} ms")
+    print(f"the launcher, `{COMMAND}`, {FILES} files              {all_of_it:8.2f} ms")
+    print(
+        f"ratio to both, {ROUNDS} rounds, medians                  {all_of_it / (wrap + call):8.2f}      asked <= 1.3"
+    )
+
+
+def main() -> None:
+    with tempfile.TemporaryDirectory(dir="/var/tmp") as name:
+        base = Path(name).resolve()
+        home = base / "home"
+        home.mkdir()
+        os.environ["HOME"] = str(home)
+        program = client(base / "quick", home / ".local/state/remit/daemon.sock")
+        if program is None or containment(home, Path(tempfile.gettempdir())).way != "overlay":
+            sys.exit("there is no compiler here, or no overlay: nothing to measure")
+        installed = home / ".local/share/remit/bin"
+        installed.parent.mkdir(parents=True)
+        installed.symlink_to(base / "quick")
+        with (installed / "hook.conf").open("a") as settings:
+            settings.write("made from\nexec\n")
+        folder = repository(base / "repo", home)
+        process = daemon(home)
+        try:
+            select = payload(folder, "PreToolUse", "Bash", "b", command="remit intent select INT-001")
+            subprocess.run([program, "claude-code", "pre"], input=select, cwd=folder, check=True, capture_output=True)
+            measured(program, folder)
+        finally:
+            process.terminate()
+            process.wait()
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,228 @@
+"""The answer of `remit blame`: git's lines and the ledger's, put together.
+
+`remit blame FILE` comes straight here: what only the command line needs is not imported.
+"""
+
+import os
+import sys
+from collections.abc import Sequence
+from contextlib import ExitStack
+from pathlib import Path
+
+import msgspec
+from msgspec import Struct
+
+from remit.cli import recall
+from remit.cli.blame_arguments import Asked, NotABlame, sorted_words
+from remit.cli.blame_output import Style, made, rendered, start, uncommitted
+from remit.cli.blame_state import Settings, depends, is_steady, settings
+from remit.cli.failure import Failure
+from remit.cli.later import Later
+from remit.cli.noted import index_of, store_of
+from remit.ledger.index import Index
+from remit.provenance.blame import BlamedLine, Blamer
+from remit.provenance.given import GivenLines, blame_backwards
+from remit.provenance.origins import GRADES
+from remit.provenance.porcelain import GitLine, read_blame
+from remit.workspace.contents import scratch
+from remit.workspace.git import Git, GitError
+from remit.workspace.place import Workspace, git_root
+
+CLASSES = ("AST_REFACTOR", "INTENT_EVOLUTION", "BUG_FIX", "OPTIMIZATION", "DOCUMENTATION", "CONFIGURATION")
+GIT_SAYS_NO = (128, 129)
+
+
+class Only(Struct, frozen=True):
+    """Which lines are shown, and what is believed."""
+
+    min_grade: str | None = None
+    mutation_class: str | None = None
+    intent_id: str | None = None
+
+    @property
+    def fewer(self) -> bool:
+        """Whether lines are left out."""
+        return self.mutation_class is not None or self.intent_id is not None
+
+    def fits(self, line: BlamedLine) -> bool:
+        """Whether a line is shown."""
+        return self.mutation_class in (None, line.mutation_class) and self.intent_id in (None, line.intent_id)
+
+    def believed(self, line: BlamedLine) -> BlamedLine:
+        """The line, of unknown origin where its evidence is weaker than asked for."""
+        grades: Sequence[str] = GRADES
+        weak = self.min_grade and line.grade and grades.index(line.grade) > grades.index(self.min_grade)
+        return BlamedLine(line.line, line.content, line.commit) if weak else line
+
+
+class Question(Struct, frozen=True):
+    """What is asked, and where. `path` is the file from the workspace's root, `typed` what standard input held."""
+
+    asked: Asked
+    workspace: Workspace
+    folder: Path
+    path: str
+    governed: bool = True
+    typed: bytes = b""
+
+    @property
+    def top(self) -> Path:
+        """The folder that git counts paths from."""
+        return git_root(self.workspace.root) or self.workspace.root
+
+
+class Answer(Struct, frozen=True):
+    """The lines, with git's own words for them in the form that is asked for."""
+
+    lines: list[BlamedLine]
+    found: Settings
+    out: bytes
+    fresh: bool = False
+    """Whether no commit has the file, so that git has no words for it and these are ours."""
+
+
+def give(words: Sequence[str], question: Question, only: Only, color: str, *, as_json: bool) -> None:
+    """Answer on standard output, and keep the answer where it stays true. Raises Failure, GitError, OSError."""
+    began = recall.now_ns()
+    found = answered(question, fewer=only.fewer, only_lines=as_json)
+    terminal = sys.stdout.isatty()
+    lines = [only.believed(line) for line in found.lines] if only.min_grade else found.lines
+    shown = [line for line in lines if only.fits(line)] if only.fewer else lines
+    answer = as_document(shown) if as_json else in_form(question, found, lines, shown, colours(color, terminal))
+    pager = pager_for(question) if terminal and not as_json else ""
+    if may_be_kept(question, found, as_json):
+        kept = depends(question.workspace, question.asked, question.path, found.found)
+        place = recall.asked(words, str(Path.cwd()), os.environ, terminal)
+        recall.remember(str(question.workspace.state), place, answer, kept, pager, began)
+    recall.show(answer, pager)
+
+
+def pager_for(question: Question) -> str:
+    """The user's pager; empty for none."""
+    from remit.cli.pager import pager_of  # only a terminal needs it
+
+    return pager_of(Git(question.folder), os.environ)
+
+
+def questioned(words: Sequence[str], workspace: Workspace, repo: Path, *, governed: bool = True) -> Question:
+    """What is asked. Raises Failure."""
+    folder = Path.cwd() if repo == Path() else workspace.root
+    try:
+        asked = sorted_words(words, folder)
+    except NotABlame as error:
+        raise Failure("USAGE", str(error)) from error
+    typed = sys.stdin.buffer.read() if asked.contents == "-" else b""
+    return Question(asked, workspace, folder, inside(workspace, repo, asked.file), governed, typed)
+
+
+def answered(question: Question, *, fewer: bool, only_lines: bool) -> Answer:
+    """The lines. git works while the ledger is opened. Raises Failure."""
+    asked, workspace = question.asked, question.workspace
+    git = Git(question.folder)
+    run = start(git, asked, question.typed, fewer=fewer, only_lines=only_lines)
+    told = Later(settings, git)
+    with ExitStack() as stack:
+        index = stack.enter_context(index_of(workspace, governed=question.governed))
+        store = store_of(workspace)
+        content, options = other_content(question, stack)
+        blamer = GivenLines(workspace, index, store, content)
+        blamer.prepare(question.path)
+        try:
+            porcelain = read_blame(run.lines.result())
+        except GitError as error:
+            blamer.lines = fresh_lines(question, blamer, error)
+            words = uncommitted(blamer.lines, asked.form, question.path)
+            lines = blamer.blame(question.path, [*options, *asked.revisions])
+            return Answer(known_classes(blamer, lines, only_lines or fewer), told.result(), words, fresh=True)
+        blamer.lines = porcelain.lines
+        path = str((workspace.root / question.path).relative_to(question.top))
+        words = None if only_lines else Later(made, git, asked, run, porcelain, told, path)
+        if asked.reversed:
+            lines = backwards(question, index, options, porcelain.lines)
+        else:
+            lines = blamer.blame(question.path, [*options, *asked.revisions])
+        out = words.result() if words else b""
+        return Answer(known_classes(blamer, lines, only_lines or fewer), told.result(), out)
+
+
+def backwards(question: Question, index: Index, options: Sequence[str], lines: Sequence[GitLine]) -> list[BlamedLine]:
+    """Lines that git traced to the last version that has them. Raises GitError."""
+    asked = question.asked
+    first = asked.revisions[0].partition("..")[0] if asked.revisions else "HEAD"
+    whole = Blamer(question.workspace, index, store_of(question.workspace))
+    return blame_backwards(whole, question.path, first, options, lines)
+
+
+def known_classes(blamer: Blamer, lines: list[BlamedLine], wanted: bool) -> list[BlamedLine]:
+    """The lines, with the class of each change where it is asked for: working it out takes a while."""
+    return blamer.classed(lines) if wanted else lines
+
+
+def other_content(question: Question, stack: ExitStack) -> tuple[bytes | None, list[str]]:
+    """The content that stands for the work tree's, and git's options as they can be used again. Raises OSError."""
+    asked = question.asked
+    if asked.contents is None:
+        return None, list(asked.tracing)
+    rest = [option for option in asked.tracing if not option.startswith("--contents")]
+    if asked.contents == "-":
+        (path,) = stack.enter_context(scratch(question.workspace.state, question.typed))
+        return question.typed, [*rest, f"--contents={path}"]
+    path = question.top / asked.contents
+    return (path.read_bytes() if path.is_file() else None), [*rest, f"--contents={path}"]
+
+
+def fresh_lines(question: Question, blamer: Blamer, error: GitError) -> list[GitLine]:
+    """The lines of a file that no commit has. Raises Failure, with git's words, where that is not what is wrong."""
+    asked = question.asked
+    found = None
+    if not asked.revisions and asked.contents is None and not asked.reversed:
+        ranges = [option for option in asked.tracing if option.startswith("-L")]
+        found = blamer.fresh_lines(question.path, ranges)
+    if found is None:
+        if error.code not in GIT_SAYS_NO:
+            raise error
+        raise Failure("GIT", error.message.partition("\n\n")[0].strip()[:2000], target=asked.file) from error
+    return found
+
+
+def in_form(
+    question: Question, found: Answer, lines: Sequence[BlamedLine], shown: Sequence[BlamedLine], style: Style
+) -> bytes:
+    """The answer as it was asked for."""
+    style = msgspec.structs.replace(style, quoted=found.found.quotes)
+    return rendered(question.asked, found.out, lines, shown, style)
+
+
+def colours(wanted: str, terminal: bool) -> Style:
+    """How it looks where it is shown. The colours are never all there is to see."""
+    auto = terminal and "NO_COLOR" not in os.environ and os.environ.get("TERM", "dumb") != "dumb"
+    letters = "utf" not in (sys.stdout.encoding or "").lower()
+    return Style(coloured=wanted == "always" or (wanted == "auto" and auto), letters=letters, safe=terminal)
+
+
+def may_be_kept(question: Question, found: Answer, as_json: bool) -> bool:
+    """Whether the answer stays true as long as the files stay: git dates what no commit has by the clock."""
+    steady = question.governed and not found.fresh and is_steady(question.asked, found.found)
+    return steady and (as_json or all(commit.strip("0") for commit in {line.commit for line in found.lines}))
+
+
+def inside(workspace: Workspace, repo: Path, file: str) -> str:
+    """The file as a path from the workspace's root; it need not exist any more. Raises Failure."""
+    start = Path.cwd() if repo == Path() else workspace.root
+    path = Path(os.path.normpath(start.resolve() / file))
+    real = path.parent.resolve() / path.name
+    if not real.is_relative_to(workspace.root):
+        raise Failure("OUTSIDE_WORKSPACE", f"{file!r} is not in {str(workspace.root)!r}", target=file)
+    return str(real.relative_to(workspace.root))
+
+
+def as_document(lines: Sequence[BlamedLine]) -> bytes:
+    """The lines as the one JSON document."""
+    return msgspec.json.encode({"schema_version": 1, "data": {"lines": list(map(as_contract, lines))}}) + b"\n"
+
+
+def as_contract(line: BlamedLine) -> dict[str, object]:
+    """A line as other programs read it."""
+    found = msgspec.to_builtins(line)
+    found["class"] = found.pop("mutation_class")
+    return found

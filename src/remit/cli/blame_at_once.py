@@ -1,0 +1,126 @@
+"""`remit blame FILE` without the command line: git is started first, and what reads its answer is loaded meanwhile.
+
+Only the plainest words come this way, and only where Remit governs; all others, and all that goes wrong, go to the
+command line, which begins again and says what there is to say.
+"""
+
+import os
+from collections.abc import Iterator, Sequence
+
+from remit.servers.cleared import forget_gits_variables
+from remit.workspace import git_ahead
+
+FORMS = ("--json", "--porcelain", "--line-porcelain")
+TRACING = ("-w", "-M", "-C")
+CHOOSING = {"--intent": "intent_id", "--class": "mutation_class", "--min-grade": "min_grade"}
+"""Options that choose lines, each with a value, and what `Only` calls it."""
+
+
+class Plain:
+    """Plain words, sorted: the form, `options` as git takes them, the revision and file, and which lines are wanted."""
+
+    def __init__(self) -> None:
+        self.forms: list[str] = []
+        self.options: list[str] = []
+        self.named: list[str] = []
+        self.only: dict[str, str] = {}
+
+    @property
+    def form(self) -> str:
+        """The form that was asked for; empty for the one for people."""
+        return "".join(self.forms)
+
+    @property
+    def asked(self) -> list[str]:
+        """Git's words, as `blame_arguments.sorted_words` puts them."""
+        return [*self.options, *self.named[:-1], "--", self.named[-1]]
+
+    def take(self, word: str, waiting: Iterator[str]) -> bool:
+        """Take one word, and its value from those after it; whether it is one of the plain ones."""
+        name, equals, value = word.partition("=")
+        if word in FORMS:
+            self.forms.append(word)
+        elif name in CHOOSING:
+            self.only[CHOOSING[name]] = value if equals else next(waiting, "")
+        elif word in TRACING:
+            self.options.append(word)
+        elif word.startswith("-L"):
+            self.options.append(word if word != "-L" else f"-L{next(waiting, '')}")
+        elif word.startswith("-"):
+            return False
+        else:
+            self.named.append(word)
+        return True
+
+
+def answered_at_once(words: Sequence[str]) -> bool:
+    """Answer, where these words are among the plain ones; whether that was done."""
+    plain = sorted_plainly(words)
+    if plain is None:
+        return False
+    forget_gits_variables()
+    root = repository(os.getcwd())  # noqa: PTH109  pathlib is loaded while git works
+    if root is None or not os.path.lexists(f"{root}/.git/remit/governed"):
+        return False
+    begin(root, plain)
+    return given(words, plain)
+
+
+def sorted_plainly(words: Sequence[str]) -> Plain | None:
+    """The words, sorted; None for others than these: one file, which is there, a revision, options that choose lines
+    or say where they are traced to.
+    """
+    found = Plain()
+    waiting = iter(words)
+    taken = all(found.take(word, waiting) for word in waiting)
+    if not taken or len(found.forms) > 1 or len(found.named) not in (1, 2) or not os.path.lexists(found.named[-1]):
+        return None
+    return None if found.only and found.form.endswith("porcelain") else found
+
+
+def repository(folder: str) -> str | None:
+    """The folder around this one whose repository's settings are plain; None for any other kind of place."""
+    while not os.path.lexists(f"{folder}/.git"):
+        if folder == "/" or os.path.lexists(f"{folder}/HEAD"):
+            return None
+        folder = folder.rpartition("/")[0] or "/"
+    return folder if git_ahead.plain(folder) else None
+
+
+def begin(root: str, plain: Plain) -> None:
+    """Start all that git will be asked: with the words that `blame_output` and `provenance.attribution` use."""
+    here = os.getcwd()  # noqa: PTH109
+    form = plain.form if plain.form.endswith("porcelain") else "--porcelain"
+    git_ahead.start(os.environ, here, "blame", form, *plain.asked)
+    git_ahead.start(os.environ, here, "config", "--list", "--show-origin", "-z")
+    git_ahead.start(os.environ, root, "cat-file", "--batch-check=%(objectname) %(objecttype)", asks=True)
+    if not plain.form:
+        git_ahead.start(os.environ, here, "rev-list", "--no-walk=unsorted", "--abbrev-commit", "--stdin", asks=True)
+
+
+def given(words: Sequence[str], plain: Plain) -> bool:
+    """Answer with what was started; whether that went well."""
+    import gc
+
+    gc.disable()  # this process ends before there is anything to collect
+    from pathlib import Path
+
+    from remit.cli.blame_answer import CLASSES, Only, give, questioned  # loaded while git works
+    from remit.cli.failure import Failure
+    from remit.provenance.origins import GRADES
+    from remit.workspace.git import GitError
+    from remit.workspace.place import locate
+
+    workspace = locate(Path())
+    only = Only(**plain.only)
+    if workspace is None or not workspace.governed:
+        return False
+    if only.min_grade not in (None, *GRADES) or only.mutation_class not in (None, *CLASSES):
+        return False
+    forms = (plain.form,) if plain.form.endswith("porcelain") else ()
+    try:
+        question = questioned([*forms, *plain.asked], workspace, Path())
+        give(words, question, only, "auto", as_json=plain.form == "--json")
+    except (Failure, GitError, OSError, ValueError):
+        return False
+    return True

@@ -1,0 +1,71 @@
+"""What constraints ask for: what a call would leave in its files, and what the intent has changed before."""
+
+import sqlite3
+from collections.abc import Iterable
+
+from msgspec.structs import replace
+
+from remit.core.call import ToolCall
+from remit.core.edits import Current, Proposed, Unclear, proposed
+from remit.core.facts import Facts, Target
+from remit.core.intent import Intent
+from remit.ledger.index import Index
+from remit.ledger.segments import LedgerError
+from remit.workspace.observe import glance
+from remit.workspace.place import Workspace
+
+COUNTING = frozenset({"max_files", "require_test_change"})
+"""Constraints that ask what the intent has changed before."""
+
+
+def with_proposed(facts: Facts, call: ToolCall, workspace: Workspace) -> Facts:
+    """The facts with what constraints ask for. Raises OSError, LedgerError."""
+    intent = facts.active
+    if intent is None:
+        return facts
+    changed = tuple(changed_by(intent.id, workspace)) if counts(intent) else ()
+    return replace(facts, proposed=tuple(proposals(call, facts.targets, workspace)), changed=changed)
+
+
+def counts(intent: Intent) -> bool:
+    """Whether one of the intent's constraints is about all that it changes."""
+    return any(constraint.kind in COUNTING for constraint in intent.rules)
+
+
+def proposals(call: ToolCall, targets: Iterable[Target], workspace: Workspace) -> list[Proposed]:
+    """What each file inside the workspace holds, and would."""
+    inside = [t for t in targets if t.path is not None]
+    seen = {str(t.path): glance(workspace.root / str(t.path)) for t in inside}
+    before = {path: found.content if found else None for path, found in seen.items()}
+    unkept = {path for path, found in seen.items() if found is not None and found.content is None}
+    by_raw = {t.raw: str(t.path) for t in inside}
+    if call.effect == "delete" and call.command is None:
+        return [Proposed(path, content, None) for path, content in before.items()]
+    after = contents_after(call, lambda raw: before.get(by_raw.get(raw, "")))
+    return [
+        Proposed(path, before[path], after.get(t.raw), t.raw in after and path not in unkept)
+        for t, path in ((t, str(t.path)) for t in inside)
+    ]
+
+
+def contents_after(call: ToolCall, current: Current) -> dict[str, bytes | None]:
+    """The contents by path as the call names it; none where the call does not tell."""
+    if call.edit is None:
+        return {}
+    try:
+        return dict(proposed(call.edit, call.paths[0] if call.paths else "", current))
+    except Unclear:
+        return {}
+
+
+def changed_by(intent_id: str, workspace: Workspace) -> dict[str, str | None]:
+    """The files that records of this intent changed, and the git name of what each held before the first of them.
+
+    Raises OSError, LedgerError.
+    """
+    try:
+        with Index.open(workspace.state / "index.db", workspace.log_folder) as index:
+            index.catch_up()
+            return index.changed_under(intent_id)
+    except sqlite3.Error as error:
+        raise LedgerError(f"the index of the ledger cannot be asked: {error}") from error

@@ -1,0 +1,42 @@
+"""What a path says of a contained command's change to it."""
+
+from collections.abc import Sequence
+from pathlib import Path, PurePosixPath
+
+from remit.workspace.sandbox.staged import Touched
+
+CACHED = frozenset({"__pycache__", ".pytest_cache", ".mypy_cache", ".ruff_cache"})
+"""What interpreters and checkers keep beside the sources."""
+
+
+def is_cache(path: str) -> bool:
+    """Whether a file is what interpreters and checkers keep beside the sources: made anew whenever it is missing."""
+    return not CACHED.isdisjoint(PurePosixPath(path).parts)
+
+
+def is_git(path: str, root: Path, common: Path | None) -> bool:
+    """Whether a path lies in the repository's own git folder."""
+    if common is None or not common.is_relative_to(root):
+        return False
+    name = str(common.relative_to(root))
+    return path == name or path.startswith(f"{name}/")
+
+
+def silent(changes: Sequence[Touched]) -> set[str]:
+    """The changes whose loss is worth no word: a folder for the sake of what is in it, and another name for a file."""
+    above = {str(place) for c in changes for place in PurePosixPath(c.path).parents}
+    return {c.path for c in changes if c.same or (c.kind == "folder" and c.path in above)}
+
+
+def literal(glob: str) -> str:
+    """The folder that a glob surely stays in."""
+    parts = glob.split("/")
+    fixed = next((n for n, part in enumerate(parts) if any(sign in part for sign in "*?[")), len(parts))
+    return "/".join(parts[:fixed]) or "."
+
+
+def existing(place: Path, root: Path) -> Path:
+    """The nearest folder, or file, at or above a place that is there."""
+    while not place.exists() and place != root:
+        place = place.parent
+    return place

@@ -1,0 +1,75 @@
+"""What a session has to be told, where the answer to a call cannot carry it: it waits for one that can."""
+
+import json
+
+from remit.adapters import ROWS
+from remit.core.call import Outcome, SessionKey, ToolCall
+from remit.core.decision import Decision
+from remit.core.text import shown
+from remit.gate.answer import joined
+from remit.gate.state import State
+
+MOST_CHARS = 8000
+MOST_OF_A_COMMAND = 80
+FACT = "untold"
+
+
+class Untold:
+    """The words that wait, in one workspace. All of it raises StateError."""
+
+    def __init__(self, state: State) -> None:
+        self.state = state
+
+    def after(self, call: ToolCall, outcome: Outcome, words: str) -> None:
+        """Keep the words where this agent's model does not hear what is said after such a call."""
+        if words and not hears_after(call.agent, failed=not outcome.ok):
+            self.put(call.session, joined(self.waiting(call.session), words)[-MOST_CHARS:])
+
+    def late(self, call: ToolCall, words: str) -> None:
+        """Keep what came of a command in the background, which ended after its call came back."""
+        if words:
+            named = f"Remit: `{shown(call.command or '', MOST_OF_A_COMMAND)}` ran in the background, and has ended."
+            self.put(call.session, joined(self.waiting(call.session), f"{named}\n{words}")[-MOST_CHARS:])
+
+    def beside(self, call: ToolCall, outcome: Outcome) -> str:
+        """The words to say with this result: where the agent's model hears that, and nothing before a call."""
+        row = ROWS.get(call.agent)
+        if row is None or "before" in row.context or not hears_after(call.agent, failed=not outcome.ok):
+            return ""
+        return self.taken(call.session)
+
+    def before(self, call: ToolCall, decision: Decision) -> str:
+        """The words to say now: with a denial, or where the agent's model hears what is said before a call."""
+        row = ROWS.get(call.agent)
+        if decision.effect == "allow" and (row is None or "before" not in row.context):
+            return ""
+        return self.taken(call.session)
+
+    def taken(self, session: SessionKey) -> str:
+        """What waits for this session; it waits no longer."""
+        words = self.waiting(session)
+        if words:
+            self.put(session, "")
+        return words
+
+    def waiting(self, session: SessionKey) -> str:
+        """What waits for this session."""
+        return json.loads(self.state.fact(name(session)) or '""')
+
+    def put(self, session: SessionKey, words: str) -> None:
+        """These words wait, in place of what did."""
+        self.state.put_fact(name(session), json.dumps(words))
+
+
+def name(session: SessionKey) -> str:
+    """The fact that holds a session's words."""
+    return f"{FACT}:{session.session_id}:{session.agent_id}"
+
+
+def hears_after(agent: str, *, failed: bool) -> bool:
+    """Whether what is said after a call reaches this agent's model."""
+    row = ROWS.get(agent)
+    if row is None:
+        return False
+    event = "failed" if failed and "failed" in row.events.values() else "after"
+    return event in row.context

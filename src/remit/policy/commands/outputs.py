@@ -1,0 +1,155 @@
+"""Which files a command's text names as its outputs, though the rest of it may do anything.
+
+A file that is only mentioned is no output: `pytest tests/test_x.py` names one that a person may save meanwhile. Named
+is what a redirect truncates, what a program of the tables writes, what an option called `--output` has as its value,
+and what a program in the text itself opens for writing. A folder names nothing: other people's files lie in it, too.
+"""
+
+import posixpath
+import re
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Literal, TypeAlias
+
+from msgspec import Struct
+
+from remit.policy.commands.analysis import LONGEST, analyse
+from remit.policy.commands.syntax import masked, parse, unmasked
+from remit.policy.commands.words import Refused, read_word, source
+
+if TYPE_CHECKING:
+    from tree_sitter import Node
+
+How: TypeAlias = Literal["whole", "edited", "added"]
+"""What the command does to the file: puts another content there, replaces parts of lines, or else (it appends, lays
+out anew, sets rights) nothing that could not be somebody else's doing."""
+
+TRUNCATING = frozenset({">", ">|", "&>"})
+REMOVING = frozenset({"rm", "unlink", "rmdir", "shred", "truncate", "touch"})
+EDITORS = frozenset({"sed", "perl"})
+NESTED = frozenset({"program", "list"})
+
+FOLDER = re.compile(r"cd[ \t]+(['\"]?)([\w./@+-]+)\1")
+HEAD = re.compile(r"(?:\w+=\S*[ \t]+)*(?:(?:uv|poetry|pipenv|rye|pdm|hatch)[ \t]+run[ \t]+)?(?:[\w./~-]*/)?(\w+)")
+OPTION = re.compile(r"(?<!\S)--out(?:put|file|-file|put-file)?[= ](['\"]?)([\w./@+-]{1,400})\1(?!\S)")
+
+INLINE = re.compile(r"(?<!\S)(?:-[a-zA-Z]*[ceE]|--eval)(?!\w)|<<")
+INTERPRETER = re.compile(r"(?:python[\d.]*|node|bun|deno|ruby)$")
+_PLACE = (
+    r"(?:(?:pathlib\.)?Path\(\s*)?(?:(?P<q>['\"])(?P<path>[^'\"\n]{1,400})(?P=q)|(?P<name>[a-zA-Z_]\w{0,60}))\s*\)?"
+)
+ASSIGNED = re.compile(
+    r"(?<![\w.])([a-zA-Z_]\w{0,60})\s*=\s*(?:(?:pathlib\.)?Path\(\s*)?(['\"])([^'\"\n]{1,400})\2\s*\)?\s*(?:[;\n]|$)"
+)
+ANY_ASSIGNED = re.compile(r"(?<![\w.])([a-zA-Z_]\w{0,60})\s*(?:=(?!=)|\bin\b)")
+OPENED = (
+    re.compile(rf"(?<![\w.])open\(\s*{_PLACE}\s*,\s*(?:mode\s*=\s*)?['\"](?:[wx][bt+]*|[br]*\+[br]*)['\"]"),
+    re.compile(rf"(?<![\w.]){_PLACE}\.write_(?:text|bytes)\("),
+    re.compile(rf"(?<![\w.]){_PLACE}\.open\(\s*(?:mode\s*=\s*)?['\"][wx]"),
+    re.compile(rf"(?:writeFile|writeFileSync|writeTextFile|Bun\.write|File\.write)\(\s*{_PLACE}\s*,"),
+    re.compile(rf"File\.open\(\s*{_PLACE}\s*,\s*['\"]w"),
+)
+"""How programs in a text write a file that the text names. Source: the manuals of Python 3.14, Node.js 24, Deno 2,
+Bun 1 and Ruby 3.4, read 2026-11."""
+
+
+class Output(Struct, frozen=True):
+    """One file, as the text names it: relative to where the command starts, or absolute."""
+
+    path: str
+    how: How
+
+
+def outputs(command: str) -> tuple[Output, ...]:
+    """The files that the text names as outputs, each once, `whole` before all else. Never raises; pure."""
+    if len(command) > LONGEST:
+        return ()
+    try:
+        root = parse(masked(command))
+    except Refused:
+        return ()
+    found: dict[str, How] = {}
+    for output in _of_statements(root):
+        if found.get(output.path) != "whole":
+            found[output.path] = output.how
+    return tuple(Output(path, how) for path, how in found.items())
+
+
+def _of_statements(root: "Node") -> Iterator[Output]:
+    """What each statement names; nothing after a change to a folder that the text does not tell."""
+    folder = "."
+    for node, text in _statements(root):
+        if text.startswith(("cd ", "cd\t", "pushd", "popd")):
+            moved = FOLDER.fullmatch(text.strip())
+            if moved is None:
+                return
+            folder = posixpath.join(folder, moved[2])
+            continue
+        for output in (*_redirected(node), *_of_tables(text), *_of_options(text), *_of_programs(text)):
+            yield Output(posixpath.join(folder, output.path), output.how)
+
+
+def _statements(node: "Node") -> Iterator[tuple["Node", str]]:
+    """The statements that the shell runs one after the other, with their texts. The grammar takes a redirect at the end
+    of a list for the list's: its own statement has no text here.
+    """
+    for child in node.children:
+        body = child.children[0] if child.type == "redirected_statement" else None
+        if child.type in NESTED:
+            yield from _statements(child)
+        elif body is not None and body.type in NESTED:
+            yield from _statements(body)
+            yield child, ""
+        elif child.is_named:
+            yield child, unmasked(source(child))
+
+
+def _redirected(node: "Node") -> Iterator[Output]:
+    """What the statement's own redirects truncate."""
+    own = node.children if node.type == "redirected_statement" else []
+    beside = [inner for redirect in own if redirect.type == "heredoc_redirect" for inner in redirect.children]
+    for child in (*own, *beside):
+        parts = [part for part in child.children if part.type != "file_descriptor"]
+        if child.type != "file_redirect" or len(parts) != 2 or parts[0].type not in TRUNCATING:
+            continue
+        try:
+            word = read_word(parts[1])
+        except Refused:
+            continue
+        if word.literal and word.text and not word.text.startswith("/dev/"):
+            yield Output(unmasked(word.text), "whole")
+
+
+def _of_tables(text: str) -> Iterator[Output]:
+    """What the tables of programs say, where they know the statement."""
+    head = HEAD.match(text)
+    program = head[1] if head else ""
+    for write in analyse(text).writes or () if program not in REMOVING else ():
+        if not (write.glob or write.opens or write.makes):
+            edited: How = "edited" if program in EDITORS else "added"
+            yield Output(write.path, edited if write.edits else "whole")
+
+
+def _of_options(text: str) -> Iterator[Output]:
+    """What options that are called so name. A here-document is no option."""
+    return (Output(found[2], "whole") for found in OPTION.finditer(text.partition("<<")[0]))
+
+
+def _of_programs(text: str) -> Iterator[Output]:
+    """What a program in the statement itself opens for writing: not one that is only written down there."""
+    head = HEAD.match(text)
+    if head is None or not INTERPRETER.match(head[1]) or not INLINE.search(text):
+        return
+    known = _assigned(text)
+    for form in OPENED:
+        for found in form.finditer(text):
+            path = found["path"] or known.get(found["name"] or "")
+            if path:
+                yield Output(path, "whole")
+
+
+def _assigned(text: str) -> dict[str, str]:
+    """The paths that names stand for, as far as each stands for one thing only."""
+    times: dict[str, int] = {}
+    for found in ANY_ASSIGNED.finditer(text):
+        times[found[1]] = times.get(found[1], 0) + 1
+    return {found[1]: found[3] for found in ASSIGNED.finditer(text) if times.get(found[1]) == 1}

@@ -1,0 +1,136 @@
+"""Decisions that somebody holds for wrong, as files: the call, the facts that it met, and what was expected.
+
+Pure: a document in, a decision out. Contents of files are never among the facts; places on a machine and secrets are
+taken out of every text.
+"""
+
+from collections.abc import Iterable, Mapping
+from typing import Any, Literal, TypeAlias, cast
+
+import msgspec
+from msgspec import Struct, structs
+
+from remit.core.call import SessionKey, ToolCall
+from remit.core.decision import Decision, Verdict
+from remit.core.facts import Facts
+from remit.core.intent import Intent
+from remit.core.intentset import IntentSet
+from remit.core.redaction import redact_value
+from remit.core.repopath import RepoPath
+from remit.policy.engine import decide
+
+VERSION: Literal[1] = 1
+ROOT = "/workspace"
+"""Where the workspace lies in a fixture."""
+
+Document: TypeAlias = dict[str, Any]
+LEFT_OUT = frozenset({"intents", "proposed", "grants", "waived"})
+"""Facts that a fixture does not hold as they are: contents, and yeses that were given since."""
+
+CONTENTS = frozenset({"diff"})
+"""Fields that hold what stands in a file."""
+
+CALL = (
+    "agent",
+    "tool",
+    "effect",
+    "cwd",
+    "paths",
+    "command",
+    "malformed",
+    "checks_itself",
+    "whole_workspace",
+    "unproved",
+)
+
+
+class BadFixture(ValueError):
+    """The file is no fixture. The message says why."""
+
+
+class Fixture(Struct, frozen=True, forbid_unknown_fields=True):
+    """One decision. `was` is the verdict of then, `expected` the one that somebody expects."""
+
+    version: Literal[1]
+    expected: Verdict
+    was: Verdict
+    call: Document
+    facts: Document
+    intents: tuple[Intent, ...] = ()
+    why: str = ""
+    record: str = ""
+    reproduced: bool = True
+    """Whether these facts gave the verdict of then, when the fixture was made."""
+
+
+def fixture(call: ToolCall, facts: Facts, intents: Iterable[Intent], about: Fixture) -> Document:
+    """The document of a decision; `about` holds the rest."""
+    wanted = {name: plain(value) for name in CALL if (value := getattr(call, name))}
+    met = {name: value for name, value in plain(facts).items() if name not in LEFT_OUT}
+    return plain(structs.replace(about, call=wanted, facts=met, intents=tuple(intents)))
+
+
+def plain(value: Any) -> Any:
+    """The value as JSON has it; what is as it always is, is left out."""
+    match value:
+        case Struct():
+            fields = ((f.name, getattr(value, f.name), f.default) for f in structs.fields(value))
+            return {name: plain(found) for name, found, default in fields if found != default and name not in CONTENTS}
+        case frozenset():
+            return sorted(map(plain, cast("frozenset[Any]", value)))
+        case list() | tuple():
+            return [plain(inner) for inner in cast("list[Any]", value)]
+        case IntentSet() | bytes():
+            return None
+        case str():
+            return str(value)
+        case _:
+            return value
+
+
+def cleaned(document: Document, places: Mapping[str, str]) -> Document:
+    """The document without secrets, and with each of these places under another name, the longest first."""
+    return redact_value(renamed(document, dict(sorted(places.items(), key=lambda item: -len(item[0])))))
+
+
+def renamed(value: Any, places: Mapping[str, str]) -> Any:
+    """A JSON value with the beginnings of paths renamed."""
+    match value:
+        case str():
+            for place, name in places.items():
+                value = value.replace(place, name)
+            return value
+        case dict():
+            return {key: renamed(inner, places) for key, inner in cast("Document", value).items()}
+        case list() | tuple():
+            return [renamed(inner, places) for inner in cast("list[Any]", value)]
+        case _:
+            return value
+
+
+def read_fixture(content: bytes) -> Fixture:
+    """The fixture. Raises BadFixture."""
+    try:
+        return msgspec.json.decode(content, type=Fixture)
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
+        raise BadFixture(f"it is no fixture: {error}") from error
+
+
+def replayed(found: Fixture) -> Decision:
+    """What is decided now about such a call in such a situation. Raises BadFixture."""
+    try:
+        call = msgspec.convert({"session": SessionKey("fixture"), **found.call}, ToolCall)
+        facts = msgspec.convert(found.facts, type=dict[str, Any])
+        known = {field.name: field.type for field in structs.fields(Facts)}
+        met = {name: msgspec.convert(facts[name], known[name], dec_hook=made) for name in facts}
+        given: dict[str, Any] = {"mode": "enforce", **met, "intents": IntentSet(found.intents)}
+        return decide(call, Facts(**given))
+    except (msgspec.ValidationError, KeyError, TypeError) as error:
+        raise BadFixture(f"its facts cannot be read: {error}") from error
+
+
+def made(kind: type, value: Any) -> Any:
+    """A value of a type of ours."""
+    if kind is RepoPath:
+        return RepoPath.of(str(value), ROOT)
+    raise TypeError(f"a fixture holds no {kind.__name__}")

@@ -1,0 +1,158 @@
+"""How a version came about: the recorded steps that lead to it, or the recorded versions that come nearest."""
+
+from bisect import bisect_left, bisect_right
+from collections.abc import Collection, Sequence
+
+from msgspec import Struct
+
+from remit.core.contents import Hunk
+from remit.core.spans import Span
+
+MOST_CANDIDATES = 12
+"""Recorded versions that are compared with a version that nobody recorded, the newest first."""
+
+
+class Recorded(Struct, frozen=True):
+    """One recorded change of a path. `seq` orders them.
+
+    `hunks` are the differences, where the record holds them. `by_git` says that git brought the content from
+    elsewhere: it is an observation, and puts nobody's lines anywhere. `observed` says that the change was found by
+    comparing, and not by a call that told what it did. `unproved` are the new lines, first and last, of which nothing
+    tells that the call wrote them.
+    """
+
+    seq: int
+    record: str
+    before: str | None
+    after: str | None
+    before_lines: int | None = None
+    hunks: tuple[Hunk, ...] | None = None
+    told: bool = False
+    by_git: bool = False
+    observed: bool = False
+    unproved: tuple[Span, ...] = ()
+
+
+class Step(Struct, frozen=True):
+    """One step from a content to the next, by git names. `record` is None where nobody recorded it.
+
+    A step is `loose` where nothing tells that the next content came from this one, but that they are alike;
+    `strict` where something even speaks against it: later contents were seen without those lines.
+    """
+
+    before: str | None
+    after: str
+    record: str | None
+    before_lines: int | None = None
+    hunks: tuple[Hunk, ...] | None = None
+    told: bool = False
+    loose: bool = False
+    strict: bool = False
+    unproved: tuple[Span, ...] = ()
+
+
+class History:
+    """All that was recorded of one path, oldest first, and where each content comes in it."""
+
+    def __init__(self, recorded: Sequence[Recorded]) -> None:
+        self.recorded = sorted(recorded, key=lambda r: r.seq)
+        self.leaving: dict[str, list[int]] = {}
+        """By content, the places of the records that left it; not those of git."""
+        for at, found in enumerate(self.recorded):
+            if found.after is not None and not found.by_git:
+                self.leaving.setdefault(found.after, []).append(at)
+
+    def until(self, seq: int) -> int:
+        """How many records there are up to that one."""
+        return bisect_right(self.recorded, seq, key=lambda r: r.seq)
+
+
+def certain(version: str, parent: str | None, history: History) -> tuple[Step, ...]:
+    """The recorded steps that lead to that version; none where no record left it."""
+    return back_from(version, parent, history, len(history.recorded)) if version in history.leaving else ()
+
+
+def chains(
+    version: str, parent: str | None, history: History, settled: frozenset[str] = frozenset()
+) -> tuple[tuple[Step, ...], ...]:
+    """The ways in which `version` may have come about, best first; several only where none is certain.
+
+    `settled` are contents that history had before the parent: what they held and the parent has not, was taken out.
+    """
+    if exact := certain(version, parent, history):
+        return (exact,)
+    newest = max((r.seq for r in history.recorded), default=0)
+    found: list[tuple[Step, ...]] = []
+    seen: set[str | None] = {None, parent, version}
+    for last in reversed(history.recorded):
+        if last.after in seen or last.after is None or last.by_git:
+            continue
+        seen.add(last.after)
+        strict = last.seq < newest or last.after in settled
+        gap = Step(last.after, version, None, loose=True, strict=strict)
+        found.append((*back_from(last.after, parent, history, history.until(last.seq)), gap))
+        if len(found) == MOST_CANDIDATES:
+            break
+    return tuple(found)
+
+
+def back_from(version: str, parent: str | None, history: History, bound: int) -> tuple[Step, ...]:
+    """The chain that ends in `version`, followed backwards from record `bound` while records tell how it came about."""
+    steps: list[Step] = []
+    wanted: str | None = version
+    while wanted is not None and (wanted != parent or not steps):
+        at = where_written(wanted, history, bound, () if steps else (parent,))
+        if at is None:
+            gap = gap_before(wanted, history, bound) if steps else None
+            if gap is None:
+                break
+            steps.append(gap)
+            wanted = gap.before
+            continue
+        found = history.recorded[at]
+        steps.append(recorded_step(found, wanted))
+        wanted, bound = found.before, at
+    return tuple(reversed(steps))
+
+
+def where_written(wanted: str, history: History, bound: int, before: Collection[str | None] = ()) -> int | None:
+    """The newest record that left that content: a call's own, else one of a call that may have, else one that was found
+    by comparing; one that made it out of a content in `before` comes first. Git writes nothing, and who comes back to a
+    content that a call left did not write it either.
+    """
+    recorded, places = history.recorded, history.leaving.get(wanted, [])
+    found = places[: bisect_left(places, bound)]
+    calls = [i for i in found if not recorded[i].observed]
+    own = [i for i in calls if not recorded[i].unproved] or calls or found
+    straight = [i for i in own if recorded[i].before in before]
+    return (straight or own or [None])[-1]
+
+
+def recorded_step(found: Recorded, after: str) -> Step:
+    """The step that a record tells of."""
+    return Step(
+        before=found.before,
+        after=after,
+        record=found.record,
+        before_lines=found.before_lines,
+        hunks=found.hunks,
+        told=found.told,
+        loose=found.observed,
+        unproved=found.unproved,
+    )
+
+
+def gap_before(wanted: str, history: History, bound: int) -> Step | None:
+    """The step that nobody recorded, from what was seen last to `wanted`; None where git brought it, or none was."""
+    last = history.recorded[bound - 1] if bound else None
+    if last is None or last.after is None or last.by_git:
+        return None
+    return Step(last.after, wanted, None, loose=True)
+
+
+def wanted_pairs(steps: Sequence[Step]) -> tuple[tuple[str | None, str], ...]:
+    """The pairs of contents whose differences a walk over the steps asks for."""
+    first = steps[:1] if steps and steps[0].before_lines is None and steps[0].before else ()
+    return tuple(
+        (s.before, s.after) for s in (*first, *steps) if s.hunks is None or s.loose or s.unproved or s in first
+    )

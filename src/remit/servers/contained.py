@@ -1,0 +1,83 @@
+"""The daemon's part in a contained command: it plans the sandbox, and judges what its layers took.
+
+The launcher (`hook exec`) asks twice. `plan`: session, call, its process, the words; the answer is the folder of the
+staged writes, then the words to run, each ended by a NUL. `settle`: folder, call, exit code, the words; the answer is
+what was dropped, and the exit code.
+"""
+
+import os
+import threading
+from collections.abc import Sequence
+from pathlib import Path
+
+from remit.adapters import HookReply
+from remit.core.text import encodable
+from remit.gate.contained import Contained
+from remit.gate.contained_calls import ContainedCalls
+from remit.gate.contained_tickets import NoTicket, Tickets
+from remit.gate.environment import Environment
+from remit.gate.gate import Gate
+from remit.servers.hook import OpenGate
+from remit.workspace.place import locate
+from remit.workspace.sandbox import places
+from remit.workspace.sandbox.running import Ended
+
+AGENT = "exec"
+"""What the launcher's frames name in place of an agent."""
+
+STATUS = 7
+"""The descriptor that the launcher keeps for bubblewrap's news; `client.c` names the same."""
+
+REFUSED, ELSEWHERE = 3, 9
+"""Nobody gave leave; this process cannot do it, so the launcher has a fresh one do all of it."""
+
+
+def answer(payload: bytes, cwd: str, around: Environment, gates: OpenGate) -> HookReply:
+    """The answer to the launcher. Raises what CannotRecord names: then it asks a fresh process."""
+    phase, *fields = (field.decode("utf-8", "surrogateescape") for field in payload.split(b"\0")[:-1])
+    with gates(locate(Path(cwd)), around) as gate:
+        if not gate.governed or len(fields) != 6 or fields[4] != "-c":
+            return HookReply(exit_code=ELSEWHERE)
+        try:
+            return planned(gate, cwd, fields) if phase == "plan" else settled(gate, fields)
+        except places.NoScratch:
+            return HookReply(exit_code=ELSEWHERE)
+        except NoTicket as error:
+            return HookReply(stderr=f"remit: {encodable(str(error))}\n".encode(), exit_code=REFUSED)
+
+
+def planned(gate: Gate, cwd: str, fields: Sequence[str]) -> HookReply:
+    """Where its writes are staged, and the words that run it. Raises NoTicket."""
+    session_id, token, launcher, *command = fields
+    calls, tickets = ContainedCalls(gate), Tickets(gate.state)
+    ticket = tickets.found(token)
+    if ticket is None:
+        raise NoTicket(token)
+    if not calls.staged or not launcher.isdecimal():
+        return HookReply(exit_code=ELSEWHERE)
+    around, workspace, temporary = gate.environment, gate.workspace, Path(ticket.temporary)
+    place = places.scratch(workspace, around.home, temporary)
+    places.sweep(place)
+    staged = places.stage(place, workspace, around.home, temporary, int(launcher))
+    try:
+        ticket = tickets.used(token, session_id, command[2], str(staged.folder))
+    except NoTicket:
+        places.discard(staged.folder)
+        raise
+    contained = Contained(gate, calls.how, ticket)
+    words = contained.words(ticket.call(command[2], cwd), command, staged, STATUS)
+    return HookReply(stdout=b"".join(os.fsencode(word) + b"\0" for word in (str(staged.folder), *words)))
+
+
+def settled(gate: Gate, fields: Sequence[str]) -> HookReply:
+    """What was dropped, and the exit code. Raises NoTicket."""
+    folder, token, code, *command = fields
+    ticket = Tickets(gate.state).ended(token, folder, command[2])
+    contained = Contained(gate, ContainedCalls(gate).how, ticket)
+    try:
+        result = contained.settle(ticket.call(command[2]), Path(folder), Ended(int(code)))
+    finally:
+        if not places.give_back(Path(folder)):
+            threading.Thread(target=places.discard, args=(Path(folder),), daemon=True).start()
+    said = f"{encodable(result.said)}\n".encode() if result.said else b""
+    return HookReply(stderr=said, exit_code=result.code)

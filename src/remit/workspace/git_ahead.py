@@ -1,0 +1,109 @@
+"""git, started before the code is loaded that will read its answer: git works while Python loads.
+
+Nothing is imported here but built-in modules. What was started is used only where the very same command is asked for
+later (`Git.start`), and by nobody else; what is not asked for ends with this process.
+"""
+
+import os
+from collections.abc import Mapping
+
+GUARDS = (
+    "--no-optional-locks",
+    "-c",
+    "core.fsmonitor=false",
+    "-c",
+    "core.quotePath=false",
+    "-c",
+    "core.hooksPath=/dev/null",
+    "-c",
+    "gc.auto=0",
+    "-c",
+    "maintenance.auto=false",
+    *(
+        part
+        for word in ("", "file.", "git.", "ssh.", "http.", "https.", "ext.")
+        for part in ("-c", f"protocol.{word}allow=never")
+    ),
+    *("-c", "core.ignoreStat=false", "-c", "core.checkStat=default", "-c", "core.trustctime=true"),
+    *("-c", "core.untrackedCache=false", "-c", "log.showSignature=false"),
+)
+"""What a repository's own configuration may not make our reading do: run programs, take locks, start gc, fetch what a
+partial clone lacks, believe a file unchanged without looking. Its filters are taken out by `git_settings.overrides`."""
+
+TELLING = (
+    *(b"include", b"fsmonitor", b"pager", b"command", b"difffilter", b"external", b"textconv", b"filter", b"gpg"),
+    *(b"partialclone", b"promisor", b"excludesfile", b"worktree", b"hookspath"),
+)
+"""Without one of these words, in capitals or not, a settings file names no program and nothing to fetch."""
+
+MOST_ASKED = 32 * 1024
+"""Bytes that a pipe takes whatever the reader does; a longer question goes to a git of its own."""
+
+BLOCK = 1 << 20
+
+
+class Started:
+    """One git at work. `asked` is the pipe that it reads its question from, where it has one."""
+
+    def __init__(self, command: tuple[str, ...], variables: Mapping[str, str], *, asks: bool) -> None:
+        reading, self.asked = os.pipe() if asks else (os.open(os.devnull, os.O_RDONLY), -1)
+        self.told, writing = os.pipe()
+        into = [(reading, 0), (writing, 1)]
+        nowhere = (os.POSIX_SPAWN_OPEN, 2, os.devnull, os.O_WRONLY, 0)
+        actions = [*((os.POSIX_SPAWN_DUP2, fd, number) for fd, number in into), nowhere]
+        try:
+            self.process = os.posix_spawnp("git", command, variables, file_actions=actions)
+        finally:
+            os.close(reading)
+            os.close(writing)
+
+    def ask(self, question: bytes) -> None:
+        """Let it begin with that question. Raises OSError."""
+        asked, self.asked = self.asked, -1
+        if asked >= 0:
+            with os.fdopen(asked, "wb") as pipe:
+                pipe.write(question)
+
+    def answer(self) -> tuple[int, bytes]:
+        """Exit code and output, once it has ended. Raises OSError."""
+        with os.fdopen(self.told, "rb") as pipe:
+            out = pipe.read()
+        return os.waitstatus_to_exitcode(os.waitpid(self.process, 0)[1]), out
+
+
+AHEAD: dict[tuple[str, ...], Started] = {}
+"""What was started and not asked for yet, by its whole command."""
+
+
+def start(variables: Mapping[str, str], folder: str, *arguments: str, asks: bool = False) -> None:
+    """Start `git <arguments>` in `folder`, whose repository must be `plain`. Where that fails, it is not started."""
+    command = ("git", *GUARDS, "-C", folder, *arguments)
+    try:
+        AHEAD[command] = Started(command, variables, asks=asks)
+    except OSError:
+        return
+
+
+def taken(command: tuple[str, ...], question: bytes) -> Started | None:
+    """The one that was started with that command, with its question asked; None where there is none for it."""
+    found = AHEAD.pop(command, None) if len(question) <= MOST_ASKED else None
+    if found is None:
+        return None
+    try:
+        found.ask(question)
+    except OSError:
+        return None
+    return found
+
+
+def plain(repository: str) -> bool:
+    """Whether the settings of that folder's repository name nothing that would have to be taken out."""
+    git = f"{repository}/.git"
+    if any(os.path.lexists(f"{git}/{name}") for name in ("commondir", "config.worktree")):
+        return False
+    try:
+        with open(f"{git}/config", "rb") as file:  # noqa: PTH123  pathlib is not loaded yet
+            settings = file.read(BLOCK).lower()
+    except OSError:
+        return False
+    return len(settings) < BLOCK and not any(word in settings for word in TELLING)

@@ -1,0 +1,134 @@
+"""Which running processes may have written a file: what can be seen of them from outside, and no proof of anything.
+
+Linux tells by /proc; elsewhere nothing is found. Source: proc(5), read 2026-11.
+"""
+
+import os
+from collections.abc import Collection, Iterator, Sequence
+from pathlib import Path
+
+from msgspec import Struct
+
+from remit.workspace.processes import ancestors, program
+
+PROC = Path("/proc")
+MOST_OPEN = 512
+"""Files that one process may have open for each of them to be looked at."""
+
+
+class Writer(Struct, frozen=True):
+    """One process, and what speaks for it. `path` is the file that it speaks of; empty where it is any."""
+
+    pid: int
+    program: str
+    why: str
+    path: str = ""
+
+    def __str__(self) -> str:
+        return f"{self.program} (process {self.pid}), which {self.why}"
+
+
+def likely_writers(root: Path, paths: Sequence[str], agents: Collection[str]) -> list[Writer]:
+    """This user's processes that may have written these files below `root`, the likeliest first.
+
+    `agents` are the names of programs that are known to write by themselves. Those that led to this very process
+    are left out: a hook does not suspect its own agent by that.
+    """
+    apart = {process.pid for process in ancestors()}
+    found = [writer for pid in own_processes() if pid not in apart for writer in seen(pid, root, paths, agents)]
+    return [writer for _, writer in sorted(found, key=lambda each: (each[0], each[1].pid))]
+
+
+def people_at(root: Path, paths: Sequence[str], agents: Collection[str]) -> dict[str, Writer]:
+    """By path, a process in which a person may be editing it: one that has it open or was started with its name.
+
+    It has a terminal, no agent is above it, and none lives in its session. An agent that takes pains can look like
+    that, too: what is spared for it has to be told.
+    """
+    found = [w for w in likely_writers(root, paths, agents) if w.path]
+    if not found:
+        return {}
+    taken = {session_of(pid)[0] for pid in own_processes() if program(command(pid)) in agents}
+    return {w.path: w for w in reversed(found) if at_a_terminal(w.pid, agents, taken)}
+
+
+def at_a_terminal(pid: int, agents: Collection[str], taken: Collection[str]) -> bool:
+    """Whether a process has a terminal that is no agent's."""
+    session, terminal = session_of(pid)
+    below = any(program(process.words) in agents for process in ancestors(pid))
+    return terminal != "0" and session not in taken and not below
+
+
+def session_of(pid: int) -> tuple[str, str]:
+    """A process's session, and its terminal: 0 where it has none. Source: proc_pid_stat(5), fields 6 and 7."""
+    try:
+        fields = (PROC / str(pid) / "stat").read_text("utf-8", "replace").rpartition(")")[2].split()
+    except OSError:
+        return "", "0"
+    return fields[3], fields[4]
+
+
+def own_processes() -> Iterator[int]:
+    """The ids of this user's processes."""
+    try:
+        names = [name for name in os.listdir(PROC) if name.isdigit()]  # noqa: PTH208  a Path each would cost more
+    except OSError:
+        return
+    me = os.geteuid()
+    for name in names:
+        try:
+            if (PROC / name).stat().st_uid == me:
+                yield int(name)
+        except OSError:
+            continue
+
+
+def seen(pid: int, root: Path, paths: Sequence[str], agents: Collection[str]) -> Iterator[tuple[int, Writer]]:
+    """What speaks for one process, each with its rank: 0 is the strongest."""
+    words, folder = command(pid), linked(PROC / str(pid) / "cwd")
+    if not words:
+        return
+    name = program(words)
+    wanted = {str(root / path): path for path in paths}
+    for path in sorted({wanted[held] for held in open_files(pid) if held in wanted}):
+        yield 0, Writer(pid, name, "has it open", path)
+    inside = folder is not None and (folder == str(root) or folder.startswith(f"{root}/"))
+    for path in sorted(named(words[1:], folder or "", wanted)):
+        yield 1, Writer(pid, name, "was started with its name", path)
+    if inside and name in agents:
+        yield 2, Writer(pid, name, "is an agent, and works in this folder")
+    elif inside:
+        yield 3, Writer(pid, name, "works in this folder")
+
+
+def named(words: Sequence[str], folder: str, wanted: dict[str, str]) -> set[str]:
+    """The files that a command line names."""
+    full = (os.path.normpath(os.path.join(folder, word)) for word in words if word)  # noqa: PTH118  `..` is to go
+    return {wanted[name] for name in full if name in wanted}
+
+
+def command(pid: int) -> list[str]:
+    """The words that a process was started with; none where it is gone, or a thread of the kernel."""
+    try:
+        line = (PROC / str(pid) / "cmdline").read_bytes()
+    except OSError:
+        return []
+    return [word for word in os.fsdecode(line).split("\0") if word]
+
+
+def open_files(pid: int) -> Iterator[str]:
+    """The files that a process has open."""
+    place = PROC / str(pid) / "fd"
+    try:
+        numbers = os.listdir(place)[:MOST_OPEN]  # noqa: PTH208
+    except OSError:
+        return
+    yield from (name for number in numbers if (name := linked(place / number)) is not None)
+
+
+def linked(path: Path) -> str | None:
+    """Where a link leads; None where it cannot be read."""
+    try:
+        return str(path.readlink())
+    except OSError:
+        return None

@@ -1,0 +1,52 @@
+"""`remit mode`: what it says of the mode, of what is broken, and of what enforce would have refused."""
+
+from pathlib import Path
+
+import pytest
+
+from cli.test_approvals import remit
+from cli.test_ledger import data
+from gate.driving import Agent, governed
+
+
+@pytest.fixture
+def agent(repository: Path, home: Path) -> Agent:
+    return Agent(governed(repository, "observe"), home)
+
+
+def test_suggest_says_which_open_intent_would_have_let_it_pass(agent: Agent) -> None:
+    for path in ("src/a.py", "src/b.py", "elsewhere/c.py"):
+        agent.write(path, "x\n")
+    found = data(agent.cwd, "mode", "suggest")
+    assert (found["refused"], found["within"], found["by_rule"]) == (3, {"INT-001": 2}, {"active_intent": 3})
+    said = remit(agent.cwd, "mode", "suggest")
+    assert "2 of them pass once the agent selects INT-001" in said
+    assert "Most of it lies within open intents" in said
+
+
+def test_what_nothing_brings_back_counts_and_no_intent_would_have_let_it_pass(agent: Agent) -> None:
+    agent.ask("Bash", command="git push --force")
+    found = data(agent.cwd, "mode", "suggest")
+    assert (found["refused"], found["within"]) == (1, {})
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ('mode = "enforced"', "expected observe or warn or enforce"),
+        ("mode = observe", "cannot be used"),
+        ('mode = "observe"\n[share]\nlog = "yes"', "expected off or ref or tree"),
+    ],
+)
+def test_a_broken_configuration_is_said_beside_the_mode_that_it_makes(agent: Agent, text: str, said: str) -> None:
+    (agent.cwd / ".orchestration" / "remit.toml").write_text(text)
+    told = remit(agent.cwd, "mode")
+    assert said in told
+    assert "enforce: changes need an intent" in told
+
+
+def test_enforce_without_an_open_intent_says_what_that_means(agent: Agent) -> None:
+    (agent.cwd / ".orchestration" / "active_intents.yaml").write_text("active_intents: []\n")
+    assert "no intent is open" in remit(agent.cwd, "mode", "enforce")
+    (agent.cwd / ".orchestration" / "active_intents.yaml").write_text("active_intents: [\n")
+    assert "remit intent lint" in remit(agent.cwd, "mode")

@@ -1,0 +1,140 @@
+"""Commands that run after a write: trusted ones only, as themselves, in their time, and never twice."""
+
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from gate.driving import INTENTS, Agent, allowed, body, governed, machine, records
+from gate.hooking import trust_all
+from remit.core.on_write import OnWrite
+from remit.gate.gate import Gate
+
+
+def working(repository: Path, home: Path, *rules: str, trusted: bool = True, mode: str = "enforce") -> Agent:
+    """An agent in a repository with these commands."""
+    governed(repository, mode, INTENTS)
+    config = repository / ".orchestration" / "remit.toml"
+    config.write_text(f"{config.read_text()}\n[verify]\non_write = [{', '.join(rules)}]\n")
+    if trusted:
+        trust_all(repository, home)
+    agent = Agent(repository, home)
+    agent.select()
+    return agent
+
+
+def rule(command: str, paths: str = "src/**", **more: object) -> str:
+    """One entry."""
+    rest = "".join(f", {key} = {value}" for key, value in more.items())
+    return f"{{paths = \"{paths}\", command = '''{command}'''{rest}}}"
+
+
+def told(answer: dict[str, Any]) -> str:
+    """What the model is told after the call."""
+    return str(answer["after"].get("additionalContext", ""))
+
+
+UPPER = 'for f in {paths}; do tr a-z A-Z <"$f" >.git/t && cat .git/t >"$f"; done'
+
+
+@pytest.mark.parametrize("mode", ["enforce", "observe"])
+def test_what_a_formatter_rewrites_is_its_own_and_not_stale(mode: str, repository: Path, home: Path) -> None:
+    agent = working(repository, home, rule(UPPER), mode=mode)
+    answer = agent.write("src/a.py", "abc\n")
+    assert (repository / "src/a.py").read_text() == "ABC\n"
+    assert "rewrote src/a.py" in told(answer)
+    mutation, edit = body(records(repository, "mutation")[-1]), body(records(repository, "human_edit")[-1])
+    assert mutation["files"][0]["after"]["sha256"] == edit["files"][0]["before"]["sha256"]
+    assert (edit["origin"], edit["session_id"]) == ("verification", None)
+    assert body(records(repository, "verification")[-1])["exit_code"] == 0
+    assert allowed(agent.write("src/a.py", "def\n"))
+
+
+def test_a_failure_is_told_with_a_lesson_to_record(repository: Path, home: Path) -> None:
+    agent = working(repository, home, rule("echo line 1 is bad; exit 3"))
+    said = told(agent.write("src/a.py", "abc\n"))
+    assert "failed (exit code 3)" in said
+    assert "line 1 is bad" in said
+    assert 'record_lesson({"kind":"lesson"' in said
+    assert '"paths":["src/a.py"]' in said
+
+
+def test_nothing_runs_that_nobody_trusts_nor_for_other_files(repository: Path, home: Path) -> None:
+    agent = working(repository, home, rule("touch .git/ran"), trusted=False)
+    agent.write("src/a.py", "abc\n")
+    trust_all(repository, home)
+    agent.write("docs/a.md", "abc\n")
+    agent.read("src/a.py")
+    assert not (repository / ".git" / "ran").exists()
+    agent.shell("echo 1 > src/b.py")
+    assert (repository / ".git" / "ran").exists()
+
+
+def test_a_changed_command_is_not_the_one_that_was_trusted(repository: Path, home: Path) -> None:
+    agent = working(repository, home, rule("true"))
+    config = repository / ".orchestration" / "remit.toml"
+    config.write_text(config.read_text().replace("'''true'''", "'''touch .git/ran'''"))
+    agent.write("src/a.py", "abc\n")
+    assert not (repository / ".git" / "ran").exists()
+
+
+@pytest.mark.parametrize("command", ["printf '%s\\n' {paths} >.git/args", "printf '%s\\n' {path} >>.git/args"])
+def test_a_files_name_is_an_argument_whatever_is_in_it(command: str, repository: Path, home: Path) -> None:
+    agent = working(repository, home, rule(command))
+    name = "src/a $(touch .git/ran) `touch .git/ran`; touch .git/ran '\" *.py"
+    agent.write(name, "abc\n")
+    assert (repository / ".git" / "args").read_text() == f"{name}\n"
+    assert not (repository / ".git" / "ran").exists()
+
+
+def test_one_that_takes_too_long_is_ended_and_told(repository: Path, home: Path) -> None:
+    agent = working(repository, home, rule("sleep 20", timeout_s=0.3))
+    began = time.monotonic()
+    assert "was ended after 0." in told(agent.write("src/a.py", "abc\n"))
+    assert time.monotonic() - began < 10
+
+
+def test_a_command_that_makes_an_agent_write_does_not_start_itself_again(repository: Path, home: Path) -> None:
+    nested = repository.parent / "nested.py"
+    nested.write_text(
+        f"import sys; sys.path[:0] = {sys.path!r}\n"
+        "from pathlib import Path\nfrom gate.driving import Agent\n"
+        f"agent = Agent(Path({str(repository)!r}), Path({str(home)!r}), session='nested')\n"
+        "agent.select(); print(agent.write('src/nested.py', 'x\\n')['after'])\n"
+    )
+    agent = working(repository, home, rule(f"echo ran >> .git/ran; {sys.executable} {nested}", timeout_s=20))
+    agent.write("src/a.py", "abc\n")
+    assert (repository / ".git" / "ran").read_text() == "ran\n"
+    output = body(records(repository, "verification")[-1])["output"]
+    assert "at work after another call" in output
+    agent.write("src/b.py", "abc\n")
+    assert (repository / ".git" / "ran").read_text() == "ran\nran\n"
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        "",
+        "ruff '{path}'",
+        'ruff "{paths}"',
+        "ruff x{path}",
+        "ruff {path} {paths}",
+        "sh <<E\n {path} \nE",
+        "ruff '{path} ",
+    ],
+)
+def test_a_command_that_would_read_names_as_shell_is_no_command(command: str) -> None:
+    with pytest.raises(ValueError, match="on_write"):
+        OnWrite("src/**", command)
+
+
+def test_words_are_filled_in() -> None:
+    assert OnWrite("**", ("fmt", "--file={path}")).runs(["a", "-b"]) == [["fmt", "--file=a"], ["fmt", "--file=./-b"]]
+    assert OnWrite("**", ("fmt", "{paths}")).runs(["a", "b"]) == [["fmt", "a", "b"]]
+
+
+def test_a_broken_entry_is_an_error_of_the_configuration(repository: Path, home: Path) -> None:
+    working(repository, home, "{paths = 'a', command = 'x {path}y'}", trusted=False)
+    assert "on_write" in str(Gate.open(repository, machine(home)).governing.config_error)

@@ -1,0 +1,181 @@
+"""What changed while an opaque command ran is nobody's, but for what the command's own text proves."""
+
+import subprocess
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from gate.driving import Agent, governed, records
+from remit.core.call import SessionKey, ToolCall
+from remit.core.contents import Hunk, LineRange, Version, git_blob, sha256
+from remit.core.record import KEY
+from remit.gate.effects import Difference
+from remit.gate.gate import Gate
+from remit.gate.proved import Said, open_lines, own_words_of
+from remit.ledger.index import Index
+from remit.provenance.blame import BlamedLine, Blamer
+from remit.workspace.observe import Change
+from remit.workspace.versions import Seen
+
+PERSONS = "the_person_typed_this = 1\n"
+
+
+@pytest.fixture
+def agent(repository: Path, home: Path) -> Agent:
+    found = Agent(governed(repository), home)
+    config = repository / ".orchestration" / "remit.toml"
+    config.write_text(config.read_text() + '\n[containment]\nrewrite = "off"\n')
+    found.select()
+    return found
+
+
+def ran(agent: Agent, command: str, *, person: dict[str, str] | None = None) -> dict[str, Any]:
+    """The command runs, and meanwhile a person saves files; what the newest record says of each file."""
+    before = agent.ask("Bash", command=command)
+    subprocess.run(["sh", "-c", command], cwd=agent.cwd, check=False, capture_output=True)
+    for path, text in (person or {}).items():
+        (agent.cwd / path).write_text(text)
+    agent.tell("Bash", before["call_id"], {"stdout": ""}, command=command)
+    return records(agent.cwd, "mutation")[-1]
+
+
+def unproved(record: dict[str, Any]) -> dict[str, list[list[int]] | None]:
+    return {file["path"]: file.get("unproved") for file in record["metadata"][KEY]["files"]}
+
+
+def blamed(root: Path, path: str) -> list[BlamedLine]:
+    gate = Gate.open(root)
+    with Index.open(gate.workspace.state / "index.db", gate.workspace.log_folder) as index:
+        index.catch_up()
+        return Blamer(gate.workspace, index, gate.store).blame(path)
+
+
+def test_a_person_who_saves_a_file_while_a_silent_command_runs_is_not_the_agent(agent: Agent) -> None:
+    record = ran(agent, "python3 -c 'pass'", person={"src/own.py": PERSONS})
+    assert unproved(record) == {"src/own.py": [[1, 1]]}
+    [line] = blamed(agent.cwd, "src/own.py")
+    assert (line.origin, line.agent, line.session_id, line.intent_id) == ("unknown", None, None, None)
+    [one] = line.candidates
+    assert (one.agent, one.session_id, one.intent_id) == ("claude-code", "session-1", "INT-001")
+    assert one.command == "python3 -c 'pass'"
+
+
+def test_the_record_names_the_session_as_a_candidate_only(agent: Agent) -> None:
+    record = ran(agent, "python3 -c 'pass'", person={"src/own.py": PERSONS})
+    [conversation] = record["files"][0]["conversations"]
+    assert conversation["contributor"] == {"type": "unknown"}
+    assert conversation["url"] == "urn:remit:session:session-1"
+    assert (conversation["ranges"][0]["start_line"], conversation["ranges"][0]["end_line"]) == (1, 1)
+
+
+def test_the_window_is_judged_as_before(agent: Agent) -> None:
+    record = ran(agent, "python3 -c 'pass'", person={"src/own.py": PERSONS})["metadata"][KEY]
+    assert (record["session_id"], record["intent_id"], record["in_scope"], record["covered"]) == (
+        "session-1",
+        "INT-001",
+        True,
+        False,
+    )
+
+
+def test_a_test_that_runs_may_be_saved_meanwhile(agent: Agent) -> None:
+    record = ran(agent, "python3 -m this_is_no_module src/app.py", person={"src/app.py": PERSONS})
+    assert unproved(record) == {"src/app.py": [[1, 1]]}
+
+
+NAMED = [
+    "python3 -c \"open('src/x.py', 'w').write('a = ' + str(3 * 7))\"",
+    "python3 - <<'E'\nfrom pathlib import Path\np = Path('src/x.py')\np.write_text('a = %d' % (3 * 7))\nE",
+    "python3 -c 'print(3 * 7)' > src/x.py",
+    "cd src && python3 -c 'print(3 * 7)' > x.py",
+    "cp src/app.py src/x.py; python3 -c pass",
+    "python3 -c pass; printf 'v1\\n' > src/x.py",
+]
+
+
+@pytest.mark.parametrize("command", NAMED)
+def test_a_file_that_the_text_names_as_its_output_is_the_agents(agent: Agent, command: str) -> None:
+    assert unproved(ran(agent, command)) == {"src/x.py": None}
+    assert {line.origin for line in blamed(agent.cwd, "src/x.py")} == {"ai"}
+
+
+def test_lines_that_stand_in_the_text_are_the_agents_and_the_rest_is_not(agent: Agent) -> None:
+    command = "cat > src/x.py <<'E'\ndef compute_the_total(parts):\n    return sum(parts)\nE\npython3 -c pass"
+    text = f"def compute_the_total(parts):\n    return sum(parts)\n{PERSONS}    return None\n"
+    record = ran(agent, command, person={"src/x.py": text})
+    assert unproved(record) == {"src/x.py": [[3, 4]]}
+    assert [line.origin for line in blamed(agent.cwd, "src/x.py")] == ["ai", "ai", "unknown", "unknown"]
+    kinds = [(c["contributor"]["type"], len(c["ranges"])) for c in record["files"][0]["conversations"]]
+    assert kinds == [("ai", 1), ("unknown", 1)]
+
+
+def test_a_word_that_sed_puts_in_is_the_agents(agent: Agent) -> None:
+    agent.write("src/x.py", "value = old_name(1)\nother = 2\n")
+    command = "sed -i 's/old_name/new_name/' src/x.py && python3 -c pass"
+    record = ran(agent, command, person={"src/x.py": "value = new_name(1)\nother = 3000\n"})
+    assert unproved(record) == {"src/x.py": [[2, 2]]}
+
+
+def test_an_open_step_keeps_the_authors_of_the_lines_that_stay(agent: Agent) -> None:
+    agent.write("src/x.py", "def first_of_the_agent():\n    return 1\n")
+    ran(agent, "python3 -c 'pass'", person={"src/x.py": "def first_of_the_agent():\n    return 1\n" + PERSONS})
+    assert [line.origin for line in blamed(agent.cwd, "src/x.py")] == ["ai", "ai", "unknown"]
+
+
+def test_each_of_two_candidates_is_named_with_what_is_known_of_it(agent: Agent, home: Path) -> None:
+    second = Agent(agent.cwd, home, "session-2")
+    second.select()
+    one, two = agent.ask("Bash", command="make one"), second.ask("Bash", command="make two")
+    (agent.cwd / "src" / "new.py").write_text("x\n")
+    agent.tell("Bash", one["call_id"], {"stdout": ""}, command="make one")
+    second.tell("Bash", two["call_id"], {"stdout": ""}, command="make two")
+    [line] = blamed(agent.cwd, "src/new.py")
+    assert (line.origin, line.agent) == ("unknown", None)
+    assert [(c.session_id, c.agent, c.intent_id, c.command) for c in line.candidates] == [
+        ("session-1", "claude-code", "INT-001", "make one"),
+        ("session-2", "claude-code", "INT-001", None),
+    ]
+
+
+def test_a_file_tool_is_believed(agent: Agent) -> None:
+    agent.write("src/x.py", "a = 1\n")
+    assert unproved(records(agent.cwd, "mutation")[-1]) == {"src/x.py": None}
+
+
+def seen(text: bytes) -> Seen:
+    return Seen(Version(sha256(text), git_blob(text), text.count(b"\n"), len(text)), text)
+
+
+def opened(command: str, after: bytes) -> tuple[LineRange, ...]:
+    """What is left open of a new file, where the command does not name it."""
+    call = ToolCall("a", SessionKey("s"), "Bash", "execute", "/", command=command)
+    known = Difference((Hunk(0, 0, 1, after.count(b"\n")),))
+    return open_lines(Change("x", None, seen(after)), known, Said(own_words_of(call)), None)
+
+
+TOLD = [
+    ("./gen 'def compute_the_total():\\n    pass\\n'", b"def compute_the_total():\n    pass\n"),
+    ("patch <<'E'\n+def compute_the_total():\n+    pass\nE", b"def compute_the_total():\n    pass\n"),
+    ('./gen "x = \\"a_distinctive_text\\""', b'x = "a_distinctive_text"\n'),
+]
+
+
+@pytest.mark.parametrize(("command", "after"), TOLD)
+def test_the_text_may_hold_lines_in_the_forms_that_programs_take(command: str, after: bytes) -> None:
+    assert opened(command, after) == ()
+
+
+def test_what_anybody_would_write_is_proved_by_no_text() -> None:
+    assert opened("./gen 'try:\\n    return None\\n'", b"try:\n    return None\n") == (LineRange(1, 2),)
+
+
+def test_what_stood_there_before_is_proved_by_no_text() -> None:
+    old, new = b"compute_the_total()\n", b"compute_the_total()\ncompute_the_total()\n"
+    change, known = Change("x", seen(old), seen(new)), Difference((Hunk(1, 0, 2, 1),))
+    assert open_lines(change, known, Said(b"compute_the_total()"), None) == (LineRange(2, 2),)
+
+
+def test_a_text_of_many_equal_lines_takes_no_long() -> None:
+    text = b"}\n" * 200_000
+    assert open_lines(Change("x", None, seen(text)), Difference((Hunk(0, 0, 1, 200_000),)), Said(text), None)

@@ -1,0 +1,54 @@
+"""Which files a command names as its outputs: never one that it only mentions."""
+
+import pytest
+
+from remit.policy.commands.outputs import outputs
+
+NAMED: list[tuple[str, dict[str, str]]] = [
+    ("make > build.log", {"./build.log": "whole"}),
+    ("cat /dev/null >> a.py", {"./a.py": "added"}),
+    ("cd sub && sed -i 's/a/b/' x.py && pytest tests/t.py", {"./sub/x.py": "edited"}),
+    ("perl -pi -e 's/a/b/' x.py; make", {"./x.py": "edited"}),
+    ("cat > a.py <<'EOF'\nx > evil.py\nEOF\npython a.py; ls", {"./a.py": "whole"}),
+    ("python - <<'E' > out.txt\nprint(1)\nE", {"./out.txt": "whole"}),
+    ("cat > f <<'E' && make\nfoo\nE", {"./f": "whole"}),
+    ("cp a b; make", {"./b": "whole"}),
+    ("make | tee log.txt", {}),
+    ("echo x | tee log.txt", {"./log.txt": "whole"}),
+    ("python3 -c \"open('src/x.py','w').write('a')\"", {"./src/x.py": "whole"}),
+    (
+        "python3 - <<'EOF'\nfrom pathlib import Path\np = Path('x.py')\np.write_text(p.read_text())\nEOF",
+        {"./x.py": "whole"},
+    ),
+    ("uv run python -c \"p='a.txt'; open(p, mode='w')\"", {"./a.txt": "whole"}),
+    ('node -e \'require("fs").writeFileSync("a.js", "x")\'', {"./a.js": "whole"}),
+    ("python gen.py --output src/g.py", {"./src/g.py": "whole"}),
+    ("echo hi > out/é.txt; unknown", {"./out/é.txt": "whole"}),
+    ("(cd x; echo a > b)", {"./x/b": "whole"}),
+]
+
+NOT_NAMED = [
+    "pytest tests/test_x.py",
+    "make src/app.py",
+    "python gen.py src/app.py",
+    "python -c \"print(open('src/app.py').read())\"",
+    "python - <<'E'\nfor p in ['a', 'b']:\n    open(p, 'w')\nE",
+    "touch src/app.py; rm -f src/app.py; chmod +x src/app.py; make",
+    "echo x > $OUT; echo y > *.py",
+    "cd $DIR; echo x > a.py",
+    "cat > gen.py <<'EOF'\nopen('src/y.py', 'w')\nEOF\npython gen.py",
+    'git commit -m \'see open("src/app.py", "w") > src/app.py\'',
+    "echo 'unclosed",
+    "x" * 70_000 + " > a.py",
+]
+
+
+@pytest.mark.parametrize(("command", "named"), NAMED, ids=[command[:40] for command, _ in NAMED])
+def test_an_output_is_named(command: str, named: dict[str, str]) -> None:
+    assert {output.path: output.how for output in outputs(command)} == named
+
+
+@pytest.mark.parametrize("command", NOT_NAMED, ids=[command[:40] for command in NOT_NAMED])
+def test_what_is_only_mentioned_is_no_output(command: str) -> None:
+    found = {output.path: output.how for output in outputs(command)}
+    assert not {path for path, how in found.items() if how != "added" and path.endswith(("app.py", "y.py", "a.py"))}

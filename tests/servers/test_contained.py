@@ -1,0 +1,254 @@
+"""The launcher, as processes: an agent's rewritten command, the client that runs it, the daemon that judges it."""
+
+import json
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Generator
+from importlib.metadata import version
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import remit_hook
+from gate.driving import body, governed, overlay, records
+from processes import daemons_of
+from remit.servers.daemon import socket_path
+from remit.workspace.sandbox.places import SCRATCH
+
+MAIN = "from remit.cli import main; main()"
+
+
+@pytest.fixture(scope="session")
+def binary(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    compiler = shutil.which("cc") or shutil.which("gcc")
+    if compiler is None:
+        pytest.skip("THE LAUNCHER IS NOT TESTED: there is no C compiler on this machine")
+    built = tmp_path_factory.mktemp("launcher") / "hook"
+    source = Path(remit_hook.__file__).with_name("client.c")
+    subprocess.run([compiler, "-O2", "-Wall", "-Wextra", "-Werror", "-o", built, source], check=True)
+    return built
+
+
+class Place:
+    """A governed repository, the client where `init` puts it, and a daemon where a test starts one."""
+
+    def __init__(self, home: Path, repository: Path) -> None:
+        self.home = home
+        self.root = governed(repository)
+        (self.root / "src").mkdir(exist_ok=True)
+        self.client = home / ".local/share/remit/bin/hook"
+        self.client.parent.mkdir(parents=True)
+        lines = (version("remit"), sys.executable, str(socket_path(home)), "20", "made from", "exec")
+        self.client.with_name("hook.conf").write_text("".join(f"{line}\n" for line in lines))
+        self.number = 0
+        self.daemons: list[subprocess.Popen[bytes]] = []
+
+    def daemon(self) -> int:
+        self.daemons.append(subprocess.Popen([sys.executable, "-I", "-c", MAIN, "daemon"]))
+        until = time.monotonic() + 20
+        while not socket_path(self.home).exists():
+            assert time.monotonic() < until, "the daemon does not listen"
+            time.sleep(0.02)
+        [pid] = daemons_of(self.home)
+        return pid
+
+    def leave(self) -> None:
+        for pid in daemons_of(self.home):
+            os.kill(pid, signal.SIGKILL)
+        for process in self.daemons:
+            process.wait()
+
+    def ask(self, command: str) -> str:
+        """The command that the agent is given in place of its own."""
+        self.number += 1
+        payload: dict[str, Any] = {"session_id": "s1", "cwd": str(self.root), "hook_event_name": "PreToolUse"}
+        payload |= {"tool_name": "Bash", "tool_use_id": f"t{self.number}", "tool_input": {"command": command}}
+        told = subprocess.run(
+            [sys.executable, "-I", "-c", MAIN, "hook", "claude-code", "pre"],
+            input=json.dumps(payload).encode(),
+            cwd=self.root,
+            capture_output=True,
+            check=True,
+        )
+        said: dict[str, Any] = json.loads(told.stdout)["hookSpecificOutput"] if told.stdout else {}
+        return said["updatedInput"]["command"] if "updatedInput" in said else ""
+
+    def start(self, command: str, **more: Any) -> subprocess.Popen[str]:
+        words = ["bash", "-c", f"exec {self.ask(command)}"]
+        return subprocess.Popen(words, cwd=self.root, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, **more)
+
+    def run(self, command: str, stdin: str = "") -> subprocess.CompletedProcess[str]:
+        words = ["bash", "-c", self.ask(command)]
+        return subprocess.run(words, cwd=self.root, input=stdin, capture_output=True, text=True)
+
+    def bodies(self, event: str) -> list[dict[str, Any]]:
+        return [body(r) for r in records(self.root, event)]
+
+    def staged(self, within_s: float = 0) -> list[Path]:
+        """What is staged still, after so long."""
+        until = time.monotonic() + within_s
+        while True:
+            found = [p for p in (self.home / SCRATCH).glob("*-*") if not p.name.startswith("spare-")]
+            if not found or time.monotonic() > until:
+                return found
+            time.sleep(0.02)
+
+
+@pytest.fixture(params=["c", "python"])
+def place(request: pytest.FixtureRequest, home: Path, repository: Path) -> Generator[Place]:
+    overlay(home)
+    found = Place(home, repository)
+    if request.param == "c":
+        shutil.copy(request.getfixturevalue("binary"), found.client)
+    else:
+        script = Path(remit_hook.__file__).with_name("__main__.py").read_text()
+        found.client.write_text(f"#!{sys.executable} -ISE\n{script}")
+        found.client.chmod(0o755)
+    found.ask("remit intent select INT-001")
+    yield found
+    found.leave()
+
+
+@pytest.fixture
+def quick(home: Path, repository: Path, binary: Path) -> Generator[Place]:
+    """With the C client alone, and a daemon."""
+    overlay(home)
+    found = Place(home, repository)
+    shutil.copy(binary, found.client)
+    found.ask("remit intent select INT-001")
+    found.daemon()
+    yield found
+    found.leave()
+
+
+SCRIPT = (
+    "python3 -c \"import sys; print(sys.stdin.read() + 'out'); sys.stderr.write('err\\n');"
+    " open('src/new','w').write('n\\n'); open('README.md','w'); exit(3)\""
+)
+
+
+@pytest.mark.parametrize("warm", [True, False], ids=["daemon", "alone"])
+def test_it_runs_as_bare_and_what_is_out_of_scope_is_dropped_and_told(place: Place, warm: bool) -> None:
+    if warm:
+        place.daemon()
+    done = place.run(SCRIPT, "in ")
+    assert (done.returncode, done.stdout) == (3, "in out\n")
+    assert done.stderr.startswith("err\n")
+    assert "SCOPE_VIOLATION" in done.stderr
+    assert (place.root / "README.md").read_text() == "# Example\n"
+    assert (place.root / "src/new").read_text() == "n\n"
+    assert [m["call"]["id"] for m in place.bodies("mutation")] == [f"t{place.number}"]
+    assert place.bodies("denied")[-1]["violation"]["path"] == "README.md"
+    assert place.staged(5) == []
+
+
+def test_a_daemon_that_died_meanwhile_is_done_without(quick: Place) -> None:
+    process = quick.start("python3 -c \"open('src/a','w').write('a'); print('ready', flush=True); input()\"", stdin=-1)
+    assert process.stdout is not None
+    assert process.stdout.readline() == "ready\n"
+    quick.leave()
+    socket_path(quick.home).unlink()
+    process.communicate("\n")
+    assert process.returncode == 0
+    assert (quick.root / "src/a").read_text() == "a"
+    assert len(quick.bodies("mutation")) == 1
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
+def test_a_signal_reaches_the_command_and_what_it_then_does_counts(quick: Place, number: int) -> None:
+    text = (
+        f"import signal,time,sys; signal.signal({number}, lambda *a: (open('src/got','w').write('g'), sys.exit(5)));"
+        "print('ready', flush=True); time.sleep(30)"
+    )
+    process = quick.start(f'python3 -c "{text}"')
+    assert process.stdout is not None
+    assert process.stdout.readline() == "ready\n"
+    process.send_signal(number)
+    process.communicate(timeout=20)
+    assert process.returncode == 5
+    assert (quick.root / "src/got").read_text() == "g"
+
+
+def test_who_kills_the_group_leaves_nothing_running_and_nothing_half_done(quick: Place) -> None:
+    command = (
+        "python3 -c \"import subprocess,time; open('src/a','w').write('a'); subprocess.Popen(['sleep','97.5']);"
+        "print('ready', flush=True); time.sleep(30)\""
+    )
+    process = quick.start(command, start_new_session=True)
+    assert process.stdout is not None
+    assert process.stdout.readline() == "ready\n"
+    os.killpg(process.pid, signal.SIGKILL)
+    process.communicate(timeout=20)
+    until = time.monotonic() + 10
+    while running("97.5"):
+        assert time.monotonic() < until, "what the command started is still there"
+        time.sleep(0.05)
+    assert quick.staged()
+    assert not (quick.root / "src/a").exists()
+    assert quick.run("eval true").returncode == 0
+    assert quick.staged(5) == []
+
+
+def running(word: str) -> bool:
+    return any(word.encode() in cmdline(p) for p in Path("/proc").glob("[0-9]*"))
+
+
+def cmdline(process: Path) -> bytes:
+    try:
+        return (process / "cmdline").read_bytes()
+    except OSError:
+        return b""
+
+
+def test_leave_is_given_once_for_that_command_and_that_session(quick: Place) -> None:
+    line = quick.ask("eval true")
+    changes: list[Callable[[str], str]] = [
+        lambda text: text.replace("'eval true'", "'eval false'"),
+        lambda text: text.replace("--session s1", "--session s2"),
+        lambda text: text,
+        lambda text: text,
+    ]
+    codes = [
+        subprocess.run(["bash", "-c", change(line)], cwd=quick.root, capture_output=True).returncode
+        for change in changes
+    ]
+    assert codes == [3, 3, 0, 3]
+
+
+def test_who_is_contained_cannot_reach_the_daemon_nor_write_its_state(quick: Place) -> None:
+    text = (
+        "import os,socket; home=os.environ['HOME']+'/.local/state/rem'; s=socket.socket(socket.AF_UNIX);"
+        "print(s.connect_ex(home+'it/daemon.sock') != 0); open('.gi'+'t/rem'+'it/state.db', 'a')"
+    )
+    done = quick.run(f'python3 -c "{text}"')
+    assert done.stdout == "True\n"
+    assert "Read-only" in done.stderr
+
+
+def test_room_that_nothing_was_written_to_is_used_again(quick: Place) -> None:
+    assert quick.run("eval true").returncode == 0
+    [spare] = (quick.home / SCRATCH).glob("spare-*")
+    kept = spare.stat().st_ino
+    assert quick.run("eval true").returncode == 0
+    assert [p.stat().st_ino for p in (quick.home / SCRATCH).glob("spare-*")] == [kept]
+    assert quick.run("python3 -c \"open('src/b','w')\"").returncode == 0
+    assert not list((quick.home / SCRATCH).glob("spare-*"))
+
+
+@pytest.mark.parametrize("warm", [True, False], ids=["daemon", "alone"])
+def test_where_the_sandbox_does_not_start_nothing_runs_and_that_is_said(place: Place, warm: bool) -> None:
+    kept = place.home / SCRATCH / "containment.json"
+    found = json.loads(kept.read_text())
+    found["found"]["program"] = shutil.which("false")
+    kept.write_text(json.dumps(found))
+    if warm:
+        place.daemon()
+    done = place.run("python3 -c \"open('src/a','w')\"")
+    assert done.returncode == 4
+    assert "the sandbox could not be set up" in done.stderr
+    assert not (place.root / "src/a").exists()

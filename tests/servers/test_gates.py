@@ -1,0 +1,35 @@
+"""Housekeeping goes round all open gates, whatever one of them meets."""
+
+from pathlib import Path
+
+import pytest
+
+from conftest import run_git
+from gate.driving import governed, machine
+from remit.gate.gate import Gate
+from remit.servers.gates import Gates
+from remit.workspace.place import locate
+
+
+def test_a_defect_in_one_repository_is_reported_and_ends_nothing(
+    repository: Path, home: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    other = tmp_path / "other"
+    other.mkdir()
+    run_git(other, "init", "-q")
+    gates, around = Gates(), machine(home)
+    for root in (repository, other):
+        with gates(locate(governed(root)), around):
+            pass
+    seen: list[Path] = []
+
+    def act(gate: Gate) -> None:
+        seen.append(gate.workspace.root)
+        raise KeyError("no such thing") if gate.workspace.root == repository else OSError("the disk is full")
+
+    gates.each(act)
+    gates.each(act)
+    assert seen == [repository, other] * 2
+    said = capsys.readouterr().err
+    assert f"broke in {repository}: KeyError" in said
+    assert "left for later: the disk is full" in said

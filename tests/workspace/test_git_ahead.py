@@ -1,0 +1,72 @@
+"""git that was started before it was asked: its answer is the same, and nobody else's."""
+
+import os
+from pathlib import Path
+
+import pytest
+
+from conftest import run_git
+from remit.workspace.git import Git, GitError
+from remit.workspace.git_ahead import AHEAD, MOST_ASKED, plain, start
+
+ASK = ("cat-file", "--batch-check=%(objecttype)")
+
+
+@pytest.fixture
+def grown(repository: Path) -> Path:
+    (repository / "a.txt").write_text("one\n")
+    run_git(repository, "add", "-A")
+    run_git(repository, "commit", "-qm", "one")
+    return repository
+
+
+def test_the_answer_is_the_one_that_was_started(grown: Path) -> None:
+    start(os.environ, str(grown), "rev-parse", "HEAD")
+    head = run_git(grown, "rev-parse", "HEAD")
+    run_git(grown, "commit", "-q", "--allow-empty", "-m", "two")
+    (started,) = AHEAD.values()
+    os.waitid(os.P_PID, started.process, os.WEXITED | os.WNOWAIT)
+    assert Git(grown).text("rev-parse", "HEAD") in (head.strip(), run_git(grown, "rev-parse", "HEAD").strip())
+    assert not AHEAD
+
+
+def test_a_question_is_asked_of_the_one_that_waits(grown: Path) -> None:
+    start(os.environ, str(grown), *ASK, asks=True)
+    assert Git(grown).run(*ASK, stdin=b"HEAD\nHEAD:a.txt\n") == b"commit\nblob\n"
+    assert not AHEAD
+
+
+def test_another_command_and_a_long_question_get_a_git_of_their_own(grown: Path) -> None:
+    start(os.environ, str(grown), *ASK, asks=True)
+    try:
+        assert Git(grown).text("rev-parse", "--verify", "HEAD")
+        asked = b"HEAD\n" * (MOST_ASKED // 5 + 1)
+        assert Git(grown).run(*ASK, stdin=asked).count(b"commit\n") == len(asked) // 5
+        assert len(AHEAD) == 1
+    finally:
+        for started in AHEAD.values():
+            started.ask(b"")
+            started.answer()
+        AHEAD.clear()
+
+
+def test_one_that_fails_is_asked_again_for_its_words(grown: Path) -> None:
+    start(os.environ, str(grown), "blame", "--porcelain", "--", "none.txt")
+    with pytest.raises(GitError, match=r"none\.txt"):
+        Git(grown).run("blame", "--porcelain", "--", "none.txt")
+
+
+@pytest.mark.parametrize(
+    "setting",
+    ["filter.x.clean=evil", "diff.x.textconv=evil", "core.fsmonitor=evil", "include.path=/other", "core.worktree=/x"],
+)
+def test_a_repository_that_names_a_program_is_not_plain(grown: Path, setting: str) -> None:
+    assert plain(str(grown))
+    run_git(grown, "config", *setting.split("=", 1))
+    assert not plain(str(grown))
+
+
+@pytest.mark.parametrize("name", ["commondir", "config.worktree"])
+def test_a_repository_with_settings_elsewhere_is_not_plain(grown: Path, name: str) -> None:
+    (grown / ".git" / name).write_text("")
+    assert not plain(str(grown))

@@ -1,0 +1,52 @@
+"""Whose process this is: told by the programs above it, not by what they work on."""
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from remit.workspace.processes import program
+
+
+@pytest.mark.parametrize(
+    ("words", "name"),
+    [
+        (("claude", "-p", "x"), "claude"),
+        (("/usr/local/bin/codex", "exec"), "codex"),
+        (("node", "--no-warnings", "/usr/bin/gemini"), "gemini"),
+        (("/usr/bin/node", "--max-old-space-size=4096", "-r", "hook.js", "/opt/gemini.js"), "gemini"),
+        (("bash", "/home/u/.asdf/shims/claude", "-c"), "claude"),
+        (("python3.11", "-m", "qwen"), "qwen"),
+        (("-zsh",), "zsh"),
+        (("vim", "claude"), "vim"),
+        (("less", "codex"), "less"),
+        (("tail", "-f", "gemini"), "tail"),
+        (("bash", "-c", "claude"), "bash"),
+        (("python", "x.py", "claude"), "x"),
+        (("git", "checkout", "codex"), "git"),
+        ((), ""),
+        (("",), ""),
+    ],
+)
+def test_a_program_is_what_runs_and_not_what_it_works_on(words: tuple[str, ...], name: str) -> None:
+    assert program(words) == name
+
+
+CHILD = "import sys; from remit.workspace.processes import below; print(below(['claude']))"
+
+
+def started_by(command: list[str]) -> str:
+    return subprocess.run(command, capture_output=True, text=True, check=True).stdout.strip()
+
+
+def test_a_shell_below_an_agent_is_told_by_its_ancestors(tmp_path: Path) -> None:
+    script = tmp_path / "claude"
+    script.write_text(f'#!/bin/sh\n{sys.executable} -c "{CHILD}"\ntrue\n')
+    script.chmod(0o755)
+    assert started_by([str(script)]) == "claude"
+
+
+def test_a_persons_program_that_has_a_file_of_that_name_open_is_no_agent(tmp_path: Path) -> None:
+    script = f'{sys.executable} -c "{CHILD}"; true'
+    assert started_by(["sh", "-c", script, "claude"]) == "None"
