@@ -12,5 +12,5 @@ def constraints_of(texts: Iterable[str]) -> tuple[Constraint, ...]:
     try:
         return tuple(map(read_constraint, texts))
     except BadConstraint as error:
-        fix = 'for example --constraint \'max_lines: paths="src/**/*.py", max=500\''
+        fix = "for example --constraint 'max_lines: paths=\"src/**/*.py\", max=500'"
         raise Failure("INVALID_CONSTRAINT", str(error), target="--constraint", fix=fix) from error

@@ -91,6 +91,8 @@ DRAWN_BITS = 3.7
 """Shannon entropy a character from which a value of mixed letters and digits is taken for drawn by chance: words and
 identifiers of that length lie below it."""
 
+PLAIN_VALUES = (int, float)
+
 T = TypeVar("T", bound=Struct)
 
 
@@ -151,7 +153,7 @@ def redact_value(value: Any, extra: Sequence[re.Pattern[str]] = ()) -> Any:
 
     Texts are cut at TEXT_CHARS, and what UTF-8 cannot hold is replaced.
     """
-    if value is None or isinstance(value, int | float):
+    if value is None or isinstance(value, PLAIN_VALUES):
         return value
     match value:
         case str():
