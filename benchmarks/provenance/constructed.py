@@ -9,7 +9,7 @@ from collections.abc import Callable, Sequence
 from typing import Literal
 
 from .code import Code
-from .lines import PERSON, PROCESS, Author, Line, written
+from .lines import PERSON, PROCESS, Author, Line, rewritten, written
 from .tools import Session
 from .world import How, World, author
 
@@ -75,6 +75,14 @@ class Stream:
             case _:
                 return [*old[:at], *written(self.code.block(), who), *old[end:]]
 
+    def person(self, path: str) -> None:
+        """A person changes a file, and nobody tells of it."""
+        old = self.world.files[path]
+        lines = self.changed(path, PERSON)
+        for line in rewritten(old, lines, self.world.at_head(path)):
+            line.open = True
+        self.world.person(path, lines)
+
     def replaced(self, path: str, session: Session) -> Lines:
         """The file with another word in the place of each `None`."""
         self.made += 1
@@ -117,14 +125,14 @@ def script(stream: Stream) -> None:
 def person(stream: Stream) -> None:
     """A person writes between calls."""
     path = stream.path()
-    stream.world.person(path, stream.changed(path, PERSON))
+    stream.person(path)
 
 
 def person_between_turns(stream: Stream) -> None:
     """The agent's turn ends, a person writes, and asks again."""
     session, path = stream.session(), stream.path()
     stream.world.stop(session)
-    stream.world.person(path, stream.changed(path, PERSON))
+    stream.person(path)
     stream.world.prompt(session)
 
 
@@ -139,7 +147,7 @@ def meanwhile(*, same: bool, says: Says) -> Move:
 
         def both() -> None:
             world.agent_wrote(session, path, lines, "shell" if says == "the lines" else "script")
-            world.person(own, stream.changed(own, PERSON))
+            stream.person(own)
 
         world.shell(session, SAYING[says].format(path=path, told=told, word=stream.word), both)
 
@@ -186,7 +194,7 @@ def proposal(stream: Stream) -> None:
     stream.world.agent(session, path, stream.changed(path, author(session)), stream.how(session))
     stream.world.git("checkout", "--", path)
     stream.world.files[path] = old
-    stream.world.person(path, stream.changed(path, PERSON))
+    stream.person(path)
 
 
 def restart(stream: Stream) -> None:

@@ -3,10 +3,12 @@
 The generator carries a line as an object from version to version, so who wrote it is known and never computed.
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
-from itertools import pairwise
+from itertools import groupby, pairwise
 from typing import Literal
+
+from remit.core.own_words import is_strong
 
 PAD = 40
 """Equal lines around a difference that are looked at too: a hunk may slide that far."""
@@ -31,7 +33,8 @@ class Line:
     """One line of a file. `also` are authors that nobody can tell from `who` by looking at contents.
 
     A line is `open` where it came while a command ran whose text tells nothing of it: whoever else saved the file at
-    that time would have left the same traces, so *unknown* is right. To call it a person's is as wrong as ever.
+    that time would have left the same traces, so *unknown* is right. To call it a person's is as wrong as ever. So it
+    is with what `rewritten` names.
     """
 
     text: bytes
@@ -134,6 +137,24 @@ def doubt(old: Sequence[Line], new: Sequence[Line], by: Author | None) -> None:
                 line.also |= old[i].authors
             elif by is not None:
                 line.also.add(by)
+
+
+def rewritten(old: Sequence[Line], new: Sequence[Line], committed: Iterable[Line]) -> Iterator[Line]:
+    """The plain lines that stay of an agent's block, which no commit has, when somebody changes as much of it as stays.
+
+    Who throws a proposal away and writes their own in its place leaves the same two contents, down to its `try:`, its
+    `pass` and its last `}`. Lines with words of their own are no such lines, and stay beyond doubt.
+    """
+    before, after, safe = set(map(id, old)), {id(line): i for i, line in enumerate(new)}, set(map(id, committed))
+    for who, run in groupby((line for line in old if id(line) not in safe), key=lambda line: line.who):
+        block = list(run)
+        kept = [line for line in block if id(line) in after]
+        if who.kind != "ai" or not kept:
+            continue
+        first, last = after[id(kept[0])], after[id(kept[-1])]
+        came = [line for line in new[max(0, first - 1) : last + 2] if id(line) not in before]
+        if came and len(came) + len(block) - len(kept) >= len(kept):
+            yield from (line for line in kept if not is_strong(line.text))
 
 
 def doubt_along(versions: Sequence[Sequence[Line]]) -> None:

@@ -24,7 +24,8 @@ HEAD = (
 WORDS = """\
 missed: an agent's line that is beyond doubt, and called unknown. unknown: of all lines. open: an agent's line that came
 from a command whose text tells nothing of it, so that a person who saved the file meanwhile would have left the same
-traces: unknown is right there, and is in no bar; a person is wrong."""
+traces; or a plain one (`pass`) left of a block that a person changed by half before a commit had it, as one who
+threw it away and wrote anew would have left it. Unknown is right there, and is in no bar; a person is wrong."""
 
 
 @dataclass(frozen=True)

@@ -152,6 +152,10 @@ class World:
             versions = [self.known.get((path, self.committed(f"{name}:{path}"))) for name in out.split()]
             doubt_along([v for v in [*versions, self.files[path]] if v is not None])
 
+    def at_head(self, path: str) -> list[Line]:
+        """The lines of a file as the newest commit has it; none where it has not."""
+        return self.known.get((path, self.committed(f"HEAD:{path}")), [])
+
     def committed(self, name: str) -> str:
         """The digest of a version that git has."""
         run = ["git", "cat-file", "blob", name]

@@ -12,7 +12,7 @@ from remit.core.contents import Hunk, LineRange, Version, git_blob, sha256
 from remit.core.record import KEY
 from remit.gate.effects import Difference
 from remit.gate.gate import Gate
-from remit.gate.proved import Said, open_lines, own_words_of
+from remit.gate.proved import MOST_QUOTED, Said, open_lines, own_words_of
 from remit.ledger.index import Index
 from remit.provenance.blame import BlamedLine, Blamer
 from remit.workspace.observe import Change
@@ -179,3 +179,22 @@ def test_what_stood_there_before_is_proved_by_no_text() -> None:
 def test_a_text_of_many_equal_lines_takes_no_long() -> None:
     text = b"}\n" * 200_000
     assert open_lines(Change("x", None, seen(text)), Difference((Hunk(0, 0, 1, 200_000),)), Said(text), None)
+
+
+def test_a_word_that_was_put_into_many_lines_is_looked_for_once() -> None:
+    before = b"".join(b"value_%d = old\n" % n for n in range(5_000))
+    after = before.replace(b"old", b"recently")
+    change, known = Change("x", seen(before), seen(after)), Difference((Hunk(1, 5_000, 1, 5_000),))
+    assert open_lines(change, known, Said(b"sed -i s/old/recently/ x"), "edited") == ()
+
+
+def test_beyond_a_bound_nothing_more_is_looked_for() -> None:
+    said = Said(b"sed -i -f rules x # " + b"filler " * 30_000)
+    old = [b"name_%d" % n for n in range(20_000)]
+    assert list(said.replaces(old, [b"other%d" % n for n in range(20_000)], Hunk(1, 20_000, 1, 20_000))) == []
+    assert len(said.replacing) == MOST_QUOTED
+
+
+def test_a_long_block_of_equal_lines_is_found_as_one() -> None:
+    text = b"call_of_many_times()\n" * 1_000
+    assert open_lines(Change("x", None, seen(text)), Difference((Hunk(0, 0, 1, 1_000),)), Said(text), None) == ()

@@ -1,4 +1,4 @@
-"""The intent map: a function of the records, whichever way it is made."""
+"""The intent map: a function of the records."""
 
 import json
 import re
@@ -9,15 +9,15 @@ from pathlib import Path
 from random import Random
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from conftest import run_git
 from gate.driving import Agent, governed
 from remit.gate.gate import Gate
 from remit.ledger.index import Index
-from remit.provenance.intent_map import NotAMap, Part, Told, read, rebuilt, updated
-from remit.provenance.syntax import told, told_one
+from remit.provenance.intent_map import Part, Told, rebuilt
+from remit.provenance.syntax import told
 
 TEXT = """\
 import os
@@ -77,15 +77,6 @@ files = st.lists(st.tuples(texts, st.lists(parts(), max_size=3).map(tuple)), max
 records = st.builds(Told, texts, st.none() | texts, files)
 
 
-@given(st.lists(records, max_size=6))
-@settings(max_examples=150)
-def test_record_by_record_or_all_at_once_is_the_same(found: list[Told]) -> None:
-    text = ""
-    for one in found:
-        text = updated(text, one)
-    assert text == (rebuilt(found) if found else "")
-
-
 @given(st.lists(records, max_size=6), st.randoms())
 def test_the_order_of_changes_does_not_matter(found: list[Told], random: Random) -> None:
     unnamed = [Told(one.intent, None, one.files) for one in found]
@@ -111,21 +102,6 @@ def test_the_shape_is_that_of_the_contracts() -> None:
         "# Intent Map\n\n## INT-001: Weather\n\n### Files\n\n#### src/api/weather.py\n\n"
         "- **Lines 15-45** (`sha256:c7`) function `Weather.get` · created 2026-02-21 · trace t_1\n"
     )
-
-
-@pytest.mark.parametrize(
-    "text",
-    [
-        "",
-        "# Other",
-        "# Intent Map\n\nhello",
-        "# Intent Map\n\n- **Lines 1-2** · created x · trace y",
-        "# Intent Map\n\n#### a",
-    ],
-)
-def test_what_is_no_map_is_not_taken_for_one(text: str) -> None:
-    with pytest.raises(NotAMap, match="expected what Remit writes"):
-        read(text)
 
 
 @pytest.fixture
@@ -175,19 +151,6 @@ def test_the_map_is_made_anew_byte_for_byte(worked: Path) -> None:
     run_git(worked, "add", "-A", "src")
     run_git(worked, "commit", "-qm", "work")
     assert remit(worked, "map", "--check").returncode == 0
-
-
-def test_each_record_as_it_comes_gives_the_map_that_is_made_anew(worked: Path) -> None:
-    gate = Gate.open(worked)
-    text = ""
-    with Index.open(gate.workspace.state / "index.db", gate.workspace.log_folder) as index:
-        index.catch_up()
-        documents = index.find(limit=1000)[::-1]
-    for document in documents:
-        one = told_one(document, gate.store)
-        text = updated(text, one) if one is not None else text
-    assert text == rebuilt(told(documents, gate.store))
-    assert text.count("trace") >= 5
 
 
 def test_without_contents_the_lines_stand_without_names(worked: Path) -> None:

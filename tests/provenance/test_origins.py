@@ -9,6 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from remit.core.contents import Hunk
+from remit.provenance.attribution import without_plain
 from remit.provenance.origins import Label, Pairs, carried, merged, walk
 from remit.provenance.ways import History, Recorded, Step, chains
 
@@ -188,3 +189,17 @@ def test_putting_lines_in_and_taking_them_out_changes_nothing(base: Text, put: T
         Step("A", "V", "r3", hunks=hunks_between(first, versions["V"])),
     ]
     assert by(walk(steps, knowing(versions))) == by(walk(steps[2:], knowing(versions)))
+
+
+def test_of_what_came_after_a_version_was_seen_plain_lines_alone_prove_nothing() -> None:
+    late = Label("late", "preserved")
+    lines = of("def compute_the_total(): pass", "    pass", "", "    try:", "    pass")
+    labels = [late, late, None, late, late]
+    assert by(without_plain(labels, {"late"}, lines)) == ["late", "late", None, None, None]
+    assert by(without_plain(labels, (), lines)) == by(labels)
+
+
+def test_a_content_was_seen_before_the_first_record_that_found_it() -> None:
+    history = History([wrote(1, "A", "B"), wrote(2, "B", "C"), wrote(3, "B", "D")])
+    assert history.after_seeing("B") == {"r2", "r3"}
+    assert history.after_seeing("D") == frozenset()

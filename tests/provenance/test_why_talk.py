@@ -54,6 +54,8 @@ def test_the_prompt_and_the_reasoning_come_from_the_conversation(agent: Speaker,
     talk = only(explained(agent.cwd, home, "src/new.py")).talk
     assert talk is not None
     assert (talk.prompt, talk.prompt_at, talk.model) == ("please add a name", SPOKEN, MODEL)
+    assert talk.message_index is not None
+    assert talk.message_index >= 5
     assert [(s.role, s.text) for s in talk.said] == [
         ("thinking", "names go last"),
         ("assistant", "I add NAME at the end."),

@@ -31,14 +31,20 @@ from remit.workspace.place import Workspace
 if TYPE_CHECKING:
     from remit.policy.commands.outputs import How
 
-MOST_TEXT = 1 << 20
-"""Bytes of a call's own words that are looked through."""
+MOST_TEXT = 1 << 18
+"""Bytes of a call's own words that are looked through: twice what a system hands to a shell as one word."""
+
+MOST_LINES = 50_000
+"""Lines of them that are kept, in each of the four ways to read them."""
 
 MOST_PLACES = 20
 """Places of one line in them: a `}` stands everywhere."""
 
+FEW = 50
+"""Lines that stand in several places one after the other; then one place of them is followed on."""
+
 MOST_QUOTED = 400
-"""Lines that are looked for as parts of others."""
+"""Lines that are looked for as parts of others; and so many new parts of lines."""
 
 SHORTEST = 3
 """Characters of the new part of a line."""
@@ -126,13 +132,14 @@ class Said:
         self.text = plain
         self.lines: list[bytes] = []
         for variant in dict.fromkeys((text, plain, b"\n".join(QUOTES.split(plain)), added)):
-            self.lines += [BEYOND, *(line.strip() for line in variant.split(b"\n")), BEYOND]
+            self.lines += [BEYOND, *(line.strip() for line in variant.split(b"\n", MOST_LINES)[:MOST_LINES]), BEYOND]
         self.places: dict[bytes, list[int]] = {}
         for number, line in enumerate(self.lines):
             places = self.places.setdefault(line, [])
             if len(places) < MOST_PLACES:
                 places.append(number)
-        self.quoted = MOST_QUOTED
+        self.quoted: dict[bytes, bool] = {}
+        self.replacing: dict[bytes, bool] = {}
 
     def has(self, line: bytes) -> bool:
         """Whether that line stands there."""
@@ -169,17 +176,23 @@ class Said:
         firsts = places
         while places:
             firsts, end = [p - (end - at) for p in places], end + 1
-            places = [p + 1 for p in places if end < len(texts) and self.lines[p + 1] == texts[end]]
+            following = places if end - at < FEW else places[:1]
+            places = [p + 1 for p in following if end < len(texts) and self.lines[p + 1] == texts[end]]
         while start and not texts[start - 1] and any(not self.lines[p - (at - start) - 1] for p in firsts):
             start -= 1
         return start, end
 
     def quotes(self, line: bytes) -> bool:
         """Whether a strong line stands there as a part of another."""
-        if self.quoted <= 0 or not is_strong(line):
-            return False
-        self.quoted -= 1
-        return line in self.text
+        return is_strong(line) and self.tells(line, self.quoted)
+
+    def tells(self, part: bytes, known: dict[bytes, bool]) -> bool:
+        """Whether that stands there at all; not, where too much else was looked for, which is `known`."""
+        if part not in known:
+            if len(known) >= MOST_QUOTED:
+                return False
+            known[part] = part in self.text
+        return known[part]
 
     def replaces(self, old: Sequence[bytes], new: Sequence[bytes], hunk: Hunk) -> Iterator[int]:
         """The lines of a hunk, from 1, that took another's place, and of which the new part stands there."""
@@ -187,7 +200,7 @@ class Said:
             return
         for offset in range(hunk.new_lines):
             was, now = old[hunk.old - 1 + offset], new[hunk.new - 1 + offset]
-            if any(len(part) >= SHORTEST and part in self.text for part in new_parts(was, now)):
+            if any(len(part) >= SHORTEST and self.tells(part, self.replacing) for part in new_parts(was, now)):
                 yield hunk.new + offset
 
 

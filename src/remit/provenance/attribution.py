@@ -3,7 +3,7 @@
 However many versions are asked about, git is started a fixed number of times.
 """
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from datetime import datetime
 from functools import cached_property
 
@@ -13,7 +13,7 @@ from remit.core.text import quoted_path
 from remit.core.textdiff import lines_of
 from remit.ledger.changes import Change
 from remit.ledger.index import Index
-from remit.provenance.origins import Label, Labels, Walked, merged, walk
+from remit.provenance.origins import Label, Labels, Walked, blocks, merged, walk
 from remit.provenance.porcelain import GitLine, Place
 from remit.provenance.put_words import PutWords
 from remit.provenance.versions import Versions
@@ -66,8 +66,19 @@ class Attribution(Versions):
         self.load({before for place in compared for way in found[place] if (before := way[-1].before)})
         found |= {place: tuple(way for way in found[place] if self.may_hold(place, way)) for place in compared}
         self.fetch(way for ways in found.values() for way in ways)
-        walked = {place: merged([walk(way, self.pairs, self.walked) for way in ways]) for place, ways in found.items()}
+        walked = {place: merged([self.walked_to(place, way) for way in ways]) for place, ways in found.items()}
         return {place: with_gits_word(labels, found[place], self.parent(place)) for place, labels in walked.items()}
+
+    def walked_to(self, place: Place, way: Sequence[Step]) -> Labels:
+        """The labels at the end of a way. What was recorded after a version had been seen tells a copy from its
+        original, where it has lines that are nobody else's; a plain line there is only like another.
+        """
+        labels = walk(way, self.pairs, self.walked)
+        version = self.version(place)
+        if version is None or way[-1].record is not None:
+            return labels
+        late = self.history(place.path).after_seeing(version)
+        return without_plain(labels, late, self.lines(version) or ()) if late else labels
 
     def hopeful(self, places: Sequence[Place], texts: Mapping[Place, Sequence[bytes]]) -> list[Place]:
         """Those versions of which a record may explain a line: first by the texts that are asked about, then by all
@@ -198,6 +209,17 @@ class Attribution(Versions):
     def fetch(self, ways: Iterable[Sequence[Step]]) -> None:
         """Have the contents and differences at hand that walking those ways asks for."""
         self.compare({pair for way in ways for pair in wanted_pairs(way)})
+
+
+def without_plain(labels: Labels, late: Collection[str], lines: Sequence[bytes]) -> Labels:
+    """The labels but for those of `late` records on blocks that hold no line that is nobody else's."""
+    found = list(labels)
+    for block in blocks(labels):
+        label = labels[block[0]]
+        if label and label.record in late and not any(is_strong(lines[i]) for i in block if i < len(lines)):
+            for i in block:
+                found[i] = None
+    return found
 
 
 def contents_in_log(out: str) -> Iterator[tuple[str, str, str]]:

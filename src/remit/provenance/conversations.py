@@ -241,6 +241,12 @@ class Conversations:
         )
         return self.all(asked, call.transcript, first, call.id)
 
+    def place(self, call: Spoken) -> int:
+        """How many entries of its transcript stand before a call, as far as they are kept."""
+        asked = "SELECT count(*) FROM entries WHERE transcript=? AND id<?"
+        [(count,)] = self.database.execute(asked, (call.transcript, call.id))
+        return count
+
     def starter(self, session: str, agent_id: str) -> Spoken | None:
         """The call, in the parent's transcript, that this sub-agent worked for."""
         child = self.first(f"{OF_SESSION} AND e.child=?", session, agent_id)

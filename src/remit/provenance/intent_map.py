@@ -1,11 +1,10 @@
 """`intent_map.md`: which intent changed which parts of which files. Derived from the ledger, and rebuilt from it.
 
-The text is a function of the set of changes and of the last name of each intent, so that a map to which each record
-was added as it came equals one that is made anew, byte for byte. Names and paths are other people's words: what could
+The text is a function of the set of changes and of the last name of each intent: whoever makes it anew gets the same,
+byte for byte. Names and paths are other people's words: what could
 be read as markup is written as a character reference, and each line stays one line.
 """
 
-import re
 import unicodedata
 from collections.abc import Iterable, Iterator
 
@@ -18,23 +17,8 @@ NO_INTENT = "No intent"
 """The heading of what changed while no intent was selected. Ids of intents hold no space."""
 
 MARKUP = frozenset("\\`*[]<>&#|~!·")
-REFERENCE = re.compile(r"&#(\d{1,7});")
-ESCAPED = re.compile(r"\\(\\|u\{([0-9a-f]{1,6})\})")
-LINE = re.compile(
-    r"- \*\*(?:Lines (\d+)-(\d+)|(Deleted|Changed))\*\*(?: \(`(\S*)`\))?(?: (\S+) `(.+)`)?"
-    r" · created (\S+) · trace (\S+)"
-)
 LONGEST = 400
 """Characters of a name that are shown; what is longer ends in `…`. Paths and ids are shown whole."""
-
-
-class NotAMap(ValueError):
-    """A text that is no intent map, or was changed by hand."""
-
-    def __init__(self, number: int, line: str) -> None:
-        super().__init__(
-            f"line {number} of the intent map is {line[:100]!r}; expected what Remit writes\nhint: run `remit map`"
-        )
 
 
 class Part(Struct, frozen=True):
@@ -75,11 +59,6 @@ Sections = dict[str, Section]
 def rebuilt(told: Iterable[Told]) -> str:
     """The map of these records, oldest first."""
     return written(added({}, told))
-
-
-def updated(text: str, told: Told) -> str:
-    """The map after one more record. Raises NotAMap."""
-    return written(added(read(text) if text else {}, [told]))
 
 
 def added(sections: Sections, told: Iterable[Told]) -> Sections:
@@ -159,62 +138,3 @@ def cut_short(text: str) -> str:
 def is_odd(character: str) -> bool:
     """Whether a character ends lines, moves the cursor or hides others."""
     return unicodedata.category(character)[0] == "C" or (character != " " and unicodedata.category(character)[0] == "Z")
-
-
-# --- reading ---------------------------------------------------------------------------------------------------
-
-
-def read(text: str) -> Sections:
-    """The sections of a map. Raises NotAMap."""
-    sections: Sections = {}
-    here: Section | None = None
-    parts: set[Part] | None = None
-    lines = text.split("\n")
-    if lines[0] != TITLE.rstrip():
-        raise NotAMap(1, lines[0])
-    for number, line in enumerate(lines[1:], 2):
-        if not line or (line == "### Files" and here is not None):
-            continue
-        if line.startswith("## "):
-            intent, name = heading_of(line[3:])
-            here, parts = sections.setdefault(intent, Section(name, {})), None
-        elif line.startswith("#### ") and here is not None:
-            parts = here.files.setdefault(read_plain(line[5:]), set[Part]())
-        elif (found := LINE.fullmatch(line)) and parts is not None:
-            parts.add(part_of(found))
-        else:
-            raise NotAMap(number, line)
-    return sections
-
-
-def heading_of(heading: str) -> tuple[str, str]:
-    """The intent and the name in a heading."""
-    if heading == NO_INTENT:
-        return "", ""
-    intent, _, name = heading.partition(": ")
-    return read_plain(intent), read_plain(name)
-
-
-def part_of(found: re.Match[str]) -> Part:
-    """The part on a line."""
-    start, end, gone, digest, kind, name, created, trace = found.groups()
-    return Part(
-        int(start or 0),
-        int(end or 0),
-        read_plain(digest or ""),
-        read_plain(kind or ""),
-        read_code(name or ""),
-        read_plain(created),
-        read_plain(trace),
-        gone == "Deleted",
-    )
-
-
-def read_plain(text: str) -> str:
-    """The text that was written so."""
-    return REFERENCE.sub(lambda found: chr(int(found[1])) if int(found[1]) < 0x110000 else found[0], text)
-
-
-def read_code(text: str) -> str:
-    """The text that was written so in backquotes."""
-    return ESCAPED.sub(lambda found: chr(int(found[2], 16)) if found[2] else "\\", text)

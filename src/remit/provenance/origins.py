@@ -8,7 +8,7 @@ a squash or a filter that leaves contents as they were needs no work at all.
 from collections.abc import Callable, Sequence
 from typing import Literal, TypeAlias
 
-from msgspec import Struct
+from msgspec import Struct, field
 from msgspec.structs import replace
 
 from remit.core.contents import Hunk
@@ -40,6 +40,10 @@ class Label(Struct, frozen=True):
 Labels: TypeAlias = list[Label | None]
 
 
+Moves: TypeAlias = dict[int, int]
+"""For lines of the next content, the line that they were; indices from 0."""
+
+
 class Pairs(Struct, frozen=True):
     """What a walk over steps has to know about contents: their lines, and the differences of pairs. None for a
     content that is lost.
@@ -47,6 +51,10 @@ class Pairs(Struct, frozen=True):
 
     lines: Callable[[str | None], Sequence[bytes] | None]
     hunks: Callable[[str | None, str], Sequence[Hunk] | None]
+    moves: dict[tuple[str | None, str, tuple[Hunk, ...]], tuple[Moves, Moves]] = field(
+        default_factory=dict[tuple[str | None, str, tuple[Hunk, ...]], tuple[Moves, Moves]]
+    )
+    """What `moved_lines` found, for the many ways that have a step in common."""
 
 
 Walked: TypeAlias = dict[tuple[object, ...], tuple[int, Labels | None]]
@@ -95,8 +103,7 @@ def stepped(labels: Labels | None, step: Step, pairs: Pairs) -> Labels | None:
         return carried(labels, hunks, own)
     if old is None or new is None or len(old) != len(labels):
         return opened(carried(unlabelled(len(labels)) if step.loose else labels, hunks, own), hunks, step)
-    same_words = relaid(old, new, hunks)
-    came_from = {**shifted(old, new, hunks), **same_words}
+    same_words, came_from = moved_lines(step, old, new, hunks, pairs)
     stays = staying(len(old), hunks) | set(came_from.values())
     kept = honestly(labels, old, stays, step, hunks) if step.loose else labels
     after = opened(carried(kept, hunks, own), hunks, step)
@@ -105,6 +112,17 @@ def stepped(labels: Labels | None, step: Step, pairs: Pairs) -> Labels | None:
         if known is not None and (step.loose or (not (own and own.proved) and is_strong(new[to]))):
             after[to] = weaker(known, "normalised" if to in same_words else "moved")
     return after
+
+
+def moved_lines(
+    step: Step, old: Sequence[bytes], new: Sequence[bytes], hunks: Sequence[Hunk], pairs: Pairs
+) -> tuple[Moves, Moves]:
+    """The lines that only changed their layout; and with them those that went to another place."""
+    key = (step.before, step.after, tuple(hunks))
+    if key not in pairs.moves:
+        same_words = relaid(old, new, hunks)
+        pairs.moves[key] = (same_words, {**shifted(old, new, hunks), **same_words})
+    return pairs.moves[key]
 
 
 def opened(labels: Labels, hunks: Sequence[Hunk], step: Step) -> Labels:

@@ -91,11 +91,6 @@ def told(documents: Iterable[dict[str, Any]], store: ContentStore) -> Iterator[T
         yield from (found for record in batch if (found := told_by(record, contents)) is not None)
 
 
-def told_one(document: dict[str, Any], store: ContentStore) -> Told | None:
-    """What one record tells the intent map; None where it tells nothing."""
-    return next(told([document], store), None)
-
-
 def classed(documents: Sequence[dict[str, Any]], store: ContentStore) -> list[dict[str, Any]]:
     """The records, with the class that the syntax trees show where none was recorded: the hook has no time for it."""
     found = [record_of(document) for document in documents]

@@ -25,6 +25,7 @@ class Talk(Struct, frozen=True):
 
     `prompt` is what a person had written last. A sub-agent's `task` is what its parent gave it, and `prompt` then
     is what the person had written to the parent. `said` is oldest first; `answer` is what the tool answered.
+    `message_index` counts what was said and called in the transcript before the call, as far as it is kept.
     """
 
     prompt: str = ""
@@ -34,6 +35,7 @@ class Talk(Struct, frozen=True):
     answer: str = ""
     failed: bool = False
     model: str | None = None
+    message_index: int | None = None
 
 
 class Asked(Struct, frozen=True):
@@ -64,6 +66,7 @@ def around(conversations: Conversations, asked: Asked) -> Talk | None:
         answer=answer.text if answer else "",
         failed=answer.failed if answer else False,
         model=call.model,
+        message_index=conversations.place(call),
     )
 
 

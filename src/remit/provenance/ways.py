@@ -58,9 +58,18 @@ class History:
         self.recorded = sorted(recorded, key=lambda r: r.seq)
         self.leaving: dict[str, list[int]] = {}
         """By content, the places of the records that left it; not those of git."""
+        self.sighted: dict[str, int] = {}
+        """By content, the place of the record before which it was there first."""
         for at, found in enumerate(self.recorded):
+            if found.before is not None:
+                self.sighted.setdefault(found.before, at)
             if found.after is not None and not found.by_git:
                 self.leaving.setdefault(found.after, []).append(at)
+
+    def after_seeing(self, version: str) -> frozenset[str]:
+        """The records of what happened when that content had been seen already; none where it never was."""
+        at = self.sighted.get(version, len(self.recorded))
+        return frozenset(found.record for found in self.recorded[at:])
 
     def until(self, seq: int) -> int:
         """How many records there are up to that one."""

@@ -1,0 +1,86 @@
+"""What has words that no record put there is not looked into; what may have been put there always is."""
+
+from pathlib import Path
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from conftest import run_git
+from gate.driving import Agent, governed
+from remit.core.contents import Hunk
+from remit.core.own_words import own_words
+from remit.gate.gate import Gate
+from remit.ledger.changes import Change
+from remit.ledger.index import Index
+from remit.provenance.blame import Blamer
+from remit.provenance.put_words import PutWords, marks_of, words_put
+
+WORDS = ["alpha", "beta_value", "gamma", "return", "x1", "42"]
+lines = st.lists(st.lists(st.sampled_from(WORDS), max_size=4).map(" ".join), max_size=8)
+
+
+def change(*hunks: Hunk) -> Change:
+    return Change(1, "r1", "", "mutation", "a.py", before_blob="old", after_blob="new", hunks=hunks)
+
+
+@given(lines, st.integers(0, 7), st.integers(0, 4))
+def test_every_word_of_a_line_that_was_put_there_is_known(texts: list[str], at: int, count: int) -> None:
+    put = texts[at : at + count]
+    found = words_put(change(Hunk(at, 0, at + 1, len(put))), "\n".join(texts).encode())
+    assert found is not None
+    marks = {int.from_bytes(found[i : i + 4], "little") for i in range(0, len(found), 4)}
+    assert marks == {mark for text in put for mark in marks_of(text.encode())}
+    assert all(len(marks_of(text.encode())) == len(own_words(text.encode())) for text in texts)
+
+
+def test_of_a_content_that_is_lost_nothing_is_ruled_out(repository: Path, home: Path) -> None:
+    agent = Agent(governed(repository), home)
+    agent.select()
+    agent.write("src/new.py", "alpha_first = 1\n")
+    gate = Gate.open(repository)
+    with Index.open(gate.workspace.state / "index.db", gate.workspace.log_folder) as index:
+        index.catch_up()
+        assert not PutWords(index, gate.store).may_hold("src/new.py", [b"beta_second = 2"])
+        index.keep_put_words((c.id, c.path, None) for c in index.changes_of("src/new.py"))
+        assert PutWords(index, gate.store).may_hold("src/new.py", [b"beta_second = 2"])
+        assert PutWords(index, gate.store).may_hold(None, [b"beta_second = 2"])
+
+
+def test_what_was_read_once_is_not_read_again_and_what_is_new_is(repository: Path, home: Path) -> None:
+    agent = Agent(governed(repository), home)
+    agent.select()
+    agent.write("src/new.py", "alpha_first = 1\n")
+    gate = Gate.open(repository)
+    with Index.open(gate.workspace.state / "index.db", gate.workspace.log_folder) as index:
+        index.catch_up()
+        assert PutWords(index, gate.store).may_hold("src/new.py", [b"alpha_first"])
+        assert index.changes_without_words("src/new.py", 10) == ()
+        agent.write("src/new.py", "alpha_first = 1\nbeta_second = 2\n")
+        index.catch_up()
+        assert len(index.changes_without_words(None, 10)) == 1
+        assert PutWords(index, gate.store).may_hold("src/new.py", [b"beta_second"])
+        assert not PutWords(index, gate.store).may_hold("src/other.py", [b"beta_second"])
+
+
+def test_the_answer_is_the_same_from_an_index_that_was_deleted(repository: Path, home: Path) -> None:
+    agent = Agent(governed(repository), home)
+    agent.select()
+    for number in range(4):
+        lines = [f"line_of_agent_{n} = {n}" for n in range(number * 3)] + ["def by_hand():", "    pass"]
+        agent.write("src/new.py", "\n".join(lines) + "\n")
+        run_git(repository, "add", "-A")
+        run_git(repository, "commit", "-q", "--allow-empty", "-m", "agent")
+        (repository / "src" / "new.py").write_text("\n".join([f"# person_{number}", *lines]) + "\n")
+        run_git(repository, "commit", "-q", "--allow-empty", "-am", "person")
+    first = blamed(repository)
+    again = blamed(repository)
+    (repository / ".git" / "remit" / "index.db").unlink()
+    assert first == again == blamed(repository)
+    assert "ai" in {origin for origin, _ in first}
+
+
+def blamed(root: Path) -> list[tuple[str, str | None]]:
+    gate = Gate.open(root)
+    with Index.open(gate.workspace.state / "index.db", gate.workspace.log_folder) as index:
+        index.catch_up()
+        return [(line.origin, line.record) for line in Blamer(gate.workspace, index, gate.store).blame("src/new.py")]
