@@ -328,7 +328,7 @@ def test_an_agent_that_hears_nothing_after_a_call_is_told_with_the_next_refusal(
     deaf, heard = Outcome(ok=False), Outcome()
     untold.after(call, heard, "heard")
     assert untold.waiting(call.session) == ""
-    untold.put(call.session, "waits")
+    untold.keep(call.session, {"": "waits"})
     assert untold.before(call, Decision("deny", "deny", "destructive", "enforce")) == "waits"
     assert untold.before(call, Decision("deny", "deny", "destructive", "enforce")) == ""
     untold.after(replace(call, agent="nobody"), deaf, "unknown agents hear nothing")

@@ -60,9 +60,11 @@ class ScriptedAgent:
         answer = self.hook("PreToolUse", **call)
         if answer.get("permissionDecision") == "deny":
             return str(answer["permissionDecisionReason"])
+        given = answer.get("updatedInput", given)
         result = self.act(tool, given, str(call["tool_use_id"]))
-        after = self.hook("PostToolUse", **call, tool_response=result)
-        self.told = after.get("additionalContext", "")
+        after = self.hook("PostToolUse", **{**call, "tool_input": given}, tool_response=result)
+        said = str(result.get("stderr", "")).rstrip(), after.get("additionalContext", "")
+        self.told = "\n".join(filter(None, said)).replace("\n", f"\n{' ' * 14}")
         return None
 
     told = ""
@@ -72,9 +74,9 @@ class ScriptedAgent:
         if tool == "Write":
             Path(str(given["file_path"])).write_text(str(given["content"]))
         elif tool == "Bash":
-            subprocess.run(
-                ["bash", "-c", str(given["command"])], cwd=self.repository, env=self.environment, check=False
-            )
+            words = ["bash", "-c", str(given["command"])]
+            done = subprocess.run(words, cwd=self.repository, env=self.environment, capture_output=True, check=False)
+            return {"stdout": done.stdout.decode("utf-8", "replace"), "stderr": done.stderr.decode("utf-8", "replace")}
         elif tool.startswith("mcp__remit__"):
             return asyncio.run(self.ask_server(tool.removeprefix("mcp__remit__"), given, call_id))
         return {}

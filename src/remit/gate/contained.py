@@ -20,9 +20,19 @@ from remit.core.text import shown
 from remit.gate import effects
 from remit.gate.answer import Attempts
 from remit.gate.between import Between
-from remit.gate.contained_paths import existing, is_cache, is_git, literal, silent
+from remit.gate.contained_paths import existing, is_cache, is_git, leads_away, literal, silent
 from remit.gate.contained_tickets import Ticket
-from remit.gate.contained_words import in_words, left_running, meanwhile, objection, too_much, unwritten
+from remit.gate.contained_words import (
+    in_words,
+    left_running,
+    meanwhile,
+    moved_under,
+    objection,
+    read_only,
+    too_large,
+    too_much,
+    unwritten,
+)
 from remit.gate.gather import with_holders, with_ignored
 from remit.gate.judging import Judging
 from remit.gate.observed import explain
@@ -30,6 +40,7 @@ from remit.gate.remembering import Remembering, contents_of, restore
 from remit.gate.site import Site
 from remit.gate.snapshots import Snapshots
 from remit.gate.state import PendingCall
+from remit.gate.steady import uncontained
 from remit.gate.undoing import as_writes
 from remit.gate.untold import Untold
 from remit.policy.engine import decide
@@ -50,6 +61,9 @@ GIT = ".git"
 
 OWN = ".local/state/remit"
 """Below HOME: the daemon's door, and what others stage. Who is contained has nothing to look for there."""
+
+LARGEST = 1 << 32
+"""Bytes of a file that is brought over: one of holes alone costs its command nothing, and all others a disk."""
 
 MOST_RECORDED = 100
 """Dropped paths that one record names."""
@@ -100,7 +114,8 @@ class Contained:
     def staged(self, call: ToolCall, command: Sequence[str], limits: Limits) -> Result:
         """Run it over the workspace, then look at what its layer took."""
         around, workspace = self.site.environment, self.site.workspace
-        with places.staging(workspace, around.home, around.temporary) as staging:
+        shared = not uncontained(call, self.site.state)
+        with places.staging(workspace, around.home, around.temporary, shared=shared) as staging:
             limits = replace(limits, written=lambda: sum(written(layer.upper) for layer in staging.layers))
             ended = run(lambda status: self.words(call, command, staging, status), limits)
             if ended.stopped.startswith("it wrote"):
@@ -137,7 +152,7 @@ class Contained:
         root, common = self.site.workspace.root, self.site.workspace.common_dir
         all_of_it = touched(staging.root.upper, root)
         if self.ticket is not None and not all_of_it and staging.common is None and not ended.stopped:
-            return Result(ended.code, said=left_running(call))
+            return Result(ended.code, said=self.aftermath(call, ended))
         own = [c for c in all_of_it if not is_git(c.path, root, common)]
         upper, objections = staging.root.upper, self.objections(call, own)
         beyond = {path for path, finding in objections.items() if finding.code == "SCOPE_VIOLATION"}
@@ -146,6 +161,10 @@ class Contained:
         for change in own:
             if change.path not in objections and changed_since(upper, root, change, staging.began_ns):
                 objections[change.path] = meanwhile(change.path)
+            elif change.kind == "file" and (upper / change.path).lstat().st_size > LARGEST:
+                objections.setdefault(change.path, too_large(change.path))
+            elif leads_away(upper, root, change) and uncontained(call, self.site.state):
+                objections.setdefault(change.path, moved_under(change.path))
         kept = [c for c in own if c.path not in objections]
         done, failed = self.brought(call, upper, kept)
         aside = [path for path, f in objections.items() if f.code == "STALE_FILE"]
@@ -310,11 +329,24 @@ class Contained:
         else:
             tries.made(lambda: self.explained(call, pending, changes), None)
         dropped = {str(f.path): f.message for f in findings}
-        words = (in_words(ended, kept, findings, self.aside(call)), left_running(call), waiting or "", tries.said)
+        words = (
+            in_words(ended, kept, findings, self.aside(call)),
+            self.aftermath(call, ended),
+            waiting or "",
+            tries.said,
+        )
         said = "\n".join(filter(None, words))
-        if self.ticket is not None and self.remembering.row is None:
-            Attempts().made(lambda: Untold(self.site.state).late(call, said), None)
+        if self.ticket is not None:
+            token = self.ticket.token
+            Attempts().made(lambda: Untold(self.site.state).late(call, token, said), None)
         return Result(ended.code, kept, dropped, said)
+
+    def aftermath(self, call: ToolCall, ended: Ended) -> str:
+        """What the sandbox itself kept the command from, as far as its text tells."""
+        root, settings = self.site.workspace.root, self.site.environment.settings
+        inside = [str(p.relative_to(root)) for p in places.steady(self.site.workspace, settings) if root in p.parents]
+        names = dict.fromkeys((*inside, *settings)) if ended.code else ()
+        return "\n".join(filter(None, (read_only(call, names), left_running(call))))
 
     def explained(self, call: ToolCall, pending: PendingCall, changes: tuple[Change, ...]) -> None:
         """These changes have a record: what comes after the call need not wonder about them, nor look for others."""

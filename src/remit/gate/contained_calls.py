@@ -26,6 +26,7 @@ from remit.gate.governing import Governing
 from remit.gate.observed import observed_head
 from remit.gate.site import Site
 from remit.gate.state import PendingCall, StateError
+from remit.gate.steady import IN_BACKGROUND
 from remit.policy.classify import classify
 from remit.policy.contain import RULE
 from remit.workspace.observe import observe
@@ -43,16 +44,13 @@ SHELL = "bash" if shutil.which("bash") else "sh"
 LONGEST = 120_000
 """Bytes of the launcher's command line: Linux takes no argument of 128 KiB (MAX_ARG_STRLEN, execve(2))."""
 
-IN_BACKGROUND = ("run_in_background", "is_background")
-"""The arguments by which agents start a command and go on."""
-
 STOPPING = frozenset({"overlay", "bind"})
 """The ways that hold back all that lies out of scope while the command runs."""
 
 ENTERS = re.compile(r"""\s*cd[ \t]+([\w./@%+:][\w./@%+:-]*|'[^']*')[ \t]*&&\s*(?=\S)""")
 """Entering a folder first. It stays outside: some agents go on in the folder that their shell was left in."""
 
-WRAPPED = re.compile(rf" exec --session \S.*? --call [0-9a-f]{{16}} -- {SHELL} -c (?P<text>.*)", re.DOTALL)
+WRAPPED = re.compile(rf" exec --session \S.*? --call (?P<token>[0-9a-f]{{16}}) -- {SHELL} -c (?P<text>.*)", re.DOTALL)
 
 
 class Found:
@@ -223,6 +221,12 @@ def entered(call: ToolCall) -> tuple[str, str]:
     if found is None or not os.path.isdir(os.path.join(call.cwd, found[1].strip("'"))):  # noqa: PTH112, PTH118
         return "", command
     return command[: found.end()], command[found.end() :]
+
+
+def token_in(command: str) -> str:
+    """The ticket that the launcher's words name; empty for any other command."""
+    found = WRAPPED.search(command)
+    return found["token"] if found else ""
 
 
 def unwrapped(call: ToolCall, start: str) -> ToolCall:

@@ -1,8 +1,10 @@
 """What a path says of a contained command's change to it."""
 
+import os
 from collections.abc import Sequence
 from pathlib import Path, PurePosixPath
 
+from remit.workspace.place import FOLDER
 from remit.workspace.sandbox.staged import Touched
 
 CACHED = frozenset({"__pycache__", ".pytest_cache", ".mypy_cache", ".ruff_cache"})
@@ -20,6 +22,16 @@ def is_git(path: str, root: Path, common: Path | None) -> bool:
         return False
     name = str(common.relative_to(root))
     return path == name or path.startswith(f"{name}/")
+
+
+def leads_away(upper: Path, root: Path, change: Touched) -> bool:
+    """Whether it is a link that leads out of the workspace, or to what governs there. Raises OSError."""
+    if change.kind != "link":
+        return False
+    beside = (root / change.path).parent
+    real, above = os.path.realpath(beside / (upper / change.path).readlink()), os.path.realpath(root)
+    inside = Path(os.path.relpath(real, above)).parts
+    return not {os.pardir, ".git", FOLDER}.isdisjoint(inside)
 
 
 def silent(changes: Sequence[Touched]) -> set[str]:

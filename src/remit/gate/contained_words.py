@@ -1,7 +1,8 @@
 """Why an effect of a contained command was dropped, beyond what the checks say of it; and all of it in words."""
 
+import re
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 
 from remit.core.call import ToolCall
@@ -21,9 +22,20 @@ def meanwhile(path: str) -> Finding:
     return objection("STALE_FILE", path, f"{shown(path)} was changed by somebody else while the command ran.")
 
 
+def moved_under(path: str) -> Finding:
+    """A link that leads away, where another command may be about to write through it."""
+    why = "is a link that leads out of the workspace, made while another command runs: make it again afterwards"
+    return objection("OUTSIDE_WORKSPACE", path, f"{shown(path)} {why}.")
+
+
 def unwritten(path: str, why: str) -> Finding:
     """A change that may stay could not be made."""
     return objection("STALE_FILE", path, f"{shown(path)} could not be written: {why}.")
+
+
+def too_large(path: str) -> Finding:
+    """A file that is larger than any that is brought over."""
+    return objection("COMMAND_BLOCKED", path, f"{shown(path)} is larger than 4 GiB, and nothing that large is kept.")
 
 
 def too_much(ended: Ended) -> Finding:
@@ -50,6 +62,14 @@ def in_words(ended: Ended, kept: Sequence[str], findings: Sequence[Finding], asi
         lines.append(f"This command's version of what others changed is kept in {aside}.")
     lines.append("What was dropped is as it was before. Stay in the scope, or ask the person to widen it.")
     return "\n".join(lines)
+
+
+def read_only(call: ToolCall, names: Iterable[str]) -> str:
+    """Which of these places the command's text names, where they could not be written to; empty for none."""
+    named = [name for name in names if re.search(rf"(?<![\w.-]){re.escape(name)}(?![\w-])", call.command or "")]
+    if not named:
+        return ""
+    return f"Remit [PROTECTED_PATH]: {', '.join(named)} was read-only for this command, because it governs agents."
 
 
 def left_running(call: ToolCall) -> str:

@@ -15,12 +15,13 @@ from remit.core.once import Once
 from remit.gate.answer import Answer, Attempts, CannotRecord, joined
 from remit.gate.checking import checked
 from remit.gate.completing import Completing
-from remit.gate.contained_calls import ContainedCalls
+from remit.gate.contained_calls import ContainedCalls, token_in
 from remit.gate.hearing import Hearing
 from remit.gate.judging import Judging
 from remit.gate.remembering import Remembering
 from remit.gate.sessions import Sessions
 from remit.gate.site import Site
+from remit.gate.steering import Steering, goes_on
 from remit.gate.turns import Turns
 from remit.gate.twice import KeptAnswers, SharedAnswers, Twice
 from remit.gate.untold import Untold
@@ -72,6 +73,8 @@ class Gate(Site):
                 return earlier
             answer = self.with_words(Judging(self).judged(call), self.untrusted_notice(call.session))
             answer = self.with_words(answer, Untold(self.state).before(call, answer.decision))
+            if call.whole_workspace and goes_on(answer.decision):
+                Steering(self).keep()
             return self.twice.tell("before", call, now, self.with_words(answer, self.news))
         except CannotRecord as error:
             return Judging(self).unrecordable(call, error)
@@ -80,7 +83,8 @@ class Gate(Site):
         """Step 8. Never turns a success into a failure; what could not be recorded waits, and is said."""
         if not self.governed:
             return Answer(UNGOVERNED)
-        call, now = ContainedCalls(self).returned(call), self.environment.clock()
+        token, now = token_in(call.command) if call.command else "", self.environment.clock()
+        call = ContainedCalls(self).returned(call) if call.command else call
         earlier = self.twice.earlier("after", call, now)
         if earlier is not None:
             return earlier
@@ -91,10 +95,17 @@ class Gate(Site):
             Attempts().made(lambda: Untold(self.state).after(call, outcome, remembering.news), None)
         found = checked(self, call, remembering.own)
         heard = Hearing(self).heard(call, outcome, remembering.changed)
-        missed = Attempts().made(lambda: ContainedCalls(self).missed(call), "")
+        more = self.after_command(call, token) if call.whole_workspace else ""
         late = Attempts().made(lambda: Untold(self.state).beside(call, outcome), "")
-        told = self.with_words(Answer(passed, context=joined(known, found, heard, missed, late)), self.news)
+        told = self.with_words(Answer(passed, context=joined(known, found, heard, more, late)), self.news)
         return self.twice.tell("after", call, now, told)
+
+    def after_command(self, call: ToolCall, token: str) -> str:
+        """What is to be said of a call that may have reached anything: it ran bare, it took hooks out."""
+        tries = Attempts()
+        missed = tries.made(lambda: ContainedCalls(self).missed(call), "")
+        tries.made(lambda: Untold(self.state).arrived(call, token), None)
+        return joined(missed, tries.made(lambda: Steering(self).put_back(call), ""), tries.said)
 
     def with_words(self, answer: Answer, words: str) -> Answer:
         """The answer with what has to be said beside it."""

@@ -12,6 +12,7 @@ from remit.gate.environment import Environment
 from remit.gate.governing import Governing
 from remit.gate.pressure import Pressure
 from remit.gate.state import State
+from remit.gate.steady import why_unsteady
 from remit.gate.written import written
 from remit.policy.classify import classify
 from remit.policy.commands import analyse
@@ -48,6 +49,9 @@ def gather(
     targets = tuple(look_at(t, call, workspace, state, store) for t in targets)
     told = written(call, workspace, around)
     call, targets = told.call, (*targets, *told.targets)
+    told_of = (*told.targets, *told.perhaps)
+    if told_of and (moved := why_unsteady(call, told_of, state)):
+        call = replace(call, unproved=call.unproved or moved)
     targets = with_mirrored(targets, call, workspace, governing.intents.get(session.intent_id))
     now = around.clock()
     pressure = Pressure(state, now)

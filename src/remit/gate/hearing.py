@@ -38,7 +38,7 @@ class Hearing:
 
     def commands(self, call: ToolCall, outcome: Outcome, changed: tuple[str, ...]) -> tuple[list[str], list[str]]:
         """What the repository's hooks say, and how some failed."""
-        rules = self.site.governing
+        rules = self.site.rules or self.site.governing
         hooks = tuple(named for named in trusted_hooks(rules, self.site.recorder) if named.hook.on == "after")
         if not hooks:
             return [], []

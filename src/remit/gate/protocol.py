@@ -11,8 +11,8 @@ This workspace is governed by Remit. {duty}
 server `remit` with its `intent_id` (without MCP, run the shell command `remit intent select ID`). Reading and \
 searching need no intent.
 2. Stay inside the intent's `owned_scope`, and keep its constraints. A refusal says which rule it was and what to do: \
-follow that; do not look for another tool or a shell command that gets round it. Effects of commands are compared \
-afterwards and recorded.
+follow that; do not look for another tool or a shell command that gets round it. What commands \
+change is found by comparing and recorded; in enforce, what lies outside the scope does not stay.
 3. When the acceptance criteria are met, call `complete_intent` with notes on how you verified them.
 </remit_protocol>"""
 

@@ -14,6 +14,7 @@ from remit.core.record import Body, Record, Tool, TracedFile, Vcs
 from remit.core.redaction import compile_pattern, redact_struct, redact_value
 from remit.gate.environment import Environment
 from remit.gate.governing import governing
+from remit.gate.portions import portions
 from remit.gate.witness import after_append
 from remit.ledger.log import Appended, MachineLog
 from remit.ledger.segments import LedgerError
@@ -99,7 +100,7 @@ class Recorder:
         """
         if self.spool.pending():
             self.spool.drain(self.log, views=self.views)
-        return self.log.append(records, sync=sync, views=self.views)
+        return self.log.append(portions(records, self.environment.clock()), sync=sync, views=self.views)
 
     @property
     def views(self) -> tuple[Path, ...]:
@@ -112,6 +113,7 @@ class Recorder:
         The reason in words where it had to wait; raises OSError where even that failed. No decision waits for this,
         so tree heads are made here when they are due.
         """
+        records = portions(records, self.environment.clock())
         try:
             appended = self.append(records, sync=sync)
         except (OSError, LedgerError, GitError) as error:

@@ -16,7 +16,7 @@ from remit.core.call import Effect, SessionKey
 from remit.core.contents import Version
 from remit.core.text import encodable, quoted_path
 
-SCHEMA_VERSION = 4
+SCHEMA_VERSION = 5
 
 BUSY_TIMEOUT_S = 5.0
 """How long one statement waits for another process. A hook that waits too long is passed over by its agent."""
@@ -32,6 +32,7 @@ CREATE TABLE IF NOT EXISTS calls(
   id INTEGER PRIMARY KEY, workspace TEXT, session_id TEXT, agent_id TEXT, call_id TEXT, tool TEXT,
   arguments_sha256 TEXT, at REAL, before BLOB);
 CREATE INDEX IF NOT EXISTS calls_by_session ON calls(workspace, session_id, agent_id);
+CREATE INDEX IF NOT EXISTS calls_by_id ON calls(call_id);
 CREATE TABLE IF NOT EXISTS remit_calls(
   id INTEGER PRIMARY KEY, session_id TEXT, agent_id TEXT, agent TEXT, call_id TEXT, digest TEXT, at REAL);
 CREATE TABLE IF NOT EXISTS kept(git_blob TEXT PRIMARY KEY) WITHOUT ROWID;
@@ -66,8 +67,12 @@ ADDED = {
 """Columns that came after a table was first made: a file of an older version gets them when it is opened."""
 
 RETURNED = (
-    "SELECT id, before FROM calls WHERE workspace=? AND session_id=? AND agent_id=?"
-    " AND ((call_id<>'' AND call_id=?) OR (?='' AND tool=? AND arguments_sha256=?))"
+    "SELECT id, before FROM calls WHERE call_id=? AND workspace=? AND session_id=? AND agent_id=? ORDER BY id LIMIT 1"
+)
+"""The call that came back, where its agent gave it an id."""
+
+RETURNED_ALIKE = (
+    "SELECT id, before FROM calls WHERE workspace=? AND session_id=? AND agent_id=? AND tool=? AND arguments_sha256=?"
     " ORDER BY CASE WHEN call_id='' THEN -id ELSE id END LIMIT 1"
 )
 
@@ -287,12 +292,9 @@ class State:
 
         It is not forgotten here: `drop_call` does that, once its effects are recorded.
         """
-        row = self.row(RETURNED, *self.returned(key, call_id, tool, digest))
+        here = (self.workspace, key.session_id, key.agent_id)
+        row = self.row(RETURNED, call_id, *here) if call_id else self.row(RETURNED_ALIKE, *here, tool, digest)
         return (None, None) if row is None else (row[0], unpacked(row[1]))
-
-    def returned(self, key: SessionKey, call_id: str, tool: str, digest: str) -> tuple[str, ...]:
-        """The values that RETURNED asks for."""
-        return (self.workspace, key.session_id, key.agent_id, call_id, call_id, tool, digest)
 
     def open_calls(self) -> list[OpenCall]:
         """Every call under way in this workspace, the oldest first."""

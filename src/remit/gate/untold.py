@@ -11,7 +11,7 @@ from remit.gate.state import State
 
 MOST_CHARS = 8000
 MOST_OF_A_COMMAND = 80
-FACT = "untold"
+FACT = "unsaid"
 
 
 class Untold:
@@ -23,13 +23,21 @@ class Untold:
     def after(self, call: ToolCall, outcome: Outcome, words: str) -> None:
         """Keep the words where this agent's model does not hear what is said after such a call."""
         if words and not hears_after(call.agent, failed=not outcome.ok):
-            self.put(call.session, joined(self.waiting(call.session), words)[-MOST_CHARS:])
+            kept = self.kept(call.session)
+            self.keep(call.session, {**kept, "": joined(kept.get("", ""), words)[-MOST_CHARS:]})
 
-    def late(self, call: ToolCall, words: str) -> None:
-        """Keep what came of a command in the background, which ended after its call came back."""
+    def late(self, call: ToolCall, token: str, words: str) -> None:
+        """Keep what came of a contained command: in the background, its end comes after its call came back."""
         if words:
-            named = f"Remit: `{shown(call.command or '', MOST_OF_A_COMMAND)}` ran in the background, and has ended."
-            self.put(call.session, joined(self.waiting(call.session), f"{named}\n{words}")[-MOST_CHARS:])
+            named = f"Remit: `{shown(call.command or '', MOST_OF_A_COMMAND)}` has ended."
+            entry = {call.call_id or token: f"{named}\n{words}"[-MOST_CHARS:]}
+            self.keep(call.session, {**self.kept(call.session), **entry})
+
+    def arrived(self, call: ToolCall, token: str) -> None:
+        """A contained command's call came back after its end: what came of it stands in its own output."""
+        kept = self.kept(call.session)
+        if kept.pop(call.call_id or token, None) is not None:
+            self.keep(call.session, kept)
 
     def beside(self, call: ToolCall, outcome: Outcome) -> str:
         """The words to say with this result: where the agent's model hears that, and nothing before a call."""
@@ -49,14 +57,18 @@ class Untold:
         """What waits for this session; it waits no longer."""
         words = self.waiting(session)
         if words:
-            self.put(session, "")
+            self.keep(session, {})
         return words
 
     def waiting(self, session: SessionKey) -> str:
         """What waits for this session."""
-        return json.loads(self.state.fact(name(session)) or '""')
+        return joined(*self.kept(session).values())
 
-    def put(self, session: SessionKey, words: str) -> None:
+    def kept(self, session: SessionKey) -> dict[str, str]:
+        """What waits: by the call, or the leave, whose end it tells; the rest under no name."""
+        return json.loads(self.state.fact(name(session)) or "{}")
+
+    def keep(self, session: SessionKey, words: dict[str, str]) -> None:
         """These words wait, in place of what did."""
         self.state.put_fact(name(session), json.dumps(words))
 

@@ -118,6 +118,8 @@ class Looking:
         is_folder = full.is_dir() and not (full.is_symlink() and not write.follows)
         if write.opens:
             self.check_opened(raw)
+            if not write.tree:
+                raise Doubt(f"what comes into {raw!r} is not in the text")
             yield Place(f"{raw.rstrip('/')}/*", follows=False)
         inside = list(self.below(raw)) if is_folder and write.below else []
         yield from inside

@@ -17,6 +17,7 @@ from remit.gate.contained_calls import ContainedCalls
 from remit.gate.contained_tickets import NoTicket, Tickets
 from remit.gate.environment import Environment
 from remit.gate.gate import Gate
+from remit.gate.steady import uncontained
 from remit.servers.hook import OpenGate
 from remit.workspace.place import locate
 from remit.workspace.sandbox import places
@@ -58,7 +59,8 @@ def planned(gate: Gate, cwd: str, fields: Sequence[str]) -> HookReply:
     around, workspace, temporary = gate.environment, gate.workspace, Path(ticket.temporary)
     place = places.scratch(workspace, around.home, temporary)
     places.sweep(place)
-    staged = places.stage(place, workspace, around.home, temporary, int(launcher))
+    shared = not uncontained(ticket.call(command[2], cwd), gate.state)
+    staged = places.stage(place, workspace, around.home, temporary, int(launcher), shared=shared)
     try:
         ticket = tickets.used(token, session_id, command[2], str(staged.folder))
     except NoTicket:

@@ -61,7 +61,7 @@ def programs(folder: Path) -> tuple[str, ...]:
 def hooks_folder(git_dir: Path) -> Path:
     """Where the repository keeps its hooks."""
     named = settings(git_dir).get("core.hookspath", "")
-    common = common_folder(git_dir)
+    common = Path(common_folder(str(git_dir)))
     return common.parent / named if named else common / "hooks"
 
 
@@ -74,7 +74,7 @@ def runs(key: str, value: str) -> bool:
 
 def settings(git_dir: Path) -> dict[str, str]:
     """What the repository's own settings files say, as far as it can run or hide something; keys in small letters."""
-    common = common_folder(git_dir)
+    common = Path(common_folder(str(git_dir)))
     files = tuple(dict.fromkeys((common / "config", common / "config.worktree", git_dir / "config.worktree")))
     return read_settings(tuple(f for f in files if is_there(f)), tuple(map(state_of, files)))
 

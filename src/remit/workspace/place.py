@@ -96,25 +96,23 @@ def locate(start: Path) -> Workspace | None:
 
 def located(real: str) -> Workspace | None:
     """`locate` for an absolute name whose links are followed already."""
-    repository: Path | None = None
+    repository: str | None = None
     for name in upwards(real):
         inside = "" if name == "/" else name
         if is_folder(f"{inside}/{FOLDER}"):
-            folder = Path(name)
-            found = workspace_at(folder, git_root(folder))
+            found = workspace_in(name, git_root_of(name))
             if found.counts:
                 return found
         if is_there(f"{inside}/.git"):
-            folder = Path(name)
-            repository = repository or folder
-            own = workspace_at(folder, folder)
+            repository = repository or name
+            own = workspace_in(name, name)
             if own.governed:
                 return own
-    return workspace_at(repository, repository) if repository else None
+    return workspace_in(repository, repository) if repository else None
 
 
 def upwards(name: str) -> Iterator[str]:
-    """An absolute folder and all above it, as text: a Path for each would cost more than looking does."""
+    """An absolute folder and all above it, as text."""
     while True:
         yield name
         above = name.rpartition("/")[0] or "/"
@@ -125,40 +123,55 @@ def upwards(name: str) -> Iterator[str]:
 
 def workspace_at(root: Path, repository: Path | None) -> Workspace:
     """The workspace at `root`, with the git folders of the repository around it."""
-    git_dir = git_folder(repository) if repository else None
+    return workspace_in(str(root), str(repository) if repository else None)
+
+
+def workspace_in(root: str, repository: str | None) -> Workspace:
+    """The same for names as text: a Path for each would cost more than looking does."""
+    git_dir = git_folder_of(repository) if repository else None
     return known_as(root, git_dir, common_folder(git_dir) if git_dir else None)
 
 
 @lru_cache(KNOWN_MOST)
-def known_as(root: Path, git_dir: Path | None, common_dir: Path | None) -> Workspace:
+def known_as(root: str, git_dir: str | None, common_dir: str | None) -> Workspace:
     """One value for one workspace: what it works out of its folders is worked out once."""
-    return Workspace(root, git_dir, common_dir)
+    return Workspace(Path(root), Path(git_dir) if git_dir else None, Path(common_dir) if common_dir else None)
 
 
 def git_root(start: Path) -> Path | None:
     """The nearest folder at or above `start` with a `.git`."""
-    return next((f for f in (start, *start.parents) if is_there(f / ".git")), None)
+    found = git_root_of(str(start))
+    return Path(found) if found else None
+
+
+def git_root_of(start: str) -> str | None:
+    """The same for a name as text."""
+    return next((name for name in upwards(start) if is_there(f"{name.rstrip('/')}/.git")), None)
 
 
 def git_folder(repository: Path) -> Path | None:
     """What `.git` stands for: itself, or what its `gitdir:` line names. None where it names nothing.
 
-    `repository` is absolute with links followed.
-
-    Source: gitrepository-layout(5), read 2026-11.
+    `repository` is absolute with links followed. Source: gitrepository-layout(5), read 2026-11.
     """
-    dot_git = repository / ".git"
+    found = git_folder_of(str(repository))
+    return Path(found) if found else None
+
+
+def git_folder_of(repository: str) -> str | None:
+    """The same for a name as text."""
+    dot_git = f"{repository.rstrip('/')}/.git"
     if is_folder(dot_git):
-        return Path(os.path.realpath(dot_git)) if dot_git.is_symlink() else dot_git
+        return os.path.realpath(dot_git) if os.path.islink(dot_git) else dot_git  # noqa: PTH114
     key, _, name = pointer(dot_git).partition(":")
-    named = repository / name.strip()
-    return named.resolve() if key == "gitdir" and name.strip() and is_folder(named) else None
+    named = os.path.join(repository, name.strip())  # noqa: PTH118
+    return os.path.realpath(named) if key == "gitdir" and name.strip() and is_folder(named) else None
 
 
-def common_folder(git_dir: Path) -> Path:
+def common_folder(git_dir: str) -> str:
     """The folder that all worktrees share."""
     named = pointer(f"{git_dir}/commondir")
-    return (git_dir / named).resolve() if named else git_dir
+    return os.path.realpath(os.path.join(git_dir, named)) if named else git_dir  # noqa: PTH118
 
 
 def pointer(path: Path | str) -> str:

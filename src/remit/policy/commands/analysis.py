@@ -6,7 +6,7 @@ from typing import Literal, TypeAlias
 
 from msgspec import Struct
 
-from remit.policy.commands.dangers import danger_in
+from remit.policy.commands.dangers import danger_in, unseen
 from remit.policy.commands.effects import Write
 from remit.policy.commands.proof import Proof, prove, simple_command
 from remit.policy.commands.syntax import unmasked
@@ -62,6 +62,8 @@ def analyse(command: str, repositories: frozenset[str] = frozenset()) -> Command
         return CommandAnalysis("read_only", _reasons(proof), _reads(proof), remit, ())
     writes, enters = proof.writes, tuple(dict.fromkeys(proof.enters))
     found = danger_in(command, _whole(writes))
+    if found is None and (hidden := unseen(command, proof.programs)):
+        return CommandAnalysis("unknown", (f"`{hidden}` stands where dangers are not looked for",), remit=remit)
     if found is not None:
         return CommandAnalysis("dangerous", (found.reason,), (), remit, writes, enters, found.lasting, found.barred)
     return CommandAnalysis("literal_writes", _written(proof), (), remit, writes, enters)

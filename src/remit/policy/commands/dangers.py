@@ -84,6 +84,15 @@ def danger_in(text: str, whole: Sequence[str] | None = None) -> Danger | None:
     return max(found, key=lambda danger: (danger.barred, danger.lasting), default=None)
 
 
+def unseen(text: str, programs: Sequence[str]) -> str | None:
+    """A program with rows of its own that the text runs, and that is not seen here; None where there is none."""
+    try:
+        seen = {one.name for one in called(text)}
+    except UnreadableShell:
+        seen = set[str]()
+    return next((name for name in programs if name in PROGRAMS and name not in seen), None)
+
+
 class Called(Struct, frozen=True):
     """One program with its words, and the operator before it. `there`: the shell changed its folder before it."""
 

@@ -17,7 +17,8 @@ class Write(Struct, frozen=True):
     `glob`, a pattern of such paths. `follows`: a link at its end is followed. `below`: all that is in it, too; `opens`:
     and new names that the text does not tell. `into`: where it is a folder, it is these names in it that are written.
     `links`: afterwards it may be a link, or hold some. `edits`: what is there is kept, but for the part that changes.
-    `maybe`: not all of it need be written. `makes`: a folder, which is left alone where it is there already.
+    `maybe`: not all of it need be written. `makes`: a folder, which is left alone where it is there already. `tree`: a
+    new work tree of git's, with a folder of git's in it.
     """
 
     path: str
@@ -30,6 +31,7 @@ class Write(Struct, frozen=True):
     edits: bool = False
     maybe: bool = False
     makes: bool = False
+    tree: bool = False
 
 
 class Run(Struct, frozen=True):

@@ -161,7 +161,7 @@ def _init(words: Sequence[Word]) -> tuple[Write, ...]:
 
 
 def _new_tree(word: Word) -> Write:
-    return replace(written(word, "git"), opens=True, links=True)
+    return replace(written(word, "git"), opens=True, links=True, tree=True)
 
 
 def _bundle(words: Sequence[Word]) -> tuple[Write, ...]:

@@ -24,7 +24,7 @@ def writes_of(program: str, writer: Writer, words: Sequence[Word]) -> tuple[Writ
     outputs = tuple(written(word, program) for word in taken.values(*writer.outputs))
     if taken.has(*writer.idle) or (writer.needs and not taken.has(*writer.needs)):
         return outputs
-    return (*(suffixed(write, writer) for write in outputs), *operands(program, writer, taken))
+    return tuple(parts(program, writer, (*(suffixed(w, writer) for w in outputs), *operands(program, writer, taken))))
 
 
 def files(program: str, words: Sequence[Word]) -> tuple[Write, ...]:
@@ -100,6 +100,21 @@ def suffixed(write: Write, writer: Writer) -> Write:
         return write
     named = writer.suffix.startswith(".") and "." in write.path.rpartition("/")[2]
     return write if named else replace(write, path=write.path + writer.suffix)
+
+
+PARTS = frozenset({"aa", "00"})
+"""How the first of several files ends that `split` and `csplit` make; the next ones may be there already, as links."""
+
+
+def parts(program: str, writer: Writer, writes: Iterable[Write]) -> Iterator[Write]:
+    """The writes, and all that may follow the first of a row; raises Refused."""
+    for write in writes:
+        yield write
+        if writer.suffix in PARTS:
+            name = write.path.removesuffix(writer.suffix)
+            if write.glob or GLOB.search(name):
+                raise Refused(f"the names that `{program}` gives to its parts are not in the text")
+            yield replace(write, path=f"{name}*", glob=True, maybe=True)
 
 
 SHORT = re.compile(r"\.(?:tgz|taz|tbz2?|tz2|tb2|txz|tlz4?|tzst|tz|tZ)$")

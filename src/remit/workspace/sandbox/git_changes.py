@@ -4,8 +4,10 @@ What adds to history may stay (objects, branches that go forward, the index, log
 or makes git run programs, may not.
 """
 
+import hashlib
 import re
 import subprocess
+import zlib
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -15,11 +17,15 @@ from remit.workspace.sandbox.staged import Touched
 
 OBJECT = re.compile(r"objects/([0-9a-f]{2}/[0-9a-f]{38,62}|pack/pack-[0-9a-f]{40,64}\.(pack|idx|rev))")
 REF = re.compile(r"refs/(heads|tags|remotes|notes)/.+|refs/stash")
+WITNESS = "refs/notes/remit"
+"""The heads of the log that `remit ledger witness` keeps with commits: no agent's to write, or to take away."""
 HEAD = re.compile(r"(worktrees/[^/]+/)?HEAD")
 LOG = re.compile(r"(worktrees/[^/]+/)?logs/.+")
 LOOSE = re.compile(
     r"(worktrees/[^/]+/)?(index|ORIG_HEAD|FETCH_HEAD|COMMIT_EDITMSG|MERGE_\w+|AUTO_MERGE|SQUASH_MSG|CHERRY_PICK_HEAD)"
 )
+SHA256_DIGITS = 64
+BLOCK = 1 << 18
 OBJECTS = "GIT_ALTERNATE_OBJECT_DIRECTORIES"
 COMMIT = re.compile(rb"[0-9a-f]{40}([0-9a-f]{24})?")
 
@@ -48,14 +54,34 @@ class GitChanges:
         if change.kind != "file":
             return f"it became a {change.kind}"
         if OBJECT.fullmatch(path):
-            return "an object was rewritten" if (self.common / path).exists() else None
+            return "an object was rewritten" if (self.common / path).exists() else self.why_forged(path)
         if LOOSE.fullmatch(path):
             return None
         if LOG.fullmatch(path):
             return None if self.grew(path) else "its past was rewritten"
+        if path == WITNESS:
+            return "only Remit writes these notes"
         if HEAD.fullmatch(path) or REF.fullmatch(path):
             return self.why_no_move(path)
         return "it is not a part of git's folder that a commit changes"
+
+    def why_forged(self, path: str) -> str | None:
+        """Why an object is not what its name says: git never looks, and would take it for a file that comes later."""
+        place = self.upper / path
+        if path.startswith("objects/pack/"):
+            if not path.endswith(".idx"):
+                return None if place.with_suffix(".idx").exists() else "a pack has no index"
+            return None if self.is_whole(place) else "a pack does not hold what its index says"
+        name = path.removeprefix("objects/").replace("/", "")
+        return None if name_of(place, len(name)) == name else "an object is not what its name says"
+
+    def is_whole(self, index: Path) -> bool:
+        """Whether a pack holds what its index says."""
+        words = ["git", *GUARDS, "--git-dir", str(self.common), "verify-pack", str(index)]
+        try:
+            return subprocess.run(words, capture_output=True, timeout=TIMEOUT_S, check=False).returncode == 0
+        except subprocess.TimeoutExpired:
+            return False
 
     def grew(self, path: str) -> bool:
         """Whether the new log begins with all of the old."""
@@ -96,6 +122,20 @@ class GitChanges:
             check=False,
         )
         return done.returncode == 0
+
+
+def name_of(place: Path, digits: int) -> str:
+    """The name that a loose object has by its content; empty where it can be none."""
+    found = hashlib.sha256() if digits == SHA256_DIGITS else hashlib.sha1(usedforsecurity=False)
+    unpacking = zlib.decompressobj()
+    try:
+        with place.open("rb") as packed:
+            while block := packed.read(BLOCK):
+                found.update(unpacking.decompress(block))
+        found.update(unpacking.flush())
+    except zlib.error:
+        return ""
+    return found.hexdigest() if unpacking.eof and not unpacking.unused_data else ""
 
 
 def ignored(change: Touched) -> bool:

@@ -64,24 +64,27 @@ class Staging(Struct, frozen=True):
 
 
 @contextmanager
-def staging(workspace: Workspace, home: Path, temporary: Path) -> Generator[Staging]:
+def staging(workspace: Workspace, home: Path, temporary: Path, *, shared: bool = True) -> Generator[Staging]:
     """Room for one command's writes, gone afterwards. Raises NoScratch, OSError."""
     place = scratch(workspace, home, temporary)
     sweep(place)
-    staged = stage(place, workspace, home, temporary, os.getpid())
+    staged = stage(place, workspace, home, temporary, os.getpid(), shared=shared)
     try:
         yield staged
     finally:
         discard(staged.folder)
 
 
-def stage(place: Path, workspace: Workspace, home: Path, temporary: Path, owner: int) -> Staging:
+def stage(
+    place: Path, workspace: Workspace, home: Path, temporary: Path, owner: int, *, shared: bool = True
+) -> Staging:
     """Room in `place` for one command's writes, for as long as the process `owner` lives. Raises OSError.
 
+    `shared`: the temporary folder is the real one, where it can be.
     What `give_back` kept for such layers is taken again.
     """
     apart = git_apart(workspace)
-    real = real_temporary(temporary, workspace, home, place)
+    real = real_temporary(temporary, workspace, home, place) if shared else ()
     wanted = [("root", workspace.root, False), *([("git", apart, False)] if apart else [])]
     throwaway = [p for p in throwaways(workspace, temporary) if p not in real]
     wanted += [(f"temporary-{n}", p, mounts_in(p)) for n, p in enumerate(throwaway)]

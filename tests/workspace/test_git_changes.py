@@ -1,0 +1,79 @@
+"""What a command did to git's folder stays only where git may believe it: it never looks itself."""
+
+import hashlib
+import shutil
+import zlib
+from pathlib import Path
+
+import pytest
+
+from conftest import run_git
+from remit.workspace.sandbox.git_changes import WITNESS, GitChanges
+from remit.workspace.sandbox.staged import Touched, touched
+
+WANTED = b"what a person will write\n"
+NAME = hashlib.sha1(b"blob %d\0" % len(WANTED) + WANTED, usedforsecurity=False).hexdigest()
+WHOLE = zlib.compress(b"blob %d\0" % len(WANTED) + WANTED)
+
+
+def objection(common: Path, upper: Path) -> str:
+    return GitChanges(upper, common, touched(upper, common)).objection() or ""
+
+
+def loose(upper: Path, packed: bytes, name: str = NAME) -> None:
+    place = upper / "objects" / name[:2] / name[2:]
+    place.parent.mkdir(parents=True)
+    place.write_bytes(packed)
+
+
+@pytest.fixture
+def upper(tmp_path: Path) -> Path:
+    place = tmp_path / "upper"
+    place.mkdir()
+    return place
+
+
+def test_an_object_that_is_what_its_name_says_stays(repository: Path, upper: Path) -> None:
+    loose(upper, WHOLE)
+    assert not objection(repository / ".git", upper)
+
+
+@pytest.mark.parametrize("packed", [zlib.compress(b"blob 5\0evil\n"), WHOLE + b"more", WHOLE[:-3], b"no object", b""])
+def test_an_object_under_the_name_of_another_is_named(repository: Path, upper: Path, packed: bytes) -> None:
+    loose(upper, packed)
+    assert "not what its name says" in objection(repository / ".git", upper)
+
+
+def index_of_a_fetch(repository: Path, upper: Path, tmp_path: Path) -> Path:
+    """The index of a pack with another repository's history."""
+    other = tmp_path / "other"
+    shutil.copytree(repository, other)
+    (other / "new").write_bytes(WANTED)
+    run_git(other, "add", "-A")
+    run_git(other, "commit", "-qm", "second")
+    run_git(other, "repack", "-adq")
+    (upper / "objects/pack").mkdir(parents=True)
+    for found in (other / ".git/objects/pack").glob("pack-*.[ipr]*"):
+        shutil.copy(found, upper / "objects/pack")
+    return next((upper / "objects/pack").glob("*.idx"))
+
+
+def test_a_pack_that_came_with_a_fetch_stays(repository: Path, upper: Path, tmp_path: Path) -> None:
+    index_of_a_fetch(repository, upper, tmp_path)
+    assert not objection(repository / ".git", upper)
+
+
+def test_a_pack_with_another_content_is_named(repository: Path, upper: Path, tmp_path: Path) -> None:
+    place = index_of_a_fetch(repository, upper, tmp_path).with_suffix(".pack")
+    content = bytearray(place.read_bytes())
+    content[len(content) // 2] ^= 1
+    place.chmod(0o644)
+    place.write_bytes(content)
+    assert "does not hold" in objection(repository / ".git", upper)
+
+
+def test_the_heads_of_the_log_are_not_an_agents_to_write(repository: Path, upper: Path) -> None:
+    (upper / WITNESS).parent.mkdir(parents=True)
+    (upper / WITNESS).write_text(run_git(repository, "rev-parse", "HEAD"))
+    found = GitChanges(upper, repository / ".git", [Touched(WITNESS, "file")])
+    assert "only Remit" in (found.objection() or "")
