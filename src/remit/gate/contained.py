@@ -44,7 +44,7 @@ from remit.gate.steady import uncontained
 from remit.gate.undoing import as_writes
 from remit.gate.untold import Untold
 from remit.policy.engine import decide
-from remit.workspace.observe import Change, glance, observe
+from remit.workspace.observe import Change, glance
 from remit.workspace.paths import Surroundings, folds_case, target
 from remit.workspace.sandbox import landlock, places
 from remit.workspace.sandbox.choosing import Containment, way_here
@@ -201,7 +201,7 @@ class Contained:
             return ""
         facts = self.facts(call)
         decision = Decision("contain", "contain", "destructive", facts.mode, intent_id=facts.session.intent_id)
-        kept = Snapshots(self.site).before(call, facts, decision, observe(self.site.workspace))
+        kept = Snapshots(self.site).before(call, facts, decision, self.site.observe())
         if kept.refusal is not None:
             return kept.refusal.message
         self.site.recorder.append_or_spool(kept.records)

@@ -29,7 +29,6 @@ from remit.gate.state import PendingCall, StateError
 from remit.gate.steady import IN_BACKGROUND
 from remit.policy.classify import classify
 from remit.policy.contain import RULE
-from remit.workspace.observe import observe
 from remit.workspace.sandbox.choosing import Containment, containment, way_here
 from remit.workspace.sandbox.others import is_unbound
 
@@ -142,7 +141,7 @@ class ContainedCalls:
         """
         state = self.site.state
         if observed_head(state) is None and not state.open_calls():
-            Between(self.site).noticed_everywhere("before a command", observe(self.site.workspace), call.session)
+            Between(self.site).noticed_everywhere("before a command", self.site.observe(), call.session)
         pending, now = self.begun(call, facts, decision, rules), self.site.environment.clock()
         with state.together():
             state.put_call(call.session, call.call_id, call.tool, call.arguments_sha256, pending, now)
@@ -187,7 +186,7 @@ class ContainedCalls:
             return ""
         tickets.forget(left.token)
         put_loose(self.site.state, call.session.session_id)
-        Between(self.site).noticed_everywhere("after a command", observe(self.site.workspace), call.session)
+        Between(self.site).noticed_everywhere("after a command", self.site.observe(), call.session)
         return (
             f"Remit: this command was to run contained, and did not: {call.agent} ran it as it was, or not at all. "
             "What it changed is recorded as of unknown origin. Tell the person."

@@ -8,7 +8,6 @@ import subprocess
 from collections.abc import Mapping
 from pathlib import Path
 
-from remit.core.contents import sha256
 from remit.workspace.git_settings import listed
 from remit.workspace.observe import Change
 from remit.workspace.place import Workspace
@@ -68,8 +67,3 @@ class Guarded:
             return listed(self.copies.path(key))
         except (OSError, subprocess.SubprocessError):
             return None
-
-
-def is_same(content: bytes, change: Change) -> bool:
-    """Whether these bytes are what the file held before the change."""
-    return change.before is not None and sha256(content) == change.before.version.sha256

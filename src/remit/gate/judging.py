@@ -52,10 +52,13 @@ class Judging:
         rules = self.site.governing
         self.site.notice(rules)
         gathered, said = self.hooked(call, rules, heard)
-        grants = self.site.approvals.grants(rules.config.grants)
-        call, facts = gathered.call, replace(gathered.facts, grants=grants, waived=waived)
-        contained = ContainedCalls(self.site)
-        facts = replace(facts, containable=contained.available(call, rules, waived))
+        call, contained = gathered.call, ContainedCalls(self.site)
+        facts = replace(
+            gathered.facts,
+            grants=self.site.approvals.grants(rules.config.grants),
+            waived=waived,
+            containable=contained.available(call, rules, waived),
+        )
         decision, uncontained = contained.carried(call, self.decided(call, facts, said, rules))
         reply = None if waived else self.asking_after(said.spent_s).ask(call, facts, decision, rules)
         if reply is not None:

@@ -113,11 +113,10 @@ class Recorder:
         The reason in words where it had to wait; raises OSError where even that failed. No decision waits for this,
         so tree heads are made here when they are due.
         """
-        records = portions(records, self.environment.clock())
         try:
             appended = self.append(records, sync=sync)
         except (OSError, LedgerError, GitError) as error:
-            self.spool.put(records)
+            self.spool.put(portions(records, self.environment.clock()))
             return str(error)
         if appended:
             self.head_due(records, appended[-1].seq)

@@ -15,7 +15,7 @@ from remit.gate.hook_commands import variables_for
 from remit.gate.observed import explain
 from remit.gate.remembering import Remembering, contents_of
 from remit.gate.site import Site
-from remit.workspace.observe import Change, changes, observe
+from remit.workspace.observe import Change, changes
 from remit.workspace.running import Ran, run
 
 TAIL_BYTES = 8192
@@ -57,7 +57,7 @@ class TrustedRun:
         Raises what keeps an observation from being made, or a record from being written.
         """
         workspace = self.site.workspace
-        before = observe(workspace)
+        before = self.site.observe()
         with self.site.environment.unlocked():
             ran = run(
                 words,
@@ -67,7 +67,7 @@ class TrustedRun:
                 last=TAIL_BYTES,
                 errors_too=True,
             )
-        done = changes(workspace, before, observe(workspace))
+        done = changes(workspace, before, self.site.observe())
         enforcing = self.site.governing.mode == "enforce"
         put_back = Remembering(self.site).undone(done, self.intent_id) if enforcing else ()
         kept = tuple(c for c in done if c.path not in put_back)

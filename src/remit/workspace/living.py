@@ -6,6 +6,14 @@ from pathlib import Path
 
 from msgspec import Struct
 
+STATE, PARENT, SESSION, TERMINAL, STARTED = 0, 1, 3, 4, 19
+"""Where these stand in what `fields_of` gives. Source: proc_pid_stat(5), fields 3, 4, 6, 7 and 22, read 2026-11."""
+
+
+def fields_of(pid: int) -> list[str]:
+    """What /proc tells of a process, behind its name. Raises OSError where there is none of that id, or no /proc."""
+    return Path(f"/proc/{pid}/stat").read_text("utf-8", "replace").rpartition(")")[2].split()
+
 
 class Living(Struct, frozen=True):
     """A process as others can find it again. `world` is its namespace of process ids: another one cannot see it."""
@@ -38,13 +46,13 @@ def world() -> str:
 def started(pid: int) -> str | None:
     """When the process began, in whatever words the system has for it; None where there is none of that id.
 
-    Source: proc_pid_stat(5), field 22; a zombie has ended. Elsewhere ps(1).
+    A zombie has ended. Elsewhere ps(1).
     """
     try:
-        fields = Path(f"/proc/{pid}/stat").read_text("utf-8", "replace").rpartition(")")[2].split()
+        fields = fields_of(pid)
     except OSError:
         return None if Path("/proc/self").exists() else asked(pid)
-    return None if fields[0] == "Z" else fields[19]
+    return None if fields[STATE] == "Z" else fields[STARTED]
 
 
 def asked(pid: int) -> str | None:

@@ -8,6 +8,8 @@ from pathlib import Path, PurePath
 
 from msgspec import Struct
 
+from remit.workspace.living import PARENT, fields_of
+
 MOST = 64
 """Ancestors looked at: no honest chain is longer, and a forged one ends."""
 
@@ -69,11 +71,11 @@ def look_up(pid: int) -> Process | None:
     """One process, from /proc, else from ps(1)."""
     folder = Path("/proc") / str(pid)
     try:
-        status = (folder / "stat").read_text("utf-8", "replace")
+        parent = int(fields_of(pid)[PARENT])
         words = (folder / "cmdline").read_bytes().decode("utf-8", "replace").split("\0")
     except OSError:
         return None if folder.parent.joinpath("self").exists() else asked(pid)
-    return Process(pid, int(status.rpartition(")")[2].split()[1]), tuple(words))
+    return Process(pid, parent, tuple(words))
 
 
 def asked(pid: int) -> Process | None:

@@ -13,6 +13,7 @@ from msgspec import Struct
 
 from remit.workspace import inotify
 from remit.workspace.inotify import Event, Inotify
+from remit.workspace.mounts import mounted_in, mounts
 
 MOST_KNOWN = 100_000
 """Changed paths that are held in memory."""
@@ -24,8 +25,6 @@ KNOWN_SYSTEMS = frozenset(
     {"ext2", "ext3", "ext4", "xfs", "btrfs", "tmpfs", "overlay", "zfs", "f2fs", "bcachefs", "jfs", "reiserfs"}
 )
 """File systems on which nobody writes but through this kernel."""
-
-MOUNTS = Path("/proc/self/mountinfo")
 
 
 class Changed(Struct, frozen=True):
@@ -223,9 +222,9 @@ def why_not(root: str) -> str:
     system = file_system(root)
     if system is None:
         return "this system has no inotify"
-    inside = [mount for mount, _ in mounts() if mount.startswith(f"{root}/")]
+    inside = mounted_in(root)
     if inside:
-        return f"another file system is mounted inside, at {inside[0]}"
+        return f"another file system is mounted inside, at {inside}"
     return "" if system in KNOWN_SYSTEMS else f"changes on {system} are not told reliably"
 
 
@@ -233,15 +232,3 @@ def file_system(root: str) -> str | None:
     """The kind of file system that a folder lies on; None where the system does not tell."""
     above = [(len(at), n, kind) for n, (at, kind) in enumerate(mounts()) if f"{root}/".startswith(at.rstrip("/") + "/")]
     return max(above)[2] if above else None
-
-
-def mounts() -> Iterator[tuple[str, str]]:
-    """(where, which kind) of each mounted file system, the last mounted last. Source: proc_pid_mountinfo(5)."""
-    try:
-        lines = MOUNTS.read_text("utf-8", "surrogateescape").splitlines()
-    except OSError:
-        return
-    for line in lines:
-        words, _, rest = line.partition(" - ")
-        where = words.split(" ")[4].replace("\\040", " ").replace("\\011", "\t").replace("\\012", "\n")
-        yield where.replace("\\134", "\\"), rest.split(" ")[0]

@@ -9,6 +9,7 @@ from pathlib import Path
 
 from msgspec import Struct
 
+from remit.workspace.living import SESSION, TERMINAL, fields_of
 from remit.workspace.processes import ancestors, program
 
 PROC = Path("/proc")
@@ -60,12 +61,12 @@ def at_a_terminal(pid: int, agents: Collection[str], taken: Collection[str]) -> 
 
 
 def session_of(pid: int) -> tuple[str, str]:
-    """A process's session, and its terminal: 0 where it has none. Source: proc_pid_stat(5), fields 6 and 7."""
+    """A process's session, and its terminal: 0 where it has none."""
     try:
-        fields = (PROC / str(pid) / "stat").read_text("utf-8", "replace").rpartition(")")[2].split()
+        fields = fields_of(pid)
     except OSError:
         return "", "0"
-    return fields[3], fields[4]
+    return fields[SESSION], fields[TERMINAL]
 
 
 def own_processes() -> Iterator[int]:

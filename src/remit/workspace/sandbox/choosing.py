@@ -12,10 +12,11 @@ from typing import Literal, TypeAlias
 import msgspec
 from msgspec import Struct
 
+from remit.workspace.mounts import mounted_in
 from remit.workspace.place import Workspace
 from remit.workspace.sandbox import landlock
 from remit.workspace.sandbox.jail import Jail, argv, binary, doors
-from remit.workspace.sandbox.places import SCRATCH, NoScratch, mounts_in, staging
+from remit.workspace.sandbox.places import SCRATCH, NoScratch, staging
 
 Way: TypeAlias = Literal["overlay", "bind", "landlock", "none"]
 
@@ -55,7 +56,7 @@ def containment(home: Path, temporary: Path) -> Containment:
 
 def way_here(how: Containment, workspace: Workspace) -> Way:
     """The way that works in this workspace: no overlay can be laid over what is mounted in it."""
-    return "bind" if how.way == "overlay" and mounts_in(workspace.root) else how.way
+    return "bind" if how.way == "overlay" and mounted_in(workspace.root) else how.way
 
 
 def stamp(program: str | None) -> str:

@@ -1,16 +1,15 @@
 """Which folders a contained command may write to, and which stay as they are even in those."""
 
 import os
-import re
 import shutil
 from collections.abc import Generator, Iterable
 from contextlib import contextmanager
-from functools import lru_cache
 from pathlib import Path
 
 from msgspec import Struct
 
 from remit.core.contents import sha256
+from remit.workspace.mounts import mounted_in
 from remit.workspace.place import FOLDER, Workspace
 from remit.workspace.sandbox.jail import TEMPORARY, Layer
 
@@ -87,7 +86,7 @@ def stage(
     real = real_temporary(temporary, workspace, home, place) if shared else ()
     wanted = [("root", workspace.root, False), *([("git", apart, False)] if apart else [])]
     throwaway = [p for p in throwaways(workspace, temporary) if p not in real]
-    wanted += [(f"temporary-{n}", p, mounts_in(p)) for n, p in enumerate(throwaway)]
+    wanted += [(f"temporary-{n}", p, bool(mounted_in(p))) for n, p in enumerate(throwaway)]
     wanted += [(f"cache-{n}", p, False) for n, p in enumerate(caches(workspace, home))]
     folder = place / f"{owner}-{os.urandom(8).hex()}"
     key = sha256("\0".join(f"{name} {p}" for name, p, _ in wanted).encode("utf-8", "surrogateescape"))[:16]
@@ -158,7 +157,7 @@ def caches(workspace: Workspace, home: Path) -> list[Path]:
     Kept, it would be run later, by others and in other projects, without ever having been judged.
     """
     found = [home / name for name in CACHES]
-    return [p for p in found if p.is_dir() and not p.is_symlink() and is_apart(p, workspace) and not mounts_in(p)]
+    return [p for p in found if p.is_dir() and not p.is_symlink() and is_apart(p, workspace) and not mounted_in(p)]
 
 
 def is_apart(place: Path, workspace: Workspace) -> bool:
@@ -195,27 +194,6 @@ def inside(path: Path, place: Path) -> bool:
 def named(folder: Path, name: str, place: Path) -> Layer:
     """The layer of that name."""
     return Layer(place, folder / name / "upper", folder / name / "work")
-
-
-def mounts_in(place: Path) -> bool:
-    """Whether something is mounted below a folder. Source: proc_pid_mountinfo(5), read 2026-11."""
-    try:
-        points = mount_points(Path("/proc/self/mountinfo").read_bytes())
-    except OSError:
-        return False
-    start = f"{str(place).rstrip('/')}/".encode("utf-8", "surrogateescape")
-    return any(point.startswith(start) for point in points)
-
-
-@lru_cache(4)
-def mount_points(table: bytes) -> tuple[bytes, ...]:
-    """Where something is mounted."""
-    return tuple(unescaped(line.split(b" ")[4]) for line in table.splitlines())
-
-
-def unescaped(name: bytes) -> bytes:
-    """A mount point as it is called: blanks, line ends and backslashes are written in octal."""
-    return re.sub(rb"\\([0-7]{3})", lambda found: bytes([int(found[1], 8)]), name)
 
 
 def throwaways(workspace: Workspace, temporary: Path) -> list[Path]:
