@@ -231,10 +231,10 @@ def decisions() -> None:
 
 
 def posts(base: Path, home: Path, folder: Path) -> None:
-    """The post of a write, against appending 1.5 KB and hashing the file."""
+    """The post of a write, against appending 1.5 KB and hashing the file: each just after the tool wrote it."""
     around = environment({})
     file = folder / "src" / "app.py"
-    log, line = base / "plain.jsonl", b"x" * 1500
+    log, line, plain = base / "plain.jsonl", b"x" * 1500, base / "plain.py"
     from remit.servers.gates import Gates
     from remit.servers.hook import Frame
 
@@ -246,10 +246,9 @@ def posts(base: Path, home: Path, folder: Path) -> None:
             out.write(line)
             out.flush()
             os.fdatasync(out.fileno())
-        sha256(file.read_bytes())
+        sha256(plain.read_bytes())
 
-    times: list[float] = []
-    for _ in range(ROUNDS):
+    def posted() -> float:
         n = next(counter)
         text = f"z = {n}\n" * 50
         given = {"file_path": str(file), "content": text}
@@ -263,12 +262,18 @@ def posts(base: Path, home: Path, folder: Path) -> None:
         body = payload(folder, "PostToolUse", "Write", f"p{n}", **given)
         began = time.perf_counter()
         answer(body, Frame("claude-code", str(folder), "post"), around, gates)
-        times.append(time.perf_counter() - began)
+        return time.perf_counter() - began
+
+    def bare() -> float:
+        plain.write_text(f"y = {next(counter)}\n" * 50)
+        return median(floor, 1)
+
+    found = [(posted(), bare()) for _ in range(2 * ROUNDS)]
     row(
         "post of a write, in the daemon",
-        statistics.median(times),
+        statistics.median(a for a, _ in found),
         "append 1.5 KB, sync, SHA-256 of the file",
-        median(floor),
+        statistics.median(b for _, b in found),
         "<= 6 x",
     )
 

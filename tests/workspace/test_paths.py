@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from remit.core.repopath import InvalidPath, fold
-from remit.workspace.paths import below, folds_case, protected_inside, real_paths, strangeness, within
+from remit.workspace.paths import folds_case, protected_inside, real_paths, strangeness, within
 
 TOP = "root"
 SETTINGS = (".claude/settings.json", ".mcp.json")
@@ -66,8 +66,8 @@ def test_a_folder_is_within_itself_and_not_within_its_namesake(tmp_path: Path) -
     assert within(str(tmp_path / "x"), tmp_path)
     assert not within(f"{tmp_path}x", tmp_path)
     assert within("/x", Path("/"))
-    assert below("a/b/c", "b") is True
-    assert below("a/bc", "b") is False
+    assert protected_inside("a/b/c", ("b",)) is not None
+    assert protected_inside("a/bc", ("b",)) is None
 
 
 def test_the_root_of_the_file_system_can_be_asked_whether_it_folds() -> None:

@@ -30,7 +30,9 @@ def count_lines(content: bytes) -> int:
 def range_hash(content: bytes, start: int, end: int) -> str:
     """`sha256:…` of lines `start` to `end` (1-based, both included), CRLF as LF, final LF added."""
     lines = content.split(b"\n")[start - 1 : end]
-    text = b"\n".join(line.removesuffix(b"\r") for line in lines)
+    text = b"\n".join(lines)
+    if b"\r" in text:
+        text = b"\n".join(line.removesuffix(b"\r") for line in lines)
     return "sha256:" + sha256(text + b"\n")
 
 

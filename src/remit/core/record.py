@@ -5,7 +5,7 @@ Source of the outer shape: the Agent Trace schema 0.1.0, read 2026-11.
 
 from typing import Any, Literal, TypeAlias
 
-from msgspec import UNSET, Struct, UnsetType, json
+from msgspec import UNSET, Struct, UnsetType, json, to_builtins
 
 TRACE_VERSION = "0.1.0"
 SCHEMA = "remit.trace/1"
@@ -199,7 +199,7 @@ class Record(Struct, frozen=True):
 
 def encode_record(record: Record, chain: Chain) -> bytes:
     """The record as its line, without the newline: sorted keys, UTF-8, no control character unescaped."""
-    body = json.decode(json.encode(record.body))
+    body: dict[str, Any] = to_builtins(record.body)
     detail = body.pop("detail", {})
     document: dict[str, Any] = {
         "version": TRACE_VERSION,

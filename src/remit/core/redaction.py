@@ -8,10 +8,11 @@ import re
 from collections import Counter
 from collections.abc import Sequence
 from functools import lru_cache
+from operator import is_
 from typing import Any, TypeVar, cast
 
 from msgspec import UNSET, Struct
-from msgspec.structs import replace
+from msgspec.structs import astuple, replace
 
 from remit.core.secret_places import HINT, NO_PLACE, PLACES, SPECIAL
 
@@ -153,17 +154,15 @@ def redact_value(value: Any, extra: Sequence[re.Pattern[str]] = ()) -> Any:
 
     Texts are cut at TEXT_CHARS, and what UTF-8 cannot hold is replaced.
     """
-    if value is None or isinstance(value, PLAIN_VALUES):
-        return value
     match value:
         case str():
             return _text(value, extra)
         case Struct():
             return redact_struct(value, extra)
+        case tuple():
+            return _all(cast("tuple[Any, ...]", value), extra)
         case dict():
             return {_text(str(k), extra): _under(str(k), v, extra) for k, v in cast("dict[object, Any]", value).items()}
-        case tuple():
-            return tuple(redact_value(found, extra) for found in cast("tuple[Any, ...]", value))
         case list():
             return [redact_value(found, extra) for found in cast("list[Any]", value)]
         case _:
@@ -171,11 +170,16 @@ def redact_value(value: Any, extra: Sequence[re.Pattern[str]] = ()) -> Any:
 
 
 def _text(text: str, extra: Sequence[re.Pattern[str]]) -> str:
-    if not extra and text in CLEAN and text.isascii():
+    if not extra and text.isascii() and (text in CLEAN or PLAIN.fullmatch(text)):
         return text
     cut = text[:TEXT_CHARS] + CUT if len(text) > TEXT_CHARS + len(CUT) else text
     clean = redact(cut, extra)
     return clean if clean.isascii() else clean.encode("utf-8", "replace").decode()
+
+
+def _all(values: tuple[Any, ...], extra: Sequence[re.Pattern[str]]) -> tuple[Any, ...]:
+    clean = [redact_value(found, extra) for found in values]
+    return values if all(map(is_, clean, values)) else tuple(clean)
 
 
 def _under(key: str, value: Any, extra: Sequence[re.Pattern[str]]) -> Any:
@@ -187,12 +191,12 @@ def _under(key: str, value: Any, extra: Sequence[re.Pattern[str]]) -> Any:
 def redact_struct(value: T, extra: Sequence[re.Pattern[str]] = ()) -> T:
     """The same struct with every text in it redacted."""
     changed: dict[str, Any] = {}
-    for name in value.__struct_fields__:
-        found = getattr(value, name)
-        if found is not None and found is not UNSET:
-            clean = redact_value(found, extra)
-            if clean is not found and clean != found:
-                changed[name] = clean
+    for name, found in zip(value.__struct_fields__, astuple(value), strict=True):
+        if found is None or found is UNSET or isinstance(found, PLAIN_VALUES):
+            continue
+        clean = redact_value(found, extra)
+        if clean is not found and clean != found:
+            changed[name] = clean
     return replace(value, **changed) if changed else value
 
 

@@ -7,6 +7,8 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
+from msgspec import UNSET, UnsetType
+
 from remit.core.contents import sha256
 from remit.core.identifiers import uuid7
 from remit.core.once import Once
@@ -22,7 +24,7 @@ from remit.ledger.spool import Spool
 from remit.workspace.git import GitError
 from remit.workspace.head import head_commit
 from remit.workspace.identity import machine_id, repository_id
-from remit.workspace.place import Workspace
+from remit.workspace.place import Workspace, is_folder
 
 SPOOL = ".local/state/remit/spool"
 
@@ -74,8 +76,18 @@ class Recorder:
         head = head_commit(self.workspace)
         return Vcs(type="git", revision=head, revision_id=head) if head else None
 
-    def record(self, body: Body, agent: str | None = None, files: tuple[TracedFile, ...] = ()) -> Record:
-        """A record of now. Here, and only here, secrets are taken out of it, whatever field they stand in."""
+    def record(
+        self,
+        body: Body,
+        agent: str | None = None,
+        files: tuple[TracedFile, ...] = (),
+        *,
+        vcs: Vcs | UnsetType | None = UNSET,
+    ) -> Record:
+        """A record of now. Here, and only here, secrets are taken out of it, whatever field they stand in.
+
+        `vcs` is HEAD, where the caller has looked already.
+        """
         now = self.environment.clock()
         if self.patterns is None:
             self.patterns = governing(self.workspace).config.redact.patterns
@@ -84,7 +96,7 @@ class Recorder:
             id=uuid7(int(now * 1000), os.urandom(10)),
             timestamp=datetime.fromtimestamp(now, UTC).isoformat(timespec="microseconds").replace("+00:00", "Z"),
             body=redact_struct(body, extra),
-            vcs=self.vcs,
+            vcs=self.vcs if vcs is UNSET else vcs,
             tool=Tool(name=redact_value(agent, extra)) if agent else None,
             files=redact_value(files, extra),
         )
@@ -105,7 +117,7 @@ class Recorder:
     @property
     def views(self) -> tuple[Path, ...]:
         """The live view, where the workspace has its folder."""
-        return (self.workspace.view_path,) if self.workspace.folder.is_dir() else ()
+        return (self.workspace.view_path,) if is_folder(self.workspace.folder) else ()
 
     def append_or_spool(self, records: Sequence[Record], *, sync: bool = True) -> str | None:
         """Append what already happened; what cannot be appended waits in the spool.

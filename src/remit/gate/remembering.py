@@ -8,7 +8,8 @@ from msgspec.structs import replace
 
 from remit.core.call import Outcome, ToolCall
 from remit.core.intent import Intent
-from remit.core.record import Body, Record
+from remit.core.once import Once
+from remit.core.record import Body, Record, Vcs
 from remit.core.text import shown
 from remit.gate import effects
 from remit.gate.answer import Attempts, joined
@@ -50,6 +51,11 @@ class Remembering:
         """What was found when the call came back."""
         self.row: int | None = None
         """Where the state has the call that came back."""
+
+    @Once
+    def vcs(self) -> Vcs | None:
+        """HEAD when the call came back: its records agree on it."""
+        return self.site.recorder.vcs
 
     def remembered(self, call: ToolCall, outcome: Outcome) -> str:
         """Record what came of the call; what the model should know about it.
@@ -174,7 +180,7 @@ class Remembering:
         if pending is None:
             paths = self.site.inside(call)
             now = observe_paths(self.site.workspace, paths)
-            head = self.site.recorder.vcs.revision if self.site.recorder.vcs else None
+            head = self.vcs.revision if self.vcs else None
             old = at_commit(self.site.workspace, head, paths) if isinstance(head, str) else dict.fromkeys(paths)
             return changes(self.site.workspace, Observation(None, old), now)
         after = self.site.observe() if pending.whole else observe_paths(self.site.workspace, pending.judged)
@@ -227,7 +233,7 @@ class Remembering:
         files = tuple(
             effects.traced_file(c.path, own[c.path], session, body_intent(body), model, open_[c.path]) for c in done
         )
-        return self.site.recorder.record(body, call.agent, files)
+        return self.site.recorder.record(body, call.agent, files, vcs=self.vcs)
 
     def intent_then(self, pending: PendingCall | None) -> Intent | None:
         """The intent as it was when the call was let through."""
@@ -276,7 +282,7 @@ class Remembering:
             detail={"observation": list(self.remarks)} if self.remarks else UNSET,
             duration_ms=UNSET if outcome.duration_ms is None else outcome.duration_ms,
         )
-        return self.site.recorder.record(body, call.agent)
+        return self.site.recorder.record(body, call.agent, vcs=self.vcs)
 
     def warning(self, call: ToolCall, pending: PendingCall | None, done: tuple[Change, ...]) -> str:
         """What the model is told about effects that its intent does not own."""

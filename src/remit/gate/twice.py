@@ -184,7 +184,8 @@ class KeptAnswers:
     def earlier(self, phase: str, call: ToolCall, now: float) -> Answer | None:
         """See `Twice`."""
         second = told_by(phase, call, now)
-        first = next((each for each in self.told if is_same(each[0], second) and serves(each[0], second)), None)
+        alike = [each for each in self.told if each[0].digest == second.digest]
+        first = next((each for each in alike if is_same(each[0], second) and serves(each[0], second)), None)
         if first is not None:
             self.told.remove(first)
             return first[0].answer if self.is_ours(first[1]) else None

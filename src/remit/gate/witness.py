@@ -146,14 +146,16 @@ def after_append(recorder: Writer, records: Sequence[Record], newest_seq: int) -
 
     Raises OSError, LedgerError, GitError; the records themselves are safe.
     """
-    events = {str(record.body.event) for record in records}
-    ended = bool(events & ENDINGS)
-    known = read_frontier(recorder.workspace.log_folder) if ended or events & LATER else None
+    events = {record.body.event for record in records}
+    ended = not events.isdisjoint(ENDINGS)
+    if not ended and events.isdisjoint(LATER):
+        return
+    known = read_frontier(recorder.workspace.log_folder)
     if ended:
         made = make_head(recorder)
         if made is not None and head_commit(recorder.workspace) != (known.commit if known else None):
             witness(recorder, "HEAD", made.note)
-    elif events & LATER and newest_seq + 1 - (known.size if known else 0) >= EVERY:
+    elif newest_seq + 1 - (known.size if known else 0) >= EVERY:
         make_head(recorder)
 
 

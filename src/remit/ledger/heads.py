@@ -74,19 +74,19 @@ class HeadsReport(Struct, frozen=True):
 
 def read_frontier(folder: Path) -> Frontier | None:
     """What is remembered of the newest head; None where nothing readable is."""
-    path = folder / FOLDER / "frontier.json"
+    at = f"{folder}/{FOLDER}/frontier.json"
     try:
-        status = path.stat()
+        status = os.stat(at)  # noqa: PTH116  after every call
     except FileNotFoundError:
         return None
-    return frontier_in(path, (status.st_ino, status.st_size, status.st_mtime_ns))
+    return frontier_in(at, (status.st_ino, status.st_size, status.st_mtime_ns))
 
 
 @lru_cache(32)
-def frontier_in(path: Path, state: tuple[int, ...]) -> Frontier | None:
+def frontier_in(at: str, state: tuple[int, ...]) -> Frontier | None:
     """The frontier that this file holds in this state; it is replaced as a whole, never written into."""
     try:
-        return json.decode(path.read_bytes(), type=Frontier)
+        return json.decode(Path(at).read_bytes(), type=Frontier)
     except (FileNotFoundError, *UNREADABLE):
         return None
 

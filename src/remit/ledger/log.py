@@ -31,7 +31,7 @@ from remit.ledger.segments import (
     flush,
     flush_folder,
     line_before,
-    live_segments,
+    newest_segment,
     read_head,
     segment_name,
     whole_lines,
@@ -110,6 +110,7 @@ class MachineLog:
     ) -> None:
         self.folder = folder
         self.name = name
+        self._at = str(folder)
         self._lock_at = f"{folder}/lock"
         self.view_errors: tuple[tuple[str, OSError], ...] = ()
         self._make_recovery = make_recovery
@@ -225,19 +226,22 @@ class MachineLog:
 
     def _open_newest(self) -> int:
         """Have the newest segment open; its size, or 0 where there is none."""
-        newest = max(live_segments(self.folder), default="")
+        newest = newest_segment(self._at)
         if not newest:
             self.close()
             return 0
         return self._open(newest)
 
     def _open(self, segment: str, flags: int = 0) -> int:
-        path = self.folder / segment
-        if segment != self._segment or not os.path.samestat(os.fstat(self._descriptor), path.stat()):
-            self.close()
-            access = os.O_RDWR | os.O_APPEND | os.O_CLOEXEC | os.O_NOFOLLOW
-            self._descriptor = os.open(path, access | flags, 0o600)
-            self._segment = segment
+        path = f"{self._at}/{segment}"
+        if segment == self._segment:
+            known = os.fstat(self._descriptor)
+            if os.path.samestat(known, os.stat(path)):  # noqa: PTH116  at every append
+                return known.st_size
+        self.close()
+        access = os.O_RDWR | os.O_APPEND | os.O_CLOEXEC | os.O_NOFOLLOW
+        self._descriptor = os.open(path, access | flags, 0o600)
+        self._segment = segment
         return os.fstat(self._descriptor).st_size
 
     def _open_whole(self, end: int) -> int:
@@ -398,9 +402,8 @@ def _failed_views(views: "Sequence[Path]", blob: bytes) -> list[tuple[str, OSErr
 def _append_view(view: "Path", blob: bytes) -> None:
     """Append to a file that others may own: never through a link, never into a pipe that nobody reads."""
     flags = os.O_RDWR | os.O_APPEND | os.O_CREAT | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
-    folder = os.open(view.parent, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    folder = _open_folder(view)
     try:
-        _check_below(folder, view.parent.parent)
         descriptor = os.open(view.name, flags, 0o644, dir_fd=folder)
     finally:
         os.close(folder)
@@ -413,6 +416,23 @@ def _append_view(view: "Path", blob: bytes) -> None:
         _write_all(descriptor, blob)
     finally:
         os.close(descriptor)
+
+
+def _open_folder(view: "Path") -> int:
+    """The view's folder: a real one in its root, or a link to one that lies below the root. Raises OSError."""
+    at, flags = os.path.dirname(view), os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC  # noqa: PTH120  at every append
+    try:
+        return os.open(at, flags | os.O_NOFOLLOW)
+    except OSError as error:
+        if error.errno not in (errno.ELOOP, errno.ENOTDIR):
+            raise
+    folder = os.open(at, flags)
+    try:
+        _check_below(folder, view.parent.parent)
+    except OSError:
+        os.close(folder)
+        raise
+    return folder
 
 
 def _check_below(folder: int, root: "Path") -> None:

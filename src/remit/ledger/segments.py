@@ -60,6 +60,11 @@ def live_segments(folder: "Path") -> list[str]:
     return sorted(filter(is_segment, _names(folder)))
 
 
+def newest_segment(folder: "Path | str") -> str:
+    """The name of the segment that is written to; empty where there is none."""
+    return max(filter(is_segment, _names(folder)), default="")
+
+
 def archived_segments(folder: "Path") -> list[str]:
     """The names of the segments that have an archive, oldest first."""
     names = _names(folder / ARCHIVE)
@@ -72,7 +77,7 @@ def archive_path(folder: "Path", segment: str) -> "Path":
     return folder / ARCHIVE / f"{segment}{_PACKED}"
 
 
-def _names(folder: "Path") -> list[str]:
+def _names(folder: "Path | str") -> list[str]:
     try:
         return os.listdir(folder)  # noqa: PTH208 at every append, and pathlib takes five times as long
     except (FileNotFoundError, NotADirectoryError):

@@ -4,6 +4,7 @@ import os
 import re
 import stat
 from collections.abc import Iterable
+from functools import lru_cache
 from pathlib import Path
 
 from msgspec import Struct
@@ -116,21 +117,20 @@ def protected_inside(path: str, settings: Iterable[str]) -> str | None:
         return "it is git's own"
     if FOLDER in parts or parts[-1] == ".intentignore":
         return "it governs agents"
-    for setting in settings:
-        if below(folded, fold(setting)):
-            return "it steers an agent"
-    return None
+    rooted = f"/{folded}/"
+    return "it steers an agent" if any(place in rooted for place in folded_places(tuple(settings))) else None
+
+
+@lru_cache(16)
+def folded_places(settings: tuple[str, ...]) -> tuple[str, ...]:
+    """The settings as they stand in a folded path with a `/` at both ends; the same ones come with every call."""
+    return tuple(f"/{fold(setting)}/" for setting in settings)
 
 
 def protected_moved(real: str, settings: Iterable[str]) -> str | None:
     """Why a path is protected where an agent's own folder was moved into the workspace."""
     moved = (Path(setting) for setting in settings if setting.startswith("/"))
     return "it steers an agent" if any(within(real, place) for place in moved) else None
-
-
-def below(path: str, place: str) -> bool:
-    """Whether `path` is `place`, or in it, at the root or in any folder."""
-    return f"/{place}/" in f"/{path}/"
 
 
 def protected_outside(workspace: Workspace, real: str, around: Surroundings) -> str | None:

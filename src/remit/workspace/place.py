@@ -4,6 +4,7 @@ import os
 from collections.abc import Iterator
 from functools import lru_cache
 from pathlib import Path
+from stat import S_ISDIR
 
 from msgspec import Struct
 
@@ -99,11 +100,12 @@ def located(real: str) -> Workspace | None:
     repository: str | None = None
     for name in upwards(real):
         inside = "" if name == "/" else name
+        here = is_there(f"{inside}/.git")
         if is_folder(f"{inside}/{FOLDER}"):
-            found = workspace_in(name, git_root_of(name))
-            if found.counts:
+            found = workspace_in(name, name if here else git_root_of(name))
+            if here or found.counts:
                 return found
-        if is_there(f"{inside}/.git"):
+        if here:
             repository = repository or name
             own = workspace_in(name, name)
             if own.governed:
@@ -161,8 +163,11 @@ def git_folder(repository: Path) -> Path | None:
 def git_folder_of(repository: str) -> str | None:
     """The same for a name as text."""
     dot_git = f"{repository.rstrip('/')}/.git"
+    status = status_of(dot_git)
+    if status is not None and S_ISDIR(status.st_mode):
+        return dot_git
     if is_folder(dot_git):
-        return os.path.realpath(dot_git) if os.path.islink(dot_git) else dot_git  # noqa: PTH114
+        return os.path.realpath(dot_git)
     key, _, name = pointer(dot_git).partition(":")
     named = os.path.join(repository, name.strip())  # noqa: PTH118
     return os.path.realpath(named) if key == "gitdir" and name.strip() and is_folder(named) else None
@@ -186,6 +191,14 @@ def main_worktree(workspace: Workspace) -> Path | None:
     if common is None or common == workspace.git_dir or common.name != ".git":
         return None
     return common.parent
+
+
+def status_of(path: str) -> os.stat_result | None:
+    """What is at that name itself; None where nothing is, or nothing can be seen."""
+    try:
+        return os.lstat(path)
+    except (OSError, ValueError):
+        return None
 
 
 def is_folder(path: Path | str) -> bool:

@@ -54,8 +54,11 @@ def version(content: bytes, mode: str = "100644") -> Version:
 def read(path: Path) -> bytes:
     """The bytes of a regular file; a link put there meanwhile is not followed."""
     descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
-    with os.fdopen(descriptor, "rb") as file:
-        return file.read()
+    try:
+        parts = list(iter(lambda: os.read(descriptor, BLOCK), b""))
+    finally:
+        os.close(descriptor)
+    return parts[0] if len(parts) == 1 else b"".join(parts)
 
 
 def large(path: Path, mode: str, size: int) -> Version:
