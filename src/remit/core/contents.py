@@ -1,6 +1,7 @@
 """What a content is: its hash, its git name, its lines."""
 
 import hashlib
+from collections.abc import Iterable
 from typing import Literal
 
 from msgspec import Struct
@@ -29,11 +30,15 @@ def count_lines(content: bytes) -> int:
 
 def range_hash(content: bytes, start: int, end: int) -> str:
     """`sha256:…` of lines `start` to `end` (1-based, both included), CRLF as LF, final LF added."""
-    lines = content.split(b"\n")[start - 1 : end]
-    text = b"\n".join(lines)
-    if b"\r" in text:
-        text = b"\n".join(line.removesuffix(b"\r") for line in lines)
-    return "sha256:" + sha256(text + b"\n")
+    return range_hashes(content, [(start, end)])[0]
+
+
+def range_hashes(content: bytes, ranges: Iterable[tuple[int, int]]) -> list[str]:
+    """The same of several ranges: the content is taken apart once."""
+    lines = content.split(b"\n")
+    if b"\r" in content:
+        lines = [line.removesuffix(b"\r") for line in lines]
+    return ["sha256:" + sha256(b"\n".join(lines[start - 1 : end]) + b"\n") for start, end in ranges]
 
 
 class Version(Struct, frozen=True):

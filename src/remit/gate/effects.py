@@ -8,7 +8,7 @@ import msgspec
 from msgspec import UNSET, Struct
 
 from remit.core.call import Outcome, ToolCall
-from remit.core.contents import Hunk, LineRange, Version, range_hash
+from remit.core.contents import Hunk, LineRange, Version, range_hashes
 from remit.core.decision import Violation
 from remit.core.globs import Scope
 from remit.core.intent import Intent
@@ -115,10 +115,11 @@ def content(found: Seen | None) -> Content:
 def traced_ranges(after: Seen | None, ranges: tuple[LineRange, ...]) -> tuple[Range, ...]:
     """The ranges with the hash of their lines."""
     text = after.content if after else None
-    if text is None:
+    if text is None or not ranges:
         return ()
+    hashes = range_hashes(text, [(r.start, r.end) for r in ranges])
     return tuple(
-        Range(start_line=r.start, end_line=r.end, content_hash=range_hash(text, r.start, r.end)) for r in ranges
+        Range(start_line=r.start, end_line=r.end, content_hash=h) for r, h in zip(ranges, hashes, strict=True)
     )
 
 

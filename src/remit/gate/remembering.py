@@ -224,7 +224,12 @@ class Remembering:
         left = unproved(call, pending, done, known, self.site.workspace, self.site.environment)
         added = {c.path: d.added if (d := known.get(c.path)) else () for c in done}
         all_ = {c.path: effects.traced_ranges(c.after, added[c.path]) for c in done}
-        own = {c.path: effects.traced_ranges(c.after, without(added[c.path], left.get(c.path, ()))) for c in done}
+        own = {
+            c.path: effects.traced_ranges(c.after, without(added[c.path], left[c.path]))
+            if left.get(c.path)
+            else all_[c.path]
+            for c in done
+        }
         open_ = {c.path: effects.traced_ranges(c.after, left.get(c.path, ())) for c in done}
         changed = tuple(
             effects.mutated_file(c, intent, all_[c.path], known.get(c.path), left.get(c.path, ())) for c in done

@@ -2,6 +2,7 @@
 
 import json
 import time
+from collections import deque
 from collections.abc import Callable
 from contextlib import AbstractContextManager, nullcontext, suppress
 from typing import Any, Protocol
@@ -176,7 +177,7 @@ class KeptAnswers:
 
     def __init__(self, shared: SharedAnswers | None) -> None:
         self.shared = shared
-        self.told: list[tuple[Told, int | None]] = []
+        self.told: deque[tuple[Told, int | None]] = deque(maxlen=MOST)
         """The answers, each with its row where it has one."""
         self.several = False
         self.looked_at = 0.0
@@ -206,8 +207,9 @@ class KeptAnswers:
         event, row = told_by(phase, call, now, answer), None
         with suppress(StateError):
             row = self.shared.put(event) if self.shared and self.agents_beside(self.shared.state, now) else None
-        recent = [each for each in self.told if 0 <= now - each[0].at <= FOLD_S]
-        self.told = [*recent[1 - MOST :], (event, row)]
+        while self.told and not 0 <= now - self.told[0][0].at <= FOLD_S:
+            self.told.popleft()
+        self.told.append((event, row))
         return answer
 
     def agents_beside(self, state: State, now: float) -> bool:

@@ -7,6 +7,7 @@ import fcntl
 import os
 import re
 import threading
+from collections import OrderedDict
 from collections.abc import Generator, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
@@ -17,6 +18,9 @@ from remit.workspace.place import Workspace, is_there
 from remit.workspace.waiting import Entry, Waiting
 
 HUNK = re.compile(rb"@@ -(\d+)(?:,(\d+))? \+(\d+)(?:,(\d+))? @@")
+
+LATE_MOST = 8
+LATE_BYTES = 1 << 18
 
 
 class ContentStore:
@@ -31,6 +35,8 @@ class ContentStore:
         self.ref = f"refs/remit/blobs/{machine}"
         self.folder = workspace.state / "contents"
         self.waits = Waiting(self.folder / "waiting")
+        self.late: OrderedDict[str, bytes] = OrderedDict()
+        """What was kept last: most of it is asked for when its call comes back. A name stands for one content only."""
 
     def keep(self, contents: Iterable[tuple[str, str, bytes]]) -> None:
         """Make sure that these can be had again: (git name, path, content). Raises OSError.
@@ -40,6 +46,9 @@ class ContentStore:
         entries = [(blob, os.fsencode(path), content) for blob, path, content in contents]
         if entries:
             self.waits.add(entries)
+            self.late.update((blob, content) for blob, _, content in entries if len(content) <= LATE_BYTES)
+        while len(self.late) > LATE_MOST:
+            self.late.popitem(last=False)
 
     def holds_apart(self, blob: str) -> bool:
         """Whether the content is a file of Remit's own, which git may not have."""
@@ -120,6 +129,8 @@ class ContentStore:
 
     def load(self, blob: str) -> bytes | None:
         """The content of that git name; None where it is not at hand."""
+        if (late := self.late.get(blob)) is not None:
+            return late
         waiting = self.waiting_content(blob)
         if waiting is not None:
             return waiting

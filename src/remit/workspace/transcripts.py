@@ -62,7 +62,12 @@ def last_model(path: Path) -> str | None:
     Source: Claude Code 2.1.330 and Qwen Code 0.24.4 name it in lines of type `assistant`, Gemini CLI 0.61.0 in those of
     type `gemini`, read 2026-11.
     """
-    for line in reversed(read_tail(path, TAIL).split(b"\n")):
+    return next((found for most in (TAIL // 16, TAIL) if (found := model_in(read_tail(path, most)))), None)
+
+
+def model_in(tail: bytes) -> str | None:
+    """The model that the last answer of these lines names."""
+    for line in reversed(tail.split(b"\n")):
         found = MODEL.search(line) if any(sign in line for sign in ANSWERS) else None
         if found:
             return found[1].decode("ascii")
