@@ -26,6 +26,7 @@ from remit.core.intent import STATUS_ALIASES, TRANSITIONS, Intent, LintCode
 from remit.policy.checks.constraints.kinds import KINDS
 from remit.policy.engine import CHECKS
 from remit.policy.violations import EXAMPLES, HINTS, NOT_RECOVERABLE, WHY
+from remit.provenance.verify_rules import INTEGRITY, RULES
 from remit.tools.catalogue import TOOLS
 
 DOCS = Path(__file__).parent
@@ -62,6 +63,39 @@ INTENT_WORDS = {
     "blocked_reason": "shown to an agent that tries to select a BLOCKED intent",
     "created_at": "ISO 8601 with `Z` or an offset",
     "updated_at": "set by Remit whenever it writes the intent",
+}
+
+RULE_WORDS = {
+    "RMT001": "by the scope that was in force, from the kept version of the intents file that the record names;"
+    " a file that was put back after the call is named as undone",
+    "RMT002": "the record names no intent, and no person's yes",
+    "RMT003": "the record says that nothing was asked before: found by comparing, or by a command whose text did not"
+    " name the file",
+    "RMT004": "git's own files, `.orchestration/`, `.intentignore`",
+    "RMT005": "tests, assertions and skips are counted in test files, in thirteen languages, without comments and"
+    " texts; what agents' calls took from a file is summed up over an intent, or a session without one, and is told"
+    " where code changed under it as well. A test that begins alike elsewhere has moved. Needs the extra `code`",
+    "RMT006": "for intents whose last transition is to DONE. A criterion with a command wants a run that passed, after"
+    " the last change under the intent; one in words a person who closed it",
+    "RMT007": "what `remit ledger verify` finds",
+    "RMT008": "for a range, by `[trailers] style` where `remit.toml` has that table; without it only an agent's"
+    " `Signed-off-by`",
+    "RMT009": "files from which an agent takes its hooks, permissions or servers, such as `.claude/settings.json`",
+    "RMT010": "manifests and lock files of package managers, by their names",
+    "RMT011": "texts that would be masked if they were written today: by `[redact] patterns` of the team's own, or by"
+    " patterns of a newer Remit. Without a range in every record of this machine, with one in those behind it; and in"
+    " notes. The text is not shown",
+    "RMT012": "the record names the grant or the approval; one that has ended lets nothing through",
+    "RMT014": "only where one of them is `AST_REFACTOR`",
+    "RMT015": "only where the session announced paths when it selected the intent",
+    "RMT016": "the SHA-256 of contents before and after, and of the lines that were written",
+    "RMT017": "by what git says that the commit added",
+    "RMT018": "over all that was changed under the intent, as it ended",
+}
+
+NO_RULES = {
+    "RMT013": "*an intent written against files that moved since*: a record says what HEAD was when an intent was"
+    " written, and not which files its author had read. `remit intent lint` names scopes that overlap",
 }
 
 LINT_WORDS = {
@@ -347,6 +381,26 @@ def about_check(check: Callable[..., object]) -> tuple[str, str]:
 # -- records ----------------------------------------------------------------------------------------------------
 
 
+def rules() -> str:
+    """The page of what `remit verify` finds."""
+    words = worded(RULE_WORDS, RULES)
+    rows = [(code(rule), severity, about, words[rule]) for rule, (severity, about) in RULES.items()]
+    broken = " and ".join(map(code, INTEGRITY))
+    return "\n\n".join(
+        [
+            "# Rules of remit verify",
+            "`remit verify` holds what was recorded against these rules; `remit verify main..HEAD` only what those "
+            "commits brought. The ids stay, so that a build can name them.",
+            table(("rule", "weight", "finds", "how"), rows),
+            f"`--fail-on` says which weight ends the command with 1; {broken} end it with 5, whatever that says.",
+            "A content that is not at hand any more is passed over by the rules that look into contents; the last "
+            "lines of the answer count those.",
+            "## What is not there",
+            table(("rule", "why"), [(code(rule), why) for rule, why in NO_RULES.items()]),
+        ]
+    )
+
+
 def records() -> str:
     """The page of the ledger's lines."""
     written = said_in_calls(frozenset({"record.py", "context_block.py"}))
@@ -465,6 +519,7 @@ PAGES: Mapping[str, Callable[[], str]] = {
     "cli": cli,
     "intents-file": intents_file,
     "violations": violations,
+    "rules": rules,
     "records": records,
     "configuration": configuration,
 }

@@ -5,8 +5,10 @@
  * seconds that an answer may take, one a line.  It parses nothing.  Where nobody answers, `pre` exits 2 (every
  * agent takes that for a denial) and all else exits 0: a note that "fails" would loop or swallow a prompt.
  */
+#define _GNU_SOURCE
 #include <errno.h>
 #include <fcntl.h>
+#include <ftw.h>
 #include <limits.h>
 #include <poll.h>
 #include <signal.h>
@@ -14,13 +16,20 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
+#include <sys/stat.h>
 #include <sys/time.h>
 #include <sys/un.h>
 #include <sys/wait.h>
+#include <time.h>
 #include <unistd.h>
+#ifdef __linux__
+#include <sys/prctl.h>
+#include <sys/syscall.h>
+#endif
 
 enum { ACK_MS = 2000, LINES = 4, LIMIT = 64 * 1024 * 1024 + 1 };
 enum { REFUSED = 3, UNAVAILABLE = 4, ELSEWHERE = 9, STATUS = 7, LOOKS = 100, WORDS = 1024 };
+enum { TIMED_OUT = 124, GRACE_S = 2, FOLDERS = 16, PLAN = 3, PIDFD_OPEN = 434 };
 
 struct text { char *at; size_t length, room; };
 struct answer { struct text all; const char *out, *err; size_t outs, errs; int code; };
@@ -165,26 +174,33 @@ static int passed_on[] = {SIGHUP, SIGINT, SIGQUIT, SIGTERM}; /* The command has 
 static int field(struct text *to, const char *value) { return add(to, value, strlen(value) + 1); }
 
 /* Remit itself does all of it: there is no daemon, or nothing that it can plan. */
-static int exec_fresh(int count, char **words, const char *folder, const char *code) {
+static int exec_fresh(int count, char **words, const char *folder, const char *code, const char *stopped) {
     char *all[WORDS + 16] = {conf[1], "-I", "-c", "from remit.cli import main; main()"};
     int n = 4;
     if (count > WORDS) return failed("too many words");
     all[n++] = words[1];
     if (folder) all[n++] = "--settle", all[n++] = (char *)folder, all[n++] = "--code", all[n++] = (char *)code;
+    if (folder && *stopped) all[n++] = "--stopped", all[n++] = (char *)stopped;
     for (int i = 2; i < count; i++) all[n++] = words[i];
     execv(conf[1], all);
     return failed("the interpreter named in hook.conf cannot be started; run: remit doctor --fix");
 }
 
-/* The processes that the first one of the sandbox started, which is the command; it may be about to. */
-static pid_t command_of(pid_t first) {
+/* A process that this one started, 0 for none. Whatever loses its own parent in the sandbox is the first one's, too. */
+static pid_t child_of(pid_t first) {
     char path[64], line[256];
     snprintf(path, sizeof path, "/proc/%d/task/%d/children", (int)first, (int)first);
-    for (int look = 0; look < LOOKS; look++) {
-        FILE *file = fopen(path, "r");
-        if (!file) return 0;
-        pid_t found = fgets(line, sizeof line, file) ? atoi(line) : 0;
-        fclose(file);
+    FILE *file = fopen(path, "r");
+    if (!file) return 0;
+    pid_t found = fgets(line, sizeof line, file) ? atoi(line) : 0;
+    fclose(file);
+    return found;
+}
+
+/* The command, which the first process of the sandbox started, or is about to. */
+static pid_t command_of(pid_t first) {
+    for (int look = 0; look < LOOKS && !kill(first, 0); look++) {
+        pid_t found = child_of(first);
         if (found > 0) return found;
         usleep(10000);
     }
@@ -196,28 +212,95 @@ static pid_t first_of(const char *news) {
     return at ? atoi(at + 12) : 0;
 }
 
-/* Wait for the end of the sandbox; signals that come meanwhile go to the command. */
-static int wait_passing_on(pid_t sandbox, pid_t first, const sigset_t *awaited) {
+/* What one command may take, and which of it ended it: "time", "size", or nothing. 0: no limit. */
+struct limits { const char *folder; double seconds, bytes, begun, measure; const char *stopped; };
+
+static double now_s(void) {
+    struct timespec now;
+    clock_gettime(CLOCK_MONOTONIC, &now);
+    return (double)now.tv_sec + (double)now.tv_nsec / 1e9;
+}
+
+static double staged; /* nftw takes nothing along. */
+
+static int add_one(const char *path, const struct stat *found, int type, struct FTW *at) {
+    (void)path, (void)at;
+    if (type == FTW_F || type == FTW_SL) staged += (double)found->st_blocks * 512;
+    return 0;
+}
+
+/* Which limit is passed. Measuring what was written takes a tenth of the time at most. */
+static const char *beyond(struct limits *all) {
+    double now = now_s();
+    if (all->seconds > 0 && now - all->begun >= all->seconds) return "time";
+    if (all->bytes <= 0 || now < all->measure) return "";
+    staged = 0;
+    nftw(all->folder, add_one, FOLDERS, FTW_PHYS);
+    double spent = now_s() - now;
+    all->measure = now_s() + (spent > 0.1 ? 10 * spent : 1);
+    return staged > all->bytes ? "size" : "";
+}
+
+/* Look at the limits each second, and when the time is up. */
+static void tick(const struct limits *all) {
+    double first = all->seconds > 0 && all->seconds < 1 ? all->seconds : 1;
+    struct itimerval every = {{1, 0}, {(time_t)first, (suseconds_t)((first - (double)(time_t)first) * 1e6)}};
+    if (all->seconds > 0 || all->bytes > 0) setitimer(ITIMER_REAL, &every, NULL);
+}
+
+/* Wait for the end of the sandbox; signals that come meanwhile go to the command, and one where a limit is passed. */
+static int wait_passing_on(pid_t sandbox, pid_t first, const sigset_t *awaited, struct limits *all) {
     pid_t command = 0;
+    double end = 0;
     for (;;) {
         int number, status;
         pid_t ended = waitpid(sandbox, &status, WNOHANG);
         if (ended == sandbox) return WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
         if (sigwait(awaited, &number) || number == SIGCHLD) continue;
+        if (number == SIGALRM && *all->stopped) {
+            if (now_s() >= end) kill(sandbox, SIGKILL); /* With it ends all that runs in it. */
+            continue;
+        }
+        if (number == SIGALRM) {
+            if (!*(all->stopped = beyond(all))) continue;
+            number = SIGTERM, end = now_s() + GRACE_S;
+        }
         if (!command && first) command = command_of(first);
         if (command) kill(command, number);
     }
 }
 
+/* From here on this process, and what it starts, speaks to no abstract socket of others: buses, display servers.
+ * Source: include/uapi/linux/landlock.h of Linux 6.18; a kernel before 6.12 knows no scopes, and it stays open. */
+static void stay_apart(void) {
+#ifdef __linux__
+    enum { CREATE = 444, RESTRICT = 446, ABSTRACT = 1 };
+    unsigned long long attributes[3] = {0, 0, ABSTRACT};
+    long rules = syscall(CREATE, attributes, sizeof attributes, 0);
+    if (rules < 0) return;
+    if (!prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0)) syscall(RESTRICT, (int)rules, 0);
+    close((int)rules);
+#endif
+}
+
+/* A descriptor that can be read once a process is gone; -1 where there is none. */
+static int end_of(pid_t first) {
+#ifdef __linux__
+    return first > 0 ? (int)syscall(PIDFD_OPEN, first, 0) : -1;
+#else
+    return (void)first, -1;
+#endif
+}
+
 /* Run the planned words; the exit code, or -1 where the sandbox did not start. */
-static int run_planned(char **plan) {
+static int run_planned(char **plan, struct limits *all) {
     sigset_t awaited, before;
     int ends[2];
     char block[256];
     struct text news = {0};
-    sigemptyset(&awaited), sigaddset(&awaited, SIGCHLD);
+    sigemptyset(&awaited), sigaddset(&awaited, SIGCHLD), sigaddset(&awaited, SIGALRM);
     for (size_t i = 0; i < sizeof passed_on / sizeof *passed_on; i++) sigaddset(&awaited, passed_on[i]);
-    signal(SIGCHLD, SIG_DFL);
+    signal(SIGCHLD, SIG_DFL), signal(SIGALRM, SIG_DFL);
     if (pipe(ends) || sigprocmask(SIG_BLOCK, &awaited, &before)) return -1;
     pid_t sandbox = fork();
     if (sandbox < 0) return -1;
@@ -226,15 +309,23 @@ static int run_planned(char **plan) {
         signal(SIGPIPE, SIG_DFL), sigprocmask(SIG_SETMASK, &before, NULL);
         if (ends[1] != STATUS) dup2(ends[1], STATUS), close(ends[1]);
         if (ends[0] != STATUS) close(ends[0]);
+        stay_apart();
         execv(plan[0], plan);
         _exit(127);
     }
     close(ends[1]);
     for (ssize_t n; !memchr(news.at ? news.at : "", '\n', news.length) && (n = read(ends[0], block, sizeof block)) > 0;)
         if (add(&news, block, (size_t)n)) break;
-    int code = wait_passing_on(sandbox, first_of(news.at), &awaited);
+    all->begun = now_s(), all->measure = all->begun + 1;
+    tick(all);
+    pid_t first = first_of(news.at);
+    int gone = end_of(first);
+    int code = wait_passing_on(sandbox, first, &awaited, all);
+    if (gone >= 0 && (*all->stopped || child_of(first))) wait_for(gone, ACK_MS); /* What is left could still write. */
+    if (gone >= 0) close(gone);
     read_all(ends[0], &news);
     close(ends[0]);
+    if (*all->stopped) return TIMED_OUT;
     return news.at && strstr(news.at, "exit-code") ? code : -1;
 }
 
@@ -247,16 +338,18 @@ static int contained(int count, char **words) {
     snprintf(number, sizeof number, "%d", (int)getpid());
     field(&asked, "plan"), field(&asked, words[3]), field(&asked, words[5]), field(&asked, number);
     for (int i = 7; i < count; i++) field(&asked, words[i]);
-    if (ask_daemon(&asked, &plan) || plan.code == ELSEWHERE) return exec_fresh(count, words, NULL, NULL);
+    if (ask_daemon(&asked, &plan) || plan.code == ELSEWHERE) return exec_fresh(count, words, NULL, NULL, "");
     if (plan.code) return write_all(2, plan.err, plan.errs), plan.code;
     for (const char *at = plan.out; at < plan.out + plan.outs && n < WORDS - 1; at += strlen(at) + 1) argv[n++] = (char *)at;
     argv[n] = NULL;
-    int code = n > 1 ? run_planned(argv + 1) : -1;
+    if (n < PLAN) return failed("the daemon's plan cannot be read; run: remit doctor --fix");
+    struct limits all = {argv[0], atof(argv[1]), atof(argv[2]), 0, 0, ""};
+    int code = n > PLAN ? run_planned(argv + PLAN, &all) : -1;
     if (code < 0) fprintf(stderr, "remit: nothing ran, the sandbox could not be set up; run: remit doctor\n");
     snprintf(number, sizeof number, "%d", code < 0 ? UNAVAILABLE : code);
-    field(&ended, "settle"), field(&ended, argv[0]), field(&ended, words[5]), field(&ended, number);
+    field(&ended, "settle"), field(&ended, argv[0]), field(&ended, words[5]), field(&ended, number), field(&ended, all.stopped);
     for (int i = 7; i < count; i++) field(&ended, words[i]);
-    if (ask_daemon(&ended, &judged)) return exec_fresh(count, words, argv[0], number);
+    if (ask_daemon(&ended, &judged)) return exec_fresh(count, words, argv[0], number, all.stopped);
     write_all(2, judged.err, judged.errs);
     return judged.code;
 }

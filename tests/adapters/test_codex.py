@@ -15,6 +15,7 @@ from remit.core.decision import Verdict
 from remit.core.events import After, Before, PromptGiven, SessionEnded, SessionStarted, TurnEnded
 from remit.core.facts import Facts
 from remit.policy.checks import unwatched
+from remit.policy.classify import classify
 
 AGENT = "codex"
 
@@ -122,6 +123,7 @@ def test_remits_own_tools_are_known() -> None:
         "cat", "cat > f", "cat -", "tee f", "dd of=f", "xargs rm", "ed f", "vim f", "cd x && bash", "(bash)",
         "{ bash; }", "if true; then bash; fi", "echo $(bash)", "x=1 bash", "$SHELL", "uv run python", "patch -p1",
         "git apply", "docker exec -it c bash", "ls; python3 2>&1", "bash # don't", "nohup bash &", "script",
+        "less f", "cat f | less -R", "man ls", "more f", "top",
     ],
 )  # fmt: skip
 def test_a_command_that_would_wait_for_input_is_marked(command: str) -> None:
@@ -140,6 +142,7 @@ def test_a_command_that_would_wait_for_input_is_marked(command: str) -> None:
         "dd if=a of=b", "patch -p1 < x", "patch -i x", "git apply x", "while read l; do cat; done < f",
         "ls | while read l; do cat > $l; done", "uv run pytest", "env", "timeout 5 ls", "echo bash", "ls",
         "git commit -m \"$(cat <<'EOF'\ndon't\nEOF\n)\"", "sudo ls", "docker exec c ls", "echo 'not closed",
+        "less --version", "top -b -n1",
     ],
 )  # fmt: skip
 def test_a_command_that_ends_by_itself_is_not_marked(command: str) -> None:
@@ -150,6 +153,12 @@ def test_only_the_agent_that_types_unasked_is_marked() -> None:
     marked = [name for name, row in ROWS.items() if row.unwatched_stdin]
     assert marked == ["codex"]
     assert not call("qwen", "PreToolUse-run_shell_command", tool_input={"command": "bash"}).opens_stdin
+
+
+def test_a_reading_command_that_takes_typed_commands_is_judged_like_one_that_changes_something() -> None:
+    assert classify(call(AGENT, "PreToolUse-Bash", tool_input={"command": "less README.md"})) == "destructive"
+    assert classify(call(AGENT, "PreToolUse-Bash", tool_input={"command": "cat README.md"})) == "safe"
+    assert classify(call("qwen", "PreToolUse-run_shell_command", tool_input={"command": "less README.md"})) == "safe"
 
 
 def test_a_marked_command_is_refused() -> None:

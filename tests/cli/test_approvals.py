@@ -14,6 +14,8 @@ from typing import Any
 
 import pytest
 
+from remit.core.call import SessionKey, ToolCall
+from remit.gate.asking import ACTION_CHARS, action
 from remit.gate.gate import Gate
 from remit.servers.environment import enter
 
@@ -354,3 +356,27 @@ def test_a_watcher_names_another_rule_and_a_wrong_one_leaves_the_question_open(
     [grant] = json.loads(remit(governed, "approvals", "list", "--json"))["data"]["grants"]
     assert "revoked: SCOPE_VIOLATION docs/*.md" in remit(governed, "approvals", "revoke", grant["id"][-8:])
     assert "grants" not in (governed / ".orchestration" / "remit.toml").read_text()
+
+
+def test_what_was_typed_before_a_card_stood_there_answers_nothing(governed: Path, watcher: Watcher) -> None:
+    first = Waiting(governed, "docs/a.md")
+    watcher.expect(b"docs/a.md")
+    watcher.type("y\ny\ny")
+    assert first.answered() == {}
+    second = Waiting(governed, "docs/b.md")
+    watcher.expect(b"docs/b.md")
+    time.sleep(0.5)
+    assert second.answer is None
+    watcher.type("no")
+    assert second.answered()["permissionDecision"] == "deny"
+
+
+def test_the_end_of_a_long_command_is_seen_and_long_ones_are_told_apart() -> None:
+    def told(middle: str) -> str:
+        command = f"echo {'a' * 2000}{middle}{'b' * 2000}; rm -rf /srv"
+        return action(ToolCall("claude-code", SessionKey("s"), "Bash", "execute", "/", command=command))
+
+    assert told("x").endswith("; rm -rf /srv")
+    assert "CHARACTERS LEFT OUT" in told("x")
+    assert told("x") != told("y")
+    assert len(told("x")) < ACTION_CHARS + 200

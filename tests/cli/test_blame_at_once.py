@@ -144,3 +144,11 @@ def test_other_words_are_left_to_the_command_line(
     (tmp_path / "a.txt").touch()
     monkeypatch.chdir(tmp_path)
     assert sorted_plainly(words) is None
+
+
+def test_what_is_loaded_meanwhile_is_no_more_than_it_takes() -> None:
+    loaded = "from remit.cli.blame_at_once import load_msgspec; load_msgspec(); import remit.cli.blame_answer, sys; "
+    asked = "print(*sorted({'inspect', 'typing_extensions', 'remit.ledger.heads', 'click'} & set(sys.modules))); "
+    usable = "import typing_extensions; print(typing_extensions.Required.__name__)"
+    done = subprocess.run([sys.executable, "-c", loaded + asked + usable], capture_output=True, check=True)
+    assert done.stdout.split() == [b"Required"]

@@ -1,5 +1,6 @@
 """`remit mode`: what it says of the mode, of what is broken, and of what enforce would have refused."""
 
+import os
 from pathlib import Path
 
 import pytest
@@ -50,3 +51,39 @@ def test_enforce_without_an_open_intent_says_what_that_means(agent: Agent) -> No
     assert "no intent is open" in remit(agent.cwd, "mode", "enforce")
     (agent.cwd / ".orchestration" / "active_intents.yaml").write_text("active_intents: [\n")
     assert "remit intent lint" in remit(agent.cwd, "mode")
+
+
+@pytest.mark.parametrize(
+    ("before", "after"),
+    [
+        (
+            b'mode = "observe"  # for now\r\n\r\n[share]\r\nlog = "ref"\r\n',
+            b'mode = "warn"  # for now\r\n\r\n[share]\r\nlog = "ref"\r\n',
+        ),
+        (b"# ours\r\n[share]\r\n", b'mode = "warn"\r\n# ours\r\n[share]\r\n'),
+        (b"mode='observe'# x\n\tpressure = {}\n", None),
+        (b"# no end", b'mode = "warn"\n# no end'),
+        (b'  mode  =  "observe"\t\n', b'mode = "warn"\t\n'),
+    ],
+)
+def test_setting_the_mode_leaves_all_else_byte_for_byte(agent: Agent, before: bytes, after: bytes | None) -> None:
+    path = agent.cwd / ".orchestration" / "remit.toml"
+    path.write_bytes(before)
+    remit(agent.cwd, "mode", "warn", code=0 if after else 2)
+    assert path.read_bytes() == (after or before)
+
+
+def test_a_mode_that_cannot_be_set_leaves_the_file_as_it_was(agent: Agent) -> None:
+    path = agent.cwd / ".orchestration" / "remit.toml"
+    path.write_bytes(b'"mode" = "observe"\r\n')
+    assert "by hand" in remit(agent.cwd, "mode", "warn", code=2)
+    assert path.read_bytes() == b'"mode" = "observe"\r\n'
+
+
+@pytest.mark.parametrize("spoil", ["pipe", "bytes", "folder"])
+def test_a_configuration_that_is_no_text_is_named_and_not_waited_for(agent: Agent, spoil: str) -> None:
+    path = agent.cwd / ".orchestration" / "remit.toml"
+    path.unlink()
+    {"pipe": lambda: os.mkfifo(path), "bytes": lambda: path.write_bytes(b"\xff\xfe"), "folder": path.mkdir}[spoil]()
+    said = remit(agent.cwd, "mode", "warn", code=2)
+    assert "remit.toml is not UTF-8" in said if spoil == "bytes" else "not a file" in said

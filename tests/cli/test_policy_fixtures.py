@@ -1,6 +1,7 @@
 """`remit policy report-wrong`: a decision as a file, and its replay."""
 
 import json
+import os
 from pathlib import Path
 from typing import Any
 
@@ -91,3 +92,11 @@ def test_what_names_no_decision_is_said(agent: Agent) -> None:
     [selected] = [record["id"] for record in records(agent.cwd, "intent_selected")]
     assert "holds no decision" in refused(selected)
     assert "no denied record" in refused("--last")
+
+
+@pytest.mark.timeout(60)
+def test_a_pipe_or_a_link_among_the_fixtures_is_not_read(agent: Agent, tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "a.json")
+    (tmp_path / "b.json").symlink_to("/dev/zero")
+    found: Any = data(agent.cwd, "policy", "test", "--fixtures", str(tmp_path), code=1)
+    assert [one["ok"] for one in found] == [False, False]

@@ -81,3 +81,29 @@ def test_a_name_that_nothing_has_is_said(wrecked: Path) -> None:
         done = restore(wrecked, *words)
         assert done.returncode == 2
         assert "restore" in done.stderr
+
+
+def test_where_the_disk_is_full_nothing_half_written_stays_and_the_rest_is_told(wrecked: Path) -> None:
+    (wrecked / "src").mkdir()
+    large, small = wrecked / "src" / "large.bin", wrecked / "src" / "small.py"
+    large.write_bytes(os.urandom(3_000_000))
+    small.write_text("a = 1\n")
+    agent = Agent(wrecked, Path.home())
+    agent.shell("git clean -fdq src")
+    limited = [*REMIT[:1], "-c", LIMITED, "restore", "--before", "git clean -fdq"]
+    done = subprocess.run(limited, cwd=wrecked, capture_output=True, text=True, check=False, stdin=subprocess.DEVNULL)
+    assert done.returncode == 1, done
+    assert "not done: src/large.bin: File too large" in done.stdout
+    assert "written: src/large.bin" not in done.stdout
+    assert (small.read_text(), large.exists()) == ("a = 1\n", False)
+    assert [path.name for path in (wrecked / "src").iterdir() if path.name.startswith(".remit")] == []
+
+
+LIMITED = (
+    "import resource, signal; signal.signal(signal.SIGXFSZ, signal.SIG_IGN);"
+    "resource.setrlimit(resource.RLIMIT_FSIZE, (1_500_000, 1_500_000)); from remit.cli import main; main()"
+)
+
+
+def test_a_file_that_the_snapshot_does_not_have_is_not_said_to_be_as_it_was(wrecked: Path) -> None:
+    assert "or the snapshot does not have them" in restore(wrecked, "latest", "nowhere.py", "--preview").stdout

@@ -1,6 +1,7 @@
 """`remit verify`: what agents changed is held against the rules as they were then."""
 
 import json
+import os
 import re
 from pathlib import Path
 from typing import Any
@@ -49,6 +50,12 @@ def test_a_change_outside_the_scope_and_one_without_an_intent_are_named(agent: A
     assert (found["RMT001"]["path"], found["RMT001"]["severity"]) == ("docs/x.md", "error")
     assert (found["RMT002"]["path"], found["RMT002"]["severity"]) == ("src/b.py", "warning")
     assert remit(agent.cwd, "verify", "--fail-on", "never").startswith("docs/x.md  RMT001 error")
+
+
+def test_a_name_that_is_not_utf_8_is_held_against_the_scope_as_it_is(agent: Agent) -> None:
+    agent.shell("printf 'one\\n' > \"$(printf 'src/\\351q.txt')\"")
+    assert b"\xe9q.txt" in [os.fsencode(path.name) for path in (agent.cwd / "src").iterdir()]
+    assert "RMT001" not in [f["rule"] for f in findings(agent.cwd, "--fail-on", "never")]
 
 
 def test_the_scope_is_the_one_that_was_in_force(agent: Agent) -> None:
@@ -147,6 +154,7 @@ def test_a_constraint_that_does_not_hold_in_the_end_is_named(agent: Agent) -> No
         INTENTS.replace("constraints: [none]", f"constraints: [{rule}]", 1).replace('src/**"]', '**"]', 1)
     )
     agent.write("src/x.py", "1\n")
+    observe(agent)
     agent.shell("echo 2 >> src/x.py")
     assert [(f["rule"], f["path"]) for f in findings(agent.cwd, code=1)] == [
         ("RMT018", "src/new.py"),

@@ -21,6 +21,10 @@ AFTER = "a line that no person here would ever write\n"
 TOOLS = {
     "tools/change.py": f"import sys; open(sys.argv[1], 'w').write({AFTER!r})\n",
     "tools/listen.py": "import sys; print('ready', flush=True); exec(sys.stdin.readline())\n",
+    "tools/later.py": "import subprocess, sys\n"
+    f"code = \"import sys, time; time.sleep(1); open(sys.argv[1], 'w').write('{AFTER.strip()}' + chr(10))\"\n"
+    "quiet = dict.fromkeys(('stdin', 'stdout', 'stderr'), subprocess.DEVNULL)\n"
+    "subprocess.Popen([sys.executable, '-c', code, sys.argv[1]], start_new_session=True, **quiet)\n",
     "Makefile": "change:\n\t@python3 tools/change.py $(TO)\n",
     "package.json": json.dumps({"scripts": {"change": "python3 tools/change.py"}}),
 }
@@ -28,7 +32,7 @@ CHANGE = "python3 tools/change.py {path}"
 CODES = ("SCOPE_VIOLATION", "COMMAND_BLOCKED", "PROTECTED_PATH")
 DETOURS = (
     *("python", "script", "heredoc", "heredoc patch", "git apply", "make", "npm", "waited for", "sed", "file tool"),
-    *("background", "left behind", "stdin"),
+    *("background", "left behind", "later", "stdin"),
 )
 """Each has a file outside the scope, and one inside it."""
 

@@ -6,6 +6,7 @@ the first does is stopped or undone, told and recorded; what the second does sta
 
 import json
 import re
+import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -122,23 +123,26 @@ def test_what_a_detour_does_outside_is_stopped_or_undone_and_inside_it_is_work(
     assert [path for path, (_, named) in origins.items() if not named] == []
 
 
-def test_what_goes_on_in_the_background_is_judged_when_it_ends(name: str, workspace: Path, home: Path) -> None:
+def test_what_goes_on_in_the_background_is_judged_when_it_ends_or_is_not_begun(
+    name: str, workspace: Path, home: Path
+) -> None:
     outside, inside = (step.path for step in background_steps(name))
     left = file_of("docs", "left behind")
     shell = AGENTS[name].shell
     behind = shell(f"(sleep 0.5; {CHANGE.format(path=left)}) > /dev/null 2>&1 &")
     told = take(name, workspace, home, *(s.use for s in background_steps(name)), behind, waits(name), shell("ls"))
-    assert (workspace / inside).read_text() == AFTER, told
+    assert [(workspace / path).read_text() for path in (outside, left)] == [BEFORE] * 2
     assert "the chain is whole" in remit(workspace, "ledger", "verify")
     if ROWS[name].rewrites:
-        assert [(workspace / path).read_text() for path in (outside, left)] == [BEFORE] * 2
+        assert (workspace / inside).read_text() == AFTER, told
         assert outside in set(refused(workspace))
         assert "SCOPE_VIOLATION" in told.shown
         assert outside in told.shown.split("SCOPE_VIOLATION", 1)[1]
         assert "left running in the background was ended" in told.results[2]
         return
-    for path in (outside, left):
-        assert (workspace / path).read_text() == BEFORE or path in found_later(workspace)
+    assert (workspace / inside).read_text() == BEFORE
+    assert ["COMMAND_BLOCKED" in result for result in told.results[:3]] == [True] * 3
+    assert "in the foreground" in told.results[0]
 
 
 def waits(agent: str) -> Use:
@@ -146,9 +150,24 @@ def waits(agent: str) -> Use:
     return AGENTS[agent].shell("python3 -c 'import time; time.sleep(2)'")
 
 
-def found_later(folder: Path) -> set[str]:
-    """What changed while no call was under way, by whomever."""
-    return {file["path"] for record in records(folder, "human_edit") for file in record["files"]}
+def test_what_a_build_leaves_running_is_ended_or_undone_while_no_call_is_under_way(
+    name: str, workspace: Path, home: Path
+) -> None:
+    """No text shows it: the command comes back at once, and what it started writes a second later."""
+    path, shell = file_of("docs", "later"), AGENTS[name].shell
+
+    def thinks_first(_: Conversation) -> Use:
+        time.sleep(5)
+        return shell("ls")
+
+    told = take(name, workspace, home, shell(f"python3 tools/later.py {path}"), thinks_first, shell("ls -a"))
+    assert (workspace / path).read_text() == BEFORE, told
+    assert "the chain is whole" in remit(workspace, "ledger", "verify")
+    if ROWS[name].rewrites:
+        return
+    assert path in {found for record in records(workspace, "restore") for found in record["paths"]}
+    assert path in {file["path"] for record in records(workspace, "human_edit") for file in record["files"]}
+    assert f"left running, changed {path}" in told.shown
 
 
 # --- detours to what governs -------------------------------------------------------------------------------

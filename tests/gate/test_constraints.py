@@ -1,12 +1,14 @@
 """Constraints on what agents really write: through the hook, with what they send."""
 
 import json
+import os
 import subprocess
 import sys
 from pathlib import Path
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 
 from conftest import run_git
 from gate.driving import Agent, allowed, body, governed, machine, records, refusal
@@ -128,17 +130,53 @@ def test_an_edit_that_does_not_make_it_worse_passes(repository: Path, home: Path
     assert refusal(agent.ask("Edit", **{**edit, "new_string": "eval(2)\n" * 4})) == "CONSTRAINT_VIOLATION"
 
 
-def test_what_a_command_left_is_told_recorded_and_keeps_the_intent_open(repository: Path, home: Path) -> None:
+def test_what_a_command_left_is_undone_told_and_recorded(repository: Path, home: Path) -> None:
     agent = working(repository, home, "{type: max_lines, paths: 'src/**', max: 2}")
     (repository / "src").mkdir(exist_ok=True)
-    after = agent.shell("seq 3 > src/a.py")["after"]
+    said = context(agent.shell("seq 3 > src/a.py; seq 2 > src/b.py")["after"])
+    assert "src/a.py: 3 lines; INT-001 asks for at most 2." in said
+    assert "remit restore" in said
+    assert sorted(path.name for path in (repository / "src").iterdir()) == ["app.py", "b.py"]
+    found = body(records(repository, "restore")[-1])
+    assert (found["rules"], list(found["broken"])) == ({"src/a.py": "CONSTRAINT_VIOLATION"}, ["src/a.py"])
+    assert complete(agent) == "DONE"
+
+
+def test_what_was_so_before_the_command_is_not_undone(repository: Path, home: Path) -> None:
+    agent = working(repository, home, "{type: max_lines, max: 2}")
+    (repository / "src" / "app.py").write_text("1\n" * 5)
+    agent.shell("sed -i 1d src/app.py")
+    assert (repository / "src" / "app.py").read_text() == "1\n" * 4
+    agent.shell("printf '1\\n1\\n' >> src/app.py")
+    assert (repository / "src" / "app.py").read_text() == "1\n" * 4
+
+
+def test_what_a_person_let_pass_is_not_undone(repository: Path, home: Path) -> None:
+    agent = working(repository, home, "{type: max_lines, paths: 'src/**', max: 2}")
+    before = agent.ask("Bash", command="make")
+    gate = Gate.open(repository, machine(home))
+    [open_call] = gate.state.open_calls()
+    assert open_call.pending
+    gate.state.put_pending(open_call.row, replace(open_call.pending, grants=("once",)))
+    gate.close()
+    (repository / "src" / "a.py").write_text("1\n" * 3)
+    agent.tell("Bash", before["call_id"], {"stdout": ""}, command="make")
+    assert (repository / "src" / "a.py").exists()
+    assert "at most 2" in complete(agent)
+
+
+def test_what_a_command_left_and_cannot_be_undone_keeps_the_intent_open(repository: Path, home: Path) -> None:
+    """A link is as long as what it leads to."""
+    (repository / "long.txt").write_text("1\n" * 3)
+    agent = working(repository, home, "{type: max_lines, paths: 'src/**', max: 2}")
+    after = agent.shell("ln -s ../long.txt src/a.py")["after"]
     assert "src/a.py: 3 lines; INT-001 asks for at most 2." in context(after)
     found = body(records(repository, "verification")[-1])
     assert (found["command"], found["exit_code"], found["paths"]) == ("constraint max_lines", 1, ["src/a.py"])
     assert "at most 2" in complete(agent)
     with pytest.raises(Refused):
         Gate.open(agent.cwd, machine(agent.home)).completing.proved_for_person("INT-001")
-    agent.shell("seq 2 > src/a.py")
+    agent.shell("rm src/a.py")
     assert complete(agent) == "DONE"
 
 
@@ -198,7 +236,10 @@ def test_a_command_that_brings_it_in_some_other_way_is_found_out(command: str, r
     run_git(repository, "commit", "-qm", "bad")
     agent = working(repository, home, '{type: forbid_pattern, pattern: "eval($$$)"}')
     assert "src/a.py: `eval($$$)` (line 1)" in context(agent.shell(command)["after"])
-    assert "INT-001 asks for none" in complete(agent)
+    linked = command.startswith("ln")
+    assert os.path.lexists(repository / "src" / "a.py") == linked
+    assert (repository / "bad.txt").read_text() == "eval(1)\n"
+    assert ("INT-001 asks for none" in complete(agent)) == linked
 
 
 KINDS_LOADED = """

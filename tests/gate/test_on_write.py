@@ -1,14 +1,17 @@
 """Commands that run after a write: trusted ones only, as themselves, in their time, and never twice."""
 
+import json
 import sys
 import time
 from pathlib import Path
 from typing import Any
 
 import pytest
+from click.testing import CliRunner
 
 from gate.driving import INTENTS, Agent, allowed, body, governed, machine, records
 from gate.hooking import trust_all
+from remit.cli.blame import blame
 from remit.core.on_write import OnWrite
 from remit.gate.gate import Gate
 
@@ -50,6 +53,29 @@ def test_what_a_formatter_rewrites_is_its_own_and_not_stale(mode: str, repositor
     assert (edit["origin"], edit["session_id"]) == ("verification", None)
     assert body(records(repository, "verification")[-1])["exit_code"] == 0
     assert allowed(agent.write("src/a.py", "def\n"))
+
+
+LAYOUT = "import os\ndef greet(name, greeting='hello'):\n  return {'text':greeting+name, 'where':os.getcwd()}\n"
+RELAY = """python3 - {path} <<'END'
+import sys, pathlib
+file = pathlib.Path(sys.argv[1])
+text = file.read_text().replace("'", '"').replace("  return", "    return").replace("g+n", "g + n")
+file.write_text("from __future__ import annotations\\n" + text)
+END"""
+
+
+def test_what_a_formatter_lays_out_anew_stays_the_agents_and_what_it_adds_is_named_as_its_work(
+    repository: Path, home: Path
+) -> None:
+    agent = working(repository, home, rule("sh .git/format.sh {path}"))
+    (repository / ".git" / "format.sh").write_text(RELAY.replace("{path}", '"$1"'))
+    agent.write("src/a.py", LAYOUT)
+    said = CliRunner().invoke(blame, ["--repo", str(repository), "--json", "src/a.py"]).output
+    lines = json.loads(said)["data"]["lines"]
+    assert [line["origin"] for line in lines] == ["unknown", "ai", "ai", "ai"]
+    assert [line["intent_id"] for line in lines[1:]] == ["INT-001"] * 3
+    [tool] = lines[0]["candidates"]
+    assert (tool["agent"], tool["intent_id"], tool["command"]) == ("remit", "INT-001", "sh .git/format.sh {path}")
 
 
 def test_a_failure_is_told_with_a_lesson_to_record(repository: Path, home: Path) -> None:
@@ -133,8 +159,37 @@ def test_a_command_that_would_read_names_as_shell_is_no_command(command: str) ->
 def test_words_are_filled_in() -> None:
     assert OnWrite("**", ("fmt", "--file={path}")).runs(["a", "-b"]) == [["fmt", "--file=a"], ["fmt", "--file=./-b"]]
     assert OnWrite("**", ("fmt", "{paths}")).runs(["a", "b"]) == [["fmt", "a", "b"]]
+    assert OnWrite("**", ("fmt", "{paths}")).runs(["@a", "+b", "é"]) == [["fmt", "./@a", "./+b", "é"]]
 
 
 def test_a_broken_entry_is_an_error_of_the_configuration(repository: Path, home: Path) -> None:
     working(repository, home, "{paths = 'a', command = 'x {path}y'}", trusted=False)
     assert "on_write" in str(Gate.open(repository, machine(home)).governing.config_error)
+
+
+def test_a_command_is_not_led_to_another_file_by_a_link(repository: Path, home: Path) -> None:
+    agent = working(repository, home, rule("for f in {paths}; do echo formatted >>$f; done"))
+    outside = home / "theirs.py"
+    outside.write_text("theirs\n")
+    agent.shell(f"ln -s {outside} src/link.py")
+    assert outside.read_text() == "theirs\n"
+
+
+@pytest.mark.parametrize(
+    ("command", "said"),
+    [
+        ("yes", "ended after"),
+        ("head -c 100000000 /dev/zero; exit 3", "3"),
+        ("sleep 60 & exit 0", ""),
+        ("rm -f {paths}", "rewrote"),
+        ("kill -9 $$", "-9"),
+        ("mkdir -p src/n && rm -f {paths} && mkdir {paths}", "rewrote"),
+    ],
+)
+def test_a_command_that_misbehaves_ends_and_is_told(command: str, said: str, repository: Path, home: Path) -> None:
+    agent = working(repository, home, rule(command, timeout_s=2))
+    began = time.monotonic()
+    answer = agent.write("src/a.py", "x\n")
+    assert time.monotonic() - began < 10
+    assert said in told(answer)
+    assert len(told(answer)) < 10_000

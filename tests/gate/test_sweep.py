@@ -1,6 +1,10 @@
 """What no hook told is found at the end of a turn, and recorded once."""
 
 import json
+import os
+import shlex
+import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -171,3 +175,73 @@ def test_blame_does_not_give_an_unexplained_line_to_an_agent(agent: Agent) -> No
     lines = {line["content"]: line["origin"] for line in json.loads(said)["data"]["lines"]}
     assert lines["theirs = 1"] == "ai"
     assert lines["mine = 2"] != "ai"
+
+
+# --- what a call that never came back had no right to ------------------------------------------------------
+
+EVIL = "a line that no person here would ever write"
+CODE = f"open('README.md', 'w').write('{EVIL}')"
+
+
+def bare(agent: Agent, mode: str = "enforce") -> Agent:
+    """Its commands run as they are."""
+    config = agent.cwd / ".orchestration" / "remit.toml"
+    config.write_text(f'mode = "{mode}"\n[containment]\nrewrite = "off"\n')
+    return agent
+
+
+def dies(agent: Agent, command: str) -> None:
+    """The agent is gone in the middle of a command: what that did is there, and nobody says so."""
+    assert "permissionDecision" not in agent.ask("Bash", command=command)
+    subprocess.run(["sh", "-c", command], cwd=agent.cwd, check=True)
+
+
+def test_what_a_lost_call_says_word_by_word_is_undone_and_told(agent: Agent) -> None:
+    dies(bare(agent), f'python3 -c "{CODE}"')
+    agent.send("Stop")
+    assert (agent.cwd / "README.md").read_text() == "# Example\n"
+    assert body(records(agent.cwd, "restore")[-1])["rules"] == {"README.md": "SCOPE_VIOLATION"}
+    assert [f["path"] for f in body(records(agent.cwd, "mutation")[-1])["files"]] == ["README.md"]
+    agent.send("Stop")
+    assert "README.md" not in str(edits(agent.cwd))
+    assert "README.md was undone" in agent.ask("Bash", command="true").get("additionalContext", "")
+
+
+def test_what_a_person_wrote_since_a_call_was_lost_stays(agent: Agent) -> None:
+    """The command names the file, and replaced all of it; and then a person opened it."""
+    dies(bare(agent), f'python3 -c "{CODE}"')
+    (agent.cwd / "README.md").write_text(f"{EVIL}\nand what a person added\n")
+    agent.send("Stop")
+    assert "person" in (agent.cwd / "README.md").read_text()
+    assert records(agent.cwd, "restore") == []
+
+
+def test_what_a_lost_calls_text_does_not_say_stays(agent: Agent) -> None:
+    (agent.cwd / ".git" / "run.sh").write_text(f"echo {EVIL} > README.md")
+    dies(bare(agent), "sh .git/run.sh")
+    agent.send("Stop")
+    assert (agent.cwd / "README.md").read_text() == f"{EVIL}\n"
+    assert records(agent.cwd, "restore") == []
+    assert body(records(agent.cwd, "mutation")[-1])["in_scope"] is False
+
+
+def test_outside_of_enforce_a_lost_calls_effects_stay(agent: Agent) -> None:
+    dies(bare(agent, "warn"), f'python3 -c "{CODE}"')
+    agent.send("Stop")
+    assert (agent.cwd / "README.md").read_text() == EVIL
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="/proc is Linux's")
+def test_what_a_lost_calls_process_still_writes_is_undone(agent: Agent) -> None:
+    words = [sys.executable, ".git/hold.py"]
+    (agent.cwd / ".git" / "hold.py").write_text(
+        "import time; f = open('README.md', 'w'); f.write('x\\n'); f.flush(); time.sleep(60)"
+    )
+    assert "permissionDecision" not in bare(agent).ask("Bash", command=shlex.join(words))
+    variables = {**os.environ, "CLAUDE_CODE_SESSION_ID": agent.session}
+    with subprocess.Popen(words, cwd=agent.cwd, env=variables) as process:
+        while (agent.cwd / "README.md").read_text() != "x\n":
+            assert process.poll() is None
+        agent.send("Stop")
+        process.kill()
+    assert (agent.cwd / "README.md").read_text() == "# Example\n"

@@ -2,7 +2,7 @@
 
 import pytest
 
-from remit.policy.commands.background import leaves_running
+from remit.policy.commands.background import leaves_running, outlives
 
 LEAVES = (
     "python3 -m http.server &",
@@ -34,3 +34,46 @@ def test_an_ampersand_that_nobody_waits_for_leaves_something(command: str) -> No
 @pytest.mark.parametrize("command", LEAVES_NOTHING)
 def test_other_ampersands_leave_nothing(command: str) -> None:
     assert not leaves_running(command)
+
+
+OUTLIVES = {
+    "nohup make": "nohup",
+    "/usr/bin/nohup make": "nohup",
+    "env A=1 timeout 5 setsid make": "setsid",
+    "tmux new -d make": "tmux",
+    "screen -dmS x make": "screen",
+    "bash -c 'make &'": "&",
+    "bash -c \"sh -c 'make &'\"": "&",
+    "bash <<EOF\nmake &\nEOF": "&",
+    "eval 'make &'": "&",
+    "no''hup make": "nohup",
+    '"set"sid make': "setsid",
+    "n\\\\ohup make": "nohup",
+    "echo $(make &)": "&",
+    "make & echo ((": "&",
+}
+WAITS = (
+    "setsid -w make",
+    "make & wait",
+    "tmux ls",
+    "python3 -c 'a & b'",
+    "echo $(( 3 & 1 ))",
+    "make 2>&1 | tee log",
+    "bash -c 'make && make'",
+    "echo ((",
+)
+
+
+@pytest.mark.parametrize("command", [*OUTLIVES, *LEAVES])
+def test_the_word_is_named_by_which_a_command_leaves_something(command: str) -> None:
+    assert outlives(command, {}) == OUTLIVES.get(command, "&")
+
+
+@pytest.mark.parametrize("command", [*WAITS, *LEAVES_NOTHING])
+def test_what_waits_leaves_nothing(command: str) -> None:
+    assert outlives(command, {}) == ""
+
+
+def test_the_agents_own_way_is_a_word_too() -> None:
+    assert outlives("make", {"is_background": True}) == "is_background"
+    assert outlives("make", {"is_background": False}) == ""

@@ -323,6 +323,7 @@ def test_a_text_made_to_take_for_ever_is_not_looked_into() -> None:
 
 LINES: list[tuple[str, str | None, dict[str, Any]]] = [
     ("Be kind: to users", None, {}),
+    ("note: x=1", None, {}),
     ("max_lines: 500", "max_lines", {"max": 500}),
     ('max_lines: paths="src/**", max=5', "max_lines", {"paths": "src/**", "max": 5}),
     ("forbid_pattern: eval($$$A)", "forbid_pattern", {"pattern": "eval($$$A)"}),
@@ -340,7 +341,7 @@ def test_a_constraint_is_read_from_one_line(line: str, kind: str | None, options
 
 
 @pytest.mark.parametrize(
-    "line", ["max_lines: many", "max_files:", "forbid_pattern: regex=(a+)+b", "dependency: name=x"]
+    "line", ["max_lines: many", "max_files:", "forbid_pattern: regex=(a+)+b", "dependency: name=x", "max_line: max=3"]
 )
 def test_a_line_that_names_a_kind_has_to_be_one(line: str) -> None:
     with pytest.raises(BadConstraint):

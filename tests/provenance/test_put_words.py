@@ -11,9 +11,10 @@ from remit.core.contents import Hunk
 from remit.core.own_words import own_words
 from remit.gate.gate import Gate
 from remit.ledger.changes import Change
-from remit.ledger.index import Index
+from remit.ledger.index import Index, PutMarks
 from remit.provenance.blame import Blamer
-from remit.provenance.put_words import PutWords, marks_of, words_put
+from remit.provenance.put_words import PutWords, marked, marks_of, put_by
+from remit.provenance.reformatted import signs
 
 WORDS = ["alpha", "beta_value", "gamma", "return", "x1", "42"]
 lines = st.lists(st.lists(st.sampled_from(WORDS), max_size=4).map(" ".join), max_size=8)
@@ -26,9 +27,9 @@ def change(*hunks: Hunk) -> Change:
 @given(lines, st.integers(0, 7), st.integers(0, 4))
 def test_every_word_of_a_line_that_was_put_there_is_known(texts: list[str], at: int, count: int) -> None:
     put = texts[at : at + count]
-    found = words_put(change(Hunk(at, 0, at + 1, len(put))), "\n".join(texts).encode())
-    assert found is not None
-    marks = {int.from_bytes(found[i : i + 4], "little") for i in range(0, len(found), 4)}
+    found = put_by(change(Hunk(at, 0, at + 1, len(put))), "\n".join(texts).encode())
+    assert found.words is not None
+    marks = {int.from_bytes(found.words[i : i + 4], "little") for i in range(0, len(found.words), 4)}
     assert marks == {mark for text in put for mark in marks_of(text.encode())}
     assert all(len(marks_of(text.encode())) == len(own_words(text.encode())) for text in texts)
 
@@ -41,7 +42,7 @@ def test_of_a_content_that_is_lost_nothing_is_ruled_out(repository: Path, home: 
     with Index.open(gate.workspace.state / "index.db", gate.workspace.log_folder) as index:
         index.catch_up()
         assert not PutWords(index, gate.store).may_hold("src/new.py", [b"beta_second = 2"])
-        index.keep_put_words((c.id, c.path, None) for c in index.changes_of("src/new.py"))
+        index.keep_put_words(PutMarks(c.id, c.path, None, None) for c in index.changes_of("src/new.py"))
         assert PutWords(index, gate.store).may_hold("src/new.py", [b"beta_second = 2"])
         assert PutWords(index, gate.store).may_hold(None, [b"beta_second = 2"])
 
@@ -84,3 +85,43 @@ def blamed(root: Path) -> list[tuple[str, str | None]]:
     with Index.open(gate.workspace.state / "index.db", gate.workspace.log_folder) as index:
         index.catch_up()
         return [(line.origin, line.record) for line in Blamer(gate.workspace, index, gate.store).blame("src/new.py")]
+
+
+@given(
+    st.lists(st.sampled_from(["a", "if", "foo(", ")", "x,", "= 1", '"q"', "  ", ","]), max_size=9).map(" ".join),
+    st.data(),
+)
+def test_a_line_that_was_cut_out_of_another_may_come_from_there(text: str, data: st.DataObject) -> None:
+    put = marked([text.encode()])
+    words = text.split()
+    first = data.draw(st.integers(0, len(words)))
+    last = data.draw(st.integers(first, len(words)))
+    assert put.may_go_on(" ".join(words[first:last]).encode())
+    rest = " ".join(words[first:])
+    assert put.may_go_on(f"{rest} more = of_it(1)".encode()) or not signs(rest.encode())
+    assert put.may_hold("".join(words).encode())
+
+
+def test_a_line_of_the_same_words_in_another_order_is_not_hoped_for() -> None:
+    put = marked([b"alpha = beta(gamma, 3)", b"delta = gamma(alpha, 4)"])
+    assert put.may_hold(b"    alpha = beta( gamma, 3 )")
+    assert put.may_hold(b"gamma, 3)")
+    assert not put.may_hold(b"gamma = alpha(beta, 3)")
+    assert not put.may_hold(b"alpha = beta(delta, 3)")
+
+
+def test_what_was_found_by_comparing_is_no_calls(repository: Path, home: Path) -> None:
+    agent = Agent(governed(repository), home)
+    agent.select()
+    agent.send("SessionStart", source="startup")
+    agent.write("src/new.py", "alpha_first = 1\n")
+    (repository / "src" / "new.py").write_text("alpha_first = 1\nby_person = 2\n")
+    agent.read("src/new.py")
+    agent.write("src/new.py", "alpha_first = 1\nby_person = 2\ngamma_third = 3\n")
+    gate = Gate.open(repository)
+    with Index.open(gate.workspace.state / "index.db", gate.workspace.log_folder) as index:
+        index.catch_up()
+        put = PutWords(index, gate.store)
+        assert put.may_hold(None, [b"by_person = 2"])
+        assert not put.may_be_a_calls([b"by_person = 2"])
+        assert put.may_be_a_calls([b"by_person = 2", b"gamma_third = 3"])

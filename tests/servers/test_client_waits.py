@@ -1,6 +1,7 @@
 """How long either client waits for a daemon that does not do its part, and whom it asks then."""
 
 import shutil
+import signal
 import socket
 import subprocess
 import sys
@@ -128,3 +129,9 @@ def test_an_answer_that_is_not_whole_is_none(client: list[str], door: socket.soc
     said, took = knock(client)
     assert (said, took < SILENT_S - 2) == (b"fresh", True)
     assert Path(door.getsockname()).exists(), "it took the call: it keeps its door"
+
+
+def test_a_fresh_process_that_takes_too_long_is_ended_before_its_agent_gives_up() -> None:
+    program = "import sys; from remit.cli import hook; hook.LATEST_S = 1; sys.exit(hook.main(['claude-code', 'pre']))"
+    with subprocess.Popen([sys.executable, "-c", program], stdin=subprocess.PIPE) as waiting:  # for a payload
+        assert waiting.wait(SILENT_S) == -signal.SIGALRM

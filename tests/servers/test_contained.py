@@ -4,6 +4,7 @@ import json
 import os
 import shutil
 import signal
+import socket
 import subprocess
 import sys
 import time
@@ -205,6 +206,38 @@ def cmdline(process: Path) -> bytes:
         return b""
 
 
+def limited(place: Place, setting: str) -> None:
+    (place.root / ".orchestration/remit.toml").write_text(f'mode = "enforce"\n[containment]\n{setting}\n')
+
+
+@pytest.mark.parametrize("warm", [True, False], ids=["daemon", "alone"])
+def test_one_that_runs_too_long_is_ended_with_all_it_started_and_judged(place: Place, warm: bool) -> None:
+    limited(place, "time_limit_s = 1.5")
+    if warm:
+        place.daemon()
+    began, word = time.monotonic(), f"98.{os.getpid()}"
+    done = place.run(f"eval \"trap '' TERM; printf a > src/a; setsid sleep {word} & sleep 30\"")
+    assert (done.returncode, time.monotonic() - began < 25) == (124, True)
+    assert "it ran longer than 1.5 s" in done.stderr
+    assert (place.root / "src/a").read_text() == "a"
+    assert not running(word)
+    assert place.staged(5) == []
+
+
+@pytest.mark.parametrize("warm", [True, False], ids=["daemon", "alone"])
+def test_one_that_writes_too_much_is_ended_and_keeps_nothing(place: Place, warm: bool) -> None:
+    limited(place, "size_limit_mib = 8")
+    if warm:
+        place.daemon()
+    done = place.run(
+        "python3 -c \"import time; [open(f'src/{n}','wb').write(b'x' * 2**20) for n in range(24)]; time.sleep(30)\""
+    )
+    assert done.returncode == 124
+    assert "nothing was kept: it wrote more than 8388608 bytes" in done.stderr
+    assert list((place.root / "src").glob("[0-9]*")) == []
+    assert place.staged(5) == []
+
+
 def test_leave_is_given_once_for_that_command_and_that_session(quick: Place) -> None:
     line = quick.ask("eval true")
     changes: list[Callable[[str], str]] = [
@@ -228,6 +261,15 @@ def test_who_is_contained_cannot_reach_the_daemon_nor_write_its_state(quick: Pla
     done = quick.run(f'python3 -c "{text}"')
     assert done.stdout == "True\n"
     assert "Read-only" in done.stderr
+
+
+def test_who_is_contained_reaches_no_abstract_socket_of_others(quick: Place) -> None:
+    name = f"remit-launcher-{os.getpid()}"
+    with socket.socket(socket.AF_UNIX) as line:
+        line.bind(f"\0{name}")
+        line.listen()
+        text = f"import socket; print(socket.socket(socket.AF_UNIX).connect_ex(chr(0) + '{name}') != 0)"
+        assert quick.run(f'python3 -c "{text}"').stdout == "True\n"
 
 
 def test_room_that_nothing_was_written_to_is_used_again(quick: Place) -> None:

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from conftest import run_git
-from remit.workspace.git import Git, GitError
+from remit.workspace.git import Git, GitError, told_ahead
 from remit.workspace.git_ahead import AHEAD, MOST_ASKED, plain, start
 
 ASK = ("cat-file", "--batch-check=%(objecttype)")
@@ -46,8 +46,42 @@ def test_another_command_and_a_long_question_get_a_git_of_their_own(grown: Path)
     finally:
         for started in AHEAD.values():
             started.ask(b"")
-            started.answer()
+            started.answer(60)
         AHEAD.clear()
+
+
+def test_one_that_does_not_end_is_killed_and_not_asked_again(
+    grown: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    slow = tmp_path / "slow"
+    slow.mkdir()
+    (slow / "git").write_text("#!/bin/sh\necho begun\nexec sleep 600\n")
+    (slow / "git").chmod(0o755)
+    monkeypatch.setenv("PATH", f"{slow}:{os.environ['PATH']}")
+    start(os.environ, str(grown), "rev-parse", "HEAD")
+    ((command, started),) = AHEAD.items()
+    with pytest.raises(TimeoutError, match=r"killed after 0\.2 seconds"):
+        told_ahead(command, b"", limit_s=0.2)
+    with pytest.raises(ProcessLookupError):
+        os.kill(started.process, 0)
+    assert not AHEAD
+
+
+def test_one_that_says_all_and_stays_is_killed_too(
+    grown: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    slow = tmp_path / "slow"
+    slow.mkdir()
+    (slow / "git").write_text("#!/bin/sh\nexec sleep 600 >&-\n")
+    (slow / "git").chmod(0o755)
+    monkeypatch.setenv("PATH", f"{slow}:{os.environ['PATH']}")
+    start(os.environ, str(grown), "rev-parse", "HEAD")
+    (started,) = AHEAD.values()
+    AHEAD.clear()
+    with pytest.raises(TimeoutError, match="does not end"):
+        started.answer(0.2)
+    with pytest.raises(ProcessLookupError):
+        os.kill(started.process, 0)
 
 
 def test_one_that_fails_is_asked_again_for_its_words(grown: Path) -> None:

@@ -41,6 +41,9 @@ NEVER_ENOUGH = 99
 SHELL = reader(1, "c", "s", "o O --rcfile --init-file")
 EDITOR = reader(NEVER_ENOUGH, "-es -Es")
 SQL = reader(NEVER_ENOUGH, "c e f l --command --execute --file --list")
+PAGERS = frozenset({"less", "more", "most", "man", "info"})
+"""They read the terminal itself, whatever is fed to them, and `!` typed into them runs any program."""
+
 WIRE = reader(NEVER_ENOUGH, "z")
 
 READERS: dict[str, Reader] = {
@@ -85,6 +88,8 @@ READERS: dict[str, Reader] = {
     "script": reader(NEVER_ENOUGH, "c --command"),
     **dict.fromkeys(("ed", "ex", "vi", "vim", "nvim", "view", "nano", "pico", "red"), EDITOR),
     "emacs": reader(NEVER_ENOUGH, "-batch --batch"),
+    **dict.fromkeys(PAGERS, reader(NEVER_ENOUGH)),
+    "top": reader(NEVER_ENOUGH, "b"),
     "cat": reader(1),
     "tee": reader(NEVER_ENOUGH),
     "dd": reader(NEVER_ENOUGH),
@@ -153,6 +158,8 @@ def opens(command: str, depth: int) -> bool:
         commands = simple_commands(command)
     except UnreadableShell:
         return False
+    if any(c.words and known_name(c.words[0].text) in PAGERS and reads(c.words, depth) for c in commands):
+        return True
     return not feeds_a_block(commands) and any(reads(c.words, depth) for c in commands if from_terminal(c))
 
 

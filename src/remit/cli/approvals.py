@@ -1,6 +1,7 @@
 """`remit approvals`: what agents may not do without a person's yes."""
 
 import sys
+import termios
 import threading
 import time
 from collections.abc import Callable, Sequence
@@ -10,7 +11,7 @@ import click
 import msgspec
 
 from remit.cli.attempts import attempted
-from remit.cli.cards import cards, choices, granted, told
+from remit.cli.cards import MOST, cards, choices, granted, told
 from remit.cli.output import REFUSED, Failure, emit, governed_gate, json_option, repo_option, reports_failures
 from remit.cli.people import only_people
 from remit.core.grant import EXTENTS, Extent, Grant
@@ -183,13 +184,20 @@ def attend(gate: Gate, prompt: Callable[..., str]) -> None:
         while True:
             close_orphans(gate)
             waiting = [one for one in gate.approvals.asked() if one.status == "open"]
-            for card in cards(waiting)[:1]:
+            for card in (card[:MOST] for card in cards(waiting)[:1]):
+                forget_typed()
                 click.echo("\n".join(told(card)))
                 conclude(gate, card, prompt(choices(card), default="no"))
             time.sleep(WATCH_S)
     except (KeyboardInterrupt, click.Abort):
         gone.set()
         gate.approvals.leave()
+
+
+def forget_typed() -> None:
+    """What was typed before the card stood there answers nothing."""
+    if sys.stdin.isatty():
+        termios.tcflush(sys.stdin, termios.TCIFLUSH)
 
 
 def conclude(gate: Gate, card: Sequence[Asked], word: str) -> None:
@@ -249,5 +257,6 @@ def find(found: Approvals, question_id: str) -> Asked:
     """The question without an answer of that id, or of its last digits. Raises Failure."""
     matching = [one for one in found.asked() if one.question.id.endswith(question_id)]
     if len(matching) != 1:
-        raise Failure("NOT_FOUND", f"no open question {question_id!r}", fix="`remit approvals list` shows what waits")
+        many = f"{len(matching)} questions end with" if matching else "no open question"
+        raise Failure("NOT_FOUND", f"{many} {question_id!r}", fix="`remit approvals list` shows what waits")
     return matching[0]

@@ -89,7 +89,7 @@ def give(words: Sequence[str], question: Question, only: Only, color: str, *, as
     lines = [only.believed(line) for line in found.lines] if only.min_grade else found.lines
     shown = [line for line in lines if only.fits(line)] if only.fewer else lines
     answer = as_document(shown) if as_json else in_form(question, found, lines, shown, colours(color, terminal))
-    pager = pager_for(question) if terminal and not as_json else ""
+    pager = pager_for(found.found) if terminal and not as_json else ""
     if may_be_kept(question, found, as_json):
         kept = depends(question.workspace, question.asked, question.path, found.found)
         place = recall.asked(words, str(Path.cwd()), os.environ, terminal)
@@ -97,11 +97,11 @@ def give(words: Sequence[str], question: Question, only: Only, color: str, *, as
     recall.show(answer, pager)
 
 
-def pager_for(question: Question) -> str:
+def pager_for(found: Settings) -> str:
     """The user's pager; empty for none."""
     from remit.cli.pager import pager_of  # only a terminal needs it
 
-    return pager_of(Git(question.folder), os.environ)
+    return pager_of(found.own, os.environ)
 
 
 def questioned(words: Sequence[str], workspace: Workspace, repo: Path, *, governed: bool = True) -> Question:

@@ -92,7 +92,7 @@ def begin(root: str, plain: Plain) -> None:
     here = os.getcwd()  # noqa: PTH109
     form = plain.form if plain.form.endswith("porcelain") else "--porcelain"
     git_ahead.start(os.environ, here, "blame", form, *plain.asked)
-    git_ahead.start(os.environ, here, "config", "--list", "--show-origin", "-z")
+    git_ahead.start(os.environ, here, "config", "--list", "--show-scope", "--show-origin", "-z")
     git_ahead.start(os.environ, root, "cat-file", "--batch-check=%(objectname) %(objecttype)", asks=True)
     if not plain.form:
         git_ahead.start(os.environ, here, "rev-list", "--no-walk=unsorted", "--abbrev-commit", "--stdin", asks=True)
@@ -103,6 +103,7 @@ def given(words: Sequence[str], plain: Plain) -> bool:
     import gc
 
     gc.disable()  # this process ends before there is anything to collect
+    load_msgspec()
     from pathlib import Path
 
     from remit.cli.blame_answer import CLASSES, Only, give, questioned  # loaded while git works
@@ -124,3 +125,17 @@ def given(words: Sequence[str], plain: Plain) -> bool:
     except (Failure, GitError, OSError, ValueError):
         return False
     return True
+
+
+def load_msgspec() -> None:
+    """Load it without `typing_extensions`: it falls back on `typing`, which has the same since Python 3.11 and is
+    loaded anyway. Of a Python's start this is as much again.
+    """
+    import sys
+    from importlib import import_module
+    from typing import cast
+
+    if "typing_extensions" not in sys.modules:
+        cast("dict[str, object]", sys.modules)["typing_extensions"] = None
+        import_module("msgspec")
+        del sys.modules["typing_extensions"]

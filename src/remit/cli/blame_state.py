@@ -8,6 +8,7 @@ from msgspec import Struct
 
 import remit.provenance
 from remit.cli.blame_arguments import FIXED_DATES, STEADY, Asked
+from remit.ledger.segments import FOREIGN
 from remit.workspace.git import Git, GitError
 from remit.workspace.place import Workspace, git_root
 
@@ -18,12 +19,20 @@ GIT_FILES = (
 READ_ELSEWHERE = ("mailmap.file", "core.attributesfile", "blame.ignorerevsfile", "include.path")
 
 
+LISTED = ("config", "--list", "--show-scope", "--show-origin", "-z")
+OWN = ("system", "global")
+"""Scopes that no repository writes to."""
+
+
 class Settings(Struct, frozen=True):
-    """git's settings: the last value of each, and the files that they come from."""
+    """git's settings: the last value of each, and the files that they come from. `own` are those that no repository
+    brings.
+    """
 
     values: dict[str, str]
     files: tuple[str, ...]
     told: bool = True
+    own: dict[str, str] = {}
 
     @property
     def quotes(self) -> bool:
@@ -46,22 +55,24 @@ class Settings(Struct, frozen=True):
 def settings(git: Git) -> Settings:
     """The settings in force, less those that Remit reads git with. Source: git-config(1), read 2026-11."""
     try:
-        out = git.run("config", "--list", "--show-origin", "-z")
+        out = git.run(*LISTED)
     except GitError:
         return Settings({}, (), told=False)
     parts = out.decode("utf-8", "surrogateescape").split("\0")
     values: dict[str, str] = {}
+    own: dict[str, str] = {}
     files: dict[str, None] = {}
-    for origin, entry in zip(parts[::2], parts[1::2], strict=False):
+    for scope, origin, entry in zip(parts[::3], parts[1::3], parts[2::3], strict=False):
         if not origin.startswith("file:"):
             continue
         path = str(git.folder / origin.removeprefix("file:"))
         name, _, value = entry.partition("\n")
         values[name] = value
+        own |= {name: value} if scope in OWN else {}
         files[path] = None
         if name in READ_ELSEWHERE or name.startswith("includeif."):
             files[str(Path(path).parent / os.path.expanduser(value))] = None  # noqa: PTH111
-    return Settings(values, tuple(files))
+    return Settings(values, tuple(files), own=own)
 
 
 def is_steady(asked: Asked, found: Settings) -> bool:
@@ -109,4 +120,4 @@ def of_ledger(workspace: Workspace) -> Iterator[str]:
     yield str(workspace.state / "governed")
     yield str(workspace.log_folder)
     yield from map(str, sorted(workspace.log_folder.glob("*.jsonl*"))[-2:])
-    yield str(workspace.log_folder / "foreign")
+    yield str(workspace.log_folder / FOREIGN)

@@ -6,9 +6,12 @@ from collections.abc import Sequence
 import click
 
 from remit.core.grant import Grant
-from remit.core.text import shown
+from remit.core.text import all_shown, shown
 from remit.gate.approvals import Asked, Question
 from remit.policy.grants import RuleRefused, rule_for
+
+MOST = 20
+"""Equal questions put at once: a yes to all of them is a yes to those that were shown."""
 
 COLOURS = {"+": "green", "-": "red", "@": "cyan"}
 
@@ -25,12 +28,12 @@ def told(card: Sequence[Asked]) -> list[str]:
     """A card for people: the first of equal questions, and what the others ask for."""
     question, status = card[0].question, card[0].status
     left = "expired" if status == "expired" else f"{max(0, int(question.expires_at - time.time()))} s left"
-    reasons = "; ".join(question.reasons)
+    reasons = shown("; ".join(question.reasons), 300)
     return [
         click.style(f"{question.id[-8:]}  {question.agent}  {question.intent_id or 'no intent'}  ({left})", bold=True),
-        f"    {shown(question.action, 500)}",
+        f"    {all_shown(question.action)}",
         *(click.style(f"      {line}", fg=COLOURS.get(line[:1])) for line in question.diff.splitlines()),
-        *(f"    {one.question.id[-8:]}  {shown(one.question.action, 200)}" for one in card[1:]),
+        *(f"    {one.question.id[-8:]}  {all_shown(one.question.action)}" for one in card[1:]),
         f"    {question.code}: {shown(question.message, 300)}",
         f"    risk {question.risk}/100{f': {reasons}' if reasons else ''}",
         *([] if (offer := offered(question)) is None else [f"    a wider yes would cover: {offer}"]),

@@ -12,22 +12,22 @@ from msgspec.structs import replace
 from remit.cli.output import REFUSED, UNAVAILABLE, Failure, governed_gate, repo_option, reports_failures
 from remit.cli.people import below_an_agent, refused
 from remit.core.call import SessionKey, ToolCall, hash_arguments
-from remit.gate.contained import Contained, Result
+from remit.gate.contained import Contained, limits_in
 from remit.gate.contained_calls import STOPPING
+from remit.gate.contained_recording import Result
 from remit.gate.contained_tickets import NoTicket, Tickets
 from remit.gate.gate import Gate
 from remit.gate.judging import Judging
+from remit.workspace.sandbox import warm
 from remit.workspace.sandbox.choosing import containment
 from remit.workspace.sandbox.places import NoScratch, discard
-from remit.workspace.sandbox.running import Ended, Limits, NotContained
+from remit.workspace.sandbox.running import MEBIBYTE, STOPS, Ended, Limits, NotContained, Stop, stopped_by
 
 HERE = "here"
 """Where this process runs the command itself, its ticket names no folder."""
 
 AGENT = "remit-exec"
 """The agent of a command whose session is not an agent's."""
-
-MEBIBYTE = 1 << 20
 
 
 @click.command("exec", context_settings={"ignore_unknown_options": True, "allow_interspersed_args": False})
@@ -37,10 +37,9 @@ MEBIBYTE = 1 << 20
 @click.option("--call", "token", metavar="ID", help="As that call of the session, which its hook let through.")
 @click.option("--settle", "folder", type=click.Path(path_type=Path), hidden=True, help="Judge what is staged there.")
 @click.option("--code", type=int, default=0, hidden=True, help="How what is staged there ended.")
+@click.option("--stopped", type=click.Choice(STOPS), hidden=True, help="Which limit ended it.")
 @click.option("--time-limit", type=click.FloatRange(min=0, min_open=True), metavar="SECONDS", help="Stop it then.")
-@click.option(
-    "--size-limit", type=click.IntRange(1), default=4096, show_default=True, metavar="MIB", help="Stop it beyond that."
-)
+@click.option("--size-limit", type=click.IntRange(1), metavar="MIB", help="Stop it beyond that.")
 @repo_option
 @reports_failures
 def exec_(
@@ -50,19 +49,23 @@ def exec_(
     token: str | None,
     folder: Path | None,
     code: int,
+    stopped: Stop | None,
     time_limit: float | None,
-    size_limit: int,
+    size_limit: int | None,
     repo: Path,
 ) -> None:
     """Run COMMAND contained: what it changes in the scope of the intent is kept, the rest is dropped and told.
 
-    Input, output, environment and exit code are the command's own. What it leaves running is ended with it. With
-    `--time-limit` the exit code of a command that was stopped is 124.
+    Input, output, environment and exit code are the command's own. What it leaves running is ended with it. The exit
+    code of a command that was stopped is 124. Without options the limits are those of `[containment]` in remit.toml.
     """
-    limits = Limits(time_limit, size_limit * MEBIBYTE, environment=dict(os.environ))
+    own = dict(os.environ)  # before what would lead Remit's own git elsewhere is taken out
     gate = governed_gate(repo)
+    known = limits_in(gate.governing.config.containment)
+    size = known.size if size_limit is None else size_limit * MEBIBYTE
+    limits = Limits(time_limit or known.seconds, size, environment=own)
     if folder is not None and token is not None:
-        sys.exit(settled(gate, folder, token, code, command[-1]))
+        sys.exit(settled(gate, folder, token, stopped_by(stopped, code, limits), command[-1]))
     if token is not None:
         sys.exit(called(gate, session_id or "", token, command, limits))
     if (intent_id or session_id) and below_an_agent():
@@ -106,7 +109,7 @@ def called(gate: Gate, session_id: str, token: str, command: tuple[str, ...], li
         tickets.forget(token)
 
 
-def settled(gate: Gate, folder: Path, token: str, code: int, text: str) -> int:
+def settled(gate: Gate, folder: Path, token: str, ended: Ended, text: str) -> int:
     """Judge what a launcher staged that the daemon did not come back to. Raises Failure where nobody gave leave."""
     try:
         ticket = Tickets(gate.state).ended(token, str(folder), text)
@@ -114,8 +117,10 @@ def settled(gate: Gate, folder: Path, token: str, code: int, text: str) -> int:
         raise Failure("NO_TICKET", f"{error} What it staged is dropped", exit_code=REFUSED) from error
     how = containment(gate.environment.home, gate.environment.temporary)
     try:
-        return told(Contained(gate, how, ticket).settle(ticket.call(text), folder, Ended(code)))
+        return told(Contained(gate, how, ticket).settle(ticket.call(text), folder, ended))
     finally:
+        if not ended.too_much:
+            warm.trim(warm.keep(folder))
         discard(folder)
 
 

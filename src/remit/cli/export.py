@@ -8,9 +8,10 @@ from typing import Any, cast, get_args
 
 import click
 
-from remit.cli.output import Failure, document, governed_gate, json_option, repo_option, reports_failures
+from remit.cli.output import Failure, document, governed_gate, json_option, repo_option, reports_failures, say
 from remit.cli.reading import each_record, filter_options, wanted
 from remit.core.shapes import Format, csv_header, write_as
+from remit.core.text import defused
 
 PARQUET = "parquet"
 
@@ -39,7 +40,7 @@ def export(form: str, repo: Path, as_json: bool, **filters: Any) -> None:
         write_document(form, lines)
         return
     for line in chain([csv_header()] if chosen == "csv" else [], lines):
-        click.echo(line)
+        say(defused(line) if sys.stdout.isatty() else line)
 
 
 def to_parquet(found: Iterator[dict[str, Any]], as_json: bool) -> None:

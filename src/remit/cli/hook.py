@@ -1,6 +1,7 @@
 """`remit hook AGENT [pre|post|note]`: that agent's hook payload in, that agent's answer out."""
 
 import os
+import signal
 import sys
 
 from msgspec.structs import replace
@@ -12,9 +13,15 @@ from remit.servers.hook import Frame, answer, event_class
 
 USAGE = "usage: remit hook AGENT [pre|post|note] < payload   (AGENT: {agents})\n"
 
+LATEST_S = 597
+"""When a call is given up: before an agent does so, which would then run the tool. Agents wait for 600 s."""
+
 
 def main(arguments: list[str]) -> int:
-    """Answer one hook call. 0 for every answer, denials included; 2 where a *pre* event could not be answered."""
+    """Answer one hook call. 0 for every answer, denials included; 2 where a *pre* event could not be answered.
+
+    One that takes too long is ended by the system, wherever it is, and the words in the agent's settings refuse.
+    """
     from_client = arguments[-1:] == ["--client"]
     words = arguments[:-1] if from_client else arguments
     kind = event_class(words[1]) if len(words) == 2 else None
@@ -24,8 +31,11 @@ def main(arguments: list[str]) -> int:
     environment = enter()
     if from_client:
         environment = replace(environment, waited_s=lived_s())
+    if kind == "pre":
+        signal.alarm(max(1, int(LATEST_S - environment.waited_s)))
     frame = Frame(words[0], folder(), kind)
     reply = answer(sys.stdin.buffer.read(), frame, environment)
+    signal.alarm(0)
     code = write(reply.stdout, reply.stderr, reply.exit_code)
     if from_client:
         warm_up(environment)

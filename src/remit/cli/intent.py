@@ -94,7 +94,11 @@ def new(
     )
     made = gate.intents.create(wanted, by=PERSON)
     warn_of(gate, made.owned_scope)
-    emit(msgspec.to_builtins(made), as_json, f"{made.id} {shown(made.title)}\nowns {', '.join(made.owned_scope)}")
+    emit(
+        msgspec.to_builtins(made),
+        as_json,
+        f"{made.id} {shown(made.title)}\nowns {shown(', '.join(made.owned_scope), 2000)}",
+    )
 
 
 def name_or_proposed(gate: Gate, name: str | None, session: str | None) -> str:
@@ -147,7 +151,11 @@ def fork(intent_id: str, name: str | None, repo: Path, as_json: bool) -> None:
         references=(*old.references, *([intent_id] if intent_id not in old.references else [])),
     )
     made = gate.intents.create(wanted, by=PERSON)
-    emit(msgspec.to_builtins(made), as_json, f"{made.id} {shown(made.title)}\nowns {', '.join(made.owned_scope)}")
+    emit(
+        msgspec.to_builtins(made),
+        as_json,
+        f"{made.id} {shown(made.title)}\nowns {shown(', '.join(made.owned_scope), 2000)}",
+    )
 
 
 @intent.command("list")
@@ -160,7 +168,9 @@ def list_(status: str | None, repo: Path, as_json: bool) -> None:
     gate = governed_gate(repo)
     document = gate.intents.document
     found = [i for i in document.intents if status is None or i.status == status]
-    lines = [f"{i.id:<10} {i.status:<12} {shown(i.title, 100)}  ({', '.join(i.owned_scope)})" for i in found]
+    lines = [
+        f"{i.id:<10} {i.status:<12} {shown(i.title, 100)}  ({shown(', '.join(i.owned_scope), 300)})" for i in found
+    ]
     if document.errors:
         click.echo(f"warning: active_intents.yaml has {len(document.errors)} errors; see `remit intent lint`", err=True)
     text = "\n".join(lines) or "no intents; make one with `remit intent new NAME --scope GLOB`"
@@ -344,7 +354,7 @@ def edit(intent_id: str, repo: Path, as_json: bool, **given: Any) -> None:
     emit(
         msgspec.to_builtins(changed),
         as_json,
-        f"{changed.id} {shown(changed.title)}\nowns {', '.join(changed.owned_scope)}",
+        f"{changed.id} {shown(changed.title)}\nowns {shown(', '.join(changed.owned_scope), 2000)}",
     )
 
 

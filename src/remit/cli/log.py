@@ -91,15 +91,19 @@ def summary_line(document: dict[str, Any]) -> str:
 def about(body: dict[str, Any]) -> str:
     """What a record is about, in a few words."""
     call: dict[str, Any] = body.get("call", {})
+    tool = shown(str(call.get("name")), 80)
     if body.get("event") == "denied":
         violation: dict[str, Any] = body.get("violation", {})
         asked = violation.get("path") or call.get("command") or " ".join(call.get("paths", []))
-        return f"{call.get('name')}: {violation.get('error_type')} {shown(str(asked), 80)}"
+        return f"{tool}: {shown(str(violation.get('error_type')), 40)} {shown(str(asked), 80)}"
     if body.get("event") in ("mutation", "human_edit"):
         files: list[dict[str, Any]] = body.get("files", [])
         stray = "" if body.get("in_scope", True) else "  (out of scope)"
-        return ", ".join(f"{f.get('operation')} {shown(str(f.get('path')), 80)}" for f in files[:5]) + stray
+        return (
+            ", ".join(f"{shown(str(f.get('operation')), 20)} {shown(str(f.get('path')), 80)}" for f in files[:5])
+            + stray
+        )
     if call:
         target = call.get("command") or " ".join(call.get("paths", []))
-        return f"{call.get('name')} {shown(str(target), 100)}".rstrip()
+        return f"{tool} {shown(str(target), 100)}".rstrip()
     return shown(" ".join(str(body[k]) for k in ("name", "from", "to", "by", "agent", "reason") if body.get(k)), 100)

@@ -5,14 +5,13 @@ from pathlib import Path
 import click
 
 from remit.cli.output import FINDINGS, Failure, emit, governed_gate, json_option, repo_option, reports_failures
-from remit.cli.reading import each_record
 from remit.core.syntax.grammars import missing
-from remit.ledger.index import Filters
-from remit.provenance.intent_map import rebuilt
-from remit.provenance.syntax import told
-from remit.workspace.beneath import write_below
+from remit.provenance.map_keeping import IntentMap
 
-NAME = "intent_map.md"
+SEEN = (
+    "\ngit sees it, so that only `remit map` writes it; to have it kept up with every change, write intent_map.md into "
+    ".orchestration/.gitignore, and `git rm --cached` it where it is tracked"
+)
 
 
 @click.command("map")
@@ -25,18 +24,20 @@ def intent_map(check: bool, repo: Path, as_json: bool) -> None:
 
     It is made anew from the ledger and the contents that were kept. Refactorings are left out: they only move what is
     there. Without the extra `code` most languages are unknown, and lines stand without the names of their functions.
+
+    The background process keeps it up with every change, a second or two later, where git ignores the file: `remit
+    init` sees to that. Elsewhere, and where no such process runs, only this command writes it.
     """
     gate = governed_gate(repo)
-    text = rebuilt(told(each_record(gate, Filters()), gate.store)).encode()
-    path = gate.workspace.folder / NAME
-    same = path.is_file() and path.read_bytes() == text
-    if check and not same:
+    found = IntentMap.of(gate.workspace, gate.recorder.log.name, gate.recorder.machine)
+    if check and not found.holds(found.anew()):
         raise Failure(
-            "MAP_DIFFERS", f"{str(path)!r} is not what the ledger says", fix="run `remit map`", exit_code=FINDINGS
+            "MAP_DIFFERS", f"{str(found.path)!r} is not what the ledger says", fix="run `remit map`", exit_code=FINDINGS
         )
-    if not same:
-        write_below(gate.workspace.root, path, text)
+    changed = not check and found.made_anew()
     unknown = missing()
-    hint = f"\nwithout names for {', '.join(unknown)}: install remit[code]" if unknown else ""
-    done = f"{path} {'is as the ledger says' if same else 'written'}{hint}"
-    emit({"path": str(path), "changed": not same, "unknown_languages": list(unknown)}, as_json, done)
+    done = f"{found.path} {'written' if changed else 'is as the ledger says'}"
+    done += f"\nwithout names for {', '.join(unknown)}: install remit[code]" if unknown else ""
+    kept_up = found.stays_out_of_git
+    data = {"path": str(found.path), "changed": changed, "kept_up": kept_up, "unknown_languages": list(unknown)}
+    emit(data, as_json, done + ("" if kept_up else SEEN))

@@ -1,9 +1,11 @@
 """What every command shares: where it works, how it answers, and how it fails."""
 
+import os
 import sys
 from collections.abc import Callable
 from functools import wraps
 from pathlib import Path
+from sqlite3 import Error as SqliteError
 from typing import TYPE_CHECKING, NoReturn, ParamSpec, TypeVar
 
 import click
@@ -13,6 +15,7 @@ from remit.cli.failure import FINDINGS as FINDINGS
 from remit.cli.failure import INTEGRITY as INTEGRITY
 from remit.cli.failure import REFUSED, UNAVAILABLE, Failure
 from remit.cli.failure import USAGE as USAGE
+from remit.core.text import defused, plain_json
 from remit.gate.intents import IntentError, Refused
 from remit.gate.site import Site
 from remit.gate.state import StateError
@@ -90,12 +93,21 @@ def must_be_governed(site: S) -> S:
 
 def emit(data: object, as_json: bool, text: str) -> None:
     """The answer: one JSON document, or text."""
-    click.echo(document({"schema_version": 1, "data": data}) if as_json else text)
+    say(document({"schema_version": 1, "data": data}) if as_json else defused(text))
+
+
+def say(text: str) -> None:
+    """Print it. Where whoever read has read enough, the process ends, without a word."""
+    try:
+        click.echo(text)
+    except BrokenPipeError:
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        sys.exit(0)
 
 
 def document(value: object) -> str:
     """`value` as JSON text."""
-    return msgspec.json.encode(value).decode()
+    return plain_json(msgspec.json.encode(value).decode())
 
 
 def reports_failures(command: Callable[P, R]) -> Callable[P, R]:
@@ -109,10 +121,21 @@ def reports_failures(command: Callable[P, R]) -> Callable[P, R]:
             fail(failure, bool(kwargs.get("as_json")))
         except (Refused, IntentError, EditRefused, ValueError) as error:
             fail(as_failure(error), bool(kwargs.get("as_json")))
-        except (StateError, LedgerError, GitError, IntentsFileChanged, IntentsFileLocked, OSError) as error:
-            fail(Failure("UNAVAILABLE", str(error), exit_code=UNAVAILABLE), bool(kwargs.get("as_json")))
+        except UNAVAILABLE_NOW as error:
+            fail(Failure("UNAVAILABLE", in_words(error), exit_code=UNAVAILABLE), bool(kwargs.get("as_json")))
 
     return reported
+
+
+def in_words(error: Exception) -> str:
+    """The error, with the name of what is in the way where a folder or a file stands in the other's place."""
+    if isinstance(error, FileExistsError | NotADirectoryError) and isinstance(error.filename, str):
+        return f"{error.filename!r} is no folder, and one is needed there; move it away"
+    return str(error)
+
+
+UNAVAILABLE_NOW = (StateError, LedgerError, GitError, IntentsFileChanged, IntentsFileLocked, OSError, SqliteError)
+"""Disk, database, git or a lock."""
 
 
 def as_failure(error: Exception) -> Failure:
@@ -127,7 +150,7 @@ def fail(failure: Failure, as_json: bool) -> NoReturn:
     if as_json:
         error = {"code": failure.code, "message": failure.message, "target": failure.target, "fix": failure.fix}
         click.echo(document({"schema_version": 1, "error": error}))
-    click.echo(f"{click.style('error', fg='red', bold=True)}: {failure.message}", err=True)
+    click.echo(f"{click.style('error', fg='red', bold=True)}: {defused(failure.message)}", err=True)
     if failure.fix:
-        click.echo(f"{click.style('hint', bold=True)}: {failure.fix}", err=True)
+        click.echo(f"{click.style('hint', bold=True)}: {defused(failure.fix)}", err=True)
     sys.exit(failure.exit_code)

@@ -8,32 +8,27 @@ import subprocess
 import sys
 from collections.abc import Mapping
 
-from remit.workspace.git import Git, GitError
-
 LESS = {"LESS": "FRX", "LV": "-c"}
 """What git sets for pagers where the user did not. Source: git-config(1), core.pager, read 2026-11."""
 
 
-def pager_of(git: Git, around: Mapping[str, str]) -> str:
-    """The user's pager, empty for none: GIT_PAGER, their own core.pager, PAGER, less."""
-    if around.get("TERM", "dumb") == "dumb":
+NO = ("false", "no", "off", "0")
+YES = ("true", "yes", "on", "1")
+"""Words of git's for a truth. Source: git-config(1), read 2026-11."""
+
+
+def pager_of(own: Mapping[str, str], around: Mapping[str, str]) -> str:
+    """The user's pager, empty for none: GIT_PAGER, their `pager.blame`, their `core.pager`, PAGER, less.
+
+    `own` are the settings of the user and of the machine. `pager.blame` may also say that there is none, or any.
+    """
+    wanted = own.get("pager.blame", "")
+    if wanted.lower() in NO:
         return ""
-    found = around.get("GIT_PAGER")
-    if found is None:
-        found = setting(git, "pager.blame") or setting(git, "core.pager") or around.get("PAGER")
-    chosen = "less" if found is None else found
-    return "" if chosen in ("", "cat", "false") else chosen
-
-
-def setting(git: Git, name: str) -> str | None:
-    """What the user or the machine says of that; a repository is not asked."""
-    for level in ("--global", "--system"):
-        try:
-            if found := git.text("config", level, "--get", name, ok=(0, 1)):
-                return found
-        except GitError:
-            continue
-    return None
+    told = [around.get("GIT_PAGER"), None if wanted.lower() in ("", *YES) else wanted, own.get("core.pager")]
+    less = "" if around.get("TERM", "dumb") == "dumb" else "less"
+    chosen = next((word for word in [*told, around.get("PAGER")] if word is not None), less)
+    return "" if chosen in ("", "cat") else chosen
 
 
 def page(answer: bytes, pager: str) -> None:

@@ -16,6 +16,10 @@ from remit.gate.gate import Gate
 from remit.gate.reporting import reported
 from remit.ledger.index import Index
 from remit.policy.fixtures import BadFixture, read_fixture, replayed
+from remit.workspace.intents_file import read_regular
+
+FIXTURE_MOST = 4 * 1024 * 1024
+"""Bytes of a fixture. A pipe or a device in the folder would never end."""
 
 FOLDER = "fixtures"
 """Below `.orchestration/`, where fixtures lie unless another folder is named."""
@@ -110,7 +114,7 @@ def replay(folder: Path, as_json: bool) -> None:
 def judged(path: Path) -> dict[str, Any]:
     """One fixture, decided anew."""
     try:
-        fixture = read_fixture(path.read_bytes())
+        fixture = read_fixture(read_regular(path, FIXTURE_MOST))
         decision = replayed(fixture)
     except (BadFixture, OSError) as error:
         return {"file": path.name, "expected": None, "verdict": None, "ok": False, "reasons": [str(error)]}
@@ -126,6 +130,7 @@ def judged(path: Path) -> dict[str, Any]:
 def line_of(one: dict[str, Any]) -> str:
     """One fixture for people."""
     if one["ok"]:
-        return f"ok     {one['file']}: {one['verdict']}"
+        return f"ok     {shown(one['file'])}: {one['verdict']}"
     reasons = "; ".join(one["reasons"]) or "no rule objects"
-    return f"wrong  {one['file']}: {one['verdict']}, expected {one['expected']} ({shown(reasons)})"
+    decided = f"{one['verdict']}, expected {one['expected']} " if one["expected"] else ""
+    return f"wrong  {shown(one['file'])}: {decided}({shown(reasons)})"

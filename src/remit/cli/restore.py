@@ -78,7 +78,7 @@ def restore(
     wanted, undoing = chosen(found, point, what)
     only = [inside(gate.workspace, repo, p) for p in ((point, *paths) if what and point else paths)]
     plan = looked(gate, wanted, only, undoing)
-    text = "\n".join(said(gate, plan, done=False))
+    text = "\n".join(said(gate, plan, done=False, some=bool(only)))
     if preview or plan.plan.empty:
         emit(as_data(plan), as_json, text)
         return
@@ -206,18 +206,19 @@ def as_data(found: Restored) -> dict[str, Any]:
     }
 
 
-def said(gate: Gate, found: Restored, *, done: bool) -> list[str]:
-    """The same for people."""
+def said(gate: Gate, found: Restored, *, done: bool, some: bool = False) -> list[str]:
+    """The same for people; `some`: only of the files that they named."""
     plan = found.plan
     lines = [f"{'went' if done else 'going'} back to {found.point.id}, {when(found.point)}, {precedes(found.point)}"]
     if plan.empty:
-        lines.append("nothing is to do: the files are as they were")
-    lines += group("written" if done else "to write", list(plan.write))
-    lines += group("deleted" if done else "to delete", plan.delete)
+        missing = ", or the snapshot does not have them" if some else ""
+        lines.append(f"nothing is to do: the files are as they were{missing}")
+    lines += group("written" if done else "to write", [path for path in plan.write if path not in found.failed])
+    lines += group("deleted" if done else "to delete", [path for path in plan.delete if path not in found.failed])
     lines += group("stays, came later", plan.stay)
-    lines += [f"  left alone: {quoted_path(path)}: {why}" for path, why in plan.left.items()]
+    lines += [f"  left alone: {shown(quoted_path(path))}: {shown(why)}" for path, why in plan.left.items()]
     lines += [f"  {shown(remark)}" for remark in found.point.remarks]
-    lines += [f"  not done: {quoted_path(path)}: {why}" for path, why in found.failed.items()]
+    lines += [f"  not done: {shown(quoted_path(path))}: {shown(why)}" for path, why in found.failed.items()]
     if found.point.head and found.point.head != head_commit(gate.workspace):
         lines.append(f"HEAD was at {found.point.head[:12]} then; it stays where it is now")
     if done and found.saved:

@@ -4,9 +4,11 @@ from typing import Any
 
 from msgspec import to_builtins
 
+from remit.cli.failure import Failure
 from remit.core.text import shown
 from remit.ledger.index import Index
 from remit.provenance.coverage import RangeCoverage, coverage, coverage_of_range
+from remit.workspace.git import GitError
 from remit.workspace.place import Workspace
 
 NAMED = 5
@@ -21,10 +23,19 @@ def covered(
     said = f"coverage        {share.judged} of {share.changed} changed files were judged before they changed"
     lines = [said, f"  others        people alone changed {share.people}, git {share.git}"]
     if commits is not None:
-        found = coverage_of_range(index, workspace, commits)
+        found = asked_for(index, workspace, commits)
         data["range"] = {"commits": commits, **to_builtins(found)}
         lines += of_range(commits, found)
     return data, lines
+
+
+def asked_for(index: Index, workspace: Workspace, commits: str) -> RangeCoverage:
+    """The coverage of those commits. Raises Failure where git knows no such range."""
+    try:
+        return coverage_of_range(index, workspace, commits)
+    except GitError as error:
+        message = error.message.strip() or str(error)
+        raise Failure("GIT", message, target=commits, fix="for example: remit stats --range main..HEAD") from error
 
 
 def of_range(commits: str, found: RangeCoverage) -> list[str]:

@@ -175,7 +175,7 @@ def text(gate: Gate, data: dict[str, object], measured: Measured) -> str:
     if said := untrusted_line(gate.untrusted):
         lines.append(f"trust    {said}: see `remit trust`")
     intents = rules.document.intents if rules.document else ()
-    open_ids = [f"{i.id} {i.title}" for i in intents if i.status in ("DRAFT", "IN_PROGRESS")]
+    open_ids = [f"{i.id} {shown(i.title, 100)}" for i in intents if i.status in ("DRAFT", "IN_PROGRESS")]
     lines.append(
         f"intents  {'; '.join(open_ids[:5]) or 'none open: make one with `remit intent new NAME --scope GLOB`'}"
     )
@@ -183,7 +183,7 @@ def text(gate: Gate, data: dict[str, object], measured: Measured) -> str:
         lines.append(f"         active_intents.yaml has {data['errors']} errors: see `remit intent lint`")
     for key in gate.state.recent_sessions(5):
         session = gate.state.active(key)
-        lines.append(f"session  {key.session_id}  {session.agent}  {session.intent_id or 'no intent'}")
+        lines.append(f"session  {shown(key.session_id, 60)}  {session.agent}  {session.intent_id or 'no intent'}")
     lines += coverage_lines(gate, measured)
     if data["waiting_records"]:
         lines.append(f"spool    {data['waiting_records']} records wait to be written")

@@ -12,6 +12,7 @@ from remit.core.trailers import TrailerFinding, against_policy, trailers_of, wit
 from remit.gate.gate import Gate
 from remit.provenance.notes import commits_in
 from remit.provenance.staging import helped
+from remit.provenance.verify_commits import messages_of
 from remit.workspace.git import Git
 
 MESSAGE_BYTES = 4 << 20
@@ -85,10 +86,7 @@ def messages(gate: Gate, target: str) -> list[tuple[str, str]]:
     if Path(target).is_file():
         return [(Path(target).name, message_of(Path(target)))]
     git = Git(gate.workspace.root)
-    names = "".join(f"{name}\n" for name in commits_in(git, target)).encode()
-    out = git.run("log", "--no-walk=unsorted", "--stdin", "-z", "--format=%H%n%B", stdin=names) if names else b""
-    texts = [text.decode("utf-8", "replace") for text in out.split(b"\0") if text]
-    return [(text[:12], text.partition("\n")[2]) for text in texts]
+    return [(commit[:12], message) for commit, message in messages_of(git, commits_in(git, target))]
 
 
 def message_file(target: str | None) -> Path:

@@ -9,7 +9,7 @@ import msgspec
 from remit.cli.approvals import only_a_terminal
 from remit.cli.output import Failure, emit, governed_gate, json_option, repo_option, reports_failures
 from remit.core.hooks import Brought
-from remit.core.text import shown
+from remit.core.text import all_shown, shown
 from remit.gate.gate import Gate
 from remit.servers.environment import enter
 from remit.workspace.config import HOOKS, hook_files
@@ -104,7 +104,7 @@ def told(gate: Gate, old: tuple[Brought, ...], new: tuple[Brought, ...]) -> list
 
 def line(sign: str, command: Brought) -> str:
     """One command. All of it: nobody says yes to what they were not shown."""
-    text = shown(command.text, len(command.text))
+    text = all_shown(command.text)
     return click.style(f"{sign} {command.kind:<6} {shown(command.name, 100)}  {text}", fg=COLOURS[sign])
 
 

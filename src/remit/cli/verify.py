@@ -1,5 +1,7 @@
 """`remit verify`: whether the ledger is whole, and what agents changed was allowed."""
 
+import re
+import tomllib
 from collections import Counter
 from collections.abc import Sequence
 from pathlib import Path
@@ -17,17 +19,20 @@ from remit.cli.output import (
     repo_option,
     reports_failures,
 )
+from remit.core.redaction import compile_pattern
 from remit.core.text import shown
+from remit.core.trailers import TrailerFinding, against_policy
 from remit.gate.gate import Gate
 from remit.gate.governing import VERSIONS, copies_of
 from remit.gate.witness import heads_report
 from remit.ledger.index import Index
 from remit.ledger.verify import verify_log
-from remit.provenance import verify as rules
 from remit.provenance.attribution import Attribution
-from remit.provenance.note_audit import audit
 from remit.provenance.notes import commits_in
-from remit.provenance.verify import SEVERITIES, Checked, Finding
+from remit.provenance.verify import Checked, range_of, verify_changes
+from remit.provenance.verify_commits import of_messages, of_notes
+from remit.provenance.verify_rules import INTEGRITY as BROKEN
+from remit.provenance.verify_rules import RULES, SEVERITIES, Finding
 from remit.workspace.git import Git, GitError
 from remit.workspace.notes import Notes
 
@@ -56,11 +61,12 @@ def verify(wanted: str | None, fail_on: str, repo: Path, as_json: bool) -> None:
     gate = governed_gate(repo)
     ledger = tuple(of_ledger(gate))
     checked, commits = of_changes(gate, wanted)
-    noted = of_notes(gate, commits)
-    found = sorted((*ledger, *checked.findings, *noted), key=lambda f: (-SEVERITIES.index(f.severity), f.path, f.line))
+    said = of_commits(gate, commits)
+    found = sorted((*ledger, *checked.findings, *said), key=lambda f: (-SEVERITIES.index(f.severity), f.path, f.line))
+    remarks = remarks_on(gate, checked)
     data = {**msgspec.to_builtins(checked), "commits": None if commits is None else len(commits), "findings": found}
-    emit(data, as_json, in_words(found, checked))
-    if any(f.rule in rules.INTEGRITY and f.severity == "error" for f in found):
+    emit({**data, "remarks": remarks}, as_json, in_words(found, checked, remarks))
+    if any(f.rule in BROKEN and f.severity == "error" for f in found):
         raise SystemExit(INTEGRITY)
     if fail_on != "never" and any(SEVERITIES.index(f.severity) >= SEVERITIES.index(fail_on) for f in found):
         raise SystemExit(FINDINGS)
@@ -85,11 +91,16 @@ def of_changes(gate: Gate, wanted: str | None) -> tuple[Checked, list[str] | Non
     with Index.open(workspace.state / "index.db", workspace.log_folder) as index:
         index.catch_up()
         if wanted is None:
-            return rules.verify_changes(index, gate.store, kept, None), None
+            return verify_changes(index, gate.store, kept, None, secrets(gate)), None
         git = Git(workspace.root)
         commits = named(git, wanted)
-        spots = rules.spots_in(git, Attribution(workspace, index, gate.store), commits)
-        return rules.verify_changes(index, gate.store, kept, spots), commits
+        within = range_of(git, Attribution(workspace, index, gate.store), commits)
+        return verify_changes(index, gate.store, kept, within, secrets(gate)), commits
+
+
+def secrets(gate: Gate) -> list[re.Pattern[str]]:
+    """The team's own patterns of secrets."""
+    return list(map(compile_pattern, gate.governing.config.redact.patterns))
 
 
 def named(git: Git, wanted: str) -> list[str]:
@@ -101,27 +112,52 @@ def named(git: Git, wanted: str) -> list[str]:
         raise Failure("GIT", message, target=wanted, fix="for example: remit verify main..HEAD") from error
 
 
-def of_notes(gate: Gate, commits: Sequence[str] | None) -> list[Finding]:
-    """What notes say that they cannot know. Raises GitError."""
-    notes = Notes(gate.workspace)
-    return list(map(rules.of_note, audit(notes, commits).findings)) if notes.there() else []
+def of_commits(gate: Gate, commits: Sequence[str] | None) -> list[Finding]:
+    """What notes, and the messages of a range, should not say. Raises GitError."""
+    found = list(of_notes(Notes(gate.workspace), commits, secrets(gate)))
+    if commits:
+        found += of_messages(Git(gate.workspace.root), commits, lambda text: unwanted(gate, text))
+    return found
 
 
-def in_words(found: Sequence[Finding], checked: Checked) -> str:
+def unwanted(gate: Gate, message: str) -> list[TrailerFinding]:
+    """What the policy on trailers does not allow; where none is written down, no more than an agent's signature."""
+    style = gate.governing.config.trailers.style
+    if gate.governing.config_error:
+        return []
+    found = against_policy(message, style)
+    stated = style != "none" or has_table(gate.workspace.config_path, "trailers")
+    return found if stated else [one for one in found if one.code == "SIGNED_OFF_BY_AGENT"]
+
+
+def has_table(path: Path, name: str) -> bool:
+    """Whether a TOML file has that table. Raises OSError."""
+    return path.is_file() and name in tomllib.loads(path.read_text("utf-8"))
+
+
+def remarks_on(gate: Gate, checked: Checked) -> list[str]:
+    """What could not be looked at."""
+    broken = gate.governing.config_error
+    found = {
+        f"{checked.lost} contents are not at hand, so that their hashes stand unchecked": checked.lost,
+        f"{checked.unkept} changes name no kept intents file: their own word on the scope was taken": checked.unkept,
+        f"no secrets by the team's own patterns were looked for, and no policy on trailers: {broken}": broken,
+    }
+    return [said for said, so in found.items() if so]
+
+
+def in_words(found: Sequence[Finding], checked: Checked, remarks: Sequence[str]) -> str:
     """The findings for people, and what was looked at."""
     lines = [line_of(one) for one in found]
     counts = Counter(one.severity for one in found)
     told = ", ".join(f"{counts[s]} {s}{'s' * (counts[s] != 1)}" for s in reversed(SEVERITIES) if counts[s])
-    lines.append(f"{told or 'no findings'} in {checked.changes} changes of {checked.files} files")
-    if checked.lost:
-        lines.append(f"{checked.lost} contents are not at hand, so that their hashes stand unchecked")
-    if checked.unkept:
-        lines.append(f"{checked.unkept} changes name no kept intents file: their own word on the scope was taken")
-    return "\n".join(lines)
+    return "\n".join(
+        [*lines, f"{told or 'no findings'} in {checked.changes} changes of {checked.files} files", *remarks]
+    )
 
 
 def line_of(one: Finding) -> str:
     """One finding: where, which rule, what."""
     place = shown(one.path, 120) + (f":{one.line}" if one.line else "") if one.path else "ledger"
     level = click.style(f"{one.severity:<7}", fg=COLOURS[one.severity])
-    return f"{place}  {one.rule} {level} {rules.RULES[one.rule][1]}: {shown(one.message, 300)}"
+    return f"{place}  {one.rule} {level} {RULES[one.rule][1]}: {shown(one.message, 300)}"

@@ -119,13 +119,21 @@ class ContainmentRules(Struct, frozen=True, forbid_unknown_fields=True):
 
     `rewrite` "auto" does so in enforce, where the agent takes another command from its hook; "off" never does, and
     effects are compared afterwards. `generated` are patterns of files that tools make anew: a contained command may
-    write them under any intent, where git ignores them.
+    write them under any intent. After `time_limit_s` it is ended, and what it did till then is judged; 0 is no limit.
+    One that writes more than `size_limit_mib` is ended and keeps nothing. With `ssh_agent` it reaches the ssh-agent.
     """
 
     rewrite: Literal["auto", "off"] = "auto"
     generated: tuple[str, ...] = ()
+    time_limit_s: float = 0
+    size_limit_mib: int = 4096
+    ssh_agent: bool = False
 
     def __post_init__(self) -> None:
+        if not 0 <= self.time_limit_s < float("inf"):
+            raise ValueError(f"[containment] time_limit_s: expected 0 or more seconds, not {self.time_limit_s}")
+        if self.size_limit_mib < 1:
+            raise ValueError(f"[containment] size_limit_mib: expected 1 or more, not {self.size_limit_mib}")
         for pattern in self.generated:
             why = glob_error(pattern)
             if why is not None:

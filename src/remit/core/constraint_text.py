@@ -2,6 +2,7 @@
 
 import json
 import re
+from difflib import get_close_matches
 from typing import Any
 
 from remit.core.constraint_shapes import SHAPES, problems
@@ -21,13 +22,20 @@ class BadConstraint(ValueError):
 def read_constraint(text: str) -> Constraint:
     """The constraint: structured where the line begins with a kind and a colon, else words. Raises BadConstraint."""
     found = KIND.fullmatch(text)
-    if found is None or found[1] not in SHAPES:
+    if found is None or (found[1] not in SHAPES and not alike(found[1])):
         return Constraint(text)
+    if found[1] not in SHAPES:
+        raise BadConstraint(f"{text[:200]!r}: there is no kind {found[1]!r}; meant is perhaps {alike(found[1])!r}")
     kind, options = found[1], options_in(found[1], found[2].strip())
     wrong = problems(kind, options)
     if wrong:
         raise BadConstraint(f"{text[:200]!r}: {'; '.join(problem.message for problem in wrong)}")
     return Constraint(describe_rule(kind, options), kind, options)
+
+
+def alike(word: str) -> str:
+    """The kind that the word is a slip of; empty where it is none. As mere words it would be told, and never held."""
+    return next(iter(get_close_matches(word, SHAPES, 1, 0.8)), "")
 
 
 def options_in(kind: str, text: str) -> dict[str, Any]:

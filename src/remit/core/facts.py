@@ -89,6 +89,8 @@ class Facts(Struct, frozen=True):
     grants: tuple[Grant, ...] = ()
     containable: bool = False
     """Commands can be run contained here, and the configuration wants it."""
+    bare: str = ""
+    """Why this command, which leaves something running, would run as it is; empty where it can be contained."""
     waived: frozenset[Waiver] = frozenset()
     """What a person waived for this very call: a rule, about these paths, with the contents that they had then."""
 

@@ -54,7 +54,7 @@ class OnWrite(Struct, frozen=True, forbid_unknown_fields=True):
 
     def runs(self, paths: Sequence[str]) -> list[list[str]]:
         """The words of each run for these files, which are relative to where it runs."""
-        safe = [path if not path.startswith("-") else f"./{path}" for path in paths]
+        safe = [path if path[:1].isalnum() else f"./{path}" for path in paths]  # `-x` is an option, `@x` a list of them
         each = EACH in PLACE.findall("\0".join(listed(self.command)))
         return [self.words([path]) for path in safe] if each else [self.words(safe)]
 

@@ -14,7 +14,8 @@ from functools import lru_cache
 from typing import TYPE_CHECKING
 
 from remit.core.redaction import PatternRefused, bounded_pattern
-from remit.core.source_text import Uncheckable, lines_of
+from remit.core.source_text import LARGEST, Uncheckable, lines_of
+from remit.core.syntax.grammars import is_trap
 from remit.core.syntax.rows import row_of
 
 if TYPE_CHECKING:
@@ -52,8 +53,11 @@ EXPANDO = "\u00b5"
 AROUND_CALLS = {"go": "func t() { %s }", "c": "void t() { %s; }", "cpp": "void t() { %s; }"}
 """Where `f(x)` alone is a conversion or a declaration, what makes a call of it."""
 
-JOINED = re.compile(r"[^\n\r]*(?:\\(?:\r\n|\n|\r)[^\n\r]*)+")
-"""Lines of Python that go on after a backslash."""
+JOINED = re.compile(r"(?:\A|(?<=[\n\r]))(?:[^\n\r]*\\(?:\r\n|\n|\r))+[^\n\r]*")
+"""Lines of Python that go on after a backslash. Sought at the beginnings of lines only: a long line costs no more."""
+
+CONTINUED = re.compile(r"\\(?:\r\n|\n|\r)")
+QUOTED = re.compile(r"'[^'\\]*'|\"[^\"\\]*\"")
 
 MISSING = "ast-grep is not installed, which this constraint needs: run `pip install 'remit[code]'`"
 
@@ -134,18 +138,38 @@ def syntax_lines(pattern: str, text: str, language: str) -> list[int]:
 def readings(text: str, language: str) -> tuple[str, ...]:
     """The text as the language reads it: Python takes other forms of a letter for the letter, and joins lines.
 
-    What a backslash joins is read both ways: at the end of a comment it joins nothing. Lines keep their numbers.
+    What a backslash joins is read in three ways, since at the end of a comment, which begins with a `#` that may also
+    stand in a text, it joins nothing. Lines keep their numbers. Raises Uncheckable.
     """
     if language != "python":
         return (text,)
     plain = unicodedata.normalize("NFKC", text)
-    return (plain, JOINED.sub(joined, plain)) if JOINED.search(plain) else (plain,)
+    if len(plain) > LARGEST:  # one letter can stand for eighteen
+        raise Uncheckable(f"its letters stand for {len(plain)} others: split the file")
+    if not JOINED.search(plain):
+        return (plain,)
+    return tuple(dict.fromkeys((plain, JOINED.sub(joined, plain), JOINED.sub(joined_but_comments, plain))))
 
 
 def joined(lines: re.Match[str]) -> str:
     """A line with those that it goes on in, and as many empty ones behind it."""
-    parts = re.split(r"\\(?:\r\n|\n|\r)", lines[0])
+    parts = CONTINUED.split(lines[0])
     return "".join(parts) + "\n" * (len(parts) - 1)
+
+
+def joined_but_comments(lines: re.Match[str]) -> str:
+    """The same, but a line with a comment does not go on."""
+    first, *rest = CONTINUED.split(lines[0])
+    found, owed, comment = [first], 0, holds_comment(first)
+    for part in rest:
+        found += ["\n" * (owed + 1), part] if comment else [part]
+        owed, comment = 0 if comment else owed + 1, holds_comment(part)
+    return "".join(found) + "\n" * owed
+
+
+def holds_comment(line: str) -> bool:
+    """Whether a `#` stands in it that is in no text."""
+    return "#" in line and "#" in QUOTED.sub("", line)
 
 
 def searched(pattern: str, text: str, language: str) -> "list[ast_grep_py.SgNode]":
@@ -156,6 +180,8 @@ def searched(pattern: str, text: str, language: str) -> "list[ast_grep_py.SgNode
         raise Uncheckable(MISSING) from error
     if not is_whole(pattern, language):
         raise BadPattern(f"is no whole piece of {language}")
+    if is_trap(language, text.encode("utf-8", "replace")):
+        raise Uncheckable(f"no parser of {language} gets through it: nest less deeply, or use plain characters")
     root = ast_grep_py.SgRoot(text.encode("utf-8", "replace").decode(), language).root()
     try:
         return [*root.find_all(pattern=pattern), *calls_in(root, pattern, language)]

@@ -222,6 +222,9 @@ class PatternRefused(ValueError):
         self.why = why
 
 
+ANY_CASE = "(?i)"
+
+
 def compile_pattern(pattern: str) -> re.Pattern[str]:
     """A team's pattern, with its open repeats bounded. Raises PatternRefused."""
     return bounded_pattern(pattern)[0]
@@ -232,13 +235,14 @@ def bounded_pattern(pattern: str, most: int = WAYS_MOST) -> tuple[re.Pattern[str
     """Likewise, and the ways in which it can match from one place, `most` of them. Raises PatternRefused.
 
     Allowed is what can be told to be quick: literals, classes, groups `(?:…)`, alternatives, repeats. A group that is
-    repeated may hold no repeat and no alternatives; the ways to match from one place are at most `most`.
+    repeated may hold no repeat and no alternatives; the ways to match from one place are at most `most`. A leading
+    `(?i)` takes capital and small letters alike.
     """
     if not pattern or len(pattern) > PATTERN_CHARS:
         raise PatternRefused(pattern, f"has {len(pattern)} characters; expected 1 to {PATTERN_CHARS}")
-    bounded, ways = _bounded(pattern, most)
+    bounded, ways = _bounded(pattern.removeprefix(ANY_CASE), most)
     try:
-        compiled = re.compile(bounded)
+        compiled = re.compile(bounded, re.IGNORECASE if pattern.startswith(ANY_CASE) else 0)
     except (re.error, OverflowError, RecursionError) as error:
         raise PatternRefused(pattern, f"is no regular expression: {error}") from error
     if compiled.groups or compiled.fullmatch(""):
@@ -258,7 +262,9 @@ def _bounded(pattern: str, most: int) -> tuple[str, int]:
         text = token[0]
         low, high = _repeat(token)
         if high is not None:
-            if (closed and high > 1) or not out or out[-1] in ("(", "(?:", "|"):
+            if out[-1:] == ["("]:
+                raise PatternRefused(pattern, f"has a group that is not taken: write `(?:…)`; {ANY_CASE} stands first")
+            if (closed and high > 1) or not out or out[-1] in ("(?:", "|"):
                 raise PatternRefused(pattern, "repeats a group that varies in itself, which can take for ever")
             ways *= max(1, high - low + 1)
             groups[:] = [True if high > low else varies for varies in groups]

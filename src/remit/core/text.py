@@ -1,14 +1,51 @@
 """Showing text that somebody else wrote."""
 
+import re
 import unicodedata
+
+HARMFUL = re.compile(
+    "\x1b\\[(?:[0-2]|[39][0-7])m|([\x00-\x08\x0b-\x1f\x7f-\x9f\u061c\u200b-\u200f\u2028-\u202e\u2060-\u206f"
+    "\ufeff\ufff9-\ufffb\U000e0000-\U000e007f])"
+)
+"""What moves the cursor, speaks to the terminal, turns text round or cannot be seen; before it, colours as they are."""
+
+UNSEEN = re.compile("[\x7f-\x9f\u061c\u200b-\u200f\u2028-\u202e\u2060-\u206f\ufeff\ufff9-\ufffb\U000e0000-\U000e007f]")
+"""The same, as far as JSON does not write it as an escape anyhow."""
+
+
+def defused(text: str) -> str:
+    """`text` of several lines for a terminal: what would do something there stands as an escape, but for colours.
+
+    The last thing before text is printed. What others wrote goes through `shown` before, which keeps it on its line.
+    """
+    return HARMFUL.sub(lambda found: f"\\x{ord(found[1]):02x}" if found[1] else found[0], text)
+
+
+def plain_json(text: str) -> str:
+    """The same JSON, with what a terminal would obey, or nobody sees, as escapes."""
+    return UNSEEN.sub(lambda found: json_escape(found[0]), text)
+
+
+def json_escape(character: str) -> str:
+    """As `json.dumps` writes it, which the start of a command has no time to load: one escape, or a surrogate pair."""
+    raw = character.encode("utf-16-be")
+    return "".join(f"\\u{high:02x}{low:02x}" for high, low in zip(raw[::2], raw[1::2], strict=True))
 
 
 def shown(text: str, limit: int = 300) -> str:
     """`text` on one line, without characters that move the cursor or hide others, cut at `limit`."""
     if len(text) <= limit and text.isprintable():
         return text
-    clean = "".join(c if unicodedata.category(c)[0] != "C" else f"\\x{ord(c):02x}" for c in text[: limit + 1])
+    clean = "".join(
+        c if unicodedata.category(c)[0] != "C" and c not in "\u2028\u2029" else f"\\x{ord(c):02x}"
+        for c in text[: limit + 1]
+    )
     return clean if len(clean) <= limit else clean[:limit] + "…"
+
+
+def all_shown(text: str) -> str:
+    """All of `text` on one line: for what somebody says yes to. An escape is longer than what it stands for."""
+    return shown(text, 10 * len(text))
 
 
 def quoted_path(path: str) -> str:

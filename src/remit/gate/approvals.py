@@ -192,11 +192,14 @@ class Approvals:
             self.state.workspace,
         )
         gone = [(row[0], row[1]) for row in rows if self.abandoned(row[2], row[3], row[4])]
-        return [
-            (msgspec.json.decode(question, type=Question), self.reply_to(question_id))
-            for question_id, question in gone
-            if self.closed_here(question_id)
-        ]
+        if not gone:
+            return []
+        with self.state.together():
+            return [
+                (msgspec.json.decode(question, type=Question), self.reply_to(question_id))
+                for question_id, question in gone
+                if self.closed_here(question_id)
+            ]
 
     def closed_here(self, question_id: str) -> bool:
         """Close a question; False where somebody else did."""

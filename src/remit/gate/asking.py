@@ -15,7 +15,7 @@ from remit.core.edits import Proposed
 from remit.core.facts import Facts
 from remit.core.grant import Grant
 from remit.core.identifiers import uuid7
-from remit.core.record import Body
+from remit.core.record import Body, Record
 from remit.core.redaction import redact
 from remit.core.secret_files import names_a_secret
 from remit.core.text import shown
@@ -131,11 +131,16 @@ class Asking:
 
     def close_orphans(self, rules: Governing) -> None:
         """Close the questions whose asker is gone, and record how each ended: here or nowhere."""
-        for question, reply in self.approvals.close_orphans():
-            self.answered(question, reply or GONE, rules)
+        ended = self.approvals.close_orphans()
+        if ended:
+            self.recorder.append([self.answer(question, reply or GONE, rules) for question, reply in ended])
 
     def answered(self, question: Question, reply: Reply, rules: Governing) -> None:
         """Record the answer, and keep a yes that goes further than this call."""
+        self.recorder.append([self.answer(question, reply, rules)])
+
+    def answer(self, question: Question, reply: Reply, rules: Governing) -> Record:
+        """The record of an answer; a yes that goes further than this call is kept."""
         grant = self.grant(question, reply, rules) if reply.allow and reply.extent != "once" else None
         if grant is not None:
             self.keep(grant, rules)
@@ -152,7 +157,7 @@ class Asking:
             session_id=question.session_id,
             detail={"approval": detail},
         )
-        self.recorder.append([self.recorder.record(body, question.agent)])
+        return self.recorder.record(body, question.agent)
 
     def keep(self, grant: Grant, rules: Governing) -> None:
         """Keep a yes: the project's in `remit.toml`, as far as that can be written, any other in the state."""
@@ -244,6 +249,11 @@ def with_words(decision: Decision, reply: Reply) -> Decision:
 
 
 def action(call: ToolCall) -> str:
-    """The exact call in words."""
+    """The exact call in words. Of a long one the beginning and the end, and what tells it from others like it."""
     what = call.command if call.command is not None else ", ".join(call.paths)
-    return redact(f"{call.tool}: {what}")[:ACTION_CHARS]
+    text = redact(f"{call.tool}: {what}")
+    left = len(text) - ACTION_CHARS
+    if left <= 0:
+        return text
+    missing = f" [… {left} CHARACTERS LEFT OUT HERE, sha256 {sha256(text.encode('utf-8', 'backslashreplace'))[:12]} …] "
+    return text[: ACTION_CHARS // 2] + missing + text[-ACTION_CHARS // 2 :]

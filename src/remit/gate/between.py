@@ -1,7 +1,8 @@
 """What changed between calls, and no call did: a person's edits, and what cannot be told from them.
 
 A change is a person's where no process of an agent can have made it: no session that is not over has run a command
-or a foreign tool, which may have left something running.
+or a foreign tool, which may have left something running. What such a process is seen to have made is named as its work,
+and in enforce undone where its session had no right to it.
 """
 
 import json
@@ -14,6 +15,7 @@ from remit.core.record import Body, Record
 from remit.core.text import quoted_path
 from remit.gate import effects
 from remit.gate.likeliest import ANY, likeliest
+from remit.gate.lingering import Lingering, said_of
 from remit.gate.observed import explain as explained
 from remit.gate.observed import last_known, last_observed, observed_head, remember
 from remit.gate.site import Site
@@ -49,20 +51,27 @@ class Between:
             self.record(self.with_contents(found), when, session)
             explained(self.state, found)
 
-    def noticed_everywhere(self, when: str, after: Observation, session: SessionKey | None) -> None:
+    def noticed_everywhere(self, when: str, after: Observation, session: SessionKey | None) -> bool:
         """Record the changes since the last observation that no record explains, and keep this one in its place.
 
-        While any call is under way nobody can tell whose a change is: then this waits for the next occasion.
+        Whether something was undone: then `after` is not what is there any more. While any call is under way nobody can
+        tell whose a change is: then this waits for the next occasion.
         """
         if self.state.open_calls():
-            return
+            return False
         before = self.before()
-        if before is not None:
-            found = self.differences(before, after)
-            clean = tuple(c for c in found if c.path not in after.files and self.site.workspace.common_dir)
-            self.record(self.with_contents(tuple(c for c in found if c not in clean)), when, session)
-            self.record(clean, when, session, origin="git")
+        found = self.differences(before, after) if before is not None else ()
+        clean = tuple(c for c in found if c.path not in after.files and self.site.workspace.common_dir)
+        edits = self.with_contents(tuple(c for c in found if c not in clean))
+        lingering = Lingering(self.site)
+        made = lingering.made(edits, loose=bool(loose(self.state)))
+        self.record(tuple(c for c in edits if c.path in made), when, session, writers=said_of(made))
+        self.record(tuple(c for c in edits if c.path not in made), when, session)
+        self.record(clean, when, session, origin="git")
+        undone = lingering.undone(edits, made, after) if made else ()
         remember(self.state, after)
+        explained(self.state, undone)
+        return bool(undone)
 
     def before(self) -> Observation | None:
         """The last observation with what was recorded since; None before the first."""
@@ -88,17 +97,26 @@ class Between:
             for c in found
         )
 
-    def record(self, found: tuple[Change, ...], when: str, session: SessionKey | None, origin: str = "") -> None:
+    def record(
+        self,
+        found: tuple[Change, ...],
+        when: str,
+        session: SessionKey | None,
+        origin: str = "",
+        writers: Mapping[str, list[str]] | None = None,
+    ) -> None:
         """Write down changes that no call made. No session is named as theirs, only in which one they were noticed.
 
         What is clean now is what git has: a checkout, a pull, or a commit brought it, and nobody wrote it just then.
+        `writers` are those that were seen to make them.
         """
         if not found:
             return
         self.site.keep(effects.keepable((c.path, c.after) for c in found))
         sessions = loose(self.state)
-        whose = origin or ("unknown" if sessions else "person")
-        writers = likeliest(self.site, [c.path for c in found], sorted(sessions)) if whose == "unknown" else {}
+        whose = origin or ("unknown" if sessions or writers else "person")
+        if writers is None:
+            writers = likeliest(self.site, [c.path for c in found], sorted(sessions)) if whose == "unknown" else {}
         self.site.recorder.append_or_spool([self.edit(part, when, session, whose, writers) for part in parts(found)])
 
     def edit(

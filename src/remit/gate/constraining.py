@@ -1,7 +1,7 @@
 """What constraints ask for: what a call would leave in its files, and what the intent has changed before."""
 
 import sqlite3
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 
 from msgspec.structs import replace
 
@@ -11,8 +11,11 @@ from remit.core.facts import Facts, Target
 from remit.core.intent import Intent
 from remit.ledger.index import Index
 from remit.ledger.segments import LedgerError
-from remit.workspace.observe import glance
+from remit.workspace.observe import Change, glance
 from remit.workspace.place import Workspace
+
+LINK = "120000"
+"""Git's mode of a symbolic link."""
 
 COUNTING = frozenset({"max_files", "require_test_change"})
 """Constraints that ask what the intent has changed before."""
@@ -25,6 +28,36 @@ def with_proposed(facts: Facts, call: ToolCall, workspace: Workspace) -> Facts:
         return facts
     changed = tuple(changed_by(intent.id, workspace)) if counts(intent) else ()
     return replace(facts, proposed=tuple(proposals(call, facts.targets, workspace)), changed=changed)
+
+
+def broken_by(intent: Intent, changes: Iterable[Change]) -> dict[str, str]:
+    """By path, in words, the constraints that a change broke by itself.
+
+    Those about all that the intent changes are not looked at, and what cannot be looked into breaks nothing here.
+    """
+    # For those who have constraints: all kinds of them are loaded.
+    from remit.policy.checks.constraints.breach import Situation
+    from remit.policy.checks.constraints.judging import breaches, sentence
+
+    found: dict[str, str] = {}
+    for change in changes:
+        situation = Situation(tuple(left_by(change)), (change.path,))
+        told = [
+            sentence(intent.id, constraint, breach)
+            for constraint, breach in breaches(intent, situation)
+            if breach.weight and not breach.remark and constraint.kind not in COUNTING
+        ]
+        if told:
+            found[change.path] = " ".join(told)
+    return found
+
+
+def left_by(change: Change) -> Iterator[Proposed]:
+    """What a change made of the content of its file, where both sides are at hand; of a link, nothing."""
+    sides = [side for side in (change.before, change.after) if side is not None]
+    if all(side.content is not None and side.version.mode != LINK for side in sides):
+        before, after = change.before, change.after
+        yield Proposed(change.path, before.content if before else None, after.content if after else None)
 
 
 def counts(intent: Intent) -> bool:

@@ -26,8 +26,8 @@ from remit.gate.governing import Governing
 from remit.gate.observed import observed_head
 from remit.gate.site import Site
 from remit.gate.state import PendingCall, StateError
-from remit.gate.steady import IN_BACKGROUND
 from remit.policy.classify import classify
+from remit.policy.commands.background import IN_BACKGROUND, outlives
 from remit.policy.contain import RULE
 from remit.workspace.sandbox.choosing import Containment, containment, way_here
 from remit.workspace.sandbox.others import is_unbound
@@ -83,6 +83,19 @@ class ContainedCalls:
             return self.how.way in STOPPING
         except OSError:
             return False
+
+    def why_bare(self, call: ToolCall, rules: Governing, *, available: bool) -> str:
+        """Why this command, which leaves something running, would run as it is, in enforce; empty where it can be
+        contained. Raises OSError.
+        """
+        if call.command is None or rules.mode != "enforce" or classify(call) != "destructive":
+            return ""
+        if not outlives(call.command, call.arguments):
+            return ""
+        if available:
+            return self.why_not(call)
+        off = rules.config.containment.rewrite == "off"
+        return "that is switched off in remit.toml" if off else "nothing on this machine can contain it"
 
     def carried(self, call: ToolCall, decision: Decision) -> tuple[Decision, str]:
         """What is done: contained where the agent lets us, compared afterwards where it does not, with why not.

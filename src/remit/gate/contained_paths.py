@@ -1,6 +1,7 @@
 """What a path says of a contained command's change to it."""
 
 import os
+import re
 from collections.abc import Sequence
 from pathlib import Path, PurePosixPath
 
@@ -9,6 +10,9 @@ from remit.workspace.sandbox.staged import Touched
 
 CACHED = frozenset({"__pycache__", ".pytest_cache", ".mypy_cache", ".ruff_cache"})
 """What interpreters and checkers keep beside the sources."""
+
+PLAIN_NAME = re.compile(r"\w[\w-]{0,99}", re.ASCII)
+"""A call's id that may stand as the name of a folder."""
 
 
 def is_cache(path: str) -> bool:
@@ -21,7 +25,18 @@ def is_git(path: str, root: Path, common: Path | None) -> bool:
     if common is None or not common.is_relative_to(root):
         return False
     name = str(common.relative_to(root))
-    return path == name or path.startswith(f"{name}/")
+    return is_below(path, name)
+
+
+def new_trees(changes: Sequence[Touched], upper: Path) -> list[str]:
+    """The folders that `git worktree add` made. Raises OSError."""
+    links = [c.path for c in changes if c.kind == "file" and c.path.endswith("/.git")]
+    return [path.removesuffix("/.git") for path in links if (upper / path).read_bytes()[:8] == b"gitdir: "]
+
+
+def is_below(path: str, folder: str) -> bool:
+    """Whether a path is that folder, or lies in it."""
+    return path == folder or path.startswith(f"{folder}/")
 
 
 def leads_away(upper: Path, root: Path, change: Touched) -> bool:

@@ -22,6 +22,53 @@ def meanwhile(path: str) -> Finding:
     return objection("STALE_FILE", path, f"{shown(path)} was changed by somebody else while the command ran.")
 
 
+def taken_away(path: str) -> Finding:
+    """Somebody else took the file away while the command ran."""
+    return objection("STALE_FILE", path, f"{shown(path)} was taken away by somebody else while the command ran.")
+
+
+def special(path: str, kind: str) -> Finding:
+    """A pipe, a socket, a device."""
+    return objection("COMMAND_BLOCKED", path, f"{shown(path)} is a {kind}, which is never brought over.")
+
+
+def work_tree(path: str) -> Finding:
+    """A work tree of its own."""
+    why = "is a work tree of its own, which no contained command makes: run `git worktree add` alone, or ask the person"
+    return objection("COMMAND_BLOCKED", path, f"{shown(path)} {why}.")
+
+
+def unprivileged(path: str) -> Finding:
+    """A file that stays, without what it was to lend."""
+    why = "was kept without its set-user-ID, set-group-ID or sticky bit: only a person gives one"
+    return objection("COMMAND_BLOCKED", path, f"{shown(path)} {why}.")
+
+
+def of_git(folder: str, why: str, commits: Sequence[str] = ()) -> Finding:
+    """What it did to git's folder may not stay."""
+    return objection("PROTECTED_PATH", folder, f"what it did to git's own folder was dropped: {why}.{still(commits)}")
+
+
+def remits_ref(folder: str, path: str) -> Finding:
+    """A ref that Remit alone writes."""
+    return objection("PROTECTED_PATH", f"{folder}/{path}", "only Remit writes this ref: it is as it was before.")
+
+
+def stranger(found: Finding, path: str, commit: str) -> Finding:
+    """A commit, or the index, holds what it may not change, and what no working tree held."""
+    where = f"commit {commit[:12]} holds" if commit else "the index holds"
+    why = f"{where} a {shown(path)} that is not the one in the working tree: {found.message}"
+    return objection(found.code, path, why)
+
+
+def still(commits: Sequence[str]) -> str:
+    """Where commits are whose names did not come over; empty for none."""
+    if not commits:
+        return ""
+    few = ", ".join(commits[:3]) + (", …" if len(commits) > 3 else "")
+    return f" What it made is kept without a name until git prunes it; `git branch NAME COMMIT` names it: {few}."
+
+
 def moved_under(path: str) -> Finding:
     """A link that leads away, where another command may be about to write through it."""
     why = "is a link that leads out of the workspace, made while another command runs: make it again afterwards"
@@ -70,6 +117,19 @@ def read_only(call: ToolCall, names: Iterable[str]) -> str:
     if not named:
         return ""
     return f"Remit [PROTECTED_PATH]: {', '.join(named)} was read-only for this command, because it governs agents."
+
+
+REMOTE = re.compile(r"\b(ssh|scp|sftp|rsync|git\b.*\b(push|fetch|pull|clone|ls-remote|submodule))\b", re.DOTALL)
+
+
+def without_agent(call: ToolCall) -> str:
+    """That a command that may have wanted the ssh-agent had none; empty where its text speaks of nothing remote."""
+    if not REMOTE.search(call.command or ""):
+        return ""
+    return (
+        "Remit: no ssh-agent was in this command's sight. Where that is why it failed, tell the person: `ssh_agent = "
+        "true` under [containment] in .orchestration/remit.toml lets commands use theirs."
+    )
 
 
 def left_running(call: ToolCall) -> str:

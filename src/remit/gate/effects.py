@@ -118,9 +118,7 @@ def traced_ranges(after: Seen | None, ranges: tuple[LineRange, ...]) -> tuple[Ra
     if text is None or not ranges:
         return ()
     hashes = range_hashes(text, [(r.start, r.end) for r in ranges])
-    return tuple(
-        Range(start_line=r.start, end_line=r.end, content_hash=h) for r, h in zip(ranges, hashes, strict=True)
-    )
+    return tuple(Range(start_line=r.start, end_line=r.end, content_hash=h) for r, h in zip(ranges, hashes, strict=True))
 
 
 def traced_file(

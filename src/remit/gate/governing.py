@@ -17,7 +17,16 @@ from remit.core.intent import IntentsDocument, LintFinding
 from remit.core.intentset import IntentSet
 from remit.core.on_write import brought_on_write
 from remit.workspace.beneath import remove_below, write_below
-from remit.workspace.config import HOOKS, ConfigError, HookFolder, hook_files, named, read_config, read_hooks
+from remit.workspace.config import (
+    HOOKS,
+    ConfigError,
+    HookFolder,
+    config_text,
+    hook_files,
+    named,
+    read_config,
+    read_hooks,
+)
 from remit.workspace.ignore import IntentIgnore, read_ignore
 from remit.workspace.intents_file import read_intents
 from remit.workspace.place import ENFORCE, FOLDER, GOVERNED, Workspace, is_folder, is_there, main_worktree
@@ -28,7 +37,8 @@ VERSIONS = "versions"
 KEPT = ("active_intents.yaml", "remit.toml", ".intentignore")
 
 TABLE = re.compile(r"^[ \t]*\[", re.MULTILINE)
-MODE_LINE = re.compile(r"^[ \t]*mode[ \t]*=.*$", re.MULTILINE)
+MODE_LINE = re.compile(r"""^[ \t]*mode[ \t]*=[ \t]*(?:"[^"\r\n]*"|'[^'\r\n]*'|[^\s#]*)""", re.MULTILINE)
+"""Up to the value's end: a comment behind it stays."""
 
 
 class Governing(Struct, frozen=True):
@@ -237,7 +247,7 @@ def govern(workspace: Workspace) -> None:
     workspace.folder.mkdir(exist_ok=True)
     ignored = workspace.folder / ".gitignore"
     if not ignored.exists():
-        write_below(workspace.root, ignored, b"agent_trace.jsonl\nTODO.md\n.state/\n")
+        write_below(workspace.root, ignored, b"agent_trace.jsonl\nintent_map.md\nTODO.md\n.state/\n")
     begin(workspace)
     mark(workspace, governing(workspace).mode)
 
@@ -289,17 +299,26 @@ def still_there(root: Path) -> bool:
     return is_folder(root / FOLDER) or is_there(root / ".git")
 
 
+def mode_in(path: Path) -> Mode | None:
+    """The mode that the file says; None where it cannot be read."""
+    try:
+        return (read_config(path) or Config()).mode
+    except ConfigError:
+        return None
+
+
 def set_mode(workspace: Workspace, mode: Mode) -> None:
-    """Write the mode into `remit.toml`, all else in it as it was. Raises ConfigError, OSError."""
+    """Write the mode into `remit.toml`, all else in it byte for byte as it was. Raises ConfigError, OSError."""
     path = workspace.config_path
-    old = path.read_text("utf-8") if path.exists() else ""
+    old = config_text(path) or ""
+    ending = "\r\n" if "\r\n" in old else "\n"
     top = TABLE.search(old)
     known, tail = (old[: top.start()], old[top.start() :]) if top else (old, "")
     line = f'mode = "{mode}"'
-    head = MODE_LINE.sub(line, known, count=1) if MODE_LINE.search(known) else f"{line}\n{known}"
+    head = MODE_LINE.sub(line, known, count=1) if MODE_LINE.search(known) else f"{line}{ending}{known}"
     workspace.folder.mkdir(exist_ok=True)
     write_below(workspace.root, path, (head + tail).encode())
-    if (read_config(path) or Config()).mode != mode:
+    if mode_in(path) != mode:
         write_below(workspace.root, path, old.encode())
         raise ConfigError(f"{path} could not be changed safely; set `{line}` at its top by hand")
     keep_copy(workspace)

@@ -53,11 +53,13 @@ class Judging:
         self.site.notice(rules)
         gathered, said = self.hooked(call, rules, heard)
         call, contained = gathered.call, ContainedCalls(self.site)
+        available = contained.available(call, rules, waived)
         facts = replace(
             gathered.facts,
             grants=self.site.approvals.grants(rules.config.grants),
             waived=waived,
-            containable=contained.available(call, rules, waived),
+            containable=available,
+            bare=contained.why_bare(call, rules, available=available),
         )
         decision, uncontained = contained.carried(call, self.decided(call, facts, said, rules))
         reply = None if waived else self.asking_after(said.spent_s).ask(call, facts, decision, rules)
@@ -172,7 +174,8 @@ class Judging:
         judged = tuple(str(t.path) for t in facts.targets if t.path is not None)
         whole = call.whole_workspace or call.remit_tool is not None
         before = self.site.observe() if whole else observe_paths(self.site.workspace, judged)
-        self.between(call, before)
+        if self.between(call, before):
+            before = self.site.observe()
         self.site.keep(effects.keepable(before.files.items()))
         if whole:
             Guarded(self.site.workspace).keep(before.files)
@@ -203,14 +206,15 @@ class Judging:
             self.site.state.put_transcript(call.session, call.agent, call.transcript)
         return kept
 
-    def between(self, call: ToolCall, before: Observation) -> None:
-        """What changed since the last call, before this one can have done it."""
-        between = Between(self.site)
+    def between(self, call: ToolCall, before: Observation) -> bool:
+        """What changed since the last call, before this one can have done it; whether anything of that was undone."""
+        between, undone = Between(self.site), False
         if call.whole_workspace:
-            between.noticed_everywhere("before a command", before, call.session)
+            undone = between.noticed_everywhere("before a command", before, call.session)
             put_loose(self.site.state, call.session.session_id)
         elif call.remit_tool is None:
             between.noticed("before an edit", before.files, call.session)
+        return undone
 
     def use_record(
         self, call: ToolCall, facts: Facts, decision: Decision, rules: Governing, said: Said, uncontained: str

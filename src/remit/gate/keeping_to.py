@@ -16,7 +16,7 @@ from remit.core.intent import Constraint, Intent
 from remit.core.record import Body
 from remit.core.text import quoted_path
 from remit.gate.answer import joined
-from remit.gate.constraining import changed_by
+from remit.gate.constraining import LINK, changed_by
 from remit.gate.site import Site
 from remit.policy.checks.constraints.breach import Breach, Situation
 from remit.policy.checks.constraints.judging import breaches, sentence
@@ -24,9 +24,6 @@ from remit.workspace.observe import glance
 from remit.workspace.versions import Seen
 
 TOLD_MOST = 5
-LINK = "120000"
-"""Git's mode of a symbolic link."""
-
 Broken = tuple[Constraint, Breach]
 
 

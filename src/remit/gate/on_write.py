@@ -4,6 +4,7 @@ They run while the agent waits, each no longer than its `timeout_s` and all of t
 """
 
 import time
+from pathlib import Path
 
 from msgspec import json
 
@@ -52,7 +53,7 @@ class AfterWrites:
     def wanted(self, changed: tuple[str, ...]) -> list[tuple[OnWrite, list[str]]]:
         """The trusted commands that are for some of these files, which are still there."""
         root, rules = self.site.workspace.root, self.site.rules or self.site.governing
-        there = [p for p in changed if not p.startswith((f"{FOLDER}/", ".git/")) and (root / p).is_file()][:MOST]
+        there = [p for p in changed if not p.startswith((f"{FOLDER}/", ".git/")) and is_plain(root / p)][:MOST]
         meant = [(rule, [p for p in there if rule.covers(p)]) for rule in rules.config.verify.on_write]
         digests = trusted(self.site.recorder) if any(paths for _, paths in meant) else frozenset[str]()
         return [(rule, paths) for rule, paths in meant if paths and digest_of(rule) in digests]
@@ -73,6 +74,11 @@ class AfterWrites:
         own = {path for _, paths in proofs for path in paths}
         now = {c.path: c.after.version if c.after else None for proof, _ in proofs for c in proof.done}
         self.site.state.put_seen(call.session, {path: version for path, version in now.items() if path in own})
+
+
+def is_plain(path: Path) -> bool:
+    """Whether it is a file, and no link: an agent may have let that lead to a file that it could not write itself."""
+    return path.is_file() and not path.is_symlink()
 
 
 def words_of(proof: Proof, paths: list[str]) -> str:

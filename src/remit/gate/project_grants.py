@@ -9,7 +9,7 @@ from remit.core.contents import sha256
 from remit.core.grant import Grant, ProjectGrant
 from remit.gate.governing import Governing
 from remit.gate.state import State
-from remit.workspace.config import ConfigError, read_config
+from remit.workspace.config import ConfigError, config_text, read_config
 from remit.workspace.grants_file import with_grant, without_grant
 from remit.workspace.intents_edit import IntentsFileChanged, write_intents
 from remit.workspace.observe import glance
@@ -54,10 +54,7 @@ class ProjectGrants:
         """The file as it is, line ends included; None where there is none. Raises ConfigError, OSError."""
         if not self.workspace.folder.is_dir():
             raise ConfigError(f"{self.workspace.folder} is missing; restore it, then say it again")
-        try:
-            return self.path.read_bytes().decode() if self.path.exists() else None
-        except UnicodeDecodeError as error:
-            raise ConfigError(f"it is not UTF-8 ({error.reason})") from error
+        return config_text(self.path)
 
     def write(self, before: str | None, after: str) -> None:
         """Replace the text. Commands of agents that run meanwhile find it so: it is a person's, and none of theirs."""

@@ -84,6 +84,20 @@ def unproved(
     return {path: lines for path, lines in left.items() if lines}
 
 
+def all_said(change: Change, known: Difference | None, words: str) -> bool:
+    """Whether words hold every new line of a change, one of them nobody else's to write: then who said them wrote it,
+    and nobody wrote there since.
+    """
+    if known is None or change.after is None or change.after.content is None:
+        return False
+    new = lines_of(change.after.content)
+    fresh = [
+        new[n - 1] for hunk in known.hunks for n in range(hunk.new, hunk.new + hunk.new_lines) if 0 < n <= len(new)
+    ]
+    said = Said(words[:MOST_TEXT].encode("utf-8", "replace"))
+    return any(is_strong(line) for line in fresh) and not open_lines(change, known, said, None)
+
+
 def own_words_of(call: ToolCall) -> bytes:
     """What the call itself says: its command, or all strings of its arguments."""
     words = [call.command] if call.command is not None else list(strings(call.arguments))

@@ -12,10 +12,7 @@ from remit.core.call import ToolCall
 from remit.core.facts import Target
 from remit.gate.contained_tickets import Tickets
 from remit.gate.state import OpenCall, State
-from remit.policy.commands.background import leaves_running
-
-IN_BACKGROUND = ("run_in_background", "is_background")
-"""The arguments by which agents start a command and go on."""
+from remit.policy.commands.background import IN_BACKGROUND, leaves_running
 
 
 def why_unsteady(call: ToolCall, targets: Iterable[Target], state: State) -> str | None:

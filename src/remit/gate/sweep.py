@@ -1,20 +1,36 @@
-"""What no hook told: calls that never came back, and changes that no record explains."""
+"""What no hook told: calls that never came back, and changes that no record explains.
 
-from collections.abc import Callable
+A call that never came back has no end: what changed since it began may be a person's. So in enforce only that is undone
+which is the call's for certain: what its own text says word by word, and what a process of it is seen to write.
+"""
+
+import sqlite3
+from collections.abc import Callable, Mapping
+from typing import Any
 
 from msgspec import UNSET
 
 from remit.core.call import Outcome, SessionKey, ToolCall
 from remit.core.contents import Version
-from remit.core.record import Body, Record
+from remit.core.record import KEY, Body, Record
 from remit.gate import effects
 from remit.gate.answer import Attempts
 from remit.gate.between import Between
+from remit.gate.lingering import Lingering
 from remit.gate.observed import explain, last_observed
+from remit.gate.proved import all_said
 from remit.gate.remembering import Remembering, contents_of
 from remit.gate.site import Site
 from remit.gate.state import OpenCall, PendingCall
-from remit.workspace.observe import Change, identity
+from remit.gate.undoing import NOTHING, Undoing, Undone
+from remit.gate.undone_words import in_words
+from remit.gate.untold import Untold
+from remit.ledger.index import Index
+from remit.ledger.segments import LedgerError
+from remit.workspace.observe import Change, Observation, identity
+
+LOOKED_BACK = 1000
+"""The newest calls of a session among whose records the one that never came back is looked for."""
 
 
 class Sweep:
@@ -63,8 +79,46 @@ class Sweep:
             known = remembering.differences(call, Outcome(), done)
             model = self.state.active(call.session).model
             records = [*remembering.change_records(call, Outcome(), pending, done, known, model), *records]
-        self.site.recorder.append_or_spool(records, sync=bool(done))
-        explain(self.state, done)
+            self.site.recorder.append_or_spool(records, sync=True)
+            after = remembering.after
+            undone = self.tries.made(lambda: self.undone(call, pending, done, known, after), NOTHING)
+            explain(self.state, undone.as_left(done))
+        else:
+            self.site.recorder.append_or_spool(records)
+
+    def undone(
+        self,
+        call: ToolCall,
+        pending: PendingCall,
+        done: tuple[Change, ...],
+        known: Mapping[str, effects.Difference],
+        after: Observation | None,
+    ) -> Undone:
+        """In enforce, undo what the call had no right to, where it is the call's for certain; told when it is heard."""
+        if after is None or pending.mode != "enforce" or not pending.whole:
+            return NOTHING
+        words, made = self.words_of(call), Lingering(self.site).made(done, loose=True)
+        certain = tuple(
+            c
+            for c in done
+            if all_said(c, known.get(c.path), words)
+            or (c.path in made and made[c.path].session == call.session.session_id)
+        )
+        found = Undoing(self.site).undone(call, pending, certain, after)
+        Untold(self.state).also(call.session, in_words(call, pending, found))
+        return found
+
+    def words_of(self, call: ToolCall) -> str:
+        """The command of a call, as its record holds it; empty where no record does. Raises OSError, LedgerError."""
+        workspace = self.site.workspace
+        try:
+            with Index.open(workspace.state / "index.db", workspace.log_folder) as index:
+                index.catch_up()
+                found = index.find(event="tool_use", session_id=call.session.session_id, limit=LOOKED_BACK)
+        except sqlite3.Error as error:
+            raise LedgerError(f"the index of the ledger cannot be asked: {error}") from error
+        parts = (record["metadata"][KEY].get("call", {}) for record in found)
+        return next((str(part.get("command", "")) for part in parts if is_of(part, call)), "")
 
     def missing(self, call: ToolCall, pending: PendingCall) -> Record:
         """The record that no result was ever told."""
@@ -81,6 +135,13 @@ class Sweep:
     def unexplained(self, when: str, session: SessionKey | None) -> None:
         """Record the changes since the last observation that no record explains, and observe anew."""
         Between(self.site).noticed_everywhere(when, self.site.observe(fully=True), session)
+
+
+def is_of(part: Mapping[str, Any], call: ToolCall) -> bool:
+    """Whether a record's `call` is of this one."""
+    if call.call_id:
+        return part.get("id") == call.call_id
+    return (part.get("name"), part.get("arguments_sha256")) == (call.tool, call.arguments_sha256)
 
 
 def called(open_call: OpenCall, pending: PendingCall, root: str) -> ToolCall:

@@ -87,27 +87,51 @@ class TrustedRun:
             **({"why": ran.why} if ran.why else {}),
         }
         body = Body(event="verification", intent_id=self.intent_id, session_id=session_id, detail=detail)
-        bodies = [body, self.edit(proof)] if proof.done else [body]
+        bodies = [body, self.edit(proof, session_id)] if proof.done else [body]
         self.site.keep(contents_of(proof.done))
         self.site.recorder.append_or_spool([self.site.recorder.record(each) for each in bodies])
         explain(self.site.state, proof.done)
         self.spare(proof.done, session_id)
 
-    def edit(self, proof: Proof) -> Body:
-        """The record of the files that the command changed. Who else was at work is named: it may have been they."""
-        others = {
-            call.session.session_id
-            for call in self.site.state.open_calls()
-            if call.pending and call.pending.whole and call.pending.intent_id != self.intent_id
-        }
-        detail: dict[str, object] = {"origin": "verification", "command": effects.redacted(proof.command)}
+    def edit(self, proof: Proof, session_id: str | None) -> Body:
+        """The record of the files that the command changed.
+
+        No line that it made anew is anybody's; named are what it was run for, and whoever else was at work: it may have
+        been they. What it only laid out anew stays whose it was.
+        """
+        known = effects.differences(proof.done, {}, self.site.store)
+        fresh = {path: found.added for path, found in known.items()}
+        command = effects.redacted(proof.command)
         return Body(
             event="human_edit",
             intent_id=None,
             session_id=None,
-            files=tuple(effects.mutated_file(c, None, ()) for c in proof.done),
+            files=tuple(
+                effects.mutated_file(c, None, (), known.get(c.path), fresh.get(c.path, ())) for c in proof.done
+            ),
             covered=True,
-            detail={**detail, **({"candidates": sorted(others)} if others else {})},
+            detail={
+                "origin": "verification",
+                "command": command,
+                "candidates": [*self.own(command, session_id), *({"session_id": one} for one in self.others())],
+            },
+        )
+
+    def own(self, command: str, session_id: str | None) -> list[dict[str, str]]:
+        """The command as a candidate, with the session and the intent that it was run for. It was Remit that ran it."""
+        if session_id is None:
+            return []
+        intent = {"intent_id": self.intent_id} if self.intent_id else {}
+        return [{"session_id": session_id, "agent": "remit", **intent, "command": command}]
+
+    def others(self) -> list[str]:
+        """The sessions under other intents that have a command under way."""
+        return sorted(
+            {
+                call.session.session_id
+                for call in self.site.state.open_calls()
+                if call.pending and call.pending.whole and call.pending.intent_id != self.intent_id
+            }
         )
 
     def spare(self, done: tuple[Change, ...], session_id: str | None) -> None:

@@ -4,7 +4,7 @@ A path that somebody else may have written in the same time is never touched: it
 """
 
 import os
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Mapping
 from pathlib import Path
 from typing import TypeAlias
 
@@ -13,37 +13,27 @@ from msgspec.structs import replace
 
 from remit.core.call import ToolCall
 from remit.core.contents import sha256
-from remit.core.decision import ErrorType
-from remit.core.facts import Facts, SessionFacts, Target
 from remit.core.globs import Scope
 from remit.core.record import Body, Record
 from remit.core.secret_files import names_a_secret
 from remit.core.text import quoted_path, shown
 from remit.gate import effects
-from remit.gate.gather import gather, with_ignored
 from remit.gate.guarded import PREFIX, Guarded
 from remit.gate.likeliest import AGENTS
 from remit.gate.observed import last_known
+from remit.gate.overreach import BROKEN, Overreach, Why, is_gits
 from remit.gate.site import Site
 from remit.gate.snapshots import Snapshots
 from remit.gate.state import OpenCall, PendingCall
 from remit.gate.windows import known
-from remit.policy.engine import decide
 from remit.workspace.observe import Change, Observation, glance, identity
-from remit.workspace.paths import Surroundings, folds_case, target
-from remit.workspace.place import FOLDER
 from remit.workspace.snapshots import Occasion, Snapshot, spelled
 from remit.workspace.snapshots_write import File, delete_file, write_files
-from remit.workspace.underway import arriving
 from remit.workspace.versions import KEEP_BYTES, Seen
 from remit.workspace.writers import people_at
 
-UNDOES: frozenset[ErrorType] = frozenset({"SCOPE_VIOLATION", "INTENTIGNORE_PATH_BLOCKED", "PROTECTED_PATH"})
-"""What an effect is undone for: it says something about the path itself, and not about the moment."""
-
 LOST = "its former content was not kept"
 PRIVATE = 0o600
-Why: TypeAlias = dict[str, str]
 Wrong: TypeAlias = Mapping[str, Change]
 
 
@@ -59,6 +49,8 @@ class Undone(Struct, frozen=True):
     places: tuple[Path, ...] = ()
     committed: bool = False
     """The call made commits, which may hold the agent's version: they stay."""
+    broken: Why = {}
+    """By path, in words, the constraints that were broken."""
 
     def as_left(self, done: tuple[Change, ...]) -> tuple[Change, ...]:
         """The changes, those that were undone as they are now."""
@@ -75,6 +67,7 @@ class Undoing:
         self.site = site
         self.root = site.workspace.root
         self.guarded = Guarded(site.workspace)
+        self.overreach = Overreach(site, self.guarded)
 
     def undone(self, call: ToolCall, pending: PendingCall, done: tuple[Change, ...], after: Observation) -> Undone:
         """In enforce, take back what this command, or foreign tool, changed and may not.
@@ -84,7 +77,9 @@ class Undoing:
         """
         if pending.mode != "enforce" or not pending.whole or call.remit_tool is not None:
             return NOTHING
-        rules = self.objections(call, pending, done)
+        rules = self.overreach.objections(call, pending, done)
+        broken = self.overreach.broken(call, pending, [c for c in done if c.path not in rules])
+        rules |= dict.fromkeys(broken, BROKEN)
         wrong = {c.path: c for c in done if c.path in rules}
         if not wrong:
             return NOTHING
@@ -97,41 +92,18 @@ class Undoing:
         left |= self.taken_back(files, without(wrong, left))
         gone = without(wrong, left)
         places = tuple(self.guarded.place(c.after.version.sha256) for c in gone.values() if c.after and is_gits(c.path))
-        found = Undone({path: rules[path] for path in gone}, left, kept, places, pending.head != after.head)
+        found = Undone(
+            {path: rules[path] for path in gone},
+            left,
+            kept,
+            places,
+            pending.head != after.head,
+            {path: broken[path] for path in gone if path in broken},
+        )
         self.site.recorder.append_or_spool([*records, *self.record(call, pending, found, point)])
         return found
 
-    # -- what may not stay ----------------------------------------------------------------------------------
-
-    def objections(self, call: ToolCall, pending: PendingCall, done: Iterable[Change]) -> Why:
-        """By path, the rule that a change breaks.
-
-        `.orchestration/` is not looked at: what governs there is put back elsewhere, the rest Remit writes itself.
-        """
-        own = [c for c in done if not c.brought and c.path not in pending.judged and not is_remits(c.path)]
-        found = {c.path: "PROTECTED_PATH" for c in own if is_gits(c.path) and not self.guarded.harmless(c)}
-        rest = [c for c in own if not is_gits(c.path)]
-        brings = arriving(self.site.workspace, pending.known_commits) if rest else frozenset[str]()
-        rest = [c for c in rest if c.path not in brings]
-        if not rest:
-            return found
-        site, rules = self.site, self.site.governing
-        asked = as_writes(call)
-        facts = gather(asked, site.workspace, rules, site.state, site.store, site.environment).facts
-        facts = replace(
-            facts, session=SessionFacts(pending.intent_id), grants=site.approvals.grants(rules.config.grants)
-        )
-        targets = with_ignored(tuple(self.targets(rest)), site.workspace, rules)
-        broken = ((one.raw, objection(asked, facts, one, pending)) for one in targets)
-        return {**found, **{path: rule for path, rule in broken if rule is not None}}
-
-    def targets(self, changed: Iterable[Change]) -> Iterator[Target]:
-        """The changed files as the checks know them."""
-        around, folds = self.site.environment, folds_case(self.root)
-        surroundings = Surroundings(around.home, around.temporary, around.settings, around.own_folders)
-        for change in changed:
-            found = target(self.site.workspace, f"{self.root}/{change.path}", change.path, surroundings)
-            yield replace(found, folds=folds)
+    # -- whose it is ----------------------------------------------------------------------------------------
 
     def claimed(self, call: ToolCall, pending: PendingCall, wrong: Wrong) -> Why:
         """Those that somebody else may have written, and who. Raises StateError."""
@@ -237,6 +209,7 @@ class Undoing:
             "why": "the call had no right to change them",
             "rules": {quoted_path(path): rule for path, rule in found.paths.items()},
         }
+        detail |= {"broken": {quoted_path(path): why for path, why in found.broken.items()}} if found.broken else {}
         detail |= {"kept": found.kept} if found.kept else {}
         detail |= {"to": point.id} if point else {}
         detail |= {"left": {quoted_path(path): why for path, why in found.left.items()}} if found.left else {}
@@ -249,39 +222,6 @@ class Undoing:
             detail=detail,
         )
         return [self.site.recorder.record(body)]
-
-
-def as_writes(call: ToolCall) -> ToolCall:
-    """The call as its effects are judged: a tool that writes files, and looks at what is there itself."""
-    return replace(
-        call, effect="write", command=None, paths=(), checks_itself=True, whole_workspace=False, opens_stdin=False
-    )
-
-
-def objection(call: ToolCall, facts: Facts, one: Target, pending: PendingCall) -> ErrorType | None:
-    """The rule that a change of this file breaks: by the scope as it was then, and by all rules as they are now.
-
-    What a person said yes to may have any effect but on what is protected.
-    """
-    decision = decide(call, replace(facts, targets=(one,)))
-    if decision.effect == "allow":
-        return None
-    codes = UNDOES & {f.code for f in decision.findings if f.verdict != "allow"}
-    if pending.grants:
-        codes &= {"PROTECTED_PATH"}
-    if pending.intent_id is None or Scope(pending.owned_scope).matches(one.raw, fold=one.folds):
-        codes -= {"SCOPE_VIOLATION"}
-    return min(codes, default=None)
-
-
-def is_remits(path: str) -> bool:
-    """Whether a path lies in the folder that Remit itself writes to."""
-    return path.startswith(f"{FOLDER}/")
-
-
-def is_gits(path: str) -> bool:
-    """Whether a path is one of git's own files, as observations name them."""
-    return path.startswith(PREFIX)
 
 
 def is_own(other: OpenCall, call: ToolCall) -> bool:

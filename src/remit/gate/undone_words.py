@@ -21,12 +21,26 @@ def said_undone(call: ToolCall, pending: PendingCall, found: Undone) -> str:
     if not found.paths:
         return ""
     rules = ", ".join(dict.fromkeys(found.paths.values()))
-    scope = f" {pending.intent_id} owns {', '.join(pending.owned_scope[:NAMED])}." if pending.intent_id else ""
     return (
         f"Remit [{rules}]: what this {call.tool} call did to {named(found.paths)} was undone: it is as it was before "
-        f"the call, and the rest of the call's work stays.{scope}{said_kept(found)}{COMMITTED * found.committed} "
-        "Stay in the scope, or ask for a wider one; do not try another way."
+        f"the call, and the rest of the call's work stays.{said_rules(pending, found)}{said_kept(found)}"
+        f"{COMMITTED * found.committed} {advice(found)}"
     )
+
+
+def said_rules(pending: PendingCall, found: Undone) -> str:
+    """The scope, where something lay beyond it, and the constraints that were broken."""
+    beyond = found.paths.keys() - found.broken.keys()
+    scope = f" {pending.intent_id} owns {', '.join(pending.owned_scope[:NAMED])}."
+    broken = [why for _, why in zip(range(NAMED), found.broken.values(), strict=False)]
+    return " ".join([scope if pending.intent_id and beyond else "", *broken])
+
+
+def advice(found: Undone) -> str:
+    """What to do next."""
+    if found.paths.keys() == found.broken.keys():
+        return "Do it again so that the constraint holds, or ask for another one; do not try another way."
+    return "Stay in the scope, or ask for a wider one; do not try another way."
 
 
 def said_kept(found: Undone) -> str:

@@ -22,9 +22,14 @@ class Untold:
 
     def after(self, call: ToolCall, outcome: Outcome, words: str) -> None:
         """Keep the words where this agent's model does not hear what is said after such a call."""
-        if words and not hears_after(call.agent, failed=not outcome.ok):
-            kept = self.kept(call.session)
-            self.keep(call.session, {**kept, "": joined(kept.get("", ""), words)[-MOST_CHARS:]})
+        if not hears_after(call.agent, failed=not outcome.ok):
+            self.also(call.session, words)
+
+    def also(self, session: SessionKey, words: str) -> None:
+        """Keep the words beside what waits already."""
+        if words:
+            kept = self.kept(session)
+            self.keep(session, {**kept, "": joined(kept.get("", ""), words)[-MOST_CHARS:]})
 
     def late(self, call: ToolCall, token: str, words: str) -> None:
         """Keep what came of a contained command: in the background, its end comes after its call came back."""

@@ -12,7 +12,7 @@ class Change(Struct, frozen=True, gc=False):
     """One change of one file. Blobs are git's names; a side that does not exist, or was not recorded, is None.
 
     `hunks` are None where the record has none; `told` says that the tool's own answer gave their place. `origin` is
-    the word of a `human_edit`: `person`, `git`, or `unknown`.
+    the word of a `human_edit`: `person`, `git`, `verification` for a trusted command that Remit ran, or `unknown`.
     """
 
     seq: int
@@ -40,8 +40,8 @@ class Change(Struct, frozen=True, gc=False):
 
     @property
     def observed(self) -> bool:
-        """Whether it was found by comparing, and no call told of it."""
-        return self.event == "human_edit"
+        """Whether it was found by comparing, and neither a call nor a command of Remit's own told of it."""
+        return self.event == "human_edit" and self.origin != "verification"
 
 
 class _Side(Struct, gc=False):

@@ -6,7 +6,7 @@ A foreign record is `unproved` unless a tree head signed by a trusted key covers
 
 import os
 from collections.abc import Iterable, Iterator, Sequence
-from itertools import chain, zip_longest
+from itertools import chain, islice, zip_longest
 from pathlib import Path
 from typing import Any, TypeAlias, cast
 
@@ -18,9 +18,12 @@ from remit.core.record import KEY
 from remit.core.shapes import read_older
 from remit.ledger.heads import FoundHead, check_heads
 from remit.ledger.index import Filters
-from remit.ledger.segments import LINE_LIMIT, UNREADABLE, LedgerError
+from remit.ledger.segments import FOREIGN, LINE_LIMIT, UNREADABLE, LedgerError
 
-FOLDER = "foreign"
+FOLDER = FOREIGN
+LOT = 500
+"""Lines of a file that are looked at together."""
+
 IMPORT_BYTES = 256 * 1024 * 1024
 
 Document: TypeAlias = dict[str, Any]
@@ -123,6 +126,17 @@ def foreign_records(view: Path, folder: Path, own: str, keys: Sequence[bytes]) -
     return sorted(found.values(), key=lambda document: str(document["timestamp"]))
 
 
+def foreign_from(path: Path, own: str, offset: int = 0) -> Iterator[tuple[list[Document], int]]:
+    """What a file holds from `offset` on that is not of the log `own`, and where reading goes on, a lot at a time.
+
+    What a file says twice is told twice, and nothing is proved: for those who only collect.
+    """
+    while lot := list(islice(_file_pieces(path, offset), LOT)):
+        offset += sum(map(len, lot))
+        logs, older = _sorted_lines((piece[:-1] for piece in lot if piece.endswith(b"\n")), own)
+        yield [*(_marked(line, proved=True) for of_log in logs.values() for line in of_log), *older], offset
+
+
 def _add(found: dict[str, Document], document: Document) -> None:
     known = found.get(str(document["id"]))
     if known is None or known["metadata"][KEY].get("unproved"):
@@ -131,12 +145,17 @@ def _add(found: dict[str, Document], document: Document) -> None:
 
 def _file_lines(path: Path) -> Iterator[bytes]:
     """The lines of a file that others may write: none where it is no regular file."""
+    return (piece[:-1] for piece in _file_pieces(path) if piece.endswith(b"\n"))
+
+
+def _file_pieces(path: Path, offset: int = 0) -> Iterator[bytes]:
+    """The lines with their newlines; one that is too long in pieces, and none that is not finished yet."""
     if not path.is_file():
         return
     with path.open("rb") as file:
-        while line := file.readline(LINE_LIMIT):
-            if line.endswith(b"\n"):
-                yield line[:-1]
+        file.seek(offset)
+        while (piece := file.readline(LINE_LIMIT)).endswith(b"\n") or len(piece) == LINE_LIMIT:
+            yield piece
 
 
 def _sorted_lines(lines: Iterable[bytes], own: str) -> tuple[dict[str, list[_Foreign]], list[Document]]:

@@ -65,6 +65,18 @@ class Mutation(Struct, frozen=True):
     end_line: int | None
 
 
+class PutMarks(Struct, frozen=True, gc=False):
+    """Marks of the words and of the lines that a record put into a file: four bytes each, in this machine's order.
+
+    Both are None where that cannot be told.
+    """
+
+    id: str
+    path: str
+    words: bytes | None
+    lines: bytes | None
+
+
 _MUTATIONS = """select r.seq, r.id, r.at, r.event, r.intent_id, r.session_id, f.path, f.operation, f.before_blob,
   f.after_blob, f.before_sha, f.after_sha, f.start_line, f.end_line
   from files f cross join records r on r.number = f.record where f.path = ? order by f.record"""
@@ -204,20 +216,21 @@ class Index:
         found = self._changes(f"{_CHANGING} where {where}", [path, limit])
         return tuple(change for change in found if path in (None, change.path))
 
-    def keep_put_words(self, rows: Iterable[tuple[str, str, bytes | None]]) -> None:
-        """Keep (record, path, marks of the words that it put there); None where that cannot be told."""
-        kept = list(rows)
+    def keep_put_words(self, rows: Iterable[PutMarks]) -> None:
+        """Keep what records put into files."""
+        kept = [(row.id, row.path, row.words, row.lines) for row in rows]
 
         def work() -> None:
             with transaction(self._database):
-                self._database.executemany("insert or replace into put_words values (?, ?, ?)", kept)
+                self._database.executemany("insert or replace into put_words values (?, ?, ?, ?)", kept)
 
         self._surviving(work)
 
-    def put_words(self, path: str | None = None) -> tuple[bytes | None, ...]:
-        """What `keep_put_words` was told of one path, or of all."""
-        where = "path = ?" if path else "? is null"
-        return tuple(marks for (marks,) in self._rows(f"select marks from put_words where {where}", [path]))
+    def put_words(self, path: str | None = None, *, calls: bool = False) -> tuple[PutMarks, ...]:
+        """What `keep_put_words` was told of one path, or of all; where `calls`, not of what was found by comparing."""
+        told = "exists (select 1 from records r where r.id = p.id and r.event <> 'human_edit')" if calls else "true"
+        where = f"{'p.path = ?' if path else '? is null'} and {told}"
+        return tuple(PutMarks(*row) for row in self._rows(f"select * from put_words p where {where}", [path]))
 
     def newest_changes(self, limit: int) -> tuple[Change, ...]:
         """What the newest `limit` records that changed files say, the newest first."""

@@ -24,6 +24,9 @@ ZEROS = "0" * 64
 ARCHIVE = "archive"
 """The folder of sealed segments that were compressed."""
 
+FOREIGN = "foreign"
+"""The folder of what came from other logs."""
+
 _BLOCK = 64 * 1024
 _SUFFIX = ".jsonl"
 _PACKED = ".gz"

@@ -9,7 +9,7 @@ from pathlib import Path
 from remit.ledger.segments import flush
 from remit.ledger.words import TABLE
 
-SCHEMA_VERSION = 4
+SCHEMA_VERSION = 5
 BUSY_TIMEOUT_S = 30.0
 
 TABLES = f"""
@@ -26,13 +26,14 @@ create table paths (path text not null, record integer not null);
 create table position (
   only integer primary key check (only = 0), segment text, offset integer, seq integer,
   last_segment text, last_offset integer, last_length integer, last_leaf text);
-create table put_words (id text not null, path text not null, marks blob, primary key (id, path)) without rowid;
+create table put_words (
+  id text not null, path text not null, words blob, lines blob, primary key (id, path)) without rowid;
 create table sought (only integer primary key check (only = 0), number integer not null);
 {TABLE}
 """
 """`segment` is the first seq that its name tells. The first search fills `words`, up to the record `sought` says.
 
-Blame fills `put_words`: marks of the words that a record put into a file, null where that cannot be told.
+Blame fills `put_words`: marks of the words and lines that a record put into a file, null where that cannot be told.
 """
 
 INDEXES = """

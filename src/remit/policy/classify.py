@@ -15,7 +15,7 @@ def classify(call: ToolCall) -> CallClass:
         return "safe"
     if call.effect == "execute" and call.command is not None:
         found = classify_command(call.command)
-        return "destructive" if found == "safe" and call.unproved is not None else found
+        return "destructive" if found == "safe" and (call.unproved is not None or call.opens_stdin) else found
     return "destructive"
 
 

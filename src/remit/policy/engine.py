@@ -23,6 +23,7 @@ from remit.policy.checks import (
     ignored,
     intents_file,
     lease,
+    lingering,
     mismatch,
     outside,
     protected,
@@ -51,6 +52,7 @@ CHECKS: Mapping[str, Check] = {
     "stale": stale.check,
     "constraints": constraints.check,
     "unwatched": unwatched.check,
+    "lingering": lingering.check,
     "command": command.check,
     "blinding": blinding.check,
 }

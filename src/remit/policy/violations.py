@@ -6,7 +6,7 @@ from msgspec import UNSET
 
 from remit.core.call import ToolCall
 from remit.core.decision import Decision, ErrorType, Finding, Violation
-from remit.core.text import encodable
+from remit.core.text import encodable, shown
 
 HINTS: dict[ErrorType, str] = {
     "MISSING_OR_INVALID_INTENT": "select_active_intent",
@@ -126,7 +126,7 @@ def words(violation: Violation) -> dict[str, str]:
     return {
         "intent": str(offered[0]) if offered else "INT-001",
         "active": violation.intent_id or "your intent",
-        "scope": ", ".join(map(str, scope[:5])),
+        "scope": shown(", ".join(map(str, scope[:5])), 500),
         "constraint": "; ".join(str(b["constraint"]) for b in context.get("broken", [])[:3]) or "the constraint",
         "path": str(violation.path) if isinstance(violation.path, str) else "the file",
     }

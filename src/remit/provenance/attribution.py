@@ -3,9 +3,7 @@
 However many versions are asked about, git is started a fixed number of times.
 """
 
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from datetime import datetime
-from functools import cached_property
+from collections.abc import Collection, Iterable, Mapping, Sequence
 
 from remit.core.contents import sha256
 from remit.core.own_words import is_strong, own_words
@@ -13,46 +11,41 @@ from remit.core.text import quoted_path
 from remit.core.textdiff import lines_of
 from remit.ledger.changes import Change
 from remit.ledger.index import Index
-from remit.provenance.origins import Label, Labels, Walked, blocks, merged, walk
+from remit.provenance.alike import may_come_from
+from remit.provenance.histories import Histories
+from remit.provenance.origins import Label, Labels, Walked, blocks, carried, merged, walk
 from remit.provenance.porcelain import GitLine, Place
-from remit.provenance.put_words import PutWords
-from remit.provenance.versions import Versions
-from remit.provenance.ways import History, Recorded, Step, certain, chains, wanted_pairs
+from remit.provenance.put_words import Hope, Marked, PutWords, marked
+from remit.provenance.ways import Step, certain
 from remit.workspace.contents import ContentStore
-from remit.workspace.git import GitError
 from remit.workspace.place import Workspace
 
-NEVER = float("inf")
-SLACK_S = 86400.0
-"""Clocks differ, and a commit may be told to have any date."""
 
-
-class Attribution(Versions):
+class Attribution(Histories):
     """Who put the lines there, by the records of one workspace."""
 
     def __init__(self, workspace: Workspace, index: Index, store: ContentStore) -> None:
-        super().__init__(workspace, store)
-        self.index = index
-        self.histories: dict[str, History] = {}
-        self.afters: dict[str, frozenset[str]] = {}
-        self.observed: set[str] = set()
+        super().__init__(workspace, index, store)
         self.walked: Walked = {}
-        self.put = PutWords(index, store)
+        self.labelled: dict[int, Marked] = {}
+        """What `walked` has labels for, by the identity of the labels."""
+        self.put = PutWords(index, self.store)
 
     def labels_of(self, lines: Iterable[GitLine]) -> dict[Place, Labels]:
         """The labels of the versions of those lines, as far as it takes to know theirs."""
-        texts: dict[Place, list[bytes]] = {}
+        asked: dict[Place, list[GitLine]] = {}
         for line in lines:
-            texts.setdefault(line.place, []).append(line.content)
-        return self.labels(texts, texts)
+            asked.setdefault(line.place, []).append(line)
+        return self.labels(asked, asked)
 
     def labels(
-        self, places: Iterable[Place], texts: Mapping[Place, Sequence[bytes]] | None = None
+        self, places: Iterable[Place], lines: Mapping[Place, Sequence[GitLine]] | None = None
     ) -> dict[Place, Labels]:
         """The label of each line of those versions; no labels for one that nothing is known of.
 
-        `texts` are the lines that are asked about, where it is not all: with words that nobody put there, none has one.
+        `lines` are those that are asked about, where it is not all: others may have no label that would have one.
         """
+        wanted = lines or {}
         asked = list(dict.fromkeys(places))
         if not self.anything_recorded:
             return {place: [] for place in asked}
@@ -60,14 +53,49 @@ class Attribution(Versions):
         found = {place: self.sure_ways(place) for place in asked}
         unsure = [place for place in asked if not found[place] and self.may_be_recorded(place)]
         found |= self.all_left_elsewhere(unsure)
-        compared = self.hopeful([place for place in unsure if not found[place]], texts or {})
-        settled = self.settled(compared)
-        found |= {place: self.ways(place, settled.get(place, frozenset())) for place in compared}
-        self.load({before for place in compared for way in found[place] if (before := way[-1].before)})
-        found |= {place: tuple(way for way in found[place] if self.may_hold(place, way)) for place in compared}
+        hopes = self.hopeful([place for place in unsure if not found[place]], wanted)
+        found |= self.hopeful_ways(hopes)
         self.fetch(way for ways in found.values() for way in ways)
-        walked = {place: merged([self.walked_to(place, way) for way in ways]) for place, ways in found.items()}
+        walked = {place: self.by_any(place, ways, wanted.get(place)) for place, ways in found.items()}
         return {place: with_gits_word(labels, found[place], self.parent(place)) for place, labels in walked.items()}
+
+    def hopeful_ways(self, hopes: Mapping[Place, Hope | None]) -> dict[Place, tuple[tuple[Step, ...], ...]]:
+        """How those versions may have come about: the ways on which there is what is hoped for."""
+        settled = self.settled(list(hopes))
+        found = {place: self.ways(place, settled.get(place, frozenset())) for place in hopes}
+        found = {place: tuple(way for way in ways if goes_by(way, hopes[place])) for place, ways in found.items()}
+        self.fetch(way[:-1] for ways in found.values() for way in ways)
+        self.load({before for ways in found.values() for way in ways if (before := way[-1].before)})
+        found = {
+            place: tuple(way for way in ways if self.may_bring(way, hopes[place])) for place, ways in found.items()
+        }
+        return {place: tuple(way for way in ways if self.may_hold(place, way)) for place, ways in found.items()}
+
+    def by_any(self, place: Place, ways: Sequence[Sequence[Step]], lines: Sequence[GitLine] | None) -> Labels:
+        """For each line the label by the first of the ways that gives it one, until all that are asked about have."""
+        several: list[Labels] = []
+        left = {line.number - 1 for line in lines or ()}
+        for way in ways:
+            if lines is not None and not self.may_reach(way, left):
+                continue
+            several.append(self.walked_to(place, way))
+            left = {i for i in left if i >= len(several[-1]) or not several[-1][i]}
+        return merged(several)
+
+    def may_reach(self, way: Sequence[Step], wanted: Collection[int]) -> bool:
+        """Whether one of those lines, from 0, may have a label after the last step of a way, where that is loose."""
+        step = way[-1]
+        if not step.loose or step.record:
+            return bool(wanted)
+        old, new = self.lines(step.before), self.lines(step.after)
+        hunks = self.diffs.get((step.before, step.after))
+        if old is None or new is None or hunks is None:
+            return bool(wanted)
+        labels = walk(way[:-1], self.pairs, self.walked)
+        stays = carried(labels, hunks, None)
+        if any(i < len(stays) and stays[i] for i in wanted):
+            return True
+        return may_come_from((i for i, label in enumerate(labels) if label), old, new, hunks, wanted)
 
     def walked_to(self, place: Place, way: Sequence[Step]) -> Labels:
         """The labels at the end of a way. What was recorded after a version had been seen tells a copy from its
@@ -80,18 +108,44 @@ class Attribution(Versions):
         late = self.history(place.path).after_seeing(version)
         return without_plain(labels, late, self.lines(version) or ()) if late else labels
 
-    def hopeful(self, places: Sequence[Place], texts: Mapping[Place, Sequence[bytes]]) -> list[Place]:
-        """Those versions of which a record may explain a line: first by the texts that are asked about, then by all
-        that the version added.
+    def may_bring(self, way: Sequence[Step], hope: Hope | None) -> bool:
+        """Whether what is labelled before the last step of the way may be one of the lines that are hoped for."""
+        if hope is None or not way[-1].loose:
+            return True
+        labels = walk(way[:-1], self.pairs, self.walked)
+        if not any(labels):
+            return False
+        if id(labels) not in self.labelled:
+            lines = self.lines(way[-1].before) or ()
+            self.labelled[id(labels)] = marked(line for line, label in zip(lines, labels, strict=False) if label)
+        return any(map(self.labelled[id(labels)].may_begin, hope.lines))
+
+    def hopeful(self, places: Sequence[Place], lines: Mapping[Place, Sequence[GitLine]]) -> dict[Place, Hope | None]:
+        """Those versions of which a record may explain a line, told first by those that are asked about, then by all
+        that the version added. None where nothing rules a record out.
         """
         known = [place for place in places if self.version(place) and self.history(place.path).recorded]
-        found = [place for place in known if place not in texts or self.may_be_put(place, texts[place], plain=True)]
+        found = [place for place in known if place not in lines or self.may_be_put(place, lines[place])]
         self.compare({(self.parent(place), version) for place in found if (version := self.version(place))})
-        return [place for place in found if (new := self.added(place)) is None or self.may_be_put(place, new)]
+        hopes = {place: self.hope(place, lines.get(place)) for place in found if self.may_add_put_words(place)}
+        return {place: hope for place, hope in hopes.items() if hope is None or hope.records}
 
-    def may_be_put(self, place: Place, lines: Iterable[bytes], *, plain: bool = False) -> bool:
-        """Whether a record of that file may have put one of those lines there."""
-        return self.put.may_hold(quoted_path(place.path), lines, plain=plain)
+    def may_add_put_words(self, place: Place) -> bool:
+        """Whether a record may have put all words of a line that the version added."""
+        added = self.added(place)
+        return added is None or self.put.may_have_words(quoted_path(place.path), added)
+
+    def may_be_put(self, place: Place, lines: Iterable[GitLine]) -> bool:
+        """Whether a record of that file may have put one of those lines there; any may have put a plain one."""
+        return self.put.may_hold(quoted_path(place.path), (line.content for line in lines), plain=True)
+
+    def hope(self, place: Place, lines: Sequence[GitLine] | None) -> Hope | None:
+        """What records may have put there of the lines that are asked about; None where it may be anything: a plain
+        line goes with others around it, whoever asks about them.
+        """
+        asked = [line.content for line in lines or () if own_words(line.content)]
+        whole = lines is None or len(asked) < len(lines)
+        return None if whole else self.put.hope(quoted_path(place.path), asked)
 
     def may_hold(self, place: Place, way: Sequence[Step]) -> bool:
         """Whether the recorded content that a way ends with may hold a line that the version added: one of which it has
@@ -102,36 +156,6 @@ class Attribution(Versions):
             return True
         words = self.words(before)
         return any(own and words.issuperset(own) for own in map(own_words, added))
-
-    @cached_property
-    def anything_recorded(self) -> bool:
-        """Whether any change was ever recorded."""
-        return self.recorded_since < NEVER
-
-    @cached_property
-    def recorded_since(self) -> float:
-        """When the first change was recorded, in seconds; NEVER where none was."""
-        first = self.index.first_change()
-        return datetime.fromisoformat(first).timestamp() if first else NEVER
-
-    def may_be_recorded(self, place: Place) -> bool:
-        """Whether a version is young enough to hold recorded lines. This spares looking, and proves nothing."""
-        return not place.committed or place.at >= self.recorded_since - SLACK_S
-
-    def was_observed(self, label: Label) -> bool:
-        """Whether what put a line there was found by comparing, and no call told of it."""
-        return not label.proved or label.record in self.observed
-
-    def sure_ways(self, place: Place) -> tuple[tuple[Step, ...], ...]:
-        """The one way in which that version came about, where records tell it for certain."""
-        version = self.version(place)
-        way = certain(version, self.parent(place), self.history(place.path)) if version else ()
-        return (way,) if way else ()
-
-    def ways(self, place: Place, settled: frozenset[str] = frozenset()) -> tuple[tuple[Step, ...], ...]:
-        """How that version may have come about."""
-        version = self.version(place)
-        return chains(version, self.parent(place), self.history(place.path), settled) if version else ()
 
     def all_left_elsewhere(self, places: Sequence[Place]) -> dict[Place, tuple[tuple[Step, ...], ...]]:
         """How those contents came about that a record left some file with."""
@@ -163,52 +187,10 @@ class Attribution(Versions):
         name = f"{self.stood_on(change) or 'HEAD'}:{path}"
         return "\n" in name or self.resolved([name]).get(name) is None
 
-    def stood_on(self, change: Change) -> str | None:
-        """The commit that was checked out when the change was made: what it held already, the change did not bring."""
-        documents = self.index.by_id(change.id)
-        return documents[0].get("vcs", {}).get("revision") if documents else None
 
-    def history(self, path: str) -> History:
-        """All that was recorded of a path."""
-        if path not in self.histories:
-            changes = self.index.changes_of(quoted_path(path))
-            self.observed |= {change.id for change in changes if change.observed}
-            self.histories[path] = History(list(map(recorded, changes)))
-        return self.histories[path]
-
-    def left(self, path: str) -> frozenset[str]:
-        """The contents that recorded changes left that path with."""
-        if path not in self.afters:
-            self.afters[path] = frozenset(found.after for found in self.history(path).recorded if found.after)
-        return self.afters[path]
-
-    def resolve(self, places: Sequence[Place]) -> None:
-        """Find the contents of versions and of the versions before them: one git for all, and one more for old
-        versions that records know. What was before the others that are old says nothing.
-        """
-        for place in places:
-            if not place.committed:
-                self.names[place.name] = self.working(place.path)
-        own = [p.name for p in places if p.committed]
-        self.find([*own, *(p.parent for p in places if p.parent and self.may_be_recorded(p))])
-        self.find(p.parent for p in places if p.parent and self.version(p) in self.left(p.path))
-
-    def settled(self, places: Sequence[Place]) -> Mapping[Place, frozenset[str]]:
-        """The contents that those files had before those versions: what a version has no more was taken out of it."""
-        paths = {place.path for place in places}
-        if not paths or self.workspace.common_dir is None:
-            return {}
-        words = ("--topo-order", "--format=%x01%H", "--raw", "--no-abbrev", "--no-renames", "--diff-filter=AM", "-z")
-        try:
-            out = self.git.run("log", *words, "--", *paths)
-        except GitError:
-            return {}
-        rows = tuple(contents_in_log(out.decode("utf-8", "surrogateescape")))
-        return {place: frozenset(older(rows, place)) for place in places}
-
-    def fetch(self, ways: Iterable[Sequence[Step]]) -> None:
-        """Have the contents and differences at hand that walking those ways asks for."""
-        self.compare({pair for way in ways for pair in wanted_pairs(way)})
+def goes_by(way: Sequence[Step], hope: Hope | None) -> bool:
+    """Whether a record that is hoped for is a step of the way."""
+    return hope is None or any(step.record in hope.records for step in way)
 
 
 def without_plain(labels: Labels, late: Collection[str], lines: Sequence[bytes]) -> Labels:
@@ -222,25 +204,6 @@ def without_plain(labels: Labels, late: Collection[str], lines: Sequence[bytes])
     return found
 
 
-def contents_in_log(out: str) -> Iterator[tuple[str, str, str]]:
-    """(commit, path, blob) of each change in `git log --format=%x01%H --raw -z`, the newest first."""
-    commit = about = ""
-    for field in out.split("\0"):
-        if field.startswith("\1"):
-            commit = field[1:]
-        elif field.lstrip("\n").startswith(":") and not about:
-            about = field
-        elif about:
-            yield commit, field, about.split(" ")[3]
-            about = ""
-
-
-def older(rows: Sequence[tuple[str, str, str]], place: Place) -> Iterator[str]:
-    """The contents that the file of `place` had before that version."""
-    start = next((n + 1 for n, (commit, path, _) in enumerate(rows) if (commit, path) == (place.commit, place.path)), 0)
-    return (blob for _, path, blob in rows[start:] if path == place.path)
-
-
 def with_gits_word(labels: Labels, ways: Sequence[Sequence[Step]], parent: str | None) -> Labels:
     """The labels, where one call alone lies between a version and the one before: what git calls new is that call's.
 
@@ -252,19 +215,3 @@ def with_gits_word(labels: Labels, ways: Sequence[Sequence[Step]], parent: str |
         return labels
     own = Label(step.record, "exact", proved=not step.unproved)
     return [label or own for label in labels]
-
-
-def recorded(change: Change) -> Recorded:
-    """One change, for `origins`."""
-    return Recorded(
-        change.seq,
-        change.id,
-        change.before_blob,
-        change.after_blob,
-        before_lines=change.before_lines,
-        hunks=change.hunks,
-        told=change.told,
-        by_git=change.by_git,
-        observed=change.observed,
-        unproved=change.unproved,
-    )

@@ -12,10 +12,10 @@ from remit.core.own_words import is_strong
 from remit.core.record import KEY
 from remit.core.text import shown
 from remit.ledger.index import Index
+from remit.ledger.segments import FOREIGN
 from remit.provenance.attribution import Attribution
 from remit.provenance.candidates import Candidate, candidates
 from remit.provenance.elsewhere import Elsewhere, at
-from remit.provenance.foreign_lines import ForeignLines
 from remit.provenance.noted import Noted
 from remit.provenance.origins import Label
 from remit.provenance.porcelain import GitLine, Place, read_porcelain
@@ -86,6 +86,10 @@ class Blamer:
     def told(self, lines: Sequence[GitLine]) -> dict[int, Author]:
         """Who wrote lines that no record of ours explains: by notes, else by what was imported."""
         noted = Noted(self.workspace).authors(lines)
+        if not (self.workspace.log_folder / FOREIGN).is_dir():
+            return noted
+        from remit.provenance.foreign_lines import ForeignLines  # what reads signatures loads slowly, and few need it
+
         return {**ForeignLines(self.attribution).authors([n for n in lines if n.line not in noted]), **noted}
 
     def labels(self, path: str, arguments: Sequence[str], lines: Sequence[GitLine]) -> dict[int, Label]:

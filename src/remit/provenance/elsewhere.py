@@ -45,11 +45,12 @@ class Elsewhere:
         if not self.attribution.put.may_hold(None, (line.content for line in suspects)):
             plain = any(line.content.strip() and not says_something(line.content) for line in suspects)
             return self.relaid(suspects, DEPTH) if plain else {}
-        found = self.moved(path, arguments, suspects)
+        called = self.attribution.put.may_be_a_calls(line.content for line in suspects)
+        found = self.moved(path, arguments, suspects) if called else {}
         rest = [line for line in suspects if line.line not in found]
         found = {**self.relaid(rest, DEPTH), **found}
         rest = [line for line in suspects if line.line not in found]
-        return {**RecordedBlocks(self.git, self.attribution).labels(rest), **found} if rest else found
+        return {**RecordedBlocks(self.git, self.attribution).labels(rest), **found} if rest and called else found
 
     def moved(self, path: str, arguments: Sequence[str], suspects: Sequence[GitLine]) -> dict[int, Label]:
         """Those that stood elsewhere in the version before, and stand there no more."""
@@ -102,6 +103,8 @@ class Elsewhere:
     def relaid(self, suspects: Sequence[GitLine], depth: int) -> dict[int, Label]:
         """Those that only changed their layout, by the hunk that they stand in."""
         places = [place for place in dict.fromkeys(line.place for line in suspects) if place.previous][:MOST_LAYOUTS]
+        places = [place for place in places if not self.attribution.only_adds(place)]
+        self.attribution.compare(pair for place in places if (pair := self.pair(place)))
         found: dict[int, Label] = {}
         for place in places:
             origins = self.origins(place)
@@ -114,15 +117,17 @@ class Elsewhere:
 
     def origins(self, place: Place) -> dict[int, int]:
         """For lines of that version that only changed their layout, the line of the version before; both from 1."""
+        pair = self.pair(place)
+        hunks: Sequence[Hunk] | None = self.attribution.diffs.get(pair) if pair else None
+        if pair is None or hunks is None:
+            return {}
+        old, new = map(self.attribution.lines, pair)
+        return {} if old is None or new is None else {b + 1: a + 1 for b, a in relaid(old, new, hunks).items()}
+
+    def pair(self, place: Place) -> tuple[str, str] | None:
+        """The contents of the version before that one, and of that one; None where one is not known."""
         version, parent = self.attribution.names.get(place.name), self.attribution.names.get(place.parent or "")
-        if version is None or parent is None:
-            return {}
-        self.attribution.compare([(parent, version)])
-        old, new = self.attribution.lines(parent), self.attribution.lines(version)
-        hunks: Sequence[Hunk] | None = self.attribution.diffs.get((parent, version))
-        if old is None or new is None or hunks is None:
-            return {}
-        return {to + 1: origin + 1 for to, origin in relaid(old, new, hunks).items()}
+        return (parent, version) if version and parent else None
 
     def behind(self, place: Place, numbers: set[int], depth: int) -> dict[int, Label]:
         """The labels of those lines of the version before `place`."""

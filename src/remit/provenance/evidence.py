@@ -4,9 +4,11 @@ A false claim costs more than a gap: lines that anybody would write (`}`, `try:`
 a block enough has to be left.
 """
 
+from functools import lru_cache
+
 from msgspec import Struct
 
-from remit.core.own_words import is_strong, says_something
+from remit.core.own_words import MOST_KNOWN, is_strong, says_something
 
 ENOUGH = 0.75
 """Of a block that stands: a person who changes a line or two of it leaves more, one who writes anew leaves less."""
@@ -15,6 +17,7 @@ STRONG_LINES = 3
 MANY_LINES = 8
 
 
+@lru_cache(MOST_KNOWN)
 def unspaced(line: bytes) -> bytes:
     """A line without its white space: what it is compared by where its layout does not matter."""
     return b"".join(line.split())

@@ -15,7 +15,7 @@ from remit.core.authorship import Author
 from remit.core.contents import range_hash, sha256
 from remit.core.loose import mapping, sequence, text
 from remit.core.record import KEY
-from remit.ledger.foreign import FOLDER, foreign_records
+from remit.ledger.foreign import foreign_records
 from remit.provenance.attribution import Attribution
 from remit.provenance.elsewhere import is_telling
 from remit.provenance.porcelain import GitLine
@@ -43,7 +43,7 @@ class ForeignLines:
     def authors(self, lines: Sequence[GitLine]) -> dict[int, Author]:
         """Who wrote those lines, by their number in the file asked about; the newest record wins."""
         folder = self.attribution.workspace.log_folder
-        if not lines or not (folder / FOLDER).is_dir():
+        if not lines:
             return {}
         paths = {line.place.path for line in lines}
         told = [one for d in foreign_records(NOWHERE, folder, "", ()) for one in told_by(d) if one.path in paths]

@@ -1,6 +1,6 @@
 """Whether what was changed under an intent holds to its constraints: all recorded changes together, as they ended."""
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Container, Iterable, Iterator
 from typing import Any
 
 from msgspec import Struct
@@ -11,6 +11,7 @@ from remit.core.record import KEY
 from remit.ledger.index import Index
 from remit.policy.checks.constraints.breach import Situation
 from remit.policy.checks.constraints.judging import breaches, sentence
+from remit.provenance.coverage import undone_paths
 from remit.workspace.contents import ContentStore
 
 
@@ -32,7 +33,8 @@ class NotHeld(Struct, frozen=True):
 
 def not_held(intent: Intent, index: Index, store: ContentStore) -> Iterator[NotHeld]:
     """Every constraint of the intent that does not hold. A content that is not at hand is not looked into."""
-    ended = trail(index.each(event="mutation", intent_id=intent.id))
+    undone = undone_paths(index.each(event="restore", intent_id=intent.id))
+    ended = trail(index.each(event="mutation", intent_id=intent.id), undone)
     changed = {path: one for path, one in ended.items() if one.first != one.last}
     contents = store.load_many(dict.fromkeys(b for one in changed.values() for b in (one.first, one.last) if b))
     at: Callable[[str | None], bytes | None] = lambda blob: contents.get(blob) if blob else None  # noqa: E731
@@ -46,12 +48,15 @@ def not_held(intent: Intent, index: Index, store: ContentStore) -> Iterator[NotH
         yield NotHeld(sentence(intent.id, constraint, breach), breach.path or "", records)
 
 
-def trail(documents: Iterable[dict[str, Any]]) -> dict[str, Ended]:
-    """What these records, the oldest first, made of each file."""
+def trail(documents: Iterable[dict[str, Any]], undone: Container[tuple[str, str]]) -> dict[str, Ended]:
+    """What these records, the oldest first, made of each file; what was `undone` after its call made nothing of it."""
     found: dict[str, Ended] = {}
     for document in documents:
-        files: list[dict[str, Any]] = document["metadata"][KEY].get("files", [])
-        for file in files:
+        body: dict[str, Any] = document["metadata"][KEY]
+        call = str(body.get("call", {}).get("id", ""))
+        for file in body.get("files", []):
+            if (call, str(file["path"])) in undone:
+                continue
             before, after = (file.get(side, {}).get("git_blob") for side in ("before", "after"))
             known = found.get(str(file["path"]))
             records = (*(known.records if known else ()), str(document["id"]))

@@ -1,12 +1,15 @@
 """`intent_map.md`: which intent changed which parts of which files. Derived from the ledger, and rebuilt from it.
 
-The text is a function of the set of changes and of the last name of each intent: whoever makes it anew gets the same,
-byte for byte. Names and paths are other people's words: what could
-be read as markup is written as a character reference, and each line stays one line.
+The text is a function of the set of records, whatever their order: a map to which each was added as it came
+(`map_state`) equals one that is made anew, byte for byte. Names and paths are other people's words: what could be read
+as markup is written as a character reference, and each line stays one line.
 """
 
 import unicodedata
 from collections.abc import Iterable, Iterator
+from itertools import groupby
+from operator import itemgetter
+from typing import TypeAlias
 
 from msgspec import Struct
 
@@ -19,6 +22,9 @@ NO_INTENT = "No intent"
 MARKUP = frozenset("\\`*[]<>&#|~!·")
 LONGEST = 400
 """Characters of a name that are shown; what is longer ends in `…`. Paths and ids are shown whole."""
+
+MOST = 1 << 62
+"""Line numbers are sorted up to there: a record of others may claim any."""
 
 
 class Part(Struct, frozen=True):
@@ -39,63 +45,91 @@ class Part(Struct, frozen=True):
 
 
 class Told(Struct, frozen=True):
-    """What one record tells the map. An empty `intent` means that none was selected; `name` is its newest."""
+    """What one record tells the map. An empty `intent` means that none was selected; `name` is what it was called.
+
+    `at` is the record's time, as records write it. `lacking` are the git names of contents that were not at hand: with
+    them more might be told.
+    """
 
     intent: str
     name: str | None = None
     files: tuple[tuple[str, tuple[Part, ...]], ...] = ()
+    at: str = ""
+    lacking: tuple[str, ...] = ()
 
 
-class Section(Struct, frozen=True):
-    """One intent: its name, and what it changed, by path."""
+class Section(Struct):
+    """One intent: what it was called last and when, and its lines by path."""
 
-    name: str
-    files: dict[str, set[Part]]
+    called: tuple[str, str] = ("", "")
+    files: dict[str, set["Line"]] = {}
 
 
-Sections = dict[str, Section]
+Line: TypeAlias = tuple[int, int, str]
+"""One part as it is written, after what it is sorted by."""
+
+Row: TypeAlias = tuple[str, str, str, str]
+"""Intent, its name, a path, and the lines below that, all as they are written; the last two may be empty."""
 
 
 def rebuilt(told: Iterable[Told]) -> str:
-    """The map of these records, oldest first."""
-    return written(added({}, told))
-
-
-def added(sections: Sections, told: Iterable[Told]) -> Sections:
-    """The sections with what the records tell."""
+    """The map of these records."""
+    sections: dict[str, Section] = {}
     for one in told:
-        intent = encodable(one.intent)
-        section = sections.setdefault(intent, Section("", {}))
-        for path, parts in one.files:
-            section.files.setdefault(encodable(path), set()).update(parts)
-        if intent and one.name is not None:
-            sections[intent] = Section(one.name, section.files)
-    return sections
+        section = sections.setdefault(plain(encodable(one.intent)), Section())
+        section.called = max(section.called, called(one))
+        for path, lines in files_of(one):
+            section.files.setdefault(path, set()).update(lines)
+    return assembled(row for intent in sorted(sections) for row in rows_of(intent, sections[intent]))
+
+
+def called(told: Told) -> tuple[str, str]:
+    """When the intent was called what; of two names at one time the later in the order of characters counts."""
+    return (plain(told.at), plain(cut_short(told.name))) if told.intent and told.name is not None else ("", "")
+
+
+def files_of(told: Told) -> Iterator[tuple[str, list[Line]]]:
+    """The paths and lines that a record adds."""
+    for path, parts in told.files:
+        if path and parts:
+            yield plain(encodable(path)), [(min(p.start, MOST), min(p.end, MOST), part_line(p)) for p in parts]
+
+
+def rows_of(intent: str, section: Section) -> Iterator[Row]:
+    """The files of one intent, in their order."""
+    name = section.called[1]
+    if not section.files:
+        yield intent, name, "", ""
+    for path in sorted(section.files):
+        yield intent, name, path, together(line for *_, line in sorted(section.files[path]))
 
 
 # --- writing ---------------------------------------------------------------------------------------------------
 
 
-def written(sections: Sections) -> str:
-    """The text: intents by id, files by path, parts by line."""
-    order = sorted(sections, key=lambda intent: (intent == "", plain(intent)))
-    return "\n".join([TITLE, *(line for intent in order for line in section_lines(intent, sections[intent]))])
+def assembled(rows: Iterable[Row]) -> str:
+    """The text of rows that are in their order; what changed under no intent comes last."""
+    found: list[str] = []
+    last: list[str] = []
+    for (intent, name), files in groupby(rows, itemgetter(0, 1)):
+        blocks = found if intent else last
+        blocks += [f"## {heading(intent, name)}\n", "### Files\n"]
+        for *_, path, lines in files:
+            blocks += [f"#### {path}\n", lines] if path else []
+    return "\n".join([TITLE, *found, *last])
 
 
-def section_lines(intent: str, section: Section) -> Iterator[str]:
-    """One intent."""
-    name = plain(cut_short(section.name))
-    heading = plain(intent, also=" ") if intent else NO_INTENT
-    yield f"## {heading}: {name}\n" if name else f"## {heading}\n"
-    yield "### Files\n"
-    for path in sorted(section.files, key=plain):
-        yield f"#### {plain(path)}\n"
-        yield "".join(f"{line}\n" for line in sorted_lines(section.files[path]))
+def together(lines: Iterable[str]) -> str:
+    """Lines as they stand below their path."""
+    return "".join(f"{line}\n" for line in lines)
 
 
-def sorted_lines(parts: Iterable[Part]) -> list[str]:
-    """The lines of one file; two parts that read the same are one."""
-    return [line for _, _, line in sorted({(part.start, part.end, part_line(part)) for part in parts})]
+def heading(intent: str, name: str) -> str:
+    """The heading of an intent. Its id and its name are `plain` already."""
+    if not intent:
+        return NO_INTENT
+    title = intent.replace(" ", "&#32;")
+    return f"{title}: {name}" if name else title
 
 
 def part_line(part: Part) -> str:

@@ -14,6 +14,7 @@ from msgspec.structs import replace
 from remit.core.contents import Hunk
 from remit.core.own_words import is_strong
 from remit.core.spans import numbers_of, outside, spans_of
+from remit.provenance.alike import may_come_from
 from remit.provenance.evidence import Kept, is_evidence
 from remit.provenance.reformatted import respaced, same_but_for_layout
 from remit.provenance.shifted import shifted, span
@@ -42,6 +43,8 @@ Labels: TypeAlias = list[Label | None]
 
 Moves: TypeAlias = dict[int, int]
 """For lines of the next content, the line that they were; indices from 0."""
+
+NO_MOVES: tuple[Moves, Moves] = ({}, {})
 
 
 class Pairs(Struct, frozen=True):
@@ -98,19 +101,21 @@ def stepped(labels: Labels | None, step: Step, pairs: Pairs) -> Labels | None:
     if labels is None or hunks is None:
         return None
     own = Label(step.record, "payload" if step.told else "exact") if step.record else None
+    known = [i for i, label in enumerate(labels) if label] if step.loose or step.unproved else ()
+    if not known:
+        return opened(carried(labels, hunks, own), hunks, step)
     old, new = pairs.lines(step.before), pairs.lines(step.after)
-    if not step.loose and not step.unproved:
-        return carried(labels, hunks, own)
     if old is None or new is None or len(old) != len(labels):
         return opened(carried(unlabelled(len(labels)) if step.loose else labels, hunks, own), hunks, step)
-    same_words, came_from = moved_lines(step, old, new, hunks, pairs)
+    moved = may_come_from(known, old, new, hunks)
+    same_words, came_from = moved_lines(step, old, new, hunks, pairs) if moved else NO_MOVES
     stays = staying(len(old), hunks) | set(came_from.values())
     kept = honestly(labels, old, stays, step, hunks) if step.loose else labels
     after = opened(carried(kept, hunks, own), hunks, step)
     for to, origin in came_from.items():
-        known, own = kept[origin], after[to]
-        if known is not None and (step.loose or (not (own and own.proved) and is_strong(new[to]))):
-            after[to] = weaker(known, "normalised" if to in same_words else "moved")
+        label, own = kept[origin], after[to]
+        if label is not None and (step.loose or (not (own and own.proved) and is_strong(new[to]))):
+            after[to] = weaker(label, "normalised" if to in same_words else "moved")
     return after
 
 

@@ -1,6 +1,7 @@
-"""Which words records put into files: what has other words, no record explains, and nothing has to be compared.
+"""Which words and lines records put into files: what is none of them, no record explains, and nothing is compared.
 
-Words are kept as marks of four bytes, in the index. Two words with one mark cost a comparison, and change no answer.
+Words and lines are kept as marks of four bytes, in the index. Two with one mark cost a comparison, and change no
+answer.
 """
 
 from array import array
@@ -8,11 +9,15 @@ from collections.abc import Iterable, Sequence
 from functools import lru_cache
 from zlib import crc32
 
+from msgspec import Struct
+
 from remit.core.contents import Hunk
 from remit.core.own_words import own_words
 from remit.core.textdiff import lines_of
 from remit.ledger.changes import Change
-from remit.ledger.index import Index
+from remit.ledger.index import Index, PutMarks
+from remit.provenance.evidence import unspaced
+from remit.provenance.reformatted import signs
 from remit.workspace.contents import ContentStore
 
 MOST_READ = 400
@@ -21,39 +26,103 @@ MOST_READ = 400
 TOGETHER = 50
 """Contents that are held at a time."""
 
+RUN = 3
+"""Signs that follow each other and have one mark. A line that was wrapped consists of such runs of the one it was, as
+far as that goes.
+"""
+
+
+class Marked(Struct, frozen=True):
+    """What one record put into a file, or several together."""
+
+    words: frozenset[int]
+    lines: frozenset[int]
+
+    def may_hold(self, line: bytes) -> bool:
+        """Whether a line with words of its own may come from there, as it stands or in another layout."""
+        if crc32(unspaced(line)) in self.lines:
+            return True
+        return self.words.issuperset(marks_of(line)) and self.may_go_on(line)
+
+    def may_begin(self, line: bytes) -> bool:
+        """As `may_hold`, where the rest of a line may come from elsewhere."""
+        if crc32(unspaced(line)) in self.lines:
+            return True
+        return not self.words.isdisjoint(marks_of(line)) and self.may_go_on(line)
+
+    def may_go_on(self, line: bytes) -> bool:
+        """Whether the line may be a part of one there, or begin with the end of one: nobody wraps within a sign."""
+        for whole, *ends in parts(line):
+            if not self.lines.isdisjoint(ends):
+                return True
+            if whole not in self.lines:
+                return False
+        return True
+
+
+class Hope(Struct, frozen=True):
+    """Lines that records may have put into a file, and these records."""
+
+    lines: tuple[bytes, ...]
+    records: frozenset[str]
+
 
 class PutWords:
-    """The words that the records of one index put into files. `marks` are those of one path, or of all."""
+    """The words and lines that the records of one index put into files, of one path or of all."""
 
     def __init__(self, index: Index, store: ContentStore) -> None:
         self.index = index
         self.store = store
-        self.known: dict[str | None, frozenset[int] | None] = {}
+        self.known: dict[str | None, Marked | None] = {}
+        self.apart: dict[str, dict[str, Marked]] = {}
 
     def may_hold(self, path: str | None, lines: Iterable[bytes], *, plain: bool = False) -> bool:
-        """Whether a record may have put one of those lines into that file, or into any: it put each of its words.
+        """Whether a record may have put one of those lines into that file, or into any.
 
         A line without a word of its own tells nothing; `plain` says whether it counts as one that may be.
         """
-        marks = self.marks(path)
-        if marks is None:
+        known = self.marks(path)
+        if known is None:
             return True
-        return any(marks.issuperset(own) if own else plain for own in map(marks_of, lines))
+        return any(known.may_hold(line) if own_words(line) else plain for line in lines)
 
-    def marks(self, path: str | None) -> frozenset[int] | None:
-        """All words that were put into that file, or into any, as marks; None where that cannot be told."""
+    def may_have_words(self, path: str, lines: Iterable[bytes]) -> bool:
+        """Whether records may have put all words of one of those lines into that file, wherever each stood."""
+        known = self.marks(path)
+        return known is None or any(known.words.issuperset(marks) for marks in map(marks_of, lines) if marks)
+
+    def may_be_a_calls(self, lines: Iterable[bytes]) -> bool:
+        """Whether a call may have put one of those lines into any file: what was found by comparing does not count."""
+        if self.marks(None) is None:
+            return True
+        called = united(self.index.put_words(calls=True))
+        return any(own_words(line) and called.may_hold(line) for line in lines)
+
+    def hope(self, path: str, lines: Iterable[bytes]) -> Hope | None:
+        """Those of the lines that records may have put into that file; None where that cannot be told."""
+        known = self.marks(path)
+        if known is None:
+            return None
+        wanted = tuple(line for line in lines if own_words(line) and known.may_hold(line))
+        records = self.by_record(path) if wanted else {}
+        return Hope(wanted, frozenset(name for name, put in records.items() if any(map(put.may_begin, wanted))))
+
+    def by_record(self, path: str) -> dict[str, Marked]:
+        """What each record put into that file."""
+        if path not in self.apart:
+            self.apart[path] = {row.id: united([row]) for row in self.index.put_words(path)}
+        return self.apart[path]
+
+    def marks(self, path: str | None) -> Marked | None:
+        """All that was put into that file, or into any; None where that cannot be told."""
         if path not in self.known:
-            self.known[path] = self.united(path) if self.read(path) else None
+            self.known[path] = self.all_put(path) if self.read(path) else None
         return self.known[path]
 
-    def united(self, path: str | None) -> frozenset[int] | None:
+    def all_put(self, path: str | None) -> Marked | None:
         """What is kept of that path."""
-        found: set[int] = set()
-        for row in self.index.put_words(path):
-            if row is None:
-                return None
-            found.update(array("I", row))
-        return frozenset(found)
+        rows = self.index.put_words(path)
+        return None if any(row.words is None for row in rows) else united(rows)
 
     def read(self, path: str | None) -> bool:
         """Take in the records that nobody read yet; whether those are all."""
@@ -61,19 +130,45 @@ class PutWords:
         for at in range(0, len(changes), TOGETHER):
             some = changes[at : at + TOGETHER]
             contents = self.store.load_many({c.after_blob for c in some if c.after_blob and not c.by_git})
-            self.index.keep_put_words((c.id, c.path, words_put(c, contents.get(c.after_blob or ""))) for c in some)
+            self.index.keep_put_words(put_by(c, contents.get(c.after_blob or "")) for c in some)
         return len(changes) < MOST_READ
 
 
-def words_put(change: Change, content: bytes | None) -> bytes | None:
-    """The marks of the words in the lines that a change put there; None where its content is lost."""
+def united(rows: Iterable[PutMarks]) -> Marked:
+    """What those records put there together."""
+    words: set[int] = set()
+    lines: set[int] = set()
+    for row in rows:
+        words.update(array("I", row.words or b""))
+        lines.update(array("I", row.lines or b""))
+    return Marked(frozenset(words), frozenset(lines))
+
+
+def marked(lines: Iterable[bytes]) -> Marked:
+    """The marks of those lines."""
+    words: set[int] = set()
+    marks: set[int] = set()
+    for line in set(lines):
+        words.update(marks_of(line))
+        marks.update(marks_of_line(line))
+    return Marked(frozenset(words), frozenset(marks))
+
+
+def put_by(change: Change, content: bytes | None) -> PutMarks:
+    """The marks of the words and lines that a change put there; None where its content is lost."""
     if change.after_blob is None or change.by_git:
-        return b""
+        return PutMarks(change.id, change.path, b"", b"")
     if content is None:
-        return None
+        return PutMarks(change.id, change.path, None, None)
     lines = lines_of(content)
     put = lines if change.hunks is None else fresh(lines, change.hunks)
-    return array("I", sorted({mark for line in put for mark in marks_of(line)})).tobytes()
+    found = marked(put)
+    return PutMarks(change.id, change.path, packed(found.words), packed(found.lines))
+
+
+def packed(marks: Iterable[int]) -> bytes:
+    """The marks as they are kept."""
+    return array("I", sorted(marks)).tobytes()
 
 
 def fresh(lines: Sequence[bytes], hunks: Iterable[Hunk]) -> Iterable[bytes]:
@@ -85,3 +180,29 @@ def fresh(lines: Sequence[bytes], hunks: Iterable[Hunk]) -> Iterable[bytes]:
 def marks_of(line: bytes) -> tuple[int, ...]:
     """The marks of a line's words that are not everybody's."""
     return tuple(crc32(word.encode("utf-8", "surrogatepass")) for word in own_words(line))
+
+
+@lru_cache(MOST_READ * TOGETHER)
+def marks_of_line(line: bytes) -> tuple[int, ...]:
+    """The mark of the line without its white space, those of each run of its signs, and those of its ends."""
+    found = signs(line)
+    runs = [crc32(b" ".join(three)) for three in zip(found, found[1:], found[2:], strict=False)]
+    return (crc32(unspaced(line)), *runs, *(end(found[-count:]) for count in range(1, min(RUN, len(found)) + 1)))
+
+
+@lru_cache(MOST_READ * TOGETHER)
+def parts(line: bytes) -> tuple[tuple[int, ...], ...]:
+    """A line run by run: the mark of each, and those of the ends that its line may have there."""
+    found = signs(line)
+    starts = range(0, len(found) - RUN + 1, RUN)
+    return tuple((run(found[at : at + RUN]), *(end(found[at : at + n]) for n in range(1, RUN + 1))) for at in starts)
+
+
+def run(found: Sequence[bytes]) -> int:
+    """The mark of signs that follow each other."""
+    return crc32(b" ".join(found))
+
+
+def end(found: Sequence[bytes]) -> int:
+    """The mark of signs with which a line ends."""
+    return crc32(b" ".join(found) + b"\n")

@@ -2,8 +2,8 @@
 
 import re
 from collections.abc import Sequence
-from difflib import SequenceMatcher
 
+from remit.provenance.alike import WORD, equal_blocks, say_the_same
 from remit.provenance.evidence import unspaced
 
 TOKEN = re.compile(rb"\w+|[^\w\s]")
@@ -24,16 +24,16 @@ def same_but_for_layout(old: Sequence[bytes], new: Sequence[bytes]) -> dict[int,
 def respaced(old: Sequence[bytes], new: Sequence[bytes]) -> dict[int, int]:
     """The lines that are equal but for white space, in order. Runs of them without a word are left out."""
     a, b = list(map(unspaced, old)), list(map(unspaced, new))
-    matcher = SequenceMatcher(None, a, b, autojunk=False)
-    found: dict[int, int] = {}
-    for m in matcher.get_matching_blocks():
-        if any(re.search(rb"\w", b[m.b + k]) for k in range(m.size)):
-            found |= {m.b + k: m.a + k for k in range(m.size)}
-    return found
+    if not any(map(WORD.search, set(a).intersection(b))):
+        return {}
+    told = (block for block in equal_blocks(a, b) if any(map(WORD.search, b[block[1] : block[1] + block[2]])))
+    return {j + offset: i + offset for i, j, size in told for offset in range(size)}
 
 
 def rewrapped(old: Sequence[bytes], new: Sequence[bytes]) -> dict[int, int]:
     """Where both say the same, token by token: for each line of `new` the line of its first token."""
+    if not say_the_same(old, new):
+        return {}
     a, b = tokens(old), tokens(new)
     if not FEWEST_TOKENS <= len(a) <= MOST_TOKENS or [t for t, _ in a] != [t for t, _ in b]:
         return {}
@@ -49,9 +49,19 @@ def tokens(lines: Sequence[bytes]) -> list[tuple[bytes, int]]:
     """
     found: list[tuple[bytes, int]] = []
     for number, line in enumerate(lines):
-        text = line.rstrip().removesuffix(b"\\").replace(b"'", b'"')
-        for token in TOKEN.findall(text):
+        for token in tokens_of(line):
             if found and found[-1][0] == b"," and token[0] in CLOSING:
                 found.pop()
             found.append((token, number))
     return found
+
+
+def tokens_of(line: bytes) -> list[bytes]:
+    """The tokens of one line, with one sign for all quotes, and without a backslash at its end."""
+    found: list[bytes] = TOKEN.findall(line.rstrip().removesuffix(b"\\").replace(b"'", b'"'))
+    return found
+
+
+def signs(line: bytes) -> list[bytes]:
+    """The tokens of a line but for its commas, of which layout may add one or take one away."""
+    return [token for token in tokens_of(line) if token != b","]

@@ -16,6 +16,7 @@ from remit.core.syntax.change import FileChange, classify_change
 from remit.core.syntax.nodes import spans
 from remit.provenance.intent_map import Part, Told
 from remit.workspace.contents import ContentStore
+from remit.workspace.head import OID
 
 BATCH = 200
 """Records whose contents are asked of git together."""
@@ -87,7 +88,8 @@ def told(documents: Iterable[dict[str, Any]], store: ContentStore) -> Iterator[T
     """What each record tells the intent map, oldest first; those that tell it nothing are passed over."""
     waiting = (record for document in documents if (record := record_of(document)) is not None)
     while batch := list(islice(waiting, BATCH)):
-        contents = store.load_many(name for record in batch for name in blobs(record.metadata.body.files))
+        named = (name for record in batch for name in blobs(record.metadata.body.files))
+        contents = store.load_many(filter(OID.fullmatch, named))
         yield from (found for record in batch if (found := told_by(record, contents)) is not None)
 
 
@@ -136,11 +138,12 @@ def told_by(record: _Record, contents: Contents) -> Told | None:
     """A name, or a change, or nothing: a refactoring only moves what is there."""
     body = record.metadata.body
     if body.event == "intent_changed":
-        return Told(body.intent_id, body.name) if body.intent_id else None
+        return Told(body.intent_id, body.name, at=record.timestamp) if body.intent_id else None
     if computed_class(body, contents) == "AST_REFACTOR":
         return None
     files = tuple((file.path, tuple(parts(record, file, contents))) for file in body.files)
-    return Told(body.intent_id or "", None, files) if files else None
+    lacking = tuple(name for name in blobs(body.files) if name not in contents)
+    return Told(body.intent_id or "", files=files, lacking=lacking) if files else None
 
 
 def computed_class(body: _Body, contents: Contents) -> str | None:

@@ -15,6 +15,30 @@ from remit.workspace.place import Workspace
 Pair = tuple[str | None, str]
 
 
+MOST_HELD = 64 * 1024 * 1024
+"""Bytes of contents that are kept at hand for who asks again."""
+
+
+class Held(ContentStore):
+    """Contents, each of which is fetched once: several ask for the same ones."""
+
+    def __init__(self, store: ContentStore) -> None:
+        super().__init__(store.workspace, "")
+        self.held: dict[str, bytes] = {}
+        self.size = 0
+
+    def load_many(self, blobs: Iterable[str]) -> dict[str, bytes]:
+        """The contents of those git names that are at hand."""
+        asked = list(dict.fromkeys(blobs))
+        found = super().load_many(blob for blob in asked if blob not in self.held)
+        known = {blob: self.held[blob] for blob in asked if blob in self.held}
+        for blob, content in found.items():
+            self.size += len(content)
+            if self.size <= MOST_HELD:
+                self.held[blob] = content
+        return {**known, **found}
+
+
 class Versions:
     """What is known of contents, by their git names; and of names as `<commit>:<path>`."""
 

@@ -160,8 +160,11 @@ def gap_before(wanted: str, history: History, bound: int) -> Step | None:
 
 
 def wanted_pairs(steps: Sequence[Step]) -> tuple[tuple[str | None, str], ...]:
-    """The pairs of contents whose differences a walk over the steps asks for."""
-    first = steps[:1] if steps and steps[0].before_lines is None and steps[0].before else ()
-    return tuple(
-        (s.before, s.after) for s in (*first, *steps) if s.hunks is None or s.loose or s.unproved or s in first
+    """The pairs of contents whose differences a walk over the steps asks for: of the first, before which nothing is
+    known of any line, where the record has not told all.
+    """
+    first = (
+        steps[:1] if steps and (steps[0].hunks is None or (steps[0].before_lines is None and steps[0].before)) else ()
     )
+    rest = (s for s in steps[1:] if s.hunks is None or s.loose or s.unproved)
+    return tuple((s.before, s.after) for s in (*first, *rest))

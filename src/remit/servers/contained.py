@@ -1,8 +1,8 @@
 """The daemon's part in a contained command: it plans the sandbox, and judges what its layers took.
 
 The launcher (`hook exec`) asks twice. `plan`: session, call, its process, the words; the answer is the folder of the
-staged writes, then the words to run, each ended by a NUL. `settle`: folder, call, exit code, the words; the answer is
-what was dropped, and the exit code.
+staged writes, the seconds and bytes that it may take, then the words to run, each ended by a NUL. `settle`: folder,
+call, exit code, which limit ended it, the words; the answer is what was dropped, and the exit code.
 """
 
 import os
@@ -12,7 +12,7 @@ from pathlib import Path
 
 from remit.adapters import HookReply
 from remit.core.text import encodable
-from remit.gate.contained import Contained
+from remit.gate.contained import Contained, limits_in
 from remit.gate.contained_calls import ContainedCalls
 from remit.gate.contained_tickets import NoTicket, Tickets
 from remit.gate.environment import Environment
@@ -20,14 +20,17 @@ from remit.gate.gate import Gate
 from remit.gate.steady import uncontained
 from remit.servers.hook import OpenGate
 from remit.workspace.place import locate
-from remit.workspace.sandbox import places
-from remit.workspace.sandbox.running import Ended
+from remit.workspace.sandbox import places, warm
+from remit.workspace.sandbox.running import STOPS, stopped_by
 
 AGENT = "exec"
 """What the launcher's frames name in place of an agent."""
 
 STATUS = 7
 """The descriptor that the launcher keeps for bubblewrap's news; `client.c` names the same."""
+
+FIELDS = {"plan": 6, "settle": 7}
+"""How many fields come after the phase; the last three are the words."""
 
 REFUSED, ELSEWHERE = 3, 9
 """Nobody gave leave; this process cannot do it, so the launcher has a fresh one do all of it."""
@@ -37,7 +40,7 @@ def answer(payload: bytes, cwd: str, around: Environment, gates: OpenGate) -> Ho
     """The answer to the launcher. Raises what CannotRecord names: then it asks a fresh process."""
     phase, *fields = (field.decode("utf-8", "surrogateescape") for field in payload.split(b"\0")[:-1])
     with gates(locate(Path(cwd)), around) as gate:
-        if not gate.governed or len(fields) != 6 or fields[4] != "-c":
+        if not gate.governed or len(fields) != FIELDS.get(phase) or fields[-2] != "-c":
             return HookReply(exit_code=ELSEWHERE)
         try:
             return planned(gate, cwd, fields) if phase == "plan" else settled(gate, fields)
@@ -67,19 +70,31 @@ def planned(gate: Gate, cwd: str, fields: Sequence[str]) -> HookReply:
         places.discard(staged.folder)
         raise
     contained = Contained(gate, calls.how, ticket)
+    warm.lend(staged, workspace.root, ticket.intent_id or "")
     words = contained.words(ticket.call(command[2], cwd), command, staged, STATUS)
-    return HookReply(stdout=b"".join(os.fsencode(word) + b"\0" for word in (str(staged.folder), *words)))
+    limits = limits_in(gate.governing.config.containment)
+    first = (str(staged.folder), f"{limits.seconds or 0:f}", str(limits.size or 0))
+    return HookReply(stdout=b"".join(os.fsencode(word) + b"\0" for word in (*first, *words)))
+
+
+def cleared(folder: Path, kept: Path | None) -> None:
+    """Take away what is no longer needed."""
+    places.discard(folder)
+    warm.trim(kept)
 
 
 def settled(gate: Gate, fields: Sequence[str]) -> HookReply:
     """What was dropped, and the exit code. Raises NoTicket."""
-    folder, token, code, *command = fields
+    folder, token, code, said, *command = fields
     ticket = Tickets(gate.state).ended(token, folder, command[2])
     contained = Contained(gate, ContainedCalls(gate).how, ticket)
+    limits = limits_in(gate.governing.config.containment)
+    ended = stopped_by(next((stop for stop in STOPS if stop == said), None), int(code), limits)
     try:
-        result = contained.settle(ticket.call(command[2]), Path(folder), Ended(int(code)))
+        result = contained.settle(ticket.call(command[2]), Path(folder), ended)
     finally:
-        if not places.give_back(Path(folder)):
-            threading.Thread(target=places.discard, args=(Path(folder),), daemon=True).start()
+        kept = None if ended.too_much else warm.keep(Path(folder))
+        if not places.give_back(Path(folder)) or kept is not None:
+            threading.Thread(target=cleared, args=(Path(folder), kept), daemon=True).start()
     said = f"{encodable(result.said)}\n".encode() if result.said else b""
     return HookReply(stderr=said, exit_code=result.code)

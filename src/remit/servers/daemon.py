@@ -18,6 +18,7 @@ from pathlib import Path
 
 from remit.adapters import HookReply
 from remit.gate.asker import GONE
+from remit.gate.between import Between
 from remit.gate.gate import Gate
 from remit.gate.snapshots import Snapshots
 from remit.gate.sweep import Sweep
@@ -27,6 +28,8 @@ from remit.servers.environment import environment
 from remit.servers.frames import ACKNOWLEDGED, OTHER_VERSION, FrameError, Request, pack, unpack
 from remit.servers.gates import Gates, Leaving, report
 from remit.servers.hook import LIMIT, answer
+from remit.servers.maps import Maps
+from remit.servers.threads import Threads
 from remit.servers.watches import Watch, Watches
 from remit.tools.conversations import Intake, everything
 
@@ -63,7 +66,10 @@ class Daemon:
         self.idle_s = idle_s
         self.sweep_s = sweep_s
         self.stopping = threading.Event()
-        self.gates = Gates(self.stopping, Watches())
+        self.watches = Watches()
+        self.gates = Gates(self.stopping, self.watches)
+        self.maps = Maps(self.gates)
+        self.threads = Threads(self.attend)
         self.last = time.monotonic()
         self.busy = 0
         self.line = threading.Condition()
@@ -114,7 +120,7 @@ class Daemon:
         """Give a call a thread. It counts from here on, so that nobody leaves before it has begun."""
         self.count(1)
         try:
-            threading.Thread(target=self.attend, args=(connection,), daemon=True).start()
+            self.threads.give(connection)
         except RuntimeError as error:  # no more threads: the client asks a fresh process
             connection.close()
             self.count(-1)
@@ -138,6 +144,9 @@ class Daemon:
                 self.gates.each(note)
                 self.gates.each(tell_watched)
                 self.listen()
+            self.maps.keep(self.last, now)
+            if self.watches.suspicious:
+                self.gates.each(undo_lingering)
             if now - swept >= self.sweep_s:
                 swept = now
                 self.gates.each(sweep)
@@ -165,6 +174,7 @@ class Daemon:
         """The last work of this process."""
         self.gates.each(fold)
         self.gates.each(sweep)
+        self.maps.bring_up()
         self.listen()
 
     def attend(self, connection: socket.socket) -> None:
@@ -221,6 +231,14 @@ def tell_watched(gate: Gate) -> None:
     """Let `remit doctor` know whether only what changed is looked at, and why not."""
     if isinstance(gate.observer, Watch):
         put_watched(gate.state, gate.observer.told)
+
+
+def undo_lingering(gate: Gate) -> None:
+    """Look at what changed while no call was under way and a process that a call had left was there."""
+    following = gate.observer.following if isinstance(gate.observer, Watch) else None
+    if following and following.seen and following.ripe and not gate.state.open_calls():
+        Between(gate).noticed_everywhere("between calls", gate.observe(), None)
+        following.forget()
 
 
 def sweep(gate: Gate) -> None:

@@ -18,7 +18,7 @@ from remit.gate.answer import Answer, joined
 from remit.gate.environment import Environment
 from remit.gate.gate import Gate
 from remit.gate.governing import governing
-from remit.servers.reach import named_workspaces
+from remit.servers.reach import began_with, named_workspaces, words_of_new
 from remit.servers.selecting import select_by_command
 from remit.workspace.paths import real_paths
 from remit.workspace.place import Workspace, locate, located
@@ -90,6 +90,9 @@ def asked(event: HookEvent, frame: Frame, environment: Environment, gates: OpenG
     reached = named_workspaces(event.call, governs, environment.home) if isinstance(event, Before | After) else []
     for workspace in reached:
         with gates(workspace, environment) as gate:
+            if isinstance(event, After) and began_with(gate, event.call):
+                context = joined(context, words_of_new(workspace.root))
+                continue
             other = handled(gate, event, frame.agent)
         if other.decision.effect not in ("allow", "ask"):
             return other

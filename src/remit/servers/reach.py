@@ -7,6 +7,9 @@ from itertools import islice
 from pathlib import Path
 
 from remit.core.call import ToolCall
+from remit.gate.gate import Gate
+from remit.gate.observed import observed_head
+from remit.gate.remembering import is_destructive
 from remit.workspace.place import FOLDER, Workspace, locate
 
 WORD = re.compile(r"'([^']*)'|\"([^\"]*)\"|([^\s'\"|;&<>()`]+)")
@@ -32,6 +35,23 @@ def named_workspaces(call: ToolCall, governs: Workspace | None, home: Path) -> l
     near = [locate(Path(root)) for root in roots if root is not None and root != own]
     found = {w.root: w for w in near if w is not None and w.governed and str(w.root) != own}
     return list(found.values())
+
+
+def began_with(gate: Gate, call: ToolCall) -> bool:
+    """Whether the workspace came to be by this call, which came back: a work tree that it added. Raises StateError.
+
+    Nobody was asked there before the call, nor ever looked.
+    """
+    if not is_destructive(call) or observed_head(gate.state) is not None:
+        return False
+    return gate.state.peek_call(call.session, call.call_id, call.tool, call.arguments_sha256)[1] is None
+
+
+def words_of_new(root: Path) -> str:
+    """What an agent is told of a workspace that its call made."""
+    return (
+        f"Remit: {root} is a work tree of its own now, governed as this one is. Select an intent there to work in it."
+    )
 
 
 def marked(place: str, known: dict[str, str | None]) -> str | None:

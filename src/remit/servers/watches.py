@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from remit.gate.watched import Watched
+from remit.workspace.following import Following, Suspect
 from remit.workspace.git import GitError
 from remit.workspace.observe import Observation, observe
 from remit.workspace.place import Workspace
@@ -30,6 +31,7 @@ class Watch:
     def __init__(self, workspace: Workspace) -> None:
         self.workspace = workspace
         self.dirty: DirtySet | None = None
+        self.following = Following(workspace.root)
         self.over = threading.Event()
         threading.Thread(target=self.keep, daemon=True).start()
 
@@ -43,7 +45,12 @@ class Watch:
 
     def observe(self, *, fully: bool = False) -> Observation:
         """The workspace; nobody waits for the watcher to be ready. Raises GitError."""
+        self.following.called()
         return self.dirty.observe(fully=fully) if self.dirty else observe(self.workspace)
+
+    def suspects(self) -> dict[str, tuple[Suspect, ...]]:
+        """By path, which processes that calls left running were there when it changed."""
+        return self.following.suspects()
 
     def keep(self) -> None:
         """Begin, then take in what happens as it does: the kernel's queue has an end."""
@@ -68,8 +75,14 @@ class Watch:
             return
         poll = select.poll()
         poll.register(queue.descriptor, select.POLLIN)
-        if poll.poll(WAKE_MS) and dirty.tree.queue is queue:
+        due = self.following.due_s
+        news = bool(poll.poll(WAKE_MS if due is None else min(WAKE_MS, due * 1000)))
+        if news and dirty.tree.queue is queue:
             dirty.tree.drain()
+        if self.following.is_due(news=news):
+            with dirty.tree.lock:
+                pending = [*dirty.tree.paths]
+            self.following.look(pending)
 
     def close(self) -> None:
         """End it."""
@@ -82,6 +95,12 @@ class Watches:
     def __init__(self) -> None:
         self.found: OrderedDict[Path, Watch] = OrderedDict()
         self.lock = threading.Lock()
+
+    @property
+    def suspicious(self) -> bool:
+        """Whether anything changed while a process was there that a call had left running, and all is known of it."""
+        with self.lock:
+            return any(watch.following.seen and watch.following.ripe for watch in self.found.values())
 
     def of(self, workspace: Workspace) -> Watch:
         """The watcher of this work tree, begun where none was; of too many the oldest ends."""

@@ -46,6 +46,14 @@ def read_config(path: Path) -> Config | None:
         raise ConfigError(f"it cannot be read ({error.strerror})") from error
 
 
+def config_text(path: Path) -> str | None:
+    """The file as it is, line ends included; None where there is none. Raises ConfigError, OSError."""
+    try:
+        return contents(path, LIMIT).decode() if path.exists() else None
+    except UnicodeDecodeError as error:
+        raise ConfigError(f"{path.name} is not UTF-8 ({error.reason} at byte {error.start}); save it so") from error
+
+
 def read_hooks(folder: Path) -> HookFolder:
     """The hooks of the folder at `folder`. Raises ConfigError naming the file and what is wrong in it."""
     hooks: list[NamedHook] = []

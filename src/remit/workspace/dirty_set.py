@@ -188,12 +188,13 @@ class DirtySet:
 
     def differs(self, known: Known, path: str) -> bool:
         """Whether a path that git was asked about belongs into an observation."""
-        now, held = glance(self.workspace.root / path), known.heads[path]
+        held = known.heads[path]
+        if held is None and path not in known.listed and known.ignored[path]:
+            return False
+        now = glance(self.workspace.root / path)
         if held is not None:
             return now is None or (now.version.mode, now.version.git_blob) != held
-        if path in known.listed:
-            return now is not None or known.staged[path]
-        return now is not None and not known.ignored[path]
+        return now is not None or (path in known.listed and known.staged[path])
 
     def in_index(self, paths: list[str]) -> set[str]:
         """Those of `paths` that were added to the index. Raises GitError."""

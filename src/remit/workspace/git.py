@@ -34,9 +34,9 @@ class Git:
             command = ["git", *GUARDS, *overrides(self.folder), "-C", str(self.folder), *arguments]
         except ValueError as error:
             raise GitError(arguments, None, str(error)) from error
-        if (told := told_ahead(tuple(command), stdin)) is not None and told[0] in ok:
-            return told[1]
         try:
+            if (told := told_ahead(tuple(command), stdin)) is not None and told[0] in ok:
+                return told[1]
             done = subprocess.run(command, input=stdin, capture_output=True, timeout=TIMEOUT_S, check=False)
         except FileNotFoundError as error:
             raise GitError(arguments, None, "git is not on PATH; install it, or mend PATH") from error
@@ -55,10 +55,15 @@ class Git:
         return self.text("rev-parse", "--verify", "--quiet", "HEAD^{commit}", ok=(0, 1, 128)) or None
 
 
-def told_ahead(command: tuple[str, ...], question: bytes) -> tuple[int, bytes] | None:
-    """Exit code and output of that command where it was started ahead; why it failed, only asking again tells."""
+def told_ahead(command: tuple[str, ...], question: bytes, limit_s: float = TIMEOUT_S) -> tuple[int, bytes] | None:
+    """Exit code and output of that command where it was started ahead; why it failed, only asking again tells.
+
+    Raises TimeoutError: who asked again would wait as long once more.
+    """
     started = taken(command, question)
     try:
-        return started.answer() if started else None
+        return started.answer(limit_s) if started else None
+    except TimeoutError as error:
+        raise TimeoutError(f"`git` was killed after {limit_s:g} seconds: {error}") from error
     except OSError:
         return None

@@ -5,7 +5,8 @@ later (`Git.start`), and by nobody else; what is not asked for ends with this pr
 """
 
 import os
-from collections.abc import Mapping
+import time
+from collections.abc import Iterator, Mapping
 
 GUARDS = (
     "--no-optional-locks",
@@ -40,6 +41,8 @@ MOST_ASKED = 32 * 1024
 """Bytes that a pipe takes whatever the reader does; a longer question goes to a git of its own."""
 
 BLOCK = 1 << 20
+KILL = 9
+PAUSE_S = 0.0002
 
 
 class Started:
@@ -64,11 +67,43 @@ class Started:
             with os.fdopen(asked, "wb") as pipe:
                 pipe.write(question)
 
-    def answer(self) -> tuple[int, bytes]:
-        """Exit code and output, once it has ended. Raises OSError."""
-        with os.fdopen(self.told, "rb") as pipe:
-            out = pipe.read()
-        return os.waitstatus_to_exitcode(os.waitpid(self.process, 0)[1]), out
+    def answer(self, limit_s: float) -> tuple[int, bytes]:
+        """Exit code and output, once it has ended. Raises OSError; TimeoutError where it takes longer: it is killed."""
+        until = time.monotonic() + limit_s
+        try:
+            out = b"".join(read_until(self.told, until))
+            return os.waitstatus_to_exitcode(self.left(until)), out
+        except TimeoutError:
+            os.kill(self.process, KILL)
+            os.waitpid(self.process, 0)
+            raise
+        finally:
+            os.close(self.told)
+
+    def left(self, until: float) -> int:
+        """How it ended. Raises OSError, TimeoutError."""
+        while True:
+            process, status = os.waitpid(self.process, os.WNOHANG)
+            if process:
+                return status
+            if time.monotonic() > until:
+                raise TimeoutError(f"git does not end though its answer is there: process {self.process}")
+            time.sleep(PAUSE_S)
+
+
+def read_until(descriptor: int, until: float) -> Iterator[bytes]:
+    """What comes from a pipe to its end. Raises OSError; TimeoutError where that is not there in time."""
+    from select import POLLIN, poll  # no built-in module, and git is to be started before it is loaded
+
+    waiting = poll()
+    waiting.register(descriptor, POLLIN)
+    while True:
+        if not waiting.poll(max(0.0, until - time.monotonic()) * 1000):
+            raise TimeoutError("git takes too long")
+        part = os.read(descriptor, BLOCK)
+        if not part:
+            return
+        yield part
 
 
 AHEAD: dict[tuple[str, ...], Started] = {}

@@ -655,12 +655,13 @@ def read_regular(path: Path, limit: int) -> bytes:
         handle = os.open(path, flags)
     except OSError as error:
         if error.errno == errno.ELOOP:
-            raise OSError(errno.ELOOP, "it is a symbolic link; put the file itself there") from error
+            raise OSError(errno.ELOOP, "it is a symbolic link; put the file itself there", str(path)) from error
         raise
+    state = os.fstat(handle)
+    if not stat.S_ISREG(state.st_mode):
+        os.close(handle)
+        raise OSError(errno.EINVAL, "it is not a regular file", str(path))
     with open(handle, "rb") as file:  # noqa: PTH123 - there is no Path for an open descriptor
-        state = os.fstat(handle)
-        if not stat.S_ISREG(state.st_mode):
-            raise OSError(errno.EINVAL, "it is not a regular file")
         content = b"" if state.st_size > limit else file.read(limit + 1)
     if state.st_size > limit or len(content) > limit:
         raise OSError(errno.EFBIG, f"it is larger than {limit} bytes ({limit >> 20} MiB), which is the limit")

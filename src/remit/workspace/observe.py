@@ -1,9 +1,9 @@
 """What the workspace is, so that before and after can be compared: effects are the truth, not what was announced."""
 
 import os
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
-from typing import Protocol
+from typing import TYPE_CHECKING, Protocol
 
 from msgspec import Struct
 
@@ -21,8 +21,14 @@ from remit.workspace.hidden import (
 from remit.workspace.place import FOLDER, Workspace
 from remit.workspace.versions import Seen, look, seen
 
+if TYPE_CHECKING:
+    from remit.workspace.following import Suspect
+
 WATCHED = (f"{FOLDER}/active_intents.yaml", f"{FOLDER}/remit.toml", f"{FOLDER}/.intentignore", ".intentignore")
 """What governs: looked at always, even where git ignores it."""
+
+MAP = f"{FOLDER}/intent_map.md"
+"""Remit's own page, which it writes only where git ignores it, or where there is no git to see it."""
 
 HOOKS = f"{FOLDER}/hooks"
 """A team's own hooks: every file below it governs, too."""
@@ -57,6 +63,10 @@ class Observer(Protocol):
 
     def observe(self, *, fully: bool = False) -> Observation:
         """The whole workspace; `fully` where everything has to be looked at. Raises GitError."""
+        ...
+
+    def suspects(self) -> "Mapping[str, tuple[Suspect, ...]]":
+        """By path, which processes that calls left running were there when it changed."""
         ...
 
 
@@ -170,7 +180,7 @@ def walk_names(root: Path) -> Iterator[str]:
             names[:] = [n for n in names if n != ".state"]
         for name in files:
             path = str((here / name).relative_to(root))
-            if path != VIEW:
+            if path not in (VIEW, MAP):
                 yield path
 
 

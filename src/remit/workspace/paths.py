@@ -109,6 +109,9 @@ def strangeness(path: Path) -> str | None:
     return "is a pipe or a socket" if stat.S_ISFIFO(found.st_mode) or stat.S_ISSOCK(found.st_mode) else None
 
 
+STEERS = "it steers an agent"
+
+
 def protected_inside(path: str, settings: Iterable[str]) -> str | None:
     """Why a path inside the workspace is protected. Any spelling counts, on any file system."""
     folded = fold(UNSEEN.sub("", path))
@@ -118,7 +121,7 @@ def protected_inside(path: str, settings: Iterable[str]) -> str | None:
     if FOLDER in parts or parts[-1] == ".intentignore":
         return "it governs agents"
     rooted = f"/{folded}/"
-    return "it steers an agent" if any(place in rooted for place in folded_places(tuple(settings))) else None
+    return STEERS if any(place in rooted for place in folded_places(tuple(settings))) else None
 
 
 @lru_cache(16)
@@ -130,7 +133,7 @@ def folded_places(settings: tuple[str, ...]) -> tuple[str, ...]:
 def protected_moved(real: str, settings: Iterable[str]) -> str | None:
     """Why a path is protected where an agent's own folder was moved into the workspace."""
     moved = (Path(setting) for setting in settings if setting.startswith("/"))
-    return "it steers an agent" if any(within(real, place) for place in moved) else None
+    return STEERS if any(within(real, place) for place in moved) else None
 
 
 def protected_outside(workspace: Workspace, real: str, around: Surroundings) -> str | None:
@@ -139,7 +142,7 @@ def protected_outside(workspace: Workspace, real: str, around: Surroundings) -> 
         (workspace.common_dir, "it is git's own"),
         (around.home / ".local/state/remit", "it is Remit's own"),
         (around.home / ".local/share/remit", "it is Remit's own"),
-        *((around.home / setting, "it steers an agent") for setting in around.settings),
+        *((around.home / setting, STEERS) for setting in around.settings),
     ]
     return next((why for place, why in places if place and within(real, place)), None)
 

@@ -2,8 +2,8 @@
 
 import os
 import stat
-from collections.abc import Iterable, Mapping
-from contextlib import suppress
+from collections.abc import Generator, Iterable, Mapping
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import NamedTuple
 
@@ -33,7 +33,7 @@ def write_files(root: Path, files: Mapping[str, File], name: str) -> dict[str, s
     for number, (path, file) in enumerate(files.items()):
         fresh = f"{TEMPORARY}{name}-{number}"
         try:
-            with folder_of(root, path, make=True) as folder:
+            with folder_of(root, path, make=True) as folder, gone_if_it_fails(fresh, folder):
                 put(folder, fresh, file, permissions(folder, path), sync=not together)
             waiting.append((path, fresh))
         except OSError as error:
@@ -46,6 +46,17 @@ def write_files(root: Path, files: Mapping[str, File], name: str) -> dict[str, s
         except OSError as error:
             failed[path] = error.strerror or str(error)
     return failed
+
+
+@contextmanager
+def gone_if_it_fails(name: str, folder: int) -> Generator[None]:
+    """Half a file is no use, and takes the room that others need."""
+    try:
+        yield
+    except OSError:
+        with suppress(OSError):
+            os.unlink(name, dir_fd=folder)
+        raise
 
 
 def permissions(folder: int, path: str) -> int | None:

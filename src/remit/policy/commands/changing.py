@@ -156,6 +156,8 @@ def _curl(name: str, words: Sequence[Word], again: Again) -> Run:
     if taken.has("-J") or not all(word.literal for word in (*taken.operands, *taken.values("-H", "--header", "-b"))):
         raise Refused("what `curl` asks for, or of whom, is not in the text")
     folder = taken.values("--output-dir")
+    if any("#" in word.text for word in taken.values("-o", "--output")):
+        raise Refused("`curl` puts a part of the URL for a `#1` in the name of its output")
     outputs = [word for word in taken.values("-o", "--output") if word.text != "-"]
     if taken.has("-O", "--remote-name"):
         outputs += [Word(name_in(word.text)) for word in taken.operands]

@@ -143,8 +143,8 @@ WRITERS: dict[str, Writer] = {
     "htpasswd": Writer(_row("cbBmdsp5iDvn", "Cr"), "first", idle=names("-n -v")),
     "patchelf": Writer(_row("", "", "print-rpath print-needed print-soname print-interpreter remove-rpath shrink-rpath "
                             "force-rpath", "set-rpath set-interpreter set-soname add-needed remove-needed"),
-                       outputs=names("--output"),
-                       idle=names("--print-rpath --print-needed --print-soname --print-interpreter"), edits=True),
+                       outputs=names("--output"), needs=names("--remove-rpath --shrink-rpath --force-rpath --set-rpath "
+                       "--set-interpreter --set-soname --add-needed --remove-needed"), edits=True),
     "jpegoptim": Writer(_row("fopqtvs", "mTS", "strip-all all-progressive all-normal quiet force preserve", "max size"),
                         edits=True),
     "ranlib": Writer(_row("DU"), edits=True, expands=True),
@@ -207,17 +207,18 @@ WRITERS: dict[str, Writer] = {
 VERBS: dict[str, dict[str, Writer]] = {
     "ruff": {
         "format": _formatter(_row("qvs", "", "check diff quiet verbose no-cache",
-                                  "config line-length exclude target-version"), "--check --diff", here=True),
+                                  "line-length exclude target-version"), "--check --diff", here=True),
         "check": _formatter(_row("qvse", "", "fix fix-only unsafe-fixes quiet verbose no-cache show-fixes exit-zero "
-                                 "diff no-fix", "config select ignore extend-select line-length exclude "
-                                 "output-format"), "--diff", "--fix --fix-only", here=True),
+                                 "diff no-fix", "select ignore extend-select line-length exclude output-format"),
+                            "--diff", "--fix --fix-only", here=True),
     },
     "taplo": dict.fromkeys(("fmt", "format"), _formatter(_row("", "", "check diff force"), "--check")),
     "deno": {"fmt": _formatter(_row("q", "", "check quiet"), "--check")},
     "zig": {"fmt": _formatter(_row("", "", "check"), "--check")},
 }  # fmt: skip
 """Programs whose first word says what they do. Those without `here` take files of their settings where none is named,
-so they must be given some."""
+so they must be given some. Not `ruff --config`: a setting given there makes a reader write (`fix=true`), and elsewhere
+(`cache-dir`)."""
 
 SHELL_WORDS = names("cd pushd popd exit return break continue")
 """What moves the shell itself: no function may take their names."""

@@ -15,7 +15,8 @@ from msgspec import Struct
 from remit.workspace.mounts import mounted_in
 from remit.workspace.place import Workspace
 from remit.workspace.sandbox import landlock
-from remit.workspace.sandbox.jail import Jail, argv, binary, doors
+from remit.workspace.sandbox.doors import doors
+from remit.workspace.sandbox.jail import TEMPORARY, Jail, argv, binary
 from remit.workspace.sandbox.places import SCRATCH, NoScratch, staging
 
 Way: TypeAlias = Literal["overlay", "bind", "landlock", "none"]
@@ -94,7 +95,8 @@ def why_no_overlay(program: str, place: Path, home: Path, temporary: Path) -> st
     (ground / "gone").write_text("old\n")
     try:
         with staging(Workspace(ground, None, None), home, temporary) as staged:
-            why = failure(program, Jail(ground, layers=staged.layers, hidden=doors()), "echo new > made && rm gone")
+            hidden = doors(home, (*map(Path, TEMPORARY), temporary))
+            why = failure(program, Jail(ground, layers=staged.layers, hidden=hidden), "echo new > made && rm gone")
             if why:
                 return why
             done = (staged.root.upper / "made").is_file() and (ground / "gone").is_file()

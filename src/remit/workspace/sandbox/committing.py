@@ -1,4 +1,7 @@
-"""Bringing what may stay into the real folder: each file whole or not at all, no link followed on the way."""
+"""Bringing what may stay into the real folder: each file whole or not at all, no link followed on the way.
+
+Nothing that lends a privilege comes with it: no set-user-ID, no device, no pipe.
+"""
 
 import os
 import shutil
@@ -8,7 +11,7 @@ from contextlib import suppress
 from pathlib import Path
 
 from remit.workspace.beneath import folder_of
-from remit.workspace.sandbox.staged import Touched, attributes
+from remit.workspace.sandbox.staged import PRIVILEGES, SPECIAL, Touched, attributes
 
 TEMPORARY = ".remit-kept-"
 
@@ -63,14 +66,16 @@ class Committing:
             os.mkdir(change.path.rpartition("/")[2], dir_fd=folder)
 
     def dress(self, path: str) -> None:
-        """Give a folder the permissions and times that it has in the sandbox."""
+        """Give a folder the permissions and times that it has in the sandbox. What it hands down to what is made in
+        it is as the real one has it.
+        """
         now = (self.upper / path).lstat()
         with folder_of(self.root, f"{path}/x", make=False) as folder:
-            os.fchmod(folder, stat.S_IMODE(now.st_mode))
+            os.fchmod(folder, plain(now.st_mode) | (os.fstat(folder).st_mode & PRIVILEGES))
             os.utime(folder, ns=(now.st_atime_ns, now.st_mtime_ns))
 
     def place(self, change: Touched) -> None:
-        """Put a file, a link or a pipe in its place, in one step."""
+        """Put a file or a link in its place, in one step."""
         name = change.path.rpartition("/")[2]
         fresh = f"{TEMPORARY}{os.getpid()}"
         with folder_of(self.root, change.path, make=True) as folder:
@@ -86,12 +91,12 @@ class Committing:
 
     def put(self, change: Touched, fresh: str, folder: int) -> None:
         """Write it under a fresh name. Raises OSError."""
+        if change.kind in SPECIAL:
+            raise AssertionError(f"a {change.kind} is never brought over")
         source = self.upper / change.path
         now = source.lstat()
         if change.kind == "link":
             os.symlink(os.fsencode(source.readlink()), fresh, dir_fd=folder)
-        elif change.kind == "pipe":
-            os.mkfifo(fresh, stat.S_IMODE(now.st_mode), dir_fd=folder)
         elif (known := self.first.get((now.st_dev, now.st_ino))) is not None:
             with folder_of(self.root, known, make=False) as other:
                 os.link(known.rpartition("/")[2], fresh, src_dir_fd=other, dst_dir_fd=folder, follow_symlinks=False)
@@ -110,8 +115,13 @@ def copy(source: Path, fresh: str, folder: int, now: os.stat_result) -> None:
         for name, value in attributes(source).items():
             with suppress(OSError):
                 os.setxattr(new.fileno(), name, value)
-        os.fchmod(new.fileno(), stat.S_IMODE(now.st_mode))
+        os.fchmod(new.fileno(), plain(now.st_mode))
         os.utime(new.fileno(), ns=(now.st_atime_ns, now.st_mtime_ns))
+
+
+def plain(mode: int) -> int:
+    """The permissions without those that lend a privilege."""
+    return stat.S_IMODE(mode) & ~PRIVILEGES
 
 
 def put_aside(upper: Path, paths: Sequence[str], place: Path) -> None:

@@ -14,20 +14,13 @@ from pathlib import Path
 from msgspec import Struct
 
 TEMPORARY = ("/tmp", "/var/tmp")  # noqa: S108  the places themselves, nothing is created there
-ENGINES = (
-    "/run/docker.sock",
-    "/run/podman/podman.sock",
-    "/run/containerd/containerd.sock",
-    "/run/dbus/system_bus_socket",
-    "/run/systemd/private",
-)
-"""Sockets of services that start programs elsewhere: a read-only root does not keep anybody from asking them."""
-
 KERNEL = ("/proc/sys", "/proc/sysrq-trigger", "/proc/irq", "/proc/bus", "/proc/fs")
 """What tells the kernel things: whoever is root outside may write there, without any capability."""
 
 SIGNALS = "--default-signal=HUP,INT,QUIT,TERM"
 """bubblewrap is started with these ignored, so that it outlives its command; `env` gives them back to the command."""
+
+ACROSS = "GIT_DISCOVERY_ACROSS_FILESYSTEM=1"
 
 
 class Layer(Struct, frozen=True):
@@ -48,7 +41,11 @@ class Jail(Struct, frozen=True):
     writable: tuple[Path, ...] = ()
     read_only: tuple[Path, ...] = ()
     hidden: tuple[Path, ...] = ()
+    shown: tuple[Path, ...] = ()
+    """What is to be seen below a hidden folder all the same."""
     network: bool = True
+    above: bool = False
+    """git's folder lies above the workspace, where git would not look: a layer is another file system."""
 
 
 def binary() -> str | None:
@@ -71,7 +68,7 @@ def argv(program: str, jail: Jail, command: Sequence[str], status: int) -> list[
         *(word for place in KERNEL for word in ("--ro-bind-try", place, place)),
         *mounts(jail),
         *("--chdir", str(jail.folder), "--json-status-fd", str(status), "--"),
-        *("env", SIGNALS, *command),
+        *("env", SIGNALS, *((ACROSS,) if jail.above else ()), *command),
     ]
 
 
@@ -84,6 +81,8 @@ def mounts(jail: Jail) -> Iterator[str]:
         yield from words
     for place in jail.hidden:
         yield from ("--tmpfs", str(place)) if place.is_dir() else ("--ro-bind", "/dev/null", str(place))
+    for place in jail.shown:
+        yield from ("--ro-bind-try", str(place), str(place))
 
 
 def over(layer: Layer) -> tuple[str, ...]:
@@ -91,10 +90,3 @@ def over(layer: Layer) -> tuple[str, ...]:
     if layer.bare:
         return ("--bind", str(layer.upper), str(layer.place))
     return ("--overlay-src", str(layer.place), "--overlay", str(layer.upper), str(layer.work), str(layer.place))
-
-
-def doors() -> tuple[Path, ...]:
-    """Where services of this machine listen that would run something for whoever asks."""
-    user = os.getuid()
-    places = (*ENGINES, f"/run/user/{user}", *(f"{folder}/tmux-{user}" for folder in TEMPORARY))
-    return tuple(dict.fromkeys(Path(p).resolve() for p in places if os.path.exists(p)))  # noqa: PTH110

@@ -20,6 +20,10 @@ WRITES = (1 << 1) | sum(1 << bit for bit in range(4, 13))
 SINCE = {2: 1 << 13, 3: 1 << 14}
 """Moving between folders; cutting files short."""
 
+SCOPES = 6
+"""The version that knows scopes, and the scope of sockets that have a name and no file (unix(7), "abstract")."""
+ABSTRACT = 1 << 0
+
 REFUSED = 126
 
 
@@ -53,6 +57,17 @@ def restrict(folders: list[str]) -> None:
         raise OSError(ctypes.get_errno(), "prctl")
     if call(RESTRICT, ctypes.c_int(rules), ctypes.c_uint32(0)) != 0:
         raise OSError(ctypes.get_errno(), "landlock_restrict_self")
+
+
+def apart() -> None:
+    """From here on this process, and all that it starts, speaks to no abstract socket of others, where that works."""
+    if abi() < SCOPES:
+        return
+    attributes = struct.pack("=QQQ", 0, 0, ABSTRACT)
+    rules = call(CREATE, attributes, ctypes.c_size_t(len(attributes)), ctypes.c_uint32(0))
+    if rules >= 0 and ctypes.CDLL(None, use_errno=True).prctl(NO_NEW_PRIVS, 1, 0, 0, 0) == 0:
+        call(RESTRICT, ctypes.c_int(rules), ctypes.c_uint32(0))
+        os.close(rules)
 
 
 def main(words: list[str]) -> None:

@@ -37,6 +37,8 @@ CACHES = (
 GOVERNING_GIT = ("config", "config.worktree", "hooks", "info", "remit")
 """What in git's folder makes git run programs, or overlook files; and Remit's own state."""
 
+OWN_REFS = ("refs/remit", "refs/notes/remit", "refs/notes/ai")
+
 
 class NoScratch(RuntimeError):
     """Nowhere is room for what a command writes, outside of the workspace itself."""
@@ -232,3 +234,9 @@ def steady(workspace: Workspace, settings: Iterable[str]) -> tuple[Path, ...]:
     if (root / ".git").is_file():
         places.append(root / ".git")
     return tuple(dict.fromkeys(p for p in places if p.exists() and not p.is_symlink()))
+
+
+def own_refs(workspace: Workspace) -> tuple[Path, ...]:
+    """Where refs that only Remit writes lie as files: read-only where a command writes to git's folder itself."""
+    places = (workspace.common_dir / name for name in OWN_REFS) if workspace.common_dir else ()
+    return tuple(place for place in places if place.exists())

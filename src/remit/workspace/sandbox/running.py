@@ -10,8 +10,11 @@ from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from types import FrameType
+from typing import Literal, TypeAlias
 
 from msgspec import Struct
+
+from remit.workspace.sandbox import landlock
 
 PASSED_ON = (signal.SIGHUP, signal.SIGINT, signal.SIGQUIT, signal.SIGTERM)
 """The command has a session of its own, so no terminal sends it these."""
@@ -24,6 +27,10 @@ GRACE_S = 2.0
 
 TIMED_OUT = 124
 """The exit code of timeout(1)."""
+
+MEBIBYTE = 1 << 20
+Stop: TypeAlias = Literal["time", "size"]
+STOPS: tuple[Stop, ...] = ("time", "size")
 
 
 class NotContained(RuntimeError):
@@ -44,10 +51,20 @@ class Limits(Struct, frozen=True):
 
 
 class Ended(Struct, frozen=True):
-    """How a command ended; `stopped` says which limit ended it, empty where none did."""
+    """How a command ended; `stopped` says in words which limit ended it, empty where none did."""
 
     code: int
     stopped: str = ""
+    too_much: bool = False
+    """It wrote more than it may."""
+
+
+def stopped_by(stop: Stop | None, code: int, limits: Limits) -> Ended:
+    """How a command ended that a limit ended, or none."""
+    if stop is None:
+        return Ended(code)
+    why = f"it ran longer than {limits.seconds:g} s" if stop == "time" else f"it wrote more than {limits.size} bytes"
+    return Ended(TIMED_OUT, why, stop == "size")
 
 
 def run(words: Callable[[int], Sequence[str]], limits: Limits) -> Ended:
@@ -60,16 +77,24 @@ def run(words: Callable[[int], Sequence[str]], limits: Limits) -> Ended:
         with passing_on() as aim:
             try:
                 with aim.unheard():
-                    process = subprocess.Popen(words(writing), pass_fds=(writing,), env=limits.environment)
+                    process = subprocess.Popen(
+                        words(writing),
+                        pass_fds=(writing,),
+                        env=limits.environment,
+                        preexec_fn=landlock.apart,  # in the new process: this one stays as it is
+                    )
             finally:
                 os.close(writing)
-            aim.at(lambda: commands(news_pid(first)) if (first := news.readline()) else [])
-            stopped = watched(process, limits, aim.send)
-            code = process.wait()
+            line = news.readline()
+            first = news_pid(line) if line else 0
+            aim.at(lambda: commands(first) if first else [])
+            with outlived(first):
+                stopped = watched(process, limits, aim.send)
+                code = process.wait()
         told = news.read()
     if b"exit-code" not in told and not stopped:
         raise NotContained(f"bubblewrap ended with {code} before the command began")
-    return Ended(TIMED_OUT if stopped else code, stopped)
+    return stopped_by(stopped, code, limits)
 
 
 def run_bare(words: Sequence[str], folder: Path, limits: Limits) -> Ended:
@@ -81,12 +106,26 @@ def run_bare(words: Sequence[str], folder: Path, limits: Limits) -> Ended:
         code = process.wait()
         with suppress(ProcessLookupError, PermissionError):
             os.killpg(process.pid, signal.SIGKILL)
-    return Ended(TIMED_OUT if stopped else code if code >= 0 else 128 - code, stopped)
+    return stopped_by(stopped, code if code >= 0 else 128 - code, limits)
 
 
 def news_pid(line: bytes) -> int:
     """The process that bubblewrap says it started: the first of its own process namespace."""
     return int(json.loads(line)["child-pid"])
+
+
+@contextmanager
+def outlived(first: int) -> Generator[None]:
+    """Be there until all that ran in the sandbox is gone: it dies with bubblewrap, a moment later, and could still
+    write. `first` is its first process, 0 for none.
+    """
+    ended = -1
+    with suppress(OSError):
+        ended = os.pidfd_open(first) if first else -1
+    yield
+    if ended >= 0:
+        select.select([ended], [], [], GRACE_S)
+        os.close(ended)
 
 
 def commands(first: int) -> list[int]:
@@ -153,14 +192,14 @@ def passing_on() -> Generator[Aim]:
             signal.signal(number, old)
 
 
-def watched(process: subprocess.Popen[bytes], limits: Limits, send: Callable[[int], None]) -> str:
+def watched(process: subprocess.Popen[bytes], limits: Limits, send: Callable[[int], None]) -> Stop | None:
     """Wait for the end, and bring it about where a limit is reached; which that was."""
     begun = time.monotonic()
     ended = os.pidfd_open(process.pid)
     try:
         for pause in pauses(limits, begun):
             if select.select([ended], [], [], pause)[0]:
-                return ""
+                return None
             stopped = beyond(limits, time.monotonic() - begun)
             if stopped:
                 send(signal.SIGTERM)
@@ -169,7 +208,7 @@ def watched(process: subprocess.Popen[bytes], limits: Limits, send: Callable[[in
                 return stopped
     finally:
         os.close(ended)
-    return ""
+    return None
 
 
 def pauses(limits: Limits, begun: float) -> Iterator[float | None]:
@@ -183,10 +222,10 @@ def pauses(limits: Limits, begun: float) -> Iterator[float | None]:
         spent = max(0.0, time.monotonic() - at - (measure or 0))
 
 
-def beyond(limits: Limits, seconds: float) -> str:
-    """Which limit is passed, in words; empty for none."""
+def beyond(limits: Limits, seconds: float) -> Stop | None:
+    """Which limit is passed."""
     if limits.seconds is not None and seconds >= limits.seconds:
-        return f"it ran longer than {limits.seconds:g} s"
+        return "time"
     if limits.size is not None and limits.written() > limits.size:
-        return f"it wrote more than {limits.size} bytes"
-    return ""
+        return "size"
+    return None

@@ -12,10 +12,19 @@ from typing import Literal, TypeAlias
 
 from msgspec import Struct
 
-Kind: TypeAlias = Literal["file", "link", "folder", "pipe", "socket", "gone"]
+Kind: TypeAlias = Literal["file", "link", "folder", "pipe", "socket", "device", "gone"]
+
+SPECIAL = frozenset[Kind]({"pipe", "socket", "device"})
+"""What is no content: whoever opens one later talks to somebody, or waits for good."""
+
+PRIVILEGES = stat.S_ISUID | stat.S_ISGID | stat.S_ISVTX
+"""The permissions that lend a file's owner to whoever runs it, or keep others from taking it away."""
 
 MARKS = ("user.overlay.", "trusted.overlay.")
 """Extended attributes that are the overlay's own."""
+
+NEVER = (*MARKS, "security.capability")
+"""Attributes that are no part of a file's content, or lend it a privilege."""
 
 
 class Touched(Struct, frozen=True):
@@ -116,12 +125,12 @@ def attribute(path: Path, name: str) -> bytes | None:
 
 
 def attributes(path: Path) -> dict[str, bytes]:
-    """The extended attributes that are not the overlay's."""
+    """The extended attributes that may come over."""
     try:
         names = os.listxattr(path, follow_symlinks=False)
     except OSError:
         return {}
-    found = {name: attribute(path, name) for name in names if not name.startswith(MARKS)}
+    found = {name: attribute(path, name) for name in names if not name.startswith(NEVER)}
     return {name: value for name, value in found.items() if value is not None}
 
 
@@ -131,7 +140,9 @@ def kind_of(found: os.stat_result) -> Kind:
         return "link"
     if stat.S_ISREG(found.st_mode):
         return "file"
-    return "pipe" if stat.S_ISFIFO(found.st_mode) else "socket"
+    if stat.S_ISFIFO(found.st_mode):
+        return "pipe"
+    return "socket" if stat.S_ISSOCK(found.st_mode) else "device"
 
 
 def differs(new: Path, old: Path, now: os.stat_result, before: os.stat_result) -> bool:
@@ -145,18 +156,27 @@ def differs(new: Path, old: Path, now: os.stat_result, before: os.stat_result) -
     return stat.S_ISREG(now.st_mode) and not filecmp.cmp(new, old, shallow=False)
 
 
-def changed_since(upper: Path, lower: Path, change: Touched, began_ns: int) -> bool:
-    """Whether somebody else changed the real file while the command ran: its status is younger than the start.
-
-    Where none is there, whether one may have been: a copy of one is, and its folder lost or got a name meanwhile.
-    """
+def changed_since(lower: Path, change: Touched, began_ns: int) -> bool:
+    """Whether somebody else changed the real file while the command ran: its status is younger than the start."""
     found = there(lower / change.path)
-    if found is None:
-        if change.kind != "file" or not was_copied(upper / change.path):
-            return False
-        above = (there(place) for place in (lower / change.path).parents)
-        return next(status.st_ctime_ns for status in above if status is not None) > began_ns
-    return not stat.S_ISDIR(found.st_mode) and found.st_ctime_ns > began_ns
+    return found is not None and not stat.S_ISDIR(found.st_mode) and found.st_ctime_ns > began_ns
+
+
+def may_be_lost(lower: Path, change: Touched, began_ns: int) -> bool:
+    """Whether somebody else may have taken the real file away while the command ran.
+
+    It is not there, and its folder, or what is left above that, lost or got a name meanwhile.
+    """
+    if change.kind in ("gone", "folder") or there(lower / change.path) is not None:
+        return False
+    above = (there(place) for place in (lower / change.path).parents)
+    return next(status.st_ctime_ns for status in above if status is not None) > began_ns
+
+
+def privileged(upper: Path, change: Touched) -> bool:
+    """Whether it is a file with permissions that are not brought over."""
+    found = there(upper / change.path) if change.kind == "file" else None
+    return found is not None and bool(found.st_mode & PRIVILEGES)
 
 
 def written(upper: Path) -> int:

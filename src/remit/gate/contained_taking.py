@@ -1,0 +1,113 @@
+"""What the layers of a contained command took: judged, and brought into the real tree as far as it may stay."""
+
+from collections.abc import Sequence
+from pathlib import Path
+
+from remit.core.call import ToolCall
+from remit.core.decision import Decision, Finding
+from remit.gate import effects
+from remit.gate.between import Between
+from remit.gate.contained_git import GitTaking
+from remit.gate.contained_meanwhile import overtaken
+from remit.gate.contained_paths import is_below, is_cache, is_git, leads_away, new_trees, silent
+from remit.gate.contained_recording import Recording, Result
+from remit.gate.contained_words import moved_under, special, too_large, unprivileged, unwritten, work_tree
+from remit.gate.snapshots import Snapshots
+from remit.gate.steady import uncontained
+from remit.workspace.observe import Change, glance
+from remit.workspace.sandbox.committing import Committing, put_aside
+from remit.workspace.sandbox.places import Staging
+from remit.workspace.sandbox.running import Ended
+from remit.workspace.sandbox.staged import SPECIAL, Touched, privileged, touched
+
+LARGEST = 1 << 32
+"""Bytes of a file that is brought over: one of holes alone costs its command nothing, and all others a disk."""
+
+
+class Taking:
+    """Takes over what contained commands did in one workspace."""
+
+    def __init__(self, recording: Recording) -> None:
+        self.recording = recording
+        self.verdicts = recording.verdicts
+        self.site = recording.site
+        self.ticket = recording.ticket
+
+    def taken(self, call: ToolCall, ended: Ended, staging: Staging) -> Result:
+        """Judge what the layers took; bring over what may stay, and record it."""
+        upper, all_of_it = staging.root.upper, touched(staging.root.upper, self.site.workspace.root)
+        if self.ticket is not None and not all_of_it and staging.common is None and not ended.stopped:
+            return Result(ended.code, said=self.recording.aftermath(call, ended))
+        own, never = self.apart(all_of_it, upper)
+        objections, cached = self.objections(call, own, staging)
+        kept = [c for c in own if c.path not in objections]
+        done, failed = self.brought(call, upper, kept)
+        aside = [path for path, f in objections.items() if f.code == "STALE_FILE"]
+        put_aside(upper, [*aside, *failed], self.recording.aside(call))
+        unsaid = silent(own) | cached
+        findings = [f for path, f in objections.items() if path not in unsaid]
+        findings += [unwritten(path, why) for path, why in failed.items()]
+        findings += GitTaking(self.verdicts, staging, all_of_it).taken(call, whole=not findings)
+        findings += never
+        findings += [unprivileged(c.path) for c in kept if privileged(upper, c)]
+        made_anew = self.verdicts.generated({c.path for c in kept})
+        done = {path: change for path, change in done.items() if path not in made_anew}
+        names = tuple(c.path for c in kept if c.path not in failed and c.path not in unsaid and c.kind != "folder")
+        return self.recording.settled(call, ended, done, findings, names)
+
+    def apart(self, changes: Sequence[Touched], upper: Path) -> tuple[list[Touched], list[Finding]]:
+        """The changes outside of git's folder that may come over; and what never does, whoever may write there."""
+        root, common = self.site.workspace.root, self.site.workspace.common_dir
+        own = [c for c in changes if not is_git(c.path, root, common)]
+        trees = new_trees(own, upper)
+        own = [c for c in own if not any(is_below(c.path, tree) for tree in trees)]
+        never = [*map(work_tree, trees), *(special(c.path, c.kind) for c in own if c.kind in SPECIAL)]
+        return [c for c in own if c.kind not in SPECIAL], never
+
+    def objections(
+        self, call: ToolCall, own: Sequence[Touched], staging: Staging
+    ) -> tuple[dict[str, Finding], set[str]]:
+        """By path, why a change may not stay; and the paths among them whose loss is worth no word."""
+        root, upper = self.site.workspace.root, staging.root.upper
+        found = self.verdicts.objections(call, [c.path for c in own])
+        found |= self.verdicts.broken(call, [c for c in own if c.path not in found], upper)
+        beyond = {path for path, finding in found.items() if finding.code == "SCOPE_VIOLATION"}
+        emptied = {c.path for c in own if c.kind == "gone" and (root / c.path).is_dir()}
+        others = [c for c in own if c.path not in found]
+        found |= overtaken(self.site, upper, others, staging.began_ns)
+        alone = not uncontained(call, self.site.state)
+        for change in others:
+            if change.kind == "file" and (upper / change.path).lstat().st_size > LARGEST:
+                found.setdefault(change.path, too_large(change.path))
+            elif not alone and leads_away(upper, root, change):
+                found.setdefault(change.path, moved_under(change.path))
+        return found, {path for path in beyond if is_cache(path) or path in emptied}
+
+    def brought(self, call: ToolCall, upper: Path, kept: Sequence[Touched]) -> tuple[dict[str, Change], dict[str, str]]:
+        """Bring these over; the changes as they were made, by path, and what could not be."""
+        root = self.site.workspace.root
+        files = [c.path for c in kept if c.kind != "folder"]
+        before = {path: glance(root / path) for path in files}
+        self.site.keep(effects.keepable(before.items()))
+        Between(self.site).noticed("after a contained command", before, call.session)
+        trouble = self.snapshot(call) if any(before.values()) else ""
+        if trouble:
+            return {}, {c.path: trouble for c in kept}
+        failed = Committing(upper, root).kept(kept)
+        made = (Change(path, before[path], glance(root / path)) for path in files if path not in failed)
+        return {c.path: c for c in made if c.before is not None or c.after is not None}, failed
+
+    def snapshot(self, call: ToolCall) -> str:
+        """Keep the state before an agent's own call changes what is there; why that cannot be, where it may not go on.
+
+        It was not kept when the call was let through: most commands change nothing.
+        """
+        if self.ticket is None:
+            return ""
+        facts = self.verdicts.facts(call)
+        decision = Decision("contain", "contain", "destructive", facts.mode, intent_id=facts.session.intent_id)
+        kept = Snapshots(self.site).before(call, facts, decision, self.site.observe())
+        if kept.refusal is not None:
+            return kept.refusal.message
+        self.site.recorder.append_or_spool(kept.records)
+        return ""

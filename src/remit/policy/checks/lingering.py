@@ -1,0 +1,27 @@
+"""Commands that go on when nobody looks any more."""
+
+from remit.core.call import ToolCall
+from remit.core.decision import Finding
+from remit.core.facts import Facts
+from remit.core.text import shown
+from remit.policy.commands import analyse
+from remit.policy.commands.background import outlives
+
+
+def check(call: ToolCall, facts: Facts) -> Finding | None:
+    """COMMAND_BLOCKED for a command that cannot run contained here, whose text does not tell what it writes, and which
+    leaves something running: what that writes after the call came back, no comparison finds in time.
+    """
+    if call.command is None or not facts.bare or analyse(call.command).outcome != "unknown":
+        return None
+    word = outlives(call.command, call.arguments)
+    if not word:
+        return None
+    return Finding(
+        rule="lingering",
+        code="COMMAND_BLOCKED",
+        message=f"By `{word}` this command leaves something running, its text does not tell what that will write, and "
+        f"it cannot run contained ({shown(facts.bare)}). Run it in the foreground, or start, use and end it in one "
+        "command (`… & …; kill $!`, `… & wait`). What has to stay up, ask the person to start in a terminal of theirs.",
+        context={"command": call.command[:4096], "word": word},
+    )

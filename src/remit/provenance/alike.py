@@ -1,0 +1,98 @@
+"""Which lines of two contents are the same: what `difflib` says of them, sooner; and whether it is worth asking."""
+
+import re
+from collections.abc import Collection, Hashable, Iterable, Sequence
+
+from remit.core.contents import Hunk
+from remit.provenance.evidence import unspaced
+from remit.provenance.shifted import span
+
+Block = tuple[int, int, int]
+"""Where equal runs stand in both, and how long they are."""
+
+WORD = re.compile(rb"\w")
+LAYOUT = b" \t\n\r\x0b\x0c,'\"\\"
+"""What may differ between two layouts of one text."""
+
+
+def equal_blocks(a: Sequence[Hashable], b: Sequence[Hashable]) -> list[Block]:
+    """The blocks of `SequenceMatcher(None, a, b, autojunk=False).get_matching_blocks()`, less the empty one at the end,
+    in any order. Each text stands for one sign, so that two contents are strings, of which C finds the parts.
+    """
+    signs: dict[Hashable, str] = {}
+    one = "".join([signs.setdefault(text, chr(len(signs))) for text in a])
+    other = "".join([signs.setdefault(text, chr(len(signs))) for text in b])
+    found: list[Block] = []
+    waiting = [(0, len(a), 0, len(b))]
+    while waiting:
+        low, high, first, last = waiting.pop()
+        i, j, size = longest(one[low:high], other[first:last])
+        i, j = i + low, j + first
+        if size:
+            found.append((i, j, size))
+            waiting += [(low, i, first, j)] * (low < i and first < j)
+            waiting += [(i + size, high, j + size, last)] * (i + size < high and j + size < last)
+    return found
+
+
+def longest(a: str, b: str) -> Block:
+    """The longest string that is part of both: the first in `a` of several, where it stands first in `b`."""
+    best, size = 0, 0
+    for i in range(len(a)):
+        if i + size >= len(a):
+            break
+        j = b.find(a[i : i + size + 1])
+        while j >= 0:
+            best, size = i, size + 1
+            while a[i + size : i + size + 1] and a[i + size] == b[j + size : j + size + 1]:
+                size += 1
+            j = b.find(a[i : i + size + 1], j + 1) if i + size < len(a) else -1
+    return best, b.find(a[best : best + size]), size
+
+
+def may_come_from(
+    own: Iterable[int],
+    old: Sequence[bytes],
+    new: Sequence[bytes],
+    hunks: Sequence[Hunk],
+    wanted: Collection[int] | None = None,
+) -> bool:
+    """Whether a line that the hunks put in, one of `wanted` where that is given, may be one of those lines of `old` in
+    another layout, or at another place. All numbers are indices from 0.
+
+    Lines are compared without white space; one without a word counts only beside another that is equal, too.
+    """
+    was, _ = span(hunks)
+    ours = [i for i in own if was.start <= i < was.stop]
+    into = [h for h in hunks if h.new_lines and ours]
+    came = [i for h in into for i in range(h.new - 1, h.new - 1 + h.new_lines) if wanted is None or i in wanted]
+    if not came:
+        return False
+    arrived = {unspaced(new[i]) for i in came}
+    equal = [i for i in ours if unspaced(old[i]) in arrived]
+    if any(WORD.search(old[i]) for i in equal) or (equal and not beside(came, new).isdisjoint(beside(equal, old))):
+        return True
+    sources, targets = set(ours), set(came)
+    both = (
+        h
+        for h in into
+        if not targets.isdisjoint(range(h.new - 1, h.new - 1 + h.new_lines))
+        and not sources.isdisjoint(range(h.old - 1, h.old - 1 + h.old_lines))
+    )
+    return any(say_the_same(old[h.old - 1 : h.old - 1 + h.old_lines], put_in(new, h)) for h in both)
+
+
+def put_in(new: Sequence[bytes], hunk: Hunk) -> Sequence[bytes]:
+    """The lines that a hunk puts in."""
+    return new[hunk.new - 1 : hunk.new - 1 + hunk.new_lines]
+
+
+def beside(numbers: Iterable[int], lines: Sequence[bytes]) -> set[tuple[bytes, bytes, int]]:
+    """Those lines with the one before, and with the one after."""
+    found = {(unspaced(lines[i - 1]), unspaced(lines[i]), -1) for i in numbers if i}
+    return found | {(unspaced(lines[i]), unspaced(lines[i + 1]), 1) for i in numbers if i + 1 < len(lines)}
+
+
+def say_the_same(old: Sequence[bytes], new: Sequence[bytes]) -> bool:
+    """Whether both are one text but for layout, or nearly."""
+    return b"".join(old).translate(None, LAYOUT) == b"".join(new).translate(None, LAYOUT)

@@ -1,0 +1,88 @@
+"""Who is contained finds no program that would do something for it outside: its sockets are out of sight."""
+
+import os
+import socket
+import tempfile
+from collections.abc import Generator
+from pathlib import Path
+
+import pytest
+
+from gate.test_contained import gate, how, run
+from remit.gate.gate import Gate
+from remit.workspace.sandbox.choosing import Containment
+from remit.workspace.sandbox.doors import doors
+
+__all__ = ["gate", "how"]
+
+KNOCK = """python3 -c "
+import socket, sys
+code = socket.socket(socket.AF_UNIX).connect_ex(sys.argv[1].replace('@', chr(0)))
+open('src/said', 'w').write('shut' if code else 'open')
+" """
+
+
+def listening(path: str) -> socket.socket:
+    line = socket.socket(socket.AF_UNIX)
+    line.bind(path)
+    line.listen()
+    return line
+
+
+def knocked(gate: Gate, how: Containment, path: str) -> str:
+    result = run(gate, how, f"{KNOCK} {path}")
+    assert result.code == 0
+    return (gate.workspace.root / "src/said").read_text()
+
+
+@pytest.fixture
+def temporary(gate: Gate) -> Generator[Path]:
+    """The temporary folder of agents, whose name is short enough for a socket."""
+    with tempfile.TemporaryDirectory(dir="/var/tmp") as name:
+        gate.environment = gate.environment.__class__(
+            gate.environment.home,
+            Path(name),
+            settings=gate.environment.settings,
+            own_folders=gate.environment.own_folders,
+        )
+        yield Path(name)
+
+
+@pytest.mark.parametrize(
+    "name", ["ssh-XabC/agent.7", ".X11-unix/X0", "tmux-1/default", "docker.sock", "vscode-ipc-1.sock"]
+)
+def test_a_door_in_the_temporary_folder_is_shut(gate: Gate, how: Containment, temporary: Path, name: str) -> None:
+    (temporary / name).parent.mkdir(exist_ok=True)
+    with listening(str(temporary / name)):
+        assert knocked(gate, how, str(temporary / name)) == "shut"
+
+
+def test_a_server_of_the_agents_own_is_reached_there(gate: Gate, how: Containment, temporary: Path) -> None:
+    with listening(str(temporary / "postgres.sock")):
+        assert knocked(gate, how, str(temporary / "postgres.sock")) == "open"
+
+
+def test_the_ssh_agent_is_reached_where_a_person_says_so(gate: Gate, how: Containment, temporary: Path) -> None:
+    place = temporary / "ssh-XabC/agent.7"
+    place.parent.mkdir()
+    config = gate.workspace.config_path
+    with listening(str(place)):
+        result = run(gate, how, "git push nowhere", call_id="call-0")
+        assert "ssh_agent = true" in result.said
+        config.write_text('mode = "enforce"\n[containment]\nssh_agent = true\n')
+        assert knocked(gate, how, str(place)) == "open"
+
+
+def test_an_abstract_socket_of_others_is_shut(gate: Gate, how: Containment) -> None:
+    text = gate.workspace.intents_path.read_text()
+    gate.workspace.intents_path.write_text(text.replace("network: none\n    ", "", 1))
+    name = f"remit-test-{os.getpid()}"
+    with listening(f"\0{name}"):
+        assert knocked(gate, how, f"@{name}") == "shut"
+
+
+def test_a_folder_without_a_socket_is_no_door_whatever_its_name(tmp_path: Path) -> None:
+    (tmp_path / "ssh-notes").mkdir()
+    (tmp_path / "code-coverage").mkdir()
+    (tmp_path / "docker.txt").touch()
+    assert not [door for door in doors(tmp_path, [tmp_path]) if tmp_path in door.parents]

@@ -1,0 +1,45 @@
+"""Equal lines are told as `difflib` tells them, and only where that may matter."""
+
+from difflib import SequenceMatcher
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from remit.core.contents import Hunk
+from remit.provenance.alike import equal_blocks, may_come_from
+from remit.provenance.origins import relaid
+from remit.provenance.shifted import shifted
+
+texts = st.lists(st.sampled_from("abcde"), max_size=16)
+LINES = [b"alpha_first(one)", b"  alpha_first( one )", b"}", b"  }", b"", b"beta_second", b"alpha_first(", b"one)"]
+contents = st.lists(st.sampled_from(LINES), max_size=9)
+
+
+def pairs(blocks: list[tuple[int, int, int]]) -> set[tuple[int, int]]:
+    return {(i + offset, j + offset) for i, j, size in blocks for offset in range(size)}
+
+
+@given(texts, texts)
+def test_the_blocks_are_those_of_difflib(a: list[str], b: list[str]) -> None:
+    matches = SequenceMatcher(None, a, b, autojunk=False).get_matching_blocks()
+    told = [(match.a, match.b, match.size) for match in matches if match.size]
+    assert pairs(equal_blocks(a, b)) == pairs(told)
+    assert len(equal_blocks(a, b)) == len(told)
+
+
+def hunks_between(old: list[bytes], new: list[bytes]) -> tuple[Hunk, ...]:
+    opcodes = SequenceMatcher(None, old, new, autojunk=False).get_opcodes()
+    return tuple(Hunk(a + (b > a), b - a, c + (d > c), d - c) for tag, a, b, c, d in opcodes if tag != "equal")
+
+
+@given(contents, contents, st.sets(st.integers(0, 8)), st.sets(st.integers(0, 8)))
+def test_what_is_ruled_out_comes_from_none_of_those_lines(
+    old: list[bytes], new: list[bytes], own: set[int], wanted: set[int]
+) -> None:
+    hunks = hunks_between(old, new)
+    own = {i for i in own if i < len(old)}
+    moves = {**shifted(old, new, hunks), **relaid(old, new, hunks)}
+    if not may_come_from(own, old, new, hunks, wanted):
+        assert not any(to in wanted and origin in own for to, origin in moves.items())
+    if not may_come_from(own, old, new, hunks):
+        assert own.isdisjoint(moves.values())

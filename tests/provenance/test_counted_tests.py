@@ -1,0 +1,136 @@
+"""What counts as a test, an assertion and a skip, language by language."""
+
+import pytest
+
+from remit.provenance.counted_tests import NOTHING, WORDS, Counts, counts
+
+PYTHON = '''
+"""def test_in_a_text(): assert 1"""
+import pytest
+
+
+class TestIt:
+    @pytest.mark.skip(reason="later")
+    def test_a(self):
+        assert f(1) == 2
+        self.assertEqual(1, f(2))
+        assert True
+        self.assertTrue(True)
+        # assert g()
+
+    async def test_b(self):
+        with pytest.raises(ValueError):
+            f()
+        mock.assert_called_once()
+
+
+def helper():
+    pytest.skip("not here")
+'''
+SCRIPT = """
+describe('a', () => {
+  it('works', () => { expect(f(1)).toBe(2); expect(true).toBe(true); /* expect(1) */ });
+  it.skip('later', () => { assert.equal(f(1), 2); });
+  xit('no', () => {});
+  test.each([1])('x %d', () => { expect.soft(g()).toBe("it('no')"); });
+  describe.only('b', () => {});
+  exit(1); submit(2); obj.test(3);
+});
+"""
+GO = """
+package a
+func TestA(t *testing.T) { if f() != 1 { t.Errorf("no") }; require.NoError(t, err) }
+func TestB(t *testing.T) { t.Skip("later") } // t.Fatal("x")
+func helper() {}
+"""
+RUST = """
+#[test]
+fn a() { assert_eq!(f(), 1); assert!(true); }
+#[tokio::test]
+#[ignore]
+async fn b() { assert!(g()); }
+fn c() {} // #[test]
+"""
+JAVA = """
+class A { @Test void a() { assertEquals(1, f()); assertTrue(true); }
+  @Disabled @Test void b() { Assertions.assertThrows(X.class, () -> f()); } }
+"""
+CSHARP = """
+class A { [Fact] public void B() { Assert.Equal(1, F()); Assert.True(true); }
+  [Fact(Skip = "later")] public void C() { x.Should().Be(1); } }
+"""
+RUBY = """
+describe A do
+  it "works" do
+    expect(f).to eq(1)
+  end
+  xit "later" do
+    assert_equal 1, f
+  end
+end
+"""
+PHP = """<?php
+class A extends TestCase { public function testA() { $this->assertSame(1, f()); $this->assertTrue(true); }
+  #[Test] public function b() { $this->markTestSkipped('x'); } }
+"""
+CPP = """
+TEST(A, B) { EXPECT_EQ(1, f()); ASSERT_TRUE(true); }
+TEST_F(A, DISABLED_C) { REQUIRE(g()); }
+"""
+C = """
+void test_a(void) { TEST_ASSERT_EQUAL(1, f()); assert(1); }
+static void test_b(void) { assert(g() == 2); TEST_IGNORE(); }
+"""
+BASH = """
+@test "adds" {
+  [ "$x" -eq 2 ]
+  assert_equal 1 2
+}
+@test "later" {
+  skip
+}
+"""
+
+ROWS = [
+    ("tests/test_a.py", PYTHON, Counts(2, 4, 2)),
+    ("a.test.js", SCRIPT, Counts(4, 3, 3)),
+    ("a.spec.ts", SCRIPT, Counts(4, 3, 3)),
+    ("a.test.tsx", SCRIPT, Counts(4, 3, 3)),
+    ("a_test.go", GO, Counts(2, 2, 1)),
+    ("tests/a.rs", RUST, Counts(2, 2, 1)),
+    ("test/ATest.java", JAVA, Counts(2, 2, 1)),
+    ("ATests.cs", CSHARP, Counts(2, 2, 1)),
+    ("a_spec.rb", RUBY, Counts(2, 2, 1)),
+    ("tests/ATest.php", PHP, Counts(2, 1, 1)),
+    ("tests/a.cpp", CPP, Counts(2, 2, 1)),
+    ("tests/a.c", C, Counts(2, 2, 1)),
+    ("test/a.bash", BASH, Counts(2, 2, 1)),
+]
+
+
+@pytest.mark.parametrize(("path", "text", "expected"), ROWS, ids=[row[0] for row in ROWS])
+def test_what_is_counted(path: str, text: str, expected: Counts) -> None:
+    assert counts(path, text.encode()) == expected
+
+
+def test_every_language_that_is_counted_has_a_row() -> None:
+    assert len(ROWS) == len(WORDS)
+
+
+def test_commented_out_is_gone() -> None:
+    text = "def test_a():\n    assert f()\n"
+    assert counts("test_a.py", f'"""\n{text}"""\n'.encode()) == NOTHING
+    assert counts("test_a.py", "".join(f"# {line}\n" for line in text.splitlines()).encode()) == NOTHING
+    assert counts("a.test.js", b"/*\nit('a', () => { expect(f()).toBe(1) })\n*/\n") == NOTHING
+
+
+def test_what_cannot_be_told_is_not_told() -> None:
+    assert counts("tests/data.json", b"{}") is None
+    assert counts("tests/test_a.xyz", b"assert") is None
+    assert counts("tests/test_a.py", None) == NOTHING
+    assert counts("tests/test_a.py", b"def test_a(:\n  assert\xff\n") in (
+        None,
+        Counts(1, 1, 0),
+        Counts(1, 0, 0),
+        NOTHING,
+    )

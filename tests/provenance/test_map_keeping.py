@@ -1,0 +1,374 @@
+"""The map that is kept up with the ledger is, byte for byte, the one that is made anew from it."""
+
+import time
+from collections.abc import Callable, Iterator
+from contextlib import closing
+from pathlib import Path
+from random import Random
+from tempfile import TemporaryDirectory
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from conftest import run_git
+from gate.driving import Agent, governed
+from ledger.makers import open_log, record
+from ledger.test_prune import pruned
+from provenance.test_intent_map import records as tolds
+from remit.core.contents import git_blob, sha256
+from remit.core.record import Body, Content, Conversation, MutatedFile, Range, Record, TracedFile
+from remit.gate.gate import Gate
+from remit.ledger.compact import compact
+from remit.ledger.foreign import FOLDER
+from remit.ledger.lock import LockTimeout
+from remit.ledger.reader import Place, lines
+from remit.provenance.intent_map import Told, rebuilt
+from remit.provenance.map_keeping import IntentMap
+from remit.provenance.map_sources import LogMark
+from remit.provenance.map_state import MapState
+from remit.workspace.place import Workspace, workspace_at
+
+OWN, OTHER = "4b1d/0123456789ab", "4b1d/ba9876543210"
+MARK = LogMark("", 0, 0, "", Place("", 0, 0))
+
+
+def never() -> bool:
+    return False
+
+
+@given(st.lists(st.lists(tolds, max_size=3), max_size=4))
+@settings(max_examples=30, deadline=None)
+def test_records_added_as_they_come_make_the_map_of_all(lots: list[list[Told]]) -> None:
+    with TemporaryDirectory() as folder, MapState(Path(folder) / "map.db", "form") as state:
+        for lot in lots:
+            state.take(lot, None, MARK)
+        assert state.text() == rebuilt(told for lot in lots for told in lot)
+
+
+# --- a ledger that grows, is added to by others, and loses parts -----------------------------------------------
+
+
+class Ledger:
+    """A workspace without git, its log, and what others brought; no agent is needed to write records."""
+
+    def __init__(self, root: Path) -> None:
+        self.root = root
+        (root / ".orchestration").mkdir()
+        self.map = IntentMap.of(Workspace(root, None, None), OWN, "machine")
+        self.folder = self.map.sources.log_folder
+        (self.folder / FOLDER).mkdir(parents=True)
+        self.log = open_log(self.folder, name=OWN, segment_bytes=3000)
+        self.number = 0
+
+    def changed(self, path: str, content: bytes, intent: str = "INT-001") -> Record:
+        """The record of a file that was written."""
+        self.number += 1
+        written = Range(start_line=1, end_line=content.count(b"\n"), content_hash="sha256:00")
+        after = Content(sha256=sha256(content), git_blob=git_blob(content))
+        file = MutatedFile(path=path, operation="create", after=after)
+        made = record(self.number, event="mutation", intent_id=intent, files=(file,))
+        return Record(
+            made.id,
+            made.timestamp,
+            made.body,
+            files=(TracedFile(path=path, conversations=(Conversation(ranges=(written,)),)),),
+        )
+
+    def named(self, name: str, at: int) -> Record:
+        """The record of an intent's name."""
+        return record(at, event="intent_changed", intent_id="INT-001", detail={"name": name, "content_sha256": "0"})
+
+    def others(self, *found: Record) -> bytes:
+        """Those records as lines of another machine's log."""
+        with TemporaryDirectory() as folder:
+            with closing(open_log(Path(folder), name=OTHER)) as log:
+                log.append(found)
+            return b"".join(line.raw + b"\n" for line in lines(Path(folder)))
+
+    def agree(self) -> bytes:
+        """Keep the map up; it is the one that is made anew."""
+        while self.map.kept_up(never):
+            pass
+        anew = self.map.anew()
+        if self.map.path.exists():
+            assert self.map.path.read_bytes() == anew
+        else:
+            assert b"\n- **" not in anew
+        return anew
+
+
+SOURCES = [b"def a():\n    return 1\n", b"class B:\n    x = 1\n\n    def m(self):\n        return 2\n", b"\xff\n", b"x"]
+
+
+class Acts:
+    """What can happen to a ledger between two looks."""
+
+    def __init__(self, ledger: Ledger, random: Random) -> None:
+        self.ledger, self.random = ledger, random
+        self.foreign = ledger.folder / FOLDER / "ref-other.jsonl"
+        self.view = ledger.map.sources.view
+
+    def change(self) -> None:
+        content = self.random.choice(SOURCES)
+        path = self.random.choice(["a.py", "b.py", "`x`\n"])
+        if self.random.random() < 0.7:
+            self.ledger.map.store.keep([(git_blob(content), path, content)])
+        made = self.ledger.changed(path, content, self.random.choice(["INT-001", "INT-002"]))
+        self.ledger.log.append([made], views=[self.view])
+
+    def name(self) -> None:
+        named = self.ledger.named(self.random.choice(["One", "Two", "`#`"]), self.random.randrange(50))
+        self.ledger.log.append([named])
+
+    def fetch_more(self) -> None:
+        self.foreign.write_bytes(self.before() + self.ledger.others(self.ledger.changed("c.py", SOURCES[0])))
+
+    def fetch_others(self) -> None:
+        self.foreign.write_bytes(
+            self.ledger.others(self.ledger.changed("d.py", SOURCES[1]), self.ledger.named("T", 60))
+        )
+
+    def half_a_line(self) -> None:
+        self.foreign.write_bytes(self.before() + b'{"id":"torn')
+
+    def before(self) -> bytes:
+        return self.foreign.read_bytes() if self.foreign.exists() else b""
+
+    def fetch_nothing(self) -> None:
+        self.foreign.unlink(missing_ok=True)
+
+    def say_in_the_view(self) -> None:
+        with self.view.open("ab") as view:
+            view.write(self.ledger.others(self.ledger.changed("e.py", SOURCES[0])))
+
+    def lose_the_view(self) -> None:
+        self.view.unlink(missing_ok=True)
+
+    def edit_the_map(self) -> None:
+        self.ledger.map.path.write_text("mine\n")
+
+    def delete_the_map(self) -> None:
+        self.ledger.map.path.unlink(missing_ok=True)
+
+    def damage_the_state(self) -> None:
+        self.ledger.map.state_path.parent.mkdir(exist_ok=True)
+        self.ledger.map.state_path.write_bytes(b"no database at all, " * 500)
+
+    def seal(self) -> None:
+        compact(self.ledger.folder)
+
+    def look(self) -> None:
+        self.ledger.agree()
+
+
+ACTS = [name for name in vars(Acts) if not name.startswith("_") and name != "before"]
+
+
+@given(st.lists(st.sampled_from(ACTS), max_size=10), st.randoms(use_true_random=False))
+@settings(max_examples=25, deadline=None)
+def test_whatever_happens_the_map_is_what_the_ledger_says(acts: list[str], random: Random) -> None:
+    with TemporaryDirectory() as folder:
+        found = Acts(Ledger(Path(folder)), random)
+        for act in ("change", *acts, "look"):
+            getattr(found, act)()
+
+
+@pytest.fixture
+def ledger(tmp_path: Path) -> Iterator[Ledger]:
+    found = Ledger(tmp_path)
+    yield found
+    found.log.close()
+
+
+def test_names_come_in_when_the_contents_do(ledger: Ledger) -> None:
+    ledger.log.append([ledger.changed("a.py", SOURCES[0])])
+    assert b"function" not in ledger.agree()
+    ledger.map.store.keep([(git_blob(SOURCES[0]), "a.py", SOURCES[0])])
+    assert b"function `a`" in ledger.agree()
+
+
+@pytest.mark.parametrize("looked", [True, False])
+def test_what_was_pruned_leaves_the_map(tmp_path: Path, looked: bool) -> None:
+    ledger = Ledger(tmp_path)
+    ledger.log.append([record(0, event="tree_head", detail={"note": "n"})])
+    ledger.log.append([ledger.changed(f"f{n}.py", SOURCES[0]) for n in range(40)])
+    ledger.log.append([record(n) for n in range(60)])
+    assert ledger.agree().count(b"#### ") == 40
+    compact(ledger.folder)
+    if looked:
+        ledger.agree()
+    assert pruned(ledger.folder, standing=None) > 10
+    assert ledger.agree().count(b"#### ") < 40
+
+
+def test_a_log_that_begins_anew_makes_another_map(ledger: Ledger) -> None:
+    ledger.log.append([ledger.changed("gone.py", SOURCES[0])])
+    assert b"gone.py" in ledger.agree()
+    ledger.log.close()
+    for path in ledger.folder.iterdir():
+        if path.is_file():
+            path.unlink()
+    ledger.log = open_log(ledger.folder, name=OWN)
+    ledger.log.append([ledger.changed("here.py", SOURCES[0])])
+    text = ledger.agree()
+    assert b"here.py" in text
+    assert b"gone.py" not in text
+
+
+def test_a_large_backlog_is_taken_in_by_portions(ledger: Ledger) -> None:
+    ledger.log.append([ledger.changed(f"f{n}.py", SOURCES[0]) for n in range(350)])
+    turns = 0
+    while ledger.map.kept_up(after_one()):
+        assert not ledger.map.path.exists()
+        turns += 1
+    assert turns >= 3
+    assert ledger.map.path.read_bytes() == ledger.map.anew()
+
+
+def after_one() -> Callable[[], bool]:
+    """Enough after one lot."""
+    asked = iter([False])
+    return lambda: next(asked, True)
+
+
+def test_a_crash_before_the_file_was_written_is_made_good(ledger: Ledger) -> None:
+    ledger.log.append([ledger.changed("a.py", SOURCES[0])])
+    ledger.agree()
+    ledger.log.append([ledger.changed("b.py", SOURCES[0])])
+    with MapState(ledger.map.state_path, ledger.map.form) as state:
+        ledger.map.behind(state, never)
+    assert b"b.py" in ledger.agree()
+
+
+def test_two_processes_do_not_write_it_at_once(ledger: Ledger) -> None:
+    with ledger.map.alone(1), pytest.raises(LockTimeout):
+        ledger.map.kept_up(never)
+
+
+def test_making_it_anew_drops_a_state_that_says_otherwise(ledger: Ledger) -> None:
+    content = SOURCES[0]
+    ledger.map.store.keep([(git_blob(content), "a.py", content)])
+    ledger.log.append([ledger.changed("a.py", content)])
+    assert b"function `a`" in ledger.agree()
+    assert not ledger.map.made_anew()
+    assert ledger.map.state_path.exists()
+    for path in (ledger.map.store.folder).rglob("*"):
+        if path.is_file():
+            path.unlink()
+    assert ledger.map.made_anew()
+    assert not ledger.map.state_path.exists()
+    assert b"function `a`" not in ledger.agree()
+
+
+def test_a_hostile_record_of_others_is_shown_and_breaks_nothing(ledger: Ledger) -> None:
+    body = Body(event="mutation", intent_id="INT-001", session_id="s", files=())
+    hostile = Record("h", "2026", body)
+    line = ledger.others(hostile).replace(
+        b'"files":[]',
+        b'"files":[{"path":"a\\u0000b","after":{"git_blob":"x\\ny"},"ranges":[{"start_line":1e3}]},'
+        b'{"path":"../../etc","after":{"git_blob":"HEAD:x"},"ranges":[{"start_line":9223372036854775807,"end_line":1}]}]',
+    )
+    (ledger.folder / FOLDER / "x.jsonl").write_bytes(line + b"\xff\n" + line)
+    ledger.log.append([ledger.changed("a.py", SOURCES[0])])
+    assert b"a.py" in ledger.agree()
+
+
+def test_a_step_follows_the_change_and_not_the_ledger(ledger: Ledger, capsys: pytest.CaptureFixture[str]) -> None:
+    content = b"".join(b"def f%d():\n    return %d\n\n\n" % (n, n) for n in range(40))
+    ledger.map.store.keep([(git_blob(content), "a.py", content)])
+    for _ in range(3):
+        ledger.log.append([ledger.changed(f"src/f{n % 100}.py", content) for n in range(50)])
+    began = time.perf_counter()
+    ledger.map.anew()
+    anew = time.perf_counter() - began
+    ledger.agree()
+    steps: list[float] = []
+    for n in range(5):
+        ledger.log.append([ledger.changed(f"src/g{n}.py", content)])
+        began = time.perf_counter()
+        assert not ledger.map.kept_up(never)
+        steps.append(time.perf_counter() - began)
+    ledger.agree()
+    with capsys.disabled():
+        print(f"\n150 changes: made anew {anew:.2f} s, one more {sorted(steps)[2] / anew:.4f} of that")
+    assert sorted(steps)[2] < anew / 10
+
+
+# --- in a repository -------------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def worked(repository: Path, home: Path) -> Agent:
+    """An agent that made a file, in a repository whose map git ignores."""
+    agent = Agent(governed(repository), home)
+    agent.select()
+    agent.write("src/new.py", "def first():\n    return 1\n")
+    return agent
+
+
+def map_of(root: Path) -> IntentMap:
+    gate = Gate.open(root)
+    return IntentMap.of(gate.workspace, gate.recorder.log.name, gate.recorder.machine)
+
+
+def test_the_map_is_kept_up_where_git_ignores_it_and_git_sees_nothing(worked: Agent) -> None:
+    before = run_git(worked.cwd, "status", "--porcelain", "--untracked-files=all")
+    assert not map_of(worked.cwd).kept_up(never)
+    assert "function `first`" in map_of(worked.cwd).path.read_text()
+    assert run_git(worked.cwd, "status", "--porcelain", "--untracked-files=all") == before
+
+
+@pytest.mark.parametrize("how", ["tracked", "untracked", "hidden", "taken back"])
+def test_a_map_that_git_sees_is_left_to_people(worked: Agent, how: str) -> None:
+    ignored = worked.cwd / ".orchestration" / ".gitignore"
+    ignored.write_text("agent_trace.jsonl\n" + ("*.md\n!intent_map.md\n" if how == "taken back" else ""))
+    path = worked.cwd / ".orchestration" / "intent_map.md"
+    if how == "tracked":
+        path.write_text("of people\n")
+        run_git(worked.cwd, "add", "-f", str(path))
+        ignored.write_text("intent_map.md\n")
+    if how == "hidden":
+        (worked.cwd / ".git/info").mkdir(exist_ok=True)
+        (worked.cwd / ".git/info/exclude").write_text("intent_map.md\n")
+    assert not map_of(worked.cwd).kept_up(never)
+    assert (path.read_text() if path.exists() else "of people\n") == "of people\n"
+
+
+def test_a_worktree_has_a_map_of_its_own_and_none_without_its_folder(worked: Agent, tmp_path: Path) -> None:
+    run_git(worked.cwd, "worktree", "add", "-q", str(tmp_path / "other"))
+    there = map_of(tmp_path / "other")
+    assert not there.kept_up(never)
+    assert not there.path.exists()
+    governed(tmp_path / "other")
+    assert not there.kept_up(never)
+    map_of(worked.cwd).kept_up(never)
+    assert there.path.read_bytes() == map_of(worked.cwd).path.read_bytes()
+    assert there.state_path != map_of(worked.cwd).state_path
+
+
+def test_a_link_in_its_place_is_replaced_and_not_followed(worked: Agent, tmp_path: Path) -> None:
+    (tmp_path / "elsewhere").write_text("theirs\n")
+    path = worked.cwd / ".orchestration" / "intent_map.md"
+    path.symlink_to(tmp_path / "elsewhere")
+    map_of(worked.cwd).kept_up(never)
+    assert (tmp_path / "elsewhere").read_text() == "theirs\n"
+    assert path.is_file()
+    assert not path.is_symlink()
+
+
+def test_keeping_it_up_is_no_effect_of_a_call_and_no_edit_of_a_person(tmp_path: Path, home: Path) -> None:
+    """Without git, too, where every file is looked at."""
+    root = tmp_path / "plain"
+    (root / "src").mkdir(parents=True)
+    agent = Agent(governed(root), home)
+    agent.select()
+    agent.write("src/a.py", "x = 1\n")
+    before = agent.ask("Bash", command="make everything")
+    map_of(root).kept_up(never)
+    agent.tell("Bash", before["call_id"], {"stdout": ""}, command="make everything")
+    agent.write("src/b.py", "x = 1\n")
+    gate = Gate.open(root)
+    assert workspace_at(root, None).common_dir is None
+    text = b"".join(line.raw for line in lines(gate.workspace.log_folder))
+    assert b"intent_map" not in text

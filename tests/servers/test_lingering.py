@@ -1,0 +1,199 @@
+"""What a process does that a call left running is undone while no call is under way, where it is seen to do it."""
+
+import os
+import pty
+import shlex
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from conftest import run_git
+from gate.driving import allowed, body, records
+from gate.test_lingering import working
+from remit.gate.governing import set_mode
+from remit.servers.daemon import undo_lingering
+from remit.workspace.lingering import Process, processes
+from remit.workspace.place import workspace_at
+from servers.test_watches import Warm
+
+pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="/proc and inotify are Linux's")
+
+LATER = """\
+import subprocess, sys
+code = "import os, sys, time\\nwhile not os.path.exists('.git/go'): time.sleep(0.02)\\n" + sys.argv[1]
+subprocess.Popen([sys.executable, "-c", code, *sys.argv[2:]], start_new_session=True)
+"""
+"""A build that starts something and comes back."""
+
+WRITE = "open(sys.argv[1], 'w').write('two\\n')"
+HOLD = "f = open('docs/a.md', 'w'); f.write('two\\n'); f.flush(); time.sleep(60)"
+
+
+class Leaving(Warm):
+    """An agent whose commands leave processes; they know their session, as those of real agents do."""
+
+    def leaves(self, code: str, *words: str, session: str = "session-1") -> None:
+        """Let a command come back, and leave a process that runs this code when it may."""
+        (self.cwd / ".run.py").write_text(LATER)
+        command = shlex.join([sys.executable, ".run.py", code, *words])
+        before = self.ask("Bash", command=command)
+        assert allowed(before), before
+        variables = {**os.environ, "CLAUDE_CODE_SESSION_ID": session}
+        subprocess.run(["sh", "-c", command], cwd=self.cwd, check=True, env=variables)
+        self.tell("Bash", before["call_id"], {"stdout": ""}, command=command)
+        self.go()
+
+    def go(self) -> None:
+        """What was left may begin, now that it was seen."""
+        until = time.monotonic() + 5
+        while not any(self.is_left(one) for one in self.watch.following.living.values()):
+            self.watch.following.called()
+            assert time.monotonic() < until, self.watch.told
+            time.sleep(0.02)
+        (self.cwd / ".git" / "go").touch()
+
+    def is_left(self, one: Process) -> bool:
+        """Whether this is what is left in the end, of this very test."""
+        return one.folder == str(self.cwd) and not any(word in one.words for word in (".run.py", "sh"))
+
+    def goes_by(self, seconds: float, event: str = "") -> None:
+        """What the daemon does while nobody calls; until such a record is there."""
+        until = time.monotonic() + seconds
+        while time.monotonic() < until and not (event and records(self.cwd, event)):
+            time.sleep(0.1)
+            if self.watches.suspicious:
+                self.gates.each(undo_lingering)
+
+
+@pytest.fixture
+def leaving(repository: Path, home: Path) -> Iterator[Leaving]:
+    working(repository, home)
+    (repository / ".gitignore").write_text(".run.*\n")
+    run_git(repository, "commit", "-qam", "ignore")
+    found = Leaving(repository, home)
+    found.select()
+    found.watching()
+    yield found
+    found.watch.close()
+    for one in processes({}, set()).values():
+        if one.session == "session-1":
+            os.kill(one.pid, signal.SIGKILL)
+
+
+WAYS: dict[str, tuple[str, list[str]]] = {
+    "named": (WRITE, ["docs/a.md"]),
+    "open": (HOLD, []),
+    "said": ("open('docs/a.md', 'w')", []),
+}
+
+
+@pytest.mark.parametrize("way", WAYS)
+def test_what_a_process_writes_that_a_call_left_is_undone_and_told(leaving: Leaving, way: str) -> None:
+    code, words = WAYS[way]
+    leaving.leaves(code, *words)
+    leaving.goes_by(5, "restore")
+    assert (leaving.cwd / "docs" / "a.md").read_text() == "one\n"
+    edit = body(records(leaving.cwd, "human_edit")[-1])
+    assert (edit["origin"], edit["files"][0]["path"]) == ("unknown", "docs/a.md")
+    assert "session-1 left running" in edit["likeliest"]["docs/a.md"][0]
+    assert body(records(leaving.cwd, "restore")[-1])["rules"] == {"docs/a.md": "SCOPE_VIOLATION"}
+    told = leaving.ask("Bash", command="make").get("additionalContext", "")
+    assert "left running, changed docs/a.md" in told
+    assert "remit restore" in told
+
+
+def test_what_it_writes_in_scope_stays(leaving: Leaving) -> None:
+    leaving.leaves(WRITE, "src/app.py")
+    leaving.goes_by(5, "human_edit")
+    leaving.send("Stop")
+    assert (leaving.cwd / "src" / "app.py").read_text() == "two\n"
+    assert records(leaving.cwd, "restore") == []
+
+
+def test_what_a_person_writes_beside_such_a_process_stays(leaving: Leaving) -> None:
+    """It is there, it names the file, it even reads it: and it did not write it."""
+    leaving.leaves("open(sys.argv[1]); time.sleep(60)", "docs/a.md")
+    time.sleep(0.5)
+    (leaving.cwd / "docs" / "a.md").write_text("a person's\n")
+    leaving.goes_by(1.5)
+    leaving.shell("true")
+    leaving.send("Stop")
+    assert (leaving.cwd / "docs" / "a.md").read_text() == "a person's\n"
+    assert records(leaving.cwd, "restore") == []
+    assert body(records(leaving.cwd, "human_edit")[-1])["origin"] == "unknown"
+
+
+@pytest.mark.parametrize("personal", ["an editor", "a terminal"])
+def test_what_a_person_writes_in_a_program_that_the_agent_opened_stays(
+    leaving: Leaving, tmp_path: Path, personal: str
+) -> None:
+    """It names the file, has it open for writing, and ends then; and it was the person who saved and closed it."""
+    script = tmp_path / "gedit"
+    waits = "import os, sys, time\nwhile not os.path.exists('.git/go'): time.sleep(0.02)\n"
+    script.write_text(f"{waits}f = {WRITE}; time.sleep(0.3)\n")
+    words = [sys.executable, str(script if personal == "an editor" else script.with_name("tool.py")), "docs/a.md"]
+    script.with_name("tool.py").write_text(script.read_text())
+    before = leaving.ask("Bash", command="make")
+    end, other = pty.openpty()
+    lead = "import fcntl, os, sys, termios; os.setsid()\n"
+    lead += "fcntl.ioctl(0, termios.TIOCSCTTY, 0)\n" if personal == "a terminal" else ""
+    lead += "os.execv(sys.argv[1], sys.argv[1:])"
+    variables = {**os.environ, "CLAUDE_CODE_SESSION_ID": leaving.session}
+    process = subprocess.Popen([sys.executable, "-c", lead, *words], cwd=leaving.cwd, env=variables, stdin=other)
+    leaving.tell("Bash", before["call_id"], {"stdout": ""}, command="make")
+    while personal == "a terminal" and not any(one.terminal for one in leaving.watch.following.living.values()):
+        leaving.watch.following.called()
+        assert process.poll() is None
+    leaving.go()
+    process.wait()
+    leaving.goes_by(1.5)
+    leaving.send("Stop")
+    os.close(end)
+    os.close(other)
+    assert (leaving.cwd / "docs" / "a.md").read_text() == "two\n"
+    assert records(leaving.cwd, "restore") == []
+
+
+def test_what_a_strangers_process_writes_stays(leaving: Leaving) -> None:
+    leaving.leaves(WRITE, "docs/a.md", session="nobody-here")
+    leaving.goes_by(5, "human_edit")
+    assert (leaving.cwd / "docs" / "a.md").read_text() == "two\n"
+
+
+def test_the_next_command_does_not_bring_back_what_was_undone_before_it(leaving: Leaving) -> None:
+    leaving.leaves(HOLD)
+    until = time.monotonic() + 5
+    while (leaving.cwd / "docs" / "a.md").read_text() != "two\n":
+        assert time.monotonic() < until
+        time.sleep(0.05)
+    for _ in range(2):
+        leaving.shell("python3 -c 'pass'")
+        assert (leaving.cwd / "docs" / "a.md").read_text() == "one\n"
+
+
+def test_without_a_warm_process_what_is_still_open_is_undone_at_the_next_call(repository: Path, home: Path) -> None:
+    agent = working(repository, home)
+    agent.shell("python3 -c 'pass'")
+    words = [sys.executable, "-c", f"import time; {HOLD}"]
+    variables = {**os.environ, "CLAUDE_CODE_SESSION_ID": agent.session}
+    with subprocess.Popen(words, cwd=repository, env=variables) as process:
+        while (repository / "docs" / "a.md").read_text() != "two\n":
+            assert process.poll() is None
+        agent.send("Stop")
+        process.kill()
+    assert (repository / "docs" / "a.md").read_text() == "one\n"
+
+
+@pytest.mark.parametrize("mode", ["observe", "warn"])
+def test_outside_of_enforce_the_process_is_named_and_nothing_undone(leaving: Leaving, mode: Any) -> None:
+    set_mode(workspace_at(leaving.cwd, leaving.cwd), mode)
+    leaving.leaves(WRITE, "docs/a.md")
+    leaving.goes_by(2)
+    assert (leaving.cwd / "docs" / "a.md").read_text() == "two\n"
+    assert "left running" in str(body(records(leaving.cwd, "human_edit")[-1])["likeliest"])

@@ -1,0 +1,109 @@
+"""The daemon keeps the intent map up with the ledger, while nobody waits for it."""
+
+import json
+import subprocess
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from gate.driving import governed
+from remit.gate.gate import Gate
+from remit.servers.maps import LATEST_S, QUIET_S, Maps
+from servers.test_daemon import Installed, binary, installed
+from servers.test_watches import Warm
+
+__all__ = ["binary", "installed"]
+"""Fixtures of a daemon in a process of its own."""
+
+MAP = ".orchestration/intent_map.md"
+
+
+@pytest.fixture
+def agent(repository: Path, home: Path) -> Iterator[Warm]:
+    governed(repository)
+    found = Warm(repository, home)
+    found.select()
+    yield found
+    found.watch.close()
+
+
+def test_a_change_is_in_the_map_once_it_is_quiet(agent: Warm) -> None:
+    maps = Maps(agent.gates)
+    agent.write("src/new.py", "def first():\n    return 1\n")
+    called = time.monotonic()
+    maps.keep(called, called + QUIET_S / 2)
+    assert not (agent.cwd / MAP).exists()
+    maps.keep(called, called + QUIET_S)
+    assert "function `first`" in (agent.cwd / MAP).read_text()
+
+
+def test_an_agent_without_pause_does_not_put_it_off_for_ever(agent: Warm) -> None:
+    maps = Maps(agent.gates)
+    agent.write("src/new.py", "x = 1\n")
+    later = time.monotonic() + LATEST_S
+    maps.keep(later, later)
+    assert "src/new.py" in (agent.cwd / MAP).read_text()
+
+
+def test_without_a_call_nothing_is_looked_at(agent: Warm) -> None:
+    maps = Maps(agent.gates)
+    agent.write("src/new.py", "x = 1\n")
+    now = time.monotonic()
+    maps.keep(now, now + 1)
+    (agent.cwd / MAP).unlink()
+    maps.keep(now, now + 3600)
+    assert not (agent.cwd / MAP).exists()
+    maps.keep(now + 3601, now + 3602)
+    assert (agent.cwd / MAP).exists()
+
+
+def test_what_cannot_be_written_is_told_once_and_ends_nothing(agent: Warm, capsys: pytest.CaptureFixture[str]) -> None:
+    maps = Maps(agent.gates)
+    agent.write("src/new.py", "x = 1\n")
+    (agent.cwd / MAP).mkdir()
+    maps.bring_up()
+    maps.bring_up()
+    assert capsys.readouterr().err.count("the intent map of") == 1
+    (agent.cwd / MAP).rmdir()
+    maps.bring_up()
+    assert (agent.cwd / MAP).is_file()
+
+
+def test_the_watcher_and_the_calls_after_it_see_no_effect_of_it(agent: Warm) -> None:
+    agent.watching()
+    maps = Maps(agent.gates)
+    before = agent.ask("Bash", command="make all")
+    agent.write("src/new.py", "x = 1\n")
+    maps.bring_up()
+    assert (agent.cwd / MAP).exists()
+    agent.tell("Bash", before["call_id"], {"stdout": ""}, command="make all")
+    agent.send("Stop")
+    log = b"".join(path.read_bytes() for path in Gate.open(agent.cwd).workspace.log_folder.glob("*.jsonl"))
+    assert b"intent_map" not in log
+
+
+def test_a_daemon_of_its_own_does_it_and_remit_map_changes_nothing(installed: Installed) -> None:
+    installed.tell("Bash", {"command": "remit intent select INT-001"}, installed.repository)
+    installed.start()
+    installed.call()
+    (installed.repository / "src/new.py").write_text("x\n")
+    told: dict[str, object] = {
+        "session_id": "s1",
+        "cwd": str(installed.repository),
+        "tool_use_id": "t1",
+        "tool_response": {},
+    }
+    told |= {"hook_event_name": "PostToolUse", "tool_name": "Write"}
+    told |= {"tool_input": {"file_path": str(installed.repository / "src/new.py"), "content": "x\n"}}
+    client = [installed.path, "claude-code", "post"]
+    subprocess.run(client, input=json.dumps(told).encode(), cwd=installed.repository, timeout=60, check=True)
+    path, until = installed.repository / MAP, time.monotonic() + 20
+    while not path.exists():
+        assert time.monotonic() < until
+        time.sleep(0.05)
+    text = path.read_bytes()
+    assert b"#### src/new.py" in text
+    assert "is as the ledger says" in installed.remit("map")
+    assert path.read_bytes() == text
