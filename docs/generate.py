@@ -56,7 +56,7 @@ INTENT_WORDS = {
     "acceptance_criteria": "text, or a mapping of `text` and `verify`; the command runs before the intent is completed,"
     " once [trusted](../how-to/add-hooks.md)",
     "companions": "in force: file tools may also write the tests and pages that mirror what it owns",
-    "network": "read, without effect yet",
+    "network": "with `none`, commands that run [contained](../how-to/run-contained.md) have no network",
     "dependencies": "ids of intents that should be finished first; unfinished ones warn",
     "parent_intent": "the id of the intent that this is a part of; no scope is inherited",
     "references": "paths and addresses to read",
@@ -67,7 +67,7 @@ INTENT_WORDS = {
 
 RULE_WORDS = {
     "RMT001": "by the scope that was in force, from the kept version of the intents file that the record names;"
-    " a file that was put back after the call is named as undone",
+    " what a file that was put back after the call has against it is a note, by this rule and by those below",
     "RMT002": "the record names no intent, and no person's yes",
     "RMT003": "the record says that nothing was asked before: found by comparing, or by a command whose text did not"
     " name the file",
@@ -476,9 +476,14 @@ def settings(part: type[Struct], prefix: str) -> list[tuple[str, str, str, str]]
 
 
 def is_used(setting: str) -> bool:
-    """Whether some module takes this setting from a configuration."""
-    taken = re.compile(rf"\bconfig\.{re.escape(setting)}\b")
-    return any(taken.search(p.read_text("utf-8")) for p in SOURCE.rglob("*.py"))
+    """Whether some module takes this setting from a configuration, or its whole table and the setting from that."""
+    modules = [p.read_text("utf-8") for p in SOURCE.rglob("*.py")]
+    if any(re.search(rf"\bconfig\.{re.escape(setting)}\b", text) for text in modules):
+        return True
+    table, _, key = setting.rpartition(".")
+    handed_on = re.compile(rf"return .*\bconfig\.{table}$|\(.*\bconfig\.{table}\)", re.MULTILINE)
+    taken = re.compile(rf"\.{key}\b")
+    return bool(table) and any(map(handed_on.search, modules)) and any(map(taken.search, modules))
 
 
 # -- types ------------------------------------------------------------------------------------------------------

@@ -51,3 +51,9 @@ def test_a_session_that_nobody_knows_is_an_error(agent: Agent, command: tuple[st
 def test_a_session_that_only_read_is_known(agent: Agent) -> None:
     agent.read("README.md")
     assert remit(agent.cwd, "intent", "select", "INT-002", "--session", "session-1").returncode == 0
+
+
+def test_a_session_for_which_a_person_selects_stays_its_agents(agent: Agent) -> None:
+    agent.select()
+    assert remit(agent.cwd, "intent", "select", "INT-001", "--session", "session-1").returncode == 0
+    assert "session  session-1  claude-code  INT-001" in remit(agent.cwd, "status").stdout

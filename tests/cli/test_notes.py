@@ -66,6 +66,7 @@ def test_notes_travel_to_a_clone_that_knows_nothing(agent: Agent, tmp_path: Path
         ("ai", "claude-code", "INT-001", "note"),
         ("ai", "claude-code", "INT-001", "note"),
     ]
+    assert "ai  claude-code, INT-001, by a note" in remit(clone, "why", "src/app.py:2-3").stdout
     assert answer(clone, "notes", "audit")["findings"] == []
     assert not (clone / ".git" / "remit").exists()
 
@@ -183,3 +184,9 @@ def test_what_is_no_record_is_not_imported(agent: Agent, tmp_path: Path) -> None
     done = remit(agent.cwd, "import", str(tmp_path / "junk"))
     assert done.returncode == 4
     assert "nothing in it is a record" in done.stderr
+
+
+def test_an_import_of_our_own_log_is_refused_by_the_name_that_was_given(agent: Agent) -> None:
+    done = remit(agent.cwd, "import", ".orchestration/agent_trace.jsonl")
+    assert done.returncode == 4
+    assert "'.orchestration/agent_trace.jsonl' cannot be imported: no line of it is a record of another" in done.stderr

@@ -105,6 +105,8 @@ def test_nothing_of_ours_is_left_that_is_not_named(person: Person, repository: P
     person.remit(repository, "intent", "new", "Names", "--scope", "src/**")
     for name in ("daemon.lock", "daemon.log"):
         (person.home / ".local/state/remit" / name).touch()
+    for name in ("trust", "checks.json", "sandbox"):  # made by a yes, a call, a contained command
+        (person.home / ".local/state/remit" / name).mkdir(exist_ok=True)
     stays = {entry["path"] for entry in person.data(repository, "uninstall")["stays"]}
     left = {str(path) for path in (person.home / ".local/state/remit").iterdir()}
     assert left <= stays

@@ -52,6 +52,17 @@ def test_a_change_outside_the_scope_and_one_without_an_intent_are_named(agent: A
     assert remit(agent.cwd, "verify", "--fail-on", "never").startswith("docs/x.md  RMT001 error")
 
 
+def test_what_was_undone_is_a_note_and_fails_no_build(agent: Agent) -> None:
+    config = agent.cwd / ".orchestration" / "remit.toml"
+    config.write_text(config.read_text() + '[containment]\nrewrite = "off"\n')
+    script = agent.cwd / "src" / "run.sh"
+    script.write_text("echo stray > stray.md\n")
+    agent.shell("sh src/run.sh")
+    assert not (agent.cwd / "stray.md").exists()
+    (found,) = [f for f in findings(agent.cwd) if f["rule"] == "RMT001"]
+    assert (found["path"], found["severity"], "and undone" in found["message"]) == ("stray.md", "note", True)
+
+
 def test_a_name_that_is_not_utf_8_is_held_against_the_scope_as_it_is(agent: Agent) -> None:
     agent.shell("printf 'one\\n' > \"$(printf 'src/\\351q.txt')\"")
     assert b"\xe9q.txt" in [os.fsencode(path.name) for path in (agent.cwd / "src").iterdir()]

@@ -5,17 +5,19 @@ from typing import Any
 
 import pytest
 
+from cli.test_for_agents import remit
 from cli.test_ledger import data
 from cli.test_verify import commit
 from conftest import run_git
 from gate.driving import INTENTS, Agent, governed, machine
 from gate.hooking import trust_all
 from gate.test_completing import KEY, complete, intents, working
+from remit.cli.verify import place_of
 from remit.core.redaction import redact, redact_value
 from remit.gate.gate import Gate
 from remit.gate.governing import set_mode
 from remit.provenance.verify_judged import depends
-from remit.provenance.verify_rules import RULES
+from remit.provenance.verify_rules import RULES, finding
 
 TESTS = "from src.app import main\n\n\ndef test_one():\n    assert main() == 1\n    assert main() != 2\n\n\n"
 TWO = TESTS + "def test_two():\n    assert main()\n"
@@ -175,6 +177,27 @@ def test_messages_are_held_against_the_policy_that_is_written_down(
     run_git(agent.cwd, "commit", "-qm", message)
     assert [f["message"].partition(":")[0] for f in found(agent.cwd, "RMT008", "HEAD")] == expected
     assert found(agent.cwd, "RMT008") == []
+
+
+def test_what_is_about_a_commit_is_told_with_its_name(agent: Agent) -> None:
+    code(agent)
+    run_git(agent.cwd, "add", "src")
+    run_git(agent.cwd, "commit", "-qm", SIGNED)
+    name = run_git(agent.cwd, "rev-parse", "HEAD").strip()[:12]
+    assert f"commit {name}  RMT008" in remit(agent.cwd, "verify", "--fail-on", "never", "HEAD").stdout
+
+
+@pytest.mark.parametrize(
+    ("about", "place"),
+    [
+        ({"path": "src/a.py", "line": 3, "commit": "c" * 40, "record": "1-r"}, "src/a.py:3"),
+        ({"path": "a\x1b[2J"}, "a\\x1b[2J"),
+        ({"record": "019aa1c2-8fce-720b-8cb5-45d93e79c7ea"}, "record 45d93e79c7ea"),
+        ({}, "ledger"),
+    ],
+)
+def test_a_finding_has_a_place(about: dict[str, Any], place: str) -> None:
+    assert place_of(finding("RMT012", "x", **about)) == place
 
 
 # --- RMT009, RMT010 --------------------------------------------------------------------------------------------

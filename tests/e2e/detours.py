@@ -22,7 +22,8 @@ TOOLS = {
     "tools/change.py": f"import sys; open(sys.argv[1], 'w').write({AFTER!r})\n",
     "tools/listen.py": "import sys; print('ready', flush=True); exec(sys.stdin.readline())\n",
     "tools/later.py": "import subprocess, sys\n"
-    f"code = \"import sys, time; time.sleep(1); open(sys.argv[1], 'w').write('{AFTER.strip()}' + chr(10))\"\n"
+    "code = \"import sys, time; time.sleep(1); f = open(sys.argv[1], 'w');\"\n"
+    f"code += \"f.write('{AFTER.strip()}' + chr(10)); f.flush(); time.sleep(2)\"\n"
     "quiet = dict.fromkeys(('stdin', 'stdout', 'stderr'), subprocess.DEVNULL)\n"
     "subprocess.Popen([sys.executable, '-c', code, sys.argv[1]], start_new_session=True, **quiet)\n",
     "Makefile": "change:\n\t@python3 tools/change.py $(TO)\n",

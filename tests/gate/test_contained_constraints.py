@@ -30,6 +30,7 @@ def test_a_file_that_breaks_a_constraint_is_dropped_and_told(repository: Path, h
     agent = contained(repository, home, "{type: max_lines, max: 2}")
     said = run(agent, "python3 -c \"open('src/a.py','w').write('1\\n'*3); open('src/b.py','w').write('1\\n')\"")
     assert "src/a.py: 3 lines; INT-001 asks for at most 2." in said
+    assert ("the constraint holds" in said, "the scope" in said) == (True, False)
     assert sorted(path.name for path in (repository / "src").iterdir()) == ["app.py", "b.py"]
     assert body(records(repository, "denied")[-1])["violation"]["error_type"] == "CONSTRAINT_VIOLATION"
 

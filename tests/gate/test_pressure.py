@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gate.driving import Agent, allowed, body, governed, records, refusal
+from gate.driving import INTENTS, Agent, allowed, body, governed, records, refusal
 from remit.core.facts import DeniedPath
 from remit.gate.state import State
 from remit.policy.checks.detour import names
@@ -105,6 +105,16 @@ def test_different_denials_do_not_add_up(agent: Clocked) -> None:
     for number in range(6):
         assert refusal(agent.write(f"docs/{number % 2}.md", "x")) == "SCOPE_VIOLATION"
     assert allowed(agent.write("src/fine.py", "x"))
+
+
+def test_other_constraints_of_one_file_are_other_denials(repository: Path, home: Path) -> None:
+    kinds = [f"{{type: forbid_pattern, paths: '**', pattern: {word}}}" for word in ("one", "two", "three")]
+    intents = INTENTS.replace("constraints: [none]", f"constraints: [{', '.join(kinds)}]")
+    agent = Clocked(governed(repository, intents=intents), home)
+    agent.select()
+    for word in ("one", "two", "three", "one"):
+        assert refusal(agent.write("src/a.py", f"{word}\n")) == "CONSTRAINT_VIOLATION"
+    assert allowed(agent.write("src/a.py", "four\n"))
 
 
 def test_five_failed_tools_open_the_circuit(agent: Clocked) -> None:

@@ -238,6 +238,17 @@ def test_one_that_writes_too_much_is_ended_and_keeps_nothing(place: Place, warm:
     assert place.staged(5) == []
 
 
+@pytest.mark.parametrize("warm", [True, False], ids=["daemon", "alone"])
+def test_one_that_ends_before_anybody_measured_keeps_no_more(place: Place, warm: bool) -> None:
+    limited(place, "size_limit_mib = 1")
+    if warm:
+        place.daemon()
+    done = place.run('eval "head -c 3000000 /dev/zero > src/big"')
+    assert (done.returncode, "nothing was kept: it wrote more than 1048576 bytes" in done.stderr) == (124, True)
+    assert not (place.root / "src/big").exists()
+    assert place.staged(5) == []
+
+
 def test_leave_is_given_once_for_that_command_and_that_session(quick: Place) -> None:
     line = quick.ask("eval true")
     changes: list[Callable[[str], str]] = [

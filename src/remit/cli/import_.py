@@ -31,7 +31,10 @@ def import_(file: Path, repo: Path, as_json: bool) -> None:
     with TemporaryDirectory(prefix="remit.") as folder:
         lines = Path(folder) / file.name
         lines.write_bytes(b"".join(line + b"\n" for line in taken.lines))
-        done = import_file(lines, gate.workspace.log_folder, gate.recorder.log.name)
+        try:
+            done = import_file(lines, gate.workspace.log_folder, gate.recorder.log.name)
+        except NothingToImport as error:
+            raise NothingToImport(file, error.why) from None  # in the words that the person used, not of the copy
     text = f"{done.records} records, {taken.traces} of them from other tools, and {done.older} lines of older tools"
     unread = f"; {taken.unread} lines are none that Remit knows" if taken.unread else ""
     emit({**msgspec.to_builtins(done), "traces": taken.traces, "unread": taken.unread}, as_json, text + unread)

@@ -158,6 +158,14 @@ def in_words(found: Sequence[Finding], checked: Checked, remarks: Sequence[str])
 
 def line_of(one: Finding) -> str:
     """One finding: where, which rule, what."""
-    place = shown(one.path, 120) + (f":{one.line}" if one.line else "") if one.path else "ledger"
     level = click.style(f"{one.severity:<7}", fg=COLOURS[one.severity])
-    return f"{place}  {one.rule} {level} {RULES[one.rule][1]}: {shown(one.message, 300)}"
+    return f"{place_of(one)}  {one.rule} {level} {RULES[one.rule][1]}: {shown(one.message, 300)}"
+
+
+def place_of(one: Finding) -> str:
+    """The file and line, else the commit or the record as `remit show` takes it, else the ledger as a whole."""
+    if one.path:
+        return shown(one.path, 120) + (f":{one.line}" if one.line else "")
+    if one.commit:
+        return f"commit {one.commit[:12]}"
+    return f"record {one.record[-12:]}" if one.record else "ledger"

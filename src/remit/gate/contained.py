@@ -27,7 +27,7 @@ from remit.workspace.sandbox import landlock, places, warm
 from remit.workspace.sandbox.choosing import Containment, way_here
 from remit.workspace.sandbox.doors import ssh_doors
 from remit.workspace.sandbox.jail import Jail, argv
-from remit.workspace.sandbox.running import MEBIBYTE, Ended, Limits, run, run_bare
+from remit.workspace.sandbox.running import MEBIBYTE, Ended, Limits, run, run_bare, stopped_by
 from remit.workspace.sandbox.staged import written
 
 OWN = ".local/state/remit"
@@ -37,6 +37,13 @@ OWN = ".local/state/remit"
 def limits_in(rules: ContainmentRules) -> Limits:
     """What every contained command gets."""
     return Limits(rules.time_limit_s or None, rules.size_limit_mib * MEBIBYTE)
+
+
+def measured(ended: Ended, staging: places.Staging, limits: Limits) -> Ended:
+    """How it ended, where it may have written too much and ended before anybody looked."""
+    if ended.too_much or limits.size is None or written(staging.root.upper) <= limits.size:
+        return ended
+    return stopped_by("size", ended.code, limits)
 
 
 class Contained:
@@ -66,14 +73,15 @@ class Contained:
         with places.staging(workspace, around.home, around.temporary, shared=shared) as staging:
             limits = replace(limits, written=lambda: sum(written(layer.upper) for layer in staging.layers))
             warm.lend(staging, workspace.root, self.verdicts.intent_id(call))
-            ended = run(lambda status: self.words(call, command, staging, status), limits)
+            ended = measured(run(lambda status: self.words(call, command, staging, status), limits), staging, limits)
             if not ended.too_much:
                 warm.trim(warm.keep(staging.folder))
             return self.judged(call, ended, staging)
 
     def settle(self, call: ToolCall, folder: Path, ended: Ended) -> Result:
         """Judge what another process staged in `folder`; whose that is takes it away. Raises what `run` does."""
-        return self.judged(call, ended, places.reopened(folder, self.site.workspace))
+        staging = places.reopened(folder, self.site.workspace)
+        return self.judged(call, measured(ended, staging, limits_in(self.verdicts.rules)), staging)
 
     def judged(self, call: ToolCall, ended: Ended, staging: places.Staging) -> Result:
         """What comes of what was staged: nothing, where it is more than may be."""

@@ -2,7 +2,7 @@
 
 import re
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 
 from remit.core.call import ToolCall
@@ -90,6 +90,13 @@ def too_much(ended: Ended) -> Finding:
     return objection("COMMAND_BLOCKED", ".", f"nothing was kept: {ended.stopped}.")
 
 
+ADVICE: Mapping[ErrorType, str] = {
+    "SCOPE_VIOLATION": "Stay in the scope, or ask the person to widen it.",
+    "CONSTRAINT_VIOLATION": "Do it again so that the constraint holds, or ask the person for another one.",
+    "STALE_FILE": "What others changed, read again before you go on with it.",
+}
+OTHER_ADVICE = "Where no way is named here and the work needs it, ask the person."
+
 MOST_NAMED = 20
 MOST_OF_A_FOLDER = 5
 
@@ -107,8 +114,13 @@ def in_words(ended: Ended, kept: Sequence[str], findings: Sequence[Finding], asi
         lines.append(f"  … and {len(said) - MOST_NAMED} more")
     if any(f.code == "STALE_FILE" for f in findings):
         lines.append(f"This command's version of what others changed is kept in {aside}.")
-    lines.append("What was dropped is as it was before. Stay in the scope, or ask the person to widen it.")
+    lines.append(f"What was dropped is as it was before. {advice([f.code for f in findings])}")
     return "\n".join(lines)
+
+
+def advice(codes: Collection[ErrorType]) -> str:
+    """What to do about it: a wider scope mends no broken constraint, and nothing that git's folder was dropped for."""
+    return " ".join(words for code, words in ADVICE.items() if code in codes) or OTHER_ADVICE
 
 
 def read_only(call: ToolCall, names: Iterable[str]) -> str:

@@ -188,10 +188,13 @@ class Intents:
         return [f"{intent.id} depends on {', '.join(waiting)}, which is not DONE."] if waiting else []
 
     def bind(self, session: SessionKey, agent: str, intent_id: str | None, source: str, block: str) -> None:
-        """This session now works under that intent, and has been told `block`."""
+        """This session now works under that intent, and has been told `block`. A session stays its first agent's.
+
+        A person who selects for it is in the record; what the session's processes do is the agent's all the same.
+        """
         known = self.state.session(session) or Session()
         fresh = Session(
-            agent=agent or known.agent,
+            agent=known.agent or agent,
             model=known.model,
             intent_id=intent_id,
             source=source,

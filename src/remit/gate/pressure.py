@@ -19,6 +19,11 @@ LASTING: frozenset[ErrorType] = frozenset(
 ERROR_TYPES: dict[str, ErrorType] = {code: code for code in LASTING}
 
 
+def broken(finding: Finding) -> str:
+    """Which constraints: another one than before is another denial."""
+    return "".join(sorted({f" {one['constraint']}" for one in finding.context.get("broken", ())}))
+
+
 class Pressure:
     """The setbacks of the sessions in one workspace. Its methods raise StateError."""
 
@@ -54,7 +59,7 @@ class Pressure:
         leading = next(iter(findings), None)
         if leading is None or leading.code == "CIRCUIT_OPEN":
             return
-        denial = f"{leading.code} {quoted_path(leading.path or call.tool)}"
+        denial = f"{leading.code} {quoted_path(leading.path or call.tool)}{broken(leading)}"
         last, denials, failures = self.in_a_row(call.session)
         count = denials + 1 if denial == last else 1
         paths = {f.path: f.code for f in findings if f.path is not None and f.code in LASTING}

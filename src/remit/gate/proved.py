@@ -142,11 +142,11 @@ class Said:
 
     def __init__(self, text: bytes) -> None:
         plain = ESCAPE.sub(lambda found: ESCAPES[found[0]], text)
-        added = b"\n".join(line[1:] if line.startswith(b"+") else b"" for line in text.split(b"\n"))
         self.text = plain
         self.lines: list[bytes] = []
-        for variant in dict.fromkeys((text, plain, b"\n".join(QUOTES.split(plain)), added)):
-            self.lines += [BEYOND, *(line.strip() for line in variant.split(b"\n", MOST_LINES)[:MOST_LINES]), BEYOND]
+        added = [line[1:] if line.startswith(b"+") else BEYOND for line in text.split(b"\n", MOST_LINES)]
+        for lines in (*(one.split(b"\n", MOST_LINES) for one in dict.fromkeys((text, plain))), quoted(plain), added):
+            self.lines += [BEYOND, *(line if line == BEYOND else line.strip() for line in lines[:MOST_LINES]), BEYOND]
         self.places: dict[bytes, list[int]] = {}
         for number, line in enumerate(self.lines):
             places = self.places.setdefault(line, [])
@@ -216,6 +216,16 @@ class Said:
             was, now = old[hunk.old - 1 + offset], new[hunk.new - 1 + offset]
             if any(len(part) >= SHORTEST and self.tells(part, self.replacing) for part in new_parts(was, now)):
                 yield hunk.new + offset
+
+
+def quoted(text: bytes) -> list[bytes]:
+    """The lines between quotes. Where a quote stands at a line's end, nobody wrote an empty line there."""
+    found: list[bytes] = []
+    for part in QUOTES.split(text, MOST_LINES):
+        first, *rest = part.split(b"\n", MOST_LINES)
+        found += [first if first.strip() else BEYOND, *rest]
+        found[-1] = found[-1] if found[-1].strip() else BEYOND
+    return found
 
 
 def new_parts(was: bytes, now: bytes) -> tuple[bytes, bytes]:

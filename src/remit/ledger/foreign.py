@@ -36,6 +36,7 @@ class NothingToImport(LedgerError):
         super().__init__(
             f"{str(path)!r} cannot be imported: {why}\nhint: expected one JSON record a line, as in agent_trace.jsonl"
         )
+        self.why = why
 
 
 class Imported(Struct, frozen=True):

@@ -5,13 +5,13 @@ git is started a few times, however many lines there are.
 """
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from itertools import groupby
 
 from remit.core.contents import Hunk
-from remit.core.own_words import is_strong, says_something
+from remit.core.own_words import says_something
 from remit.provenance.attribution import Attribution
-from remit.provenance.evidence import unspaced
+from remit.provenance.evidence import is_telling, unspaced
 from remit.provenance.origins import Label, relaid, weaker
 from remit.provenance.porcelain import GitLine, Place, read_porcelain
 from remit.provenance.recorded_blocks import RecordedBlocks
@@ -20,7 +20,6 @@ from remit.workspace.git import Git, GitError
 Line = tuple[Place, int]
 """A line of a version."""
 
-FEWEST_LINES = 3
 MOST_RUNS = 200
 MOST_LAYOUTS = 8
 """Commits that only changed the layout and are looked behind, for one file."""
@@ -146,12 +145,6 @@ class Elsewhere:
 def at(labels: Sequence[Label | None], number: int) -> Label | None:
     """The label of a line, from 1."""
     return labels[number - 1] if 0 < number <= len(labels) else None
-
-
-def is_telling(lines: Iterable[bytes]) -> bool:
-    """Whether a block tells itself from another's."""
-    texts = list(lines)
-    return any(map(is_strong, texts)) or sum(map(says_something, texts)) >= FEWEST_LINES
 
 
 def in_runs(numbers: Sequence[int], known: dict[int, Label]) -> list[list[int]]:

@@ -4,6 +4,7 @@ A false claim costs more than a gap: lines that anybody would write (`}`, `try:`
 a block enough has to be left.
 """
 
+from collections.abc import Iterable
 from functools import lru_cache
 
 from msgspec import Struct
@@ -15,6 +16,7 @@ ENOUGH = 0.75
 
 STRONG_LINES = 3
 MANY_LINES = 8
+TELLING_LINES = 3
 
 
 @lru_cache(MOST_KNOWN)
@@ -30,13 +32,23 @@ class Kept(Struct, frozen=True):
     kept: tuple[bytes, ...]
 
 
-def is_evidence(found: Kept, *, strict: bool, part: bool = False) -> bool:
+def is_telling(lines: Iterable[bytes]) -> bool:
+    """Whether a block tells itself from another's."""
+    texts = list(lines)
+    return any(map(is_strong, texts)) or sum(map(says_something, texts)) >= TELLING_LINES
+
+
+def is_evidence(found: Kept, *, strict: bool, part: bool = False, seen: bool = True) -> bool:
     """Whether what is left of a block came from it. `strict` where later contents were seen without it; `part` where
-    nothing else came: a commit of some of the lines, or a person who only takes lines out.
+    nothing else came: a commit of some of the lines, or a person who only takes lines out. `seen` where both contents
+    followed each other under our eyes; else what is left has to hold one of the lines that nobody else would write, if
+    the block had any.
     """
     telling = [line for line in found.block if line.strip()]
     kept = [line for line in found.kept if line.strip()]
     if not kept or not any(map(says_something, kept)):
+        return False
+    if not seen and any(map(is_strong, telling)) and not any(map(is_strong, kept)):
         return False
     enough = len(kept) >= ENOUGH * len(telling)
     if enough and not strict:

@@ -21,6 +21,9 @@ class Passage(Struct, frozen=True):
     """The first of the lines."""
     candidates: tuple[Candidate, ...] = ()
     """Calls that were under way when lines of unknown origin came: nothing proves that one of them wrote them."""
+    agent: str | None = None
+    intent_id: str | None = None
+    grade: str | None = None
 
 
 class Denial(Struct, frozen=True):

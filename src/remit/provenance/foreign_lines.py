@@ -17,7 +17,7 @@ from remit.core.loose import mapping, sequence, text
 from remit.core.record import KEY
 from remit.ledger.foreign import foreign_records
 from remit.provenance.attribution import Attribution
-from remit.provenance.elsewhere import is_telling
+from remit.provenance.evidence import is_telling
 from remit.provenance.porcelain import GitLine
 
 NOWHERE = Path(os.devnull)

@@ -148,4 +148,5 @@ def recorded(change: Change) -> Recorded:
         by_git=change.by_git,
         observed=change.observed,
         unproved=change.unproved,
+        trusted=change.origin == "verification",
     )

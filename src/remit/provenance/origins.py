@@ -5,7 +5,8 @@ on the way to it, and each line keeps the label of the step that added it. Commi
 a squash or a filter that leaves contents as they were needs no work at all.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
+from itertools import pairwise
 from typing import Literal, TypeAlias
 
 from msgspec import Struct, field
@@ -14,6 +15,7 @@ from msgspec.structs import replace
 from remit.core.contents import Hunk
 from remit.core.own_words import is_strong
 from remit.core.spans import numbers_of, outside, spans_of
+from remit.provenance.adrift import adrift
 from remit.provenance.alike import may_come_from
 from remit.provenance.evidence import Kept, is_evidence
 from remit.provenance.reformatted import respaced, same_but_for_layout
@@ -112,6 +114,8 @@ def stepped(labels: Labels | None, step: Step, pairs: Pairs) -> Labels | None:
     stays = staying(len(old), hunks) | set(came_from.values())
     kept = honestly(labels, old, stays, step, hunks) if step.loose else labels
     after = opened(carried(kept, hunks, own), hunks, step)
+    for to in () if step.trusted else adrift(old, new, hunks, step.unproved):
+        after[to] = Label(step.record, "exact", proved=False) if step.record and after[to] else after[to]
     for to, origin in came_from.items():
         label, own = kept[origin], after[to]
         if label is not None and (step.loose or (not (own and own.proved) and is_strong(new[to]))):
@@ -158,26 +162,30 @@ def honestly(labels: Labels, old: Sequence[bytes], stays: set[int], step: Step, 
     """
     grade: Grade = "ledger" if step.strict else "preserved"
     nothing_new = not any(hunk.new_lines for hunk in hunks)
+    cuts = [hunk.old for hunk in hunks if hunk.new_lines and not hunk.old_lines]
     found = unlabelled(len(labels))
     for block in blocks(labels):
         kept = Kept(tuple(old[i] for i in block), tuple(old[i] for i in block if i in stays))
-        if is_evidence(kept, strict=step.strict, part=nothing_new):
-            for i in telling_lines(block, old, stays) if step.strict and not nothing_new else block:
+        if is_evidence(kept, strict=step.strict, part=nothing_new, seen=step.record is not None):
+            for i in telling_lines(block, old, stays, cuts) if step.strict and not nothing_new else block:
                 known = labels[i]
                 found[i] = weaker(known, grade) if known is not None else None
     return found
 
 
-def telling_lines(block: Sequence[int], old: Sequence[bytes], stays: set[int]) -> Sequence[int]:
+def telling_lines(block: Sequence[int], old: Sequence[bytes], stays: set[int], cuts: Iterable[int]) -> Sequence[int]:
     """The lines of a block that keep its label where something even speaks against it. Of one that something was taken
-    out of, those that are nobody else's and what stayed between them: who writes anew writes `pass` and `}`, too.
+    out of, or put into (before the lines of `cuts`), those that are nobody else's and what stayed between them: who
+    writes anew writes `pass` and `}`, too.
     """
-    if all(i in stays or not old[i].strip() for i in block):
+    inside = [i for i in cuts if block[0] < i <= block[-1]]
+    if not inside and all(i in stays or not old[i].strip() for i in block):
         return [i for i in block if old[i].strip()]
     found: list[int] = []
     for first, last in spans_of(i for i in block if i in stays):
-        own = [i for i in range(first, last + 1) if is_strong(old[i])]
-        found += range(own[0], own[-1] + 1) if own else ()
+        for start, end in pairwise([first, *(i for i in inside if first < i <= last), last + 1]):
+            own = [i for i in range(start, end) if is_strong(old[i])]
+            found += range(own[0], own[-1] + 1) if own else ()
     return found
 
 

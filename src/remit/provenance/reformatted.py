@@ -1,10 +1,11 @@
 """Lines that say the same in another layout: indented anew, wrapped, quoted the other way."""
 
 import re
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
+from remit.core.own_words import says_something
 from remit.provenance.alike import WORD, equal_blocks, say_the_same
-from remit.provenance.evidence import unspaced
+from remit.provenance.evidence import is_telling, unspaced
 
 TOKEN = re.compile(rb"\w+|[^\w\s]")
 MOST_TOKENS = 20_000
@@ -22,12 +23,20 @@ def same_but_for_layout(old: Sequence[bytes], new: Sequence[bytes]) -> dict[int,
 
 
 def respaced(old: Sequence[bytes], new: Sequence[bytes]) -> dict[int, int]:
-    """The lines that are equal but for white space, in order. Runs of them without a word are left out."""
+    """The lines that are equal but for white space, in order. Where other lines changed with them, runs that could be
+    anybody's are left out: who writes anew ends with a `return None`, too, and indents it as it has to be.
+    """
     a, b = list(map(unspaced, old)), list(map(unspaced, new))
     if not any(map(WORD.search, set(a).intersection(b))):
         return {}
-    told = (block for block in equal_blocks(a, b) if any(map(WORD.search, b[block[1] : block[1] + block[2]])))
+    tells = is_own if a == b else is_telling
+    told = (block for block in equal_blocks(a, b) if tells(new[block[1] : block[1] + block[2]]))
     return {j + offset: i + offset for i, j, size in told for offset in range(size)}
+
+
+def is_own(lines: Iterable[bytes]) -> bool:
+    """Whether one of those lines has a word of its own."""
+    return any(map(says_something, lines))
 
 
 def rewrapped(old: Sequence[bytes], new: Sequence[bytes]) -> dict[int, int]:

@@ -5,6 +5,8 @@ from bisect import bisect_right
 from collections.abc import Container, Iterator, Mapping
 from typing import Any, TypeAlias
 
+from msgspec.structs import replace
+
 from remit.adapters import ROWS
 from remit.core.globs import Scope
 from remit.core.manifests import reader_of
@@ -54,35 +56,42 @@ def announced_at(selections: Selections, session: object, timestamp: str) -> tup
 def judged(
     document: Document, scope: Scope | None, selections: Selections, undone: Container[tuple[str, str]]
 ) -> Iterator[Finding]:
-    """What the rules say of one change; of a file that was `undone` after the call that is said."""
+    """What the rules say of one change. What a file that was `undone` after the call had against it is a note."""
     body = body_of(document)
-    intent = body.get("intent_id")
-    about = {"record": str(document["id"]), "intent_id": intent}
+    about = {"record": str(document["id"]), "intent_id": body.get("intent_id")}
     who = document.get("tool", {}).get("name", "an agent")
-    decision: Document = body.get("decision", {})
     announced = announced_at(selections, body.get("session_id"), str(document["timestamp"]))
-    let = approved(body)
+    call = str(body.get("call", {}).get("id", ""))
     for file in body.get("files", []):
-        path = str(file["path"])
-        name = true_name(path)
         did = f"changed while {who} ran a command" if file.get("unproved") else f"written by {who}"
-        did += ", and undone" if (str(body.get("call", {}).get("id", "")), path) in undone else ""
-        if why := protected_inside(name, SETTINGS):
-            yield finding("RMT009" if why == STEERS else "RMT004", f"{did}; {why}", path=path, **about)
-        elif intent is None and not let:
-            yield finding("RMT002", f"{did} under no intent", path=path, **about)
-        elif intent is not None and not let and not in_scope(file, name, body, scope):
-            said = "; recorded as within" if file.get("in_scope", body.get("in_scope")) else ""
-            yield finding("RMT001", f"outside {intent}{scope_words(scope)}; {did}{said}", path=path, **about)
-        if announced and not Scope(announced).matches(name):
-            yield finding(
-                "RMT015", f"not among what the session announced: {', '.join(announced[:5])}", path=path, **about
-            )
-        if depends(path):
-            yield finding("RMT010", did, path=path, **about)
-        if body.get("covered") is False:
-            yield finding("RMT003", f"{did}, and no verdict came before", path=path, **about)
-    yield from said_of_decision(decision, body, about)
+        if (call, str(file["path"])) not in undone:
+            yield from of_file(file, body, scope, announced, did, about)
+            continue
+        found = of_file(file, body, scope, announced, f"{did}, and undone", about)
+        # A call that its agent gave no id may be another one than that which was undone.
+        yield from (replace(one, severity="note") if call else one for one in found)
+    yield from said_of_decision(body.get("decision", {}), body, about)
+
+
+def of_file(
+    file: Document, body: Document, scope: Scope | None, announced: tuple[str, ...], did: str, about: Mapping[str, Any]
+) -> Iterator[Finding]:
+    """What the rules say of one file; `did` is what was done to it, in words."""
+    path, intent, let = str(file["path"]), body.get("intent_id"), approved(body)
+    name = true_name(path)
+    if why := protected_inside(name, SETTINGS):
+        yield finding("RMT009" if why == STEERS else "RMT004", f"{did}; {why}", path=path, **about)
+    elif intent is None and not let:
+        yield finding("RMT002", f"{did} under no intent", path=path, **about)
+    elif intent is not None and not let and not in_scope(file, name, body, scope):
+        said = "; recorded as within" if file.get("in_scope", body.get("in_scope")) else ""
+        yield finding("RMT001", f"outside {intent}{scope_words(scope)}; {did}{said}", path=path, **about)
+    if announced and not Scope(announced).matches(name):
+        yield finding("RMT015", f"not among what the session announced: {', '.join(announced[:5])}", path=path, **about)
+    if depends(path):
+        yield finding("RMT010", did, path=path, **about)
+    if body.get("covered") is False:
+        yield finding("RMT003", f"{did}, and no verdict came before", path=path, **about)
 
 
 def true_name(path: str) -> str:
@@ -120,8 +129,8 @@ def scope_words(scope: Scope | None) -> str:
 def said_of_decision(decision: Document, body: Document, about: Mapping[str, Any]) -> Iterator[Finding]:
     """What is to be said of the whole change."""
     if by := decision.get("grant") or decision.get("approved_by"):
-        whose = decision.get("approved_by") or "person"
-        yield finding("RMT012", f"a {whose}'s yes let it through: {by}", **about)
+        path = next((str(file["path"]) for file in body.get("files", [])), "")
+        yield finding("RMT012", f"let through by {decision.get('approved_by') or 'person'}: {by}", path=path, **about)
     classes: Document = body.get("mutation_class", {})
     declared, computed = classes.get("declared"), classes.get("computed")
     if declared and computed and declared != computed and "AST_REFACTOR" in (declared, computed):

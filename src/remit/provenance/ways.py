@@ -18,7 +18,7 @@ class Recorded(Struct, frozen=True):
     `hunks` are the differences, where the record holds them. `by_git` says that git brought the content from
     elsewhere: it is an observation, and puts nobody's lines anywhere. `observed` says that the change was found by
     comparing, and not by a call that told what it did. `unproved` are the new lines, first and last, of which nothing
-    tells that the call wrote them.
+    tells that the call wrote them; `trusted`, that it was a command that a person trusts to lay out what was written.
     """
 
     seq: int
@@ -31,6 +31,7 @@ class Recorded(Struct, frozen=True):
     by_git: bool = False
     observed: bool = False
     unproved: tuple[Span, ...] = ()
+    trusted: bool = False
 
 
 class Step(Struct, frozen=True):
@@ -49,6 +50,7 @@ class Step(Struct, frozen=True):
     loose: bool = False
     strict: bool = False
     unproved: tuple[Span, ...] = ()
+    trusted: bool = False
 
 
 class History:
@@ -148,6 +150,7 @@ def recorded_step(found: Recorded, after: str) -> Step:
         told=found.told,
         loose=found.observed,
         unproved=found.unproved,
+        trusted=found.trusted,
     )
 
 

@@ -93,10 +93,14 @@ def passages(lines: Iterable[BlamedLine]) -> tuple[Passage, ...]:
     found: list[Passage] = []
     for line in lines:
         last = found[-1] if found else None
-        same = last and (last.origin, last.commit, last.record) == (line.origin, line.commit, line.record)
-        if last and same and last.end == line.line - 1:
+        if last and told_by(last) == told_by(line) and last.end == line.line - 1:
             found[-1] = replace(last, end=line.line)
         else:
             about = (line.origin, line.commit, line.record, line.content[:TEXT_CHARS], line.candidates)
-            found.append(Passage(line.line, line.line, *about))
+            found.append(Passage(line.line, line.line, *about, line.agent, line.intent_id, line.grade))
     return tuple(found)
+
+
+def told_by(one: BlamedLine | Passage) -> tuple[str | None, ...]:
+    """What neighbouring lines have to share; where no record tells of them, whose they are said to be, too."""
+    return (one.origin, one.commit, one.record, *(() if one.record else (one.agent, one.intent_id)))

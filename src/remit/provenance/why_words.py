@@ -75,6 +75,8 @@ def who(known: Cause | None, passage: Passage) -> str:
     """Who made the edit, and under which intent; of an open one, who was at work."""
     if passage.origin == "unknown" and passage.candidates:
         return meanwhile(passage.candidates)
+    if known is None and passage.agent:
+        return f"{shown(passage.agent, 40)}, {shown(passage.intent_id or 'no intent', 40)}, by a {passage.grade}"
     if known is None:
         return "nobody that Remit saw"
     return ORIGINS.get(known.by) or f"{known.agent or 'an agent'}, {known.intent_id or 'no intent'}"

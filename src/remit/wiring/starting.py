@@ -126,7 +126,11 @@ def what_stays(workspace: Workspace, home: Path) -> list[tuple[str, str]]:
         (state / "key", "this machine's key: ledgers are checked by it"),
         (state / "machine", "this machine's name in ledgers"),
         (state / "governed", "which repositories are governed"),
+        (state / "wired.json", "which agents `remit init` wired, and from which repositories"),
         (state / "spool", "records that wait to be written"),
+        (state / "trust", "which commands of repositories you let run"),
+        (state / "checks.json", "which installed packages bring checks"),
+        (state / "sandbox", "what contained commands left in caches; may be deleted"),
     ]
     kept = [(name, "contents that the ledger names") for name in refs(workspace, "refs/remit")]
     notes = [(name, "notes that witness the ledger") for name in refs(workspace, NOTES)]

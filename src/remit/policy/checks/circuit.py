@@ -26,7 +26,7 @@ def check(call: ToolCall, facts: Facts) -> Finding | None:
 def reason(session: SessionFacts) -> str | None:
     """What happened too often, in words; None where nothing did."""
     if session.denials >= SAME_DENIALS:
-        return f"The same call was refused {session.denials} times in a row ({shown(session.denial, 200)})"
+        return f"The same was refused {session.denials} times in a row ({shown(session.denial, 200)})"
     if session.failures >= FAILURES:
         return f"{session.failures} tool calls failed in a row"
     return None

@@ -1,0 +1,136 @@
+"""A line that anybody would write is nobody's where only its likeness speaks for somebody."""
+
+from pathlib import Path
+
+import pytest
+
+from gate.driving import Agent, governed
+from provenance.test_blame import ME, commit, sessions
+from provenance.test_origins import BASE, by, knowing, of, origin, wrote
+from remit.core.contents import Hunk
+from remit.gate.proved import Said
+from remit.provenance.adrift import adrift
+from remit.provenance.origins import walk
+from remit.provenance.reformatted import same_but_for_layout
+from remit.provenance.ways import Recorded, Step
+
+AGENTS = """\
+def tabulated_measurements(rows):
+    if rows is None:
+        return None
+    widest_measurement = max(rows)
+    return widest_measurement
+"""
+PERSONS = """\
+def tabulated_measurements(rows):
+    smallest_allocation = min(rows)
+    print(smallest_allocation)
+    return None
+    return widest_measurement
+"""
+
+
+@pytest.fixture
+def agent(repository: Path, home: Path) -> Agent:
+    found = Agent(governed(repository), home)
+    found.select()
+    return found
+
+
+def test_a_plain_line_at_another_depth_among_a_persons_lines_is_not_the_agents(agent: Agent) -> None:
+    agent.write("src/new.py", AGENTS)
+    commit(agent.cwd)
+    (agent.cwd / "src" / "new.py").write_text(PERSONS)
+    commit(agent.cwd)
+    assert sessions(agent.cwd, "src/new.py") == [ME, None, None, None, ME]
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "found"),
+    [
+        (of("        return None", "    a = 1"), of("    b = 2", "    return None"), {}),
+        (of("    if a is None:", "        return None"), of("    fresh()", "        if a is None:"), {}),
+        (of("\tdo_it()", "\treturn None"), of("    do_it()", "    return None"), {0: 0, 1: 1}),
+        (of("        return None"), of("    return None"), {}),
+        (of("one"), of("  one"), {0: 0}),
+        (of("\tmeasured_widths = 1", "\tpass", "x"), of("  measured_widths = 1", "  pass", "y"), {0: 0, 1: 1}),
+    ],
+)
+def test_layout_is_told_by_lines_that_tell(old: list[bytes], new: list[bytes], found: dict[int, int]) -> None:
+    assert same_but_for_layout(old, new) == found
+
+
+BLOCK = of("    total_allocation = sum(rows)", "    except OSError:", "        pass", "    return None")
+
+
+@pytest.mark.parametrize(("left", "by_whom"), [(BLOCK[1:], None), (BLOCK[:3], "r1"), ([*BLOCK[:2], BLOCK[3]], "r1")])
+def test_across_a_gap_plain_lines_are_no_block_whose_own_line_went(left: list[bytes], by_whom: str | None) -> None:
+    versions = {"P": BASE, "R": [*BASE, *BLOCK], "V": [*BASE, b"put_there_by_somebody()", *left]}
+    assert origin(versions, [wrote(1, "P", "R")]) == [*[None] * 5, *[by_whom] * 3]
+
+
+def test_where_nothing_happened_unseen_they_are() -> None:
+    versions = {"P": BASE, "R": [*BASE, *BLOCK], "V": [*BASE, b"put_there_by_somebody()", *BLOCK[1:]]}
+    seen = Recorded(2, "r2", "R", "V", observed=True)
+    assert origin(versions, [wrote(1, "P", "R"), seen]) == [*[None] * 4, "r2", *["r1"] * 3]
+
+
+OLD = of("def measured_widths(rows):", "    }", "    return None", "", "    return smallest_allocation")
+NEW = of(
+    "def measured_widths(rows):",
+    "    }",
+    "    return no_such_measurement",
+    "def tabulated(rows):",
+    "    return None",
+    "",
+    "",
+    "    return smallest_allocation",
+)
+
+
+def test_what_a_diff_keeps_between_lines_of_nobody_knows_whom_is_open() -> None:
+    hunks = (Hunk(2, 0, 3, 2), Hunk(3, 0, 6, 1))
+    steps = [
+        Step(None, "A", "agent"),
+        Step("A", "B", "command", hunks=hunks, unproved=((3, 4), (6, 6))),
+    ]
+    found = walk(steps, knowing({"A": OLD, "B": NEW}))
+    assert by(found) == ["agent", "agent", *["command"] * 4, "agent", "agent"]
+    assert [label.proved for label in found if label] == [True, True, False, False, False, False, True, True]
+
+
+@pytest.mark.parametrize(
+    ("unproved", "found"),
+    [(((3, 4),), [4]), (((6, 6),), []), ((), []), (((1, 2),), [])],
+)
+def test_only_beside_unproved_lines_a_kept_one_drifts(unproved: tuple[tuple[int, int], ...], found: list[int]) -> None:
+    assert list(adrift(OLD, NEW, (Hunk(2, 0, 3, 2), Hunk(3, 0, 6, 1)), unproved)) == found
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "found"),
+    [
+        (of("a", "    return None", "c"), of("x", "    return None", "y"), [1]),
+        (of("a", "    total_allocation = 1", "c"), of("x", "    total_allocation = 1", "y"), []),
+        (of("f(a, b)", "    return None", "g(c, d)"), of("f(a,b)", "    return None", "g(c,d)"), []),
+    ],
+)
+def test_a_line_of_its_own_holds_its_place_and_so_does_one_in_another_layout(
+    old: list[bytes], new: list[bytes], found: list[int]
+) -> None:
+    assert list(adrift(old, new, (Hunk(1, 1, 1, 1), Hunk(3, 1, 3, 1)), ((1, 1), (3, 3)))) == found
+
+
+def test_a_quote_at_a_lines_end_is_no_empty_line_before_the_next() -> None:
+    said = Said(b"cat > f <<'END'\ndef measured_widths(rows):\n\n    return rows\nEND")
+    new = of("", "def measured_widths(rows):", "", "    return rows")
+    assert list(said.holds(new, range(1, 5), ())) == [2, 3, 4]
+
+
+def test_against_the_odds_a_plain_line_is_not_kept_beyond_what_was_put_into_its_block() -> None:
+    block = of(
+        "def measured_widths(rows):", "    total_allocation = sum(rows)", "    smallest_margin = 0", "    return None"
+    )
+    put = of("def tabulated():", "    fresh()")
+    versions = {"P": BASE, "R": [*BASE, *block], "V": [*BASE, *block[:3], *put, block[3]]}
+    assert origin(versions, [wrote(1, "P", "R")], settled=["R"]) == [*[None] * 4, *["r1"] * 3, None, None, None]
