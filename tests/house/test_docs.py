@@ -10,7 +10,8 @@ import pytest
 
 ROOT = Path(__file__).parents[2]
 DOCS = ROOT / "docs"
-NAMED = re.compile(r"`(src/[\w/]+\.py):([\w.]+)`")
+NAMED = re.compile(r"`((?:src|tests)/[\w/]+\.py):([\w.]+)`")
+THREATS = DOCS / "explanation" / "threat-model.md"
 STEPS = DOCS / "explanation" / "one-tool-call.md"
 
 
@@ -40,6 +41,14 @@ def test_functions_that_a_page_names_exist(page: Path) -> None:
         if not (ROOT / path).is_file() or name not in definitions(ROOT / path)
     ]
     assert gone == []
+
+
+def test_each_promise_of_the_threat_model_names_a_test() -> None:
+    held, found, _ = re.split(r"^## What it (?:finds|does not see).*$", THREATS.read_text("utf-8"), flags=re.MULTILINE)
+    promises = [line for line in held.splitlines() if line.startswith("| ")][1:]
+    promises += [line for line in found.splitlines() if line.startswith("- ")]
+    assert len(promises) > 25
+    assert [line for line in promises if "tests/" not in "".join(path for path, _ in NAMED.findall(line))] == []
 
 
 def test_one_tool_call_tells_eight_steps_and_where_each_is_taken() -> None:
