@@ -3,6 +3,7 @@
 Best first: a binary that came with the wheel, one compiled here from `client.c`, the pure-Python client.
 """
 
+import _socket
 import platform
 import py_compile
 import re
@@ -25,11 +26,26 @@ CACHE = "__pycache__"
 
 NAME, SETTINGS, MODULE = "hook", "hook.conf", "hook_client"
 LOADER = f"""import sys
-sys.path.insert(0, __file__.rpartition("/")[0])
-from {MODULE} import run
-run()
+from posix import open, read
+known = {{"__name__": "{MODULE}"}}
+try:
+    import _imp, marshal
+    from _frozen_importlib import ModuleSpec
+    from _frozen_importlib_external import MAGIC_NUMBER
+    code = read(open(COMPILED, 0), 1 << 18)
+    if code[:4] != MAGIC_NUMBER:
+        raise ImportError
+    found = _imp.create_dynamic(ModuleSpec("_socket", None, origin=SOCKETS))
+    _imp.exec_dynamic(found)
+    sys.modules["_socket"], code = found, marshal.loads(code[16:])
+except Exception:
+    code = read(open(SOURCE, 0), 1 << 18)
+exec(code, known)
+known["run"]()
 """
-"""The script that agents start. What it imports is compiled once: for a script Python does that at each start."""
+"""The script that agents start. What it runs is compiled once: for a script Python does that at each start. Both that
+and the one module that it needs are loaded from where they are: searching for them takes as long as loading them.
+"""
 
 SOCKET = ".local/state/remit/daemon.sock"
 """Below HOME: where the daemon listens; `servers.daemon` names the same place."""
@@ -86,20 +102,28 @@ def put_script(path: Path) -> None:
     """Put the pure-Python client at `path`, run by this interpreter. Raises OSError, NoClient."""
     module = path.with_name(f"{MODULE}.py")
     write_atomically(module, shipped("__main__.py"), 0o644)
-    py_compile.compile(str(module), doraise=True)
+    compiled = str(path.with_name(CACHE) / f"{MODULE}.{sys.implementation.cache_tag}.pyc")
+    py_compile.compile(str(module), compiled, doraise=True)
+    script = loader(str(module), compiled)
     direct = f"#!{sys.executable} -ISE\n"
     if len(direct) <= SHEBANG_MOST and not set(sys.executable) & set(" \t\n"):
-        write_atomically(path, f"{direct}{LOADER}".encode(), 0o755)
+        write_atomically(path, f"{direct}{script}".encode(), 0o755)
         return
     beside = path.with_name(f"{NAME}.py")
-    write_atomically(beside, LOADER.encode(), 0o644)
+    write_atomically(beside, script.encode(), 0o644)
     words = f"{shlex.quote(sys.executable)} -I -S -E {shlex.quote(str(beside))}"
     write_atomically(path, f'#!/bin/sh\nexec {words} "$@"\n'.encode(), 0o755)
 
 
+def loader(source: str, compiled: str) -> str:
+    """The script for these files. Where Python has `_socket` built in, that is found by its name."""
+    places = {"SOURCE": source, "COMPILED": compiled, "SOCKETS": getattr(_socket, "__file__", "")}
+    return re.sub("|".join(places), lambda found: ascii(places[found[0]]), LOADER)
+
+
 def settings(home: Path) -> bytes:
     """What the client reads: version, interpreter, socket, seconds to wait; then what it was made from, and can do."""
-    made_from = sha256(shipped("client.c") + shipped("__main__.py"))
+    made_from = sha256(shipped("client.c") + shipped("__main__.py") + LOADER.encode())
     lines = (version("remit"), sys.executable, str(home / SOCKET), str(WAIT_S), made_from, LAUNCHES)
     return "".join(f"{line}\n" for line in lines).encode("utf-8", "surrogateescape")
 
