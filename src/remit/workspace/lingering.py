@@ -12,7 +12,7 @@ from pathlib import Path
 from msgspec import Struct
 from msgspec.structs import replace
 
-from remit.workspace.living import STARTED, STATE, TERMINAL, fields_of
+from remit.workspace.living import STARTED, STATE, TERMINAL, fields_of, told
 from remit.workspace.processes import program
 from remit.workspace.writers import PROC, command, linked, named, own_processes
 
@@ -96,12 +96,12 @@ def state_of(pid: int) -> tuple[str, bool]:
 def process(pid: int, started: str) -> Process | None:
     """One process, where its environment names a session."""
     try:
-        variables = (PROC / str(pid) / "environ").read_bytes()
+        variables = told(f"{PROC}/{pid}/environ")
     except OSError:
         return None
     session = session_in(variables)
     words = command(pid) if session else []
-    return Process(pid, started, session, tuple(words), linked(PROC / str(pid) / "cwd") or "") if words else None
+    return Process(pid, started, session, tuple(words), linked(f"{PROC}/{pid}/cwd") or "") if words else None
 
 
 def session_in(variables: bytes) -> str:
@@ -124,21 +124,21 @@ def names(one: Process, root: Path, paths: Iterable[str]) -> set[str]:
 
 def open_for_writing(pid: int) -> Iterator[str]:
     """The files that a process has open so that it can write to them."""
-    place = PROC / str(pid)
+    place = f"{PROC}/{pid}"
     try:
-        numbers = os.listdir(place / "fd")[:MOST_OPEN]  # noqa: PTH208
+        numbers = os.listdir(f"{place}/fd")[:MOST_OPEN]  # noqa: PTH208
     except OSError:
         return
     for number in numbers:
-        name = linked(place / "fd" / number)
-        if name is not None and name.startswith("/") and writable(place / "fdinfo" / number):
+        name = linked(f"{place}/fd/{number}")
+        if name is not None and name.startswith("/") and writable(f"{place}/fdinfo/{number}"):
             yield name
 
 
-def writable(info: Path) -> bool:
+def writable(info: str) -> bool:
     """Whether an open file is open for writing."""
     try:
-        text = info.read_text("ascii", "replace")
+        text = told(info).decode("ascii", "replace")
     except OSError:
         return False
     flags = next((line.split()[1] for line in text.splitlines() if line.startswith("flags:")), "0")

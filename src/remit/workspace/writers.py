@@ -9,10 +9,10 @@ from pathlib import Path
 
 from msgspec import Struct
 
-from remit.workspace.living import SESSION, TERMINAL, fields_of
+from remit.workspace.living import SESSION, TERMINAL, fields_of, told
 from remit.workspace.processes import ancestors, program
 
-PROC = Path("/proc")
+PROC = "/proc"
 MOST_OPEN = 512
 """Files that one process may have open for each of them to be looked at."""
 
@@ -35,8 +35,8 @@ def likely_writers(root: Path, paths: Sequence[str], agents: Collection[str]) ->
     `agents` are the names of programs that are known to write by themselves. Those that led to this very process
     are left out: a hook does not suspect its own agent by that.
     """
-    apart = {process.pid for process in ancestors()}
-    found = [writer for pid in own_processes() if pid not in apart for writer in seen(pid, root, paths, agents)]
+    apart, wanted = {process.pid for process in ancestors()}, {str(root / path): path for path in paths}
+    found = [writer for pid in own_processes() if pid not in apart for writer in seen(pid, str(root), wanted, agents)]
     return [writer for _, writer in sorted(found, key=lambda each: (each[0], each[1].pid))]
 
 
@@ -78,22 +78,21 @@ def own_processes() -> Iterator[int]:
     me = os.geteuid()
     for name in names:
         try:
-            if (PROC / name).stat().st_uid == me:
+            if os.stat(f"{PROC}/{name}").st_uid == me:  # noqa: PTH116
                 yield int(name)
         except OSError:
             continue
 
 
-def seen(pid: int, root: Path, paths: Sequence[str], agents: Collection[str]) -> Iterator[tuple[int, Writer]]:
+def seen(pid: int, root: str, wanted: dict[str, str], agents: Collection[str]) -> Iterator[tuple[int, Writer]]:
     """What speaks for one process, each with its rank: 0 is the strongest."""
-    words, folder = command(pid), linked(PROC / str(pid) / "cwd")
+    words, folder = command(pid), linked(f"{PROC}/{pid}/cwd")
     if not words:
         return
     name = program(words)
-    wanted = {str(root / path): path for path in paths}
     for path in sorted({wanted[held] for held in open_files(pid) if held in wanted}):
         yield 0, Writer(pid, name, "has it open", path)
-    inside = folder is not None and (folder == str(root) or folder.startswith(f"{root}/"))
+    inside = folder is not None and (folder == root or folder.startswith(f"{root}/"))
     for path in sorted(named(words[1:], folder or "", wanted)):
         yield 1, Writer(pid, name, "was started with its name", path)
     if inside and name in agents:
@@ -111,7 +110,7 @@ def named(words: Sequence[str], folder: str, wanted: dict[str, str]) -> set[str]
 def command(pid: int) -> list[str]:
     """The words that a process was started with; none where it is gone, or a thread of the kernel."""
     try:
-        line = (PROC / str(pid) / "cmdline").read_bytes()
+        line = told(f"{PROC}/{pid}/cmdline")
     except OSError:
         return []
     return [word for word in os.fsdecode(line).split("\0") if word]
@@ -119,17 +118,17 @@ def command(pid: int) -> list[str]:
 
 def open_files(pid: int) -> Iterator[str]:
     """The files that a process has open."""
-    place = PROC / str(pid) / "fd"
+    place = f"{PROC}/{pid}/fd"
     try:
         numbers = os.listdir(place)[:MOST_OPEN]  # noqa: PTH208
     except OSError:
         return
-    yield from (name for number in numbers if (name := linked(place / number)) is not None)
+    yield from (name for number in numbers if (name := linked(f"{place}/{number}")) is not None)
 
 
-def linked(path: Path) -> str | None:
+def linked(path: str) -> str | None:
     """Where a link leads; None where it cannot be read."""
     try:
-        return str(path.readlink())
+        return os.readlink(path)  # noqa: PTH115
     except OSError:
         return None
