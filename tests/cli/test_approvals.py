@@ -4,11 +4,13 @@ import json
 import os
 import pty
 import signal
+import sqlite3
 import subprocess
 import sys
 import threading
 import time
 from collections.abc import Generator
+from contextlib import closing, suppress
 from pathlib import Path
 from typing import Any
 
@@ -282,13 +284,26 @@ def test_equal_cards_fold_and_are_answered_at_once(governed: Path, watcher: Watc
 
 
 def test_a_watcher_answers_a_whole_card(governed: Path, watcher: Watcher) -> None:
-    watcher.process.send_signal(signal.SIGSTOP)
+    stop_between_writes(governed, watcher)
     calls = [Waiting(governed, path) for path in ("docs/a.md", "docs/b.md")]
     keep_watch(governed, 2)
     watcher.process.send_signal(signal.SIGCONT)
     watcher.expect(b"[a]ll 2 once")
     watcher.type("a")
     assert [call.answered() for call in calls] == [{}, {}]
+
+
+def stop_between_writes(folder: Path, watcher: Watcher) -> None:
+    """Stop the watcher where it does not hold the state: it writes there that it watches."""
+    with closing(sqlite3.connect(folder / ".git/remit/state.db", timeout=0.2, isolation_level=None)) as state:
+        for _ in range(100):
+            watcher.process.send_signal(signal.SIGSTOP)
+            with suppress(sqlite3.OperationalError):
+                state.execute("BEGIN IMMEDIATE")
+                state.execute("ROLLBACK")
+                return
+            watcher.process.send_signal(signal.SIGCONT)
+    raise AssertionError("the watcher never lets go of the state")
 
 
 def keep_watch(folder: Path, many: int) -> None:

@@ -167,15 +167,17 @@ def test_other_arguments_are_checked_again(repository: Path, home: Path) -> None
 
 
 def test_every_hook_sees_what_another_made_of_the_call(repository: Path, home: Path) -> None:
-    first = hook("grep -q y.py && " + saying(effect="deny", reason="no y") + " || true")
+    first = hook("grep -qF src/y.py && " + saying(effect="deny", reason="no y") + " || true")
     agent = with_hooks(repository, home, first + rewriting(file_path="src/y.py", content="y\n"))
     assert refusal(agent.write("src/x.py", "x\n")) == "HOOK_BLOCKED"
 
 
 def test_hooks_that_disagree_about_the_arguments_refuse_the_call(repository: Path, home: Path) -> None:
-    to_a = hook("grep -q a.py || " + saying(effect="allow", arguments={"file_path": "src/a.py", "content": ""}))
+    to_a = hook("grep -qF src/a.py || " + saying(effect="allow", arguments={"file_path": "src/a.py", "content": ""}))
     insists = hook(
-        "grep -q 'b.py' && " + saying(effect="allow", arguments={"file_path": "src/c.py", "content": ""}) + " || true"
+        "grep -qF src/b.py && "
+        + saying(effect="allow", arguments={"file_path": "src/c.py", "content": ""})
+        + " || true"
     )
     agent = with_hooks(repository, home, insists + rewriting(file_path="src/b.py", content="") + to_a)
     assert refusal(agent.write("src/x.py", "x\n")) == ""
