@@ -185,21 +185,21 @@ class Approvals:
             done = connection.execute("UPDATE approvals SET used=1 WHERE id=? AND used=0", (question_id,))
             return done.rowcount > 0
 
-    def close_orphans(self) -> list[tuple[Question, Reply | None]]:
-        """The questions whose asker is gone, closed now by us, each with the answer that reached nobody."""
+    def orphans(self) -> list[tuple[str, bytes]]:
+        """The questions whose asker is gone, with their ids."""
         rows = self.state.rows(
             "SELECT id, question, owner, seen_at, expires_at FROM approvals WHERE workspace=? AND closed=0",
             self.state.workspace,
         )
-        gone = [(row[0], row[1]) for row in rows if self.abandoned(row[2], row[3], row[4])]
-        if not gone:
-            return []
-        with self.state.together():
-            return [
-                (msgspec.json.decode(question, type=Question), self.reply_to(question_id))
-                for question_id, question in gone
-                if self.closed_here(question_id)
-            ]
+        return [(row[0], row[1]) for row in rows if self.abandoned(row[2], row[3], row[4])]
+
+    def close_orphans(self) -> list[tuple[Question, Reply | None]]:
+        """The questions whose asker is gone, closed now by us, each with the answer that reached nobody."""
+        return [
+            (msgspec.json.decode(question, type=Question), self.reply_to(question_id))
+            for question_id, question in self.orphans()
+            if self.closed_here(question_id)
+        ]
 
     def closed_here(self, question_id: str) -> bool:
         """Close a question; False where somebody else did."""

@@ -130,9 +130,14 @@ class Asking:
         )
 
     def close_orphans(self, rules: Governing) -> None:
-        """Close the questions whose asker is gone, and record how each ended: here or nowhere."""
-        ended = self.approvals.close_orphans()
-        if ended:
+        """Close the questions whose asker is gone, and record how each ended: here or nowhere.
+
+        They are closed once that is in the log: what cannot be recorded now stays open for the next one.
+        """
+        if not self.approvals.orphans():
+            return
+        with self.approvals.state.together():
+            ended = self.approvals.close_orphans()
             self.recorder.append([self.answer(question, reply or GONE, rules) for question, reply in ended])
 
     def answered(self, question: Question, reply: Reply, rules: Governing) -> None:

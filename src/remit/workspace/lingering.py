@@ -14,7 +14,7 @@ from msgspec.structs import replace
 
 from remit.workspace.living import STARTED, STATE, TERMINAL, fields_of, told
 from remit.workspace.processes import program
-from remit.workspace.writers import PROC, command, linked, named, own_processes
+from remit.workspace.writers import PROC, command, linked, named, open_files, own_processes
 
 SESSIONS: Mapping[bytes, str] = {
     b"CLAUDE_CODE_SESSION_ID": "claude-code",
@@ -33,9 +33,6 @@ EDITORS = frozenset(
     }
 )
 """Programs in which a person writes files."""
-
-MOST_OPEN = 512
-"""Files that one process may have open for each of them to be looked at."""
 
 
 class Process(Struct, frozen=True):
@@ -124,14 +121,8 @@ def names(one: Process, root: Path, paths: Iterable[str]) -> set[str]:
 
 def open_for_writing(pid: int) -> Iterator[str]:
     """The files that a process has open so that it can write to them."""
-    place = f"{PROC}/{pid}"
-    try:
-        numbers = os.listdir(f"{place}/fd")[:MOST_OPEN]  # noqa: PTH208
-    except OSError:
-        return
-    for number in numbers:
-        name = linked(f"{place}/fd/{number}")
-        if name is not None and name.startswith("/") and writable(f"{place}/fdinfo/{number}"):
+    for number, name in open_files(pid):
+        if name.startswith("/") and writable(f"{PROC}/{pid}/fdinfo/{number}"):
             yield name
 
 

@@ -90,7 +90,7 @@ def seen(pid: int, root: str, wanted: dict[str, str], agents: Collection[str]) -
     if not words:
         return
     name = program(words)
-    for path in sorted({wanted[held] for held in open_files(pid) if held in wanted}):
+    for path in sorted({wanted[held] for _, held in open_files(pid) if held in wanted}):
         yield 0, Writer(pid, name, "has it open", path)
     inside = folder is not None and (folder == root or folder.startswith(f"{root}/"))
     for path in sorted(named(words[1:], folder or "", wanted)):
@@ -116,14 +116,14 @@ def command(pid: int) -> list[str]:
     return [word for word in os.fsdecode(line).split("\0") if word]
 
 
-def open_files(pid: int) -> Iterator[str]:
-    """The files that a process has open."""
+def open_files(pid: int) -> Iterator[tuple[str, str]]:
+    """The files that a process has open, each after its number there."""
     place = f"{PROC}/{pid}/fd"
     try:
         numbers = os.listdir(place)[:MOST_OPEN]  # noqa: PTH208
     except OSError:
         return
-    yield from (name for number in numbers if (name := linked(f"{place}/{number}")) is not None)
+    yield from ((number, name) for number in numbers if (name := linked(f"{place}/{number}")) is not None)
 
 
 def linked(path: str) -> str | None:
