@@ -218,11 +218,4 @@ def inside(workspace: Workspace, repo: Path, file: str) -> str:
 
 def as_document(lines: Sequence[BlamedLine]) -> bytes:
     """The lines as the one JSON document."""
-    return msgspec.json.encode({"schema_version": 1, "data": {"lines": list(map(as_contract, lines))}}) + b"\n"
-
-
-def as_contract(line: BlamedLine) -> dict[str, object]:
-    """A line as other programs read it."""
-    found = msgspec.to_builtins(line)
-    found["class"] = found.pop("mutation_class")
-    return found
+    return msgspec.json.encode({"schema_version": 1, "data": {"lines": lines}}) + b"\n"

@@ -42,7 +42,8 @@ def start(git: Git, asked: Asked, typed: bytes, *, fewer: bool, only_lines: bool
     words = (*asked.revisions, "--", asked.file)
     form = "porcelain" if asked.form in ("text", "incremental") or only_lines else asked.form
     form = "line-porcelain" if fewer and not only_lines and asked.form == "porcelain" else form
-    lines = Later(git.run, "blame", f"--{form}", *asked.tracing, *words, stdin=typed)
+    options = asked.tracing if asked.form == "text" else asked.options  # whose values git is to find fault with
+    lines = Later(git.run, "blame", f"--{form}", *options, *words, stdin=typed)
     if only_lines or asked.form in ("porcelain", "line-porcelain") or by_porcelain(asked):
         return Running(lines, None)
     return Running(lines, Later(in_gits_words, git, asked, typed))
@@ -69,7 +70,7 @@ def made(git: Git, asked: Asked, run: Running, found: Porcelain, told: Later[Set
         return row_by_row(in_gits_words(git, asked), found)
     short = git.run(*SHORTENING, stdin="".join(f"{name}\n" for name in committed).encode())
     lines = lines_for_people(found, path, width_of_names(short.split()))
-    out = in_gits_words(git, asked) if lines is None else b"".join(line + b"\n" for line in lines)
+    out = in_gits_words(git, asked) if lines is None else b"\n".join([*lines, b""])
     return row_by_row(out, found)
 
 
@@ -119,7 +120,7 @@ def text(asked: Asked, out: bytes, lines: Sequence[BlamedLine], shown: Sequence[
         short="-s" in asked.options,
     )
     counted = [annotated.counts(shown).encode()] if asked.stats else []
-    return b"".join(line + b"\n" for line in [*found, *counted])
+    return b"\n".join([*found, *counted, b""])
 
 
 def uncommitted(lines: Sequence[GitLine], form: Form, path: str) -> bytes:

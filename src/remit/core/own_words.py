@@ -27,9 +27,15 @@ COMMON = frozenset(
 
 
 @lru_cache(MOST_KNOWN)
+def is_own(word: str) -> bool:
+    """Whether a word tells anything."""
+    return word.lower() not in COMMON
+
+
+@lru_cache(MOST_KNOWN)
 def own_words(line: bytes) -> tuple[str, ...]:
     """The words of a line that are not everybody's."""
-    return tuple(word for word in WORD.findall(line.decode("utf-8", "replace")) if word.lower() not in COMMON)
+    return tuple(filter(is_own, WORD.findall(line.decode("utf-8", "replace"))))
 
 
 def says_something(line: bytes) -> bool:

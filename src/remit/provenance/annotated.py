@@ -16,6 +16,12 @@ LETTERS = {"ai": "A", "human": "H", "mixed": "M", "unknown": "?"}
 
 COLOURS = (31, 32, 33, 34, 35, 36, 91, 92, 93, 94, 95, 96)
 HIGH = re.compile(rb"[\x80-\xff]")
+BLANK = re.compile(rb"[ \t]")
+PAINT = re.compile(rb"\x1b\[[0-9;]*m")
+"""What git paints a line with: it stands before the commit."""
+UNPAINTED = b"\x1b[m"
+FAR = 40
+"""Where a line for people shows no number of its own yet."""
 
 FACTS = ("origin", "agent", "model", "intent", "session", "class", "grade")
 MANY = 4096
@@ -116,7 +122,8 @@ def text(
     """Git's lines for people with our columns after the commit. `plain` has letters for glyphs."""
     at = width_of_name(raws)
     glyphs = LETTERS if plain else GLYPHS
-    alike = {said_of(line): line for line in lines}
+    told = list(map(said_of, lines))
+    alike = dict(zip(told, lines, strict=True))
     rows = {said: columns(line, glyphs, short=short) for said, line in alike.items()}
     widths = [max(map(len, column)) for column in zip(*rows.values(), strict=True)]
     ours: dict[Said, bytes] = {}
@@ -124,21 +131,40 @@ def text(
         cells = " ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True) if width)
         known = (painted(cells, alike[said]) if coloured else cells).encode("utf-8", "replace")
         ours[said] = b" " + known if at else known + b" "
-    return [raw[:at] + ours[said_of(line)] + raw[at:] for raw, line in zip(raws, lines, strict=True)]
+    ends = [at if raw[:1] != b"\x1b" else at + len(paint_of(raw)) for raw in raws]
+    return [raw[:end] + ours[said] + raw[end:] for raw, end, said in zip(raws, ends, told, strict=True)]
 
 
 def harmless(raw: bytes) -> bytes:
-    """A line without signs that move a terminal's cursor, or hide others."""
+    """A line without signs that move a terminal's cursor, or hide others. What git painted stays so."""
+    paint = paint_of(raw)
+    if not paint:
+        return escaped(raw)
+    said, end, content = raw[len(paint) :].partition(UNPAINTED)
+    return paint + escaped(said) + end + escaped(content)
+
+
+def escaped(raw: bytes) -> bytes:
+    """The text, with each sign that a terminal would not show written out."""
     line = raw.decode("utf-8", "replace")
     if line.isprintable():
         return raw
     return "".join(c if c == "\t" or c.isprintable() else f"\\x{ord(c):02x}" for c in line).encode()
 
 
+def paint_of(raw: bytes) -> bytes:
+    """What git paints that line with."""
+    found = PAINT.match(raw)
+    return found[0] if found else b""
+
+
 def width_of_name(raws: Sequence[bytes]) -> int:
     """How wide the column of commits is; 0 where all of them are blank."""
-    ends = [min(at for sign in b" \t" if (at := raw.find(sign)) >= 0) for raw in raws if raw[:1] not in (b" ", b"")]
-    return max(ends, default=0)
+    heads = {raw[:FAR] for raw in raws}  # for many lines the same
+    if not all(map(BLANK.search, heads)):
+        heads = set(raws)
+    heads = {head[len(paint_of(head)) :] for head in heads}
+    return max((len(BLANK.split(head, 1)[0]) for head in heads if head[:1] not in (b" ", b"")), default=0)
 
 
 def columns(line: BlamedLine, glyphs: Mapping[str, str], *, short: bool) -> list[str]:

@@ -4,7 +4,7 @@ import re
 from collections.abc import Iterable, Sequence
 from typing import Any, Literal
 
-from msgspec import Struct
+from msgspec import Struct, field
 from msgspec.structs import replace
 
 from remit.core.authorship import NOT_KNOWN, Author
@@ -41,7 +41,7 @@ class BlamedLine(Struct, frozen=True):
     model: str | None = None
     session_id: str | None = None
     intent_id: str | None = None
-    mutation_class: str | None = None
+    mutation_class: str | None = field(default=None, name="class")
     grade: str | None = None
     record: str | None = None
     candidates: tuple[Candidate, ...] = ()
@@ -62,8 +62,11 @@ class Blamer:
         labels = self.labels(path, arguments, found)
         records = self.records(label.record for label in labels.values())
         told = self.told([line for line in found if line.line not in labels])
+        known = {label: self.known(label, records) for label in {*labels.values()}}
         return [
-            by_others(line, told[line.line]) if line.line in told else self.blamed(line, labels.get(line.line), records)
+            by_others(line, told[line.line])
+            if line.line in told
+            else blamed(line, known[label] if (label := labels.get(line.line)) else ())
             for line in found
         ]
 
@@ -83,10 +86,21 @@ class Blamer:
             replace(line, mutation_class=found.get(line.record or "")) if is_unclassed(line) else line for line in lines
         ]
 
+    @property
+    def others_are_here(self) -> bool:
+        """Whether records of other machines lie here: taken in, or as tracked files."""
+        if (self.workspace.log_folder / FOREIGN).is_dir():
+            return True
+        if not (self.workspace.folder / "log").is_dir():
+            return False
+        from remit.workspace.tracked import others  # few repositories have them
+
+        return bool(others(self.workspace.folder, self.workspace.state))
+
     def told(self, lines: Sequence[GitLine]) -> dict[int, Author]:
         """Who wrote lines that no record of ours explains: by notes, else by what was imported."""
         noted = Noted(self.workspace).authors(lines)
-        if not (self.workspace.log_folder / FOREIGN).is_dir():
+        if not self.others_are_here:
             return noted
         from remit.provenance.foreign_lines import ForeignLines  # what reads signatures loads slowly, and few need it
 
@@ -145,31 +159,32 @@ class Blamer:
         """The records of those ids."""
         return {name: documents[0] for name in set(names) if (documents := self.index.by_id(name))}
 
-    def blamed(self, line: GitLine, label: Label | None, records: dict[str, dict[str, Any]]) -> BlamedLine:
-        """One line with what is known of it."""
-        content = line.content.decode("utf-8", "replace")
-        document = records.get(label.record) if label else None
-        if label is None or document is None:
-            return BlamedLine(line.line, content, line.place.commit)
+    def known(self, label: Label, records: dict[str, dict[str, Any]]) -> tuple[Any, ...]:
+        """What is known of every line with that label: the fields of a `BlamedLine` from `origin` on."""
+        document = records.get(label.record)
+        if document is None:
+            return ()
         body: dict[str, Any] = document["metadata"][KEY]
-        known = BlamedLine(line.line, content, line.place.commit, record=label.record, grade=label.grade)
+        nobody = (None, None, None, None, None)
         if body.get("event") == "human_edit" and body.get("origin") == "person":
-            return replace(known, origin="human")
+            return ("human", *nobody, label.grade, label.record)
         if body.get("event") == "human_edit" or not label.proved:
-            return replace(known, candidates=candidates(document))
-        return BlamedLine(
-            line=line.line,
-            content=content,
-            commit=line.place.commit,
-            origin="ai",
-            agent=document.get("tool", {}).get("name"),
-            model=model_of(document),
-            session_id=body.get("session_id"),
-            intent_id=body.get("intent_id"),
-            mutation_class=body.get("mutation_class", {}).get("computed"),
-            grade=label.grade,
-            record=label.record,
+            return ("unknown", *nobody, label.grade, label.record, candidates(document))
+        return (
+            "ai",
+            document.get("tool", {}).get("name"),
+            model_of(document),
+            body.get("session_id"),
+            body.get("intent_id"),
+            body.get("mutation_class", {}).get("computed"),
+            label.grade,
+            label.record,
         )
+
+
+def blamed(line: GitLine, known: tuple[Any, ...]) -> BlamedLine:
+    """One line with what is known of it."""
+    return BlamedLine(line.line, line.content.decode("utf-8", "replace"), line.place.commit, *known)
 
 
 def is_unclassed(line: BlamedLine) -> bool:

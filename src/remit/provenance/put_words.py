@@ -107,6 +107,18 @@ class PutWords:
         records = self.by_record(path) if wanted else {}
         return Hope(wanted, frozenset(name for name, put in records.items() if any(map(put.may_begin, wanted))))
 
+    def may_have_put(self, changes: Iterable[Change], texts: Iterable[bytes]) -> list[Change]:
+        """Those of the changes that may have put one of those lines there, which are told without their white space."""
+        wanted = set(map(crc32, texts))
+        put = {(row.id, row.path): row.lines for row in self.index.put_words()}
+        return [
+            change
+            for change in changes
+            if not told_all(change)
+            or (marks := put.get((change.id, change.path))) is None
+            or not wanted.isdisjoint(array("I", marks))
+        ]
+
     def by_record(self, path: str) -> dict[str, Marked]:
         """What each record put into that file."""
         if path not in self.apart:
@@ -132,6 +144,11 @@ class PutWords:
             contents = self.store.load_many({c.after_blob for c in some if c.after_blob and not c.by_git})
             self.index.keep_put_words(put_by(c, contents.get(c.after_blob or "")) for c in some)
         return len(changes) < MOST_READ
+
+
+def told_all(change: Change) -> bool:
+    """Whether a record tells which lines a change put there: of a file that was there, how it was before."""
+    return change.hunks is None or change.before_blob is not None or change.before_lines == 0
 
 
 def united(rows: Iterable[PutMarks]) -> Marked:
@@ -179,7 +196,13 @@ def fresh(lines: Sequence[bytes], hunks: Iterable[Hunk]) -> Iterable[bytes]:
 @lru_cache(MOST_READ * TOGETHER)
 def marks_of(line: bytes) -> tuple[int, ...]:
     """The marks of a line's words that are not everybody's."""
-    return tuple(crc32(word.encode("utf-8", "surrogatepass")) for word in own_words(line))
+    return tuple(map(mark_of, own_words(line)))
+
+
+@lru_cache(MOST_READ * TOGETHER)
+def mark_of(word: str) -> int:
+    """The mark of a word."""
+    return crc32(word.encode("utf-8", "surrogatepass"))
 
 
 @lru_cache(MOST_READ * TOGETHER)

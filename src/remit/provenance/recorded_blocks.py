@@ -63,7 +63,9 @@ class RecordedBlocks:
 
     def written(self, wanted: set[bytes]) -> Iterator[tuple[Source, bytes]]:
         """Every place where a call put one of those lines, or may have, the newest first."""
-        changes = [c for c in self.attribution.index.newest_changes(MOST_VERSIONS) if c.after_blob and not c.observed]
+        newest = self.attribution.index.newest_changes(MOST_VERSIONS)
+        calls = [change for change in newest if change.after_blob and not change.observed]
+        changes = self.attribution.put.may_have_put(calls, wanted)
         self.attribution.load({c.after_blob for c in changes if c.after_blob})
         for change in changes:
             lines = self.attribution.lines(change.after_blob) or ()
