@@ -3,6 +3,7 @@
 import json
 import os
 import random
+import re
 import subprocess
 import sys
 from collections.abc import Callable
@@ -15,10 +16,12 @@ from hypothesis import strategies as st
 from cli.test_ledger import MAIN, data, remit
 from conftest import run_git
 from gate.driving import Agent, governed
-from remit.cli.blame_answer import answered, in_form, questioned
+from remit.cli.blame_answer import CLASSES, Only, answered, in_form, questioned
 from remit.cli.blame_arguments import NotABlame, sorted_words
 from remit.cli.blame_output import Style
 from remit.cli.recall import FOLDER, MOST_ANSWERS, prune
+from remit.provenance.annotated import harmless
+from remit.provenance.blame import BlamedLine
 from remit.workspace.place import git_root, workspace_at
 
 NAMES = ("src/a.py", 'src/né \t"w.txt', "b.txt")
@@ -131,6 +134,91 @@ def test_the_lines_for_people_are_gits_with_our_columns_after_the_commit(agent: 
     assert any("✦ claude-code".encode() in line for line in found) == any("x = 2" in g.decode() for g in wanted)
 
 
+@pytest.mark.parametrize(
+    "flags",
+    [
+        ("--incremental", "--porcelain"),
+        ("--line-porcelain", "--porcelain"),
+        ("-p", "--line-porcelain", "--no-incremental"),
+        ("--incremental", "--show-stats", "--no-show-stats", "-sle", "--date=short"),
+    ],
+    ids=" ".join,
+)
+def test_of_several_forms_the_one_is_shown_that_git_takes(agent: Agent, flags: tuple[str, ...]) -> None:
+    assert stripped(ours(agent.cwd, *flags, "src/app.py")) == theirs(agent.cwd, *flags, "src/app.py")
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ("-MC", "a"),
+        ("-M20C", "a"),
+        ("-wCCC", "a"),
+        ("-L", "", "a"),
+        ("--line-porcelain", "--no-porcelain", "a"),
+        ("--contents=b", "--no-contents", "--no-root", "a"),
+    ],
+    ids=" ".join,
+)
+def test_options_are_taken_as_git_takes_them(tmp_path: Path, words: tuple[str, ...]) -> None:
+    """A score is the rest of its word, and an empty range is all lines."""
+    root = tmp_path / "r"
+    root.mkdir()
+    run_git(root, "init", "-q")
+    (root / "a").write_text("a line that is long enough to be found again\n" * 3)
+    commit(root)
+    (root / "b").write_text((root / "a").read_text())
+    run_git(root, "mv", "a", "c")
+    (root / "a").write_text((root / "b").read_text() + "more\n")
+    commit(root)
+    found, wanted = ours(root, *words).decode().split("\n"), theirs(root, *words).decode().split("\n")
+    assert [row.replace(" · - -", "") for row in found] == wanted
+
+
+@pytest.mark.parametrize("flags", [("--color-lines",), ("--color-by-age", "-s"), ("--color-lines", "-l")], ids=" ".join)
+def test_our_columns_stand_after_the_commit_in_lines_that_git_paints(agent: Agent, flags: tuple[str, ...]) -> None:
+    wanted = theirs(agent.cwd, *flags, "src/app.py").split(b"\n")[:-1]
+    found = ours(agent.cwd, *flags, "src/app.py").split(b"\n")[:-1]
+    assert any(raw.startswith(b"\x1b[") for raw in wanted)
+    for mine, git in zip(found, wanted, strict=True):
+        head = re.match(rb"(?:\x1b\[\d+m)?[\^0-9a-f]*", git)
+        assert head
+        assert mine.startswith(head[0])
+        assert mine[head.end() :].lstrip().startswith(("✦".encode(), "·".encode()))
+        assert mine.endswith(git[head.end() :])
+
+
+def test_what_git_paints_a_terminal_shows_and_nothing_else() -> None:
+    painted = b"\x1b[36mabc (\x1b[8mA Person 1) \x1b[mtext \x1b[2J"
+    assert harmless(painted) == b"\x1b[36mabc (\\x1b[8mA Person 1) \x1b[mtext \\x1b[2J"
+    assert harmless(b"abc (A Person 1) \x1b[2J") == b"abc (A Person 1) \\x1b[2J"
+
+
+def test_a_file_of_another_repository_or_of_git_is_none_of_this_one(agent: Agent) -> None:
+    (agent.cwd / "sub").mkdir()
+    run_git(agent.cwd / "sub", "init", "-q")
+    (agent.cwd / "sub" / "its.txt").write_text("theirs\n")
+    for file in ("sub/its.txt", ".git/config", "x" * 5000):
+        assert "no such path" in json.loads(remit(agent.cwd, "blame", "--json", file, code=2))["error"]["message"]
+
+
+@pytest.mark.parametrize(
+    "words",
+    [("--class", "NOPE", "src/app.py"), ("--min-grade=x", "src/app.py"), ("--intent",), ("--color=odd", "src/app.py")],
+    ids=" ".join,
+)
+def test_words_that_do_not_fit_are_told_in_json_where_it_is_asked_for(agent: Agent, words: tuple[str, ...]) -> None:
+    error = json.loads(remit(agent.cwd, "blame", "--json", *words, code=2))["error"]
+    assert error["code"] == "USAGE"
+    assert words[0].partition("=")[0] in error["message"]
+
+
+def test_a_repository_without_a_work_tree_is_said_to_be_one(agent: Agent, tmp_path: Path) -> None:
+    run_git(agent.cwd, "clone", "-q", "--bare", ".", str(tmp_path / "bare.git"))
+    answer = json.loads(remit(tmp_path / "bare.git", "blame", "--json", "HEAD", "--", "src/app.py", code=2))
+    assert "has no work tree" in answer["error"]["message"]
+
+
 def test_each_line_says_origin_agent_model_intent_and_grade(agent: Agent) -> None:
     out = ours(agent.cwd, "--line-porcelain", "-L2,2", "src/app.py").decode().split("\n")
     assert [line for line in out if line.startswith("remit-")] == [
@@ -168,7 +256,27 @@ def test_only_lines_of_an_intent_are_shown(agent: Agent) -> None:
     assert [line["line"] for line in data(agent.cwd, "blame", "--intent", "INT-001", "src/app.py")["lines"]] == [2, 3]
     out = remit(agent.cwd, "blame", "--porcelain", "--intent", "INT-001", "src/app.py")
     assert [line for line in out.splitlines() if line.startswith("\t")] == ["\t    x = 2", "\t    return x"]
-    assert remit(agent.cwd, "blame", "--class", "AST_REFACTOR", "src/app.py") == ""
+    for _ in range(2):
+        words = [sys.executable, "-c", MAIN, "blame", "--class", "AST_REFACTOR", "src/app.py"]
+        done = subprocess.run(words, cwd=agent.cwd, capture_output=True, check=True)
+        assert (done.stdout, done.stderr) == (b"", b"None of the 3 lines is such a one.\n")
+
+
+@pytest.mark.parametrize(
+    ("declared", "computed", "fits"),
+    [
+        ("BUG_FIX", "INTENT_EVOLUTION", {"BUG_FIX", "INTENT_EVOLUTION"}),
+        ("BUG_FIX", None, {"BUG_FIX"}),
+        ("BUG_FIX", "AST_REFACTOR", {"AST_REFACTOR"}),
+        ("AST_REFACTOR", "INTENT_EVOLUTION", {"INTENT_EVOLUTION"}),
+        (None, None, set[str]()),
+    ],
+)
+def test_a_declared_class_counts_where_the_contents_do_not_refute_it(
+    declared: str | None, computed: str | None, fits: set[str]
+) -> None:
+    line = BlamedLine(1, "", "c", mutation_class=computed, declared=declared)
+    assert {name for name in CLASSES if Only(mutation_class=name).fits(line)} == fits
 
 
 def test_evidence_that_is_too_weak_is_not_believed(agent: Agent) -> None:
@@ -208,12 +316,21 @@ def test_contents_and_reverse_and_files_in_no_commit_are_blamed(agent: Agent) ->
         (("--no-such-option", "src/app.py"), "unknown option"),
         (("nobranch", "--", "src/app.py"), "bad revision"),
         (("-w",), "name one file"),
+        (("src/app.py", "-L"), "needs a value"),
+        (("-p", "--abbrev=x", "src/app.py"), "numerical value"),
+        (("--date=bad", "-l", "src/app.py"), "fatal: unknown date format bad"),
+        (("--incremental", "--progress", "src/app.py"), "can't be used"),
         (("/etc/passwd",), "is not in"),
     ],
 )
 def test_what_git_refuses_is_told_in_gits_words(agent: Agent, words: tuple[str, ...], said: str) -> None:
-    answer = json.loads(remit(agent.cwd, "blame", "--json", *words, code=2))
-    assert said in answer["error"]["message"]
+    done = subprocess.run(
+        [sys.executable, "-c", MAIN, "blame", *words], cwd=agent.cwd, capture_output=True, check=False
+    )
+    assert done.returncode == 2
+    assert said in done.stderr.decode()
+    if "--date=bad" not in words:  # how a date looks, JSON does not say
+        assert said in json.loads(remit(agent.cwd, "blame", "--json", *words, code=2))["error"]["message"]
 
 
 def kept(root: Path) -> list[Path]:

@@ -52,6 +52,7 @@ def test_filters_narrow_an_export(agent: Agent) -> None:
     ("words", "told"),
     [
         (["--since", "garbage"], "'2 days ago'"),
+        (["--since", ""], "is no time"),
         (["--event", "mutations"], "mutation"),
         (["--intent", "INT-999"], "INT-001"),
         (["--agent", "claude"], "claude-code"),
@@ -66,6 +67,14 @@ def test_a_filter_that_nothing_can_meet_is_an_error_and_names_what_there_is(
 ) -> None:
     answer = json.loads(remit(agent.cwd, command, *words, "--json", code=2))
     assert told in answer["error"]["message"] + answer["error"]["fix"]
+
+
+@pytest.mark.parametrize("form", ["csv", "parquet"])
+def test_an_export_that_fails_writes_nothing(agent: Agent, form: str) -> None:
+    words = [sys.executable, "-c", MAIN, "export", "--as", form, "--intent", "INT-999"]
+    done = subprocess.run(words, cwd=agent.cwd, capture_output=True, check=False)
+    assert (done.returncode, done.stdout) == (2, b"")
+    assert b"no record has the intent 'INT-999'" in done.stderr
 
 
 def test_what_is_known_and_found_nothing_is_no_error(agent: Agent) -> None:

@@ -179,6 +179,19 @@ def test_a_trace_of_another_tool_is_evidence_where_the_lines_are_those(agent: Ag
     assert [line["agent"] for line in answer(agent.cwd, "blame", "src/app.py")["lines"]] == [None, None, "other-tool"]
 
 
+def test_what_is_imported_again_in_another_layout_is_there_once_in_the_order_of_time(
+    agent: Agent, tmp_path: Path
+) -> None:
+    older = {"timestamp": "2026-01-02T05:30:00+02:00", "eventType": "tool_use", "toolName": "write", "taskId": "t"}
+    found = [{**trace(BODY, 2, 3), "id": ""}, older]
+    layouts = ("\n".join(map(json.dumps, found)), json.dumps(found, indent=2), "\ufeff" + json.dumps(found, indent=1))
+    for text in layouts:
+        (tmp_path / "traces").write_text(text, "utf-8")
+        assert answer(agent.cwd, "import", str(tmp_path / "traces"))["traces"] == 1
+        times = [record["timestamp"] for record in answer(agent.cwd, "log", "--until", "2026-02-01")]
+        assert times == ["2026-01-02T03:30:00.000000Z", "2026-01-02T03:04:05.000000Z"]
+
+
 def test_what_is_no_record_is_not_imported(agent: Agent, tmp_path: Path) -> None:
     (tmp_path / "junk").write_text('{"a": 1}\nnot json\n')
     done = remit(agent.cwd, "import", str(tmp_path / "junk"))

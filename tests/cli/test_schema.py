@@ -32,3 +32,17 @@ def test_what_the_gate_records_validates(repository: Path, home: Path) -> None:
     told = Draft202012Validator(json.loads(remit(repository, "schema", "violation")))
     assert violations
     assert all(told.is_valid(violation) for violation in violations)
+
+
+def test_what_blame_and_why_answer_fits_what_is_published(repository: Path, home: Path) -> None:
+    agent = Agent(governed(repository), home)
+    agent.write("docs/no.md", "x")
+    agent.select()
+    agent.write("src/app.py", "def main():\n    return 22\n")
+    lines = data(repository, "blame", "src/app.py")["lines"]
+    told = data(repository, "why", "src/app.py")
+    for answers, name, struct in ((lines, "blamed-line", "BlamedLine"), ([told], "explanation", "Explanation")):
+        schema = json.loads(remit(repository, "schema", name))
+        validator = Draft202012Validator(schema)
+        assert [error.message for answer in answers for error in validator.iter_errors(answer)] == []
+        assert set(answers[0]) == set(schema["$defs"][struct]["properties"])

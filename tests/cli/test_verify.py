@@ -78,12 +78,12 @@ def test_the_scope_is_the_one_that_was_in_force(agent: Agent) -> None:
     assert findings(agent.cwd) == []
 
 
-def test_a_kept_intents_file_that_was_changed_is_not_believed(agent: Agent) -> None:
+def test_a_kept_intents_file_that_was_changed_is_not_believed_and_named(agent: Agent) -> None:
     folder = copies_of(Gate.open(agent.cwd).workspace) / VERSIONS
     for path in folder.iterdir():
         path.write_text(INTENTS.replace("src/**", "nothing/**"))
-    found = data(agent.cwd, "verify")
-    assert (found["findings"], found["unkept"]) == ([], 1)
+    found = data(agent.cwd, "verify", code=5)
+    assert ([one["rule"] for one in found["findings"]], found["unkept"]) == (["RMT016"], 1)
 
 
 def test_a_range_has_the_lines_that_its_commits_added(agent: Agent) -> None:
@@ -96,6 +96,27 @@ def test_a_range_has_the_lines_that_its_commits_added(agent: Agent) -> None:
     assert (found["rule"], found["path"], found["line"]) == ("RMT001", "docs/x.md", 2)
     assert findings(agent.cwd, "HEAD~1") == []
     assert findings(agent.cwd, "HEAD", "--fail-on", "never") == [found]
+
+
+def test_a_range_has_what_its_commits_took_away(agent: Agent) -> None:
+    (agent.cwd / "docs").mkdir()
+    for name in ("less", "gone"):
+        (agent.cwd / f"docs/{name}.md").write_text("first of the lines\nsecond of the lines\nthird of the lines\n")
+    commit(agent.cwd)
+    observe(agent)
+    agent.read("docs/less.md")
+    agent.write("docs/less.md", "first of the lines\nthird of the lines\n")
+    commit(agent.cwd)
+    agent.read("docs/gone.md")
+    agent.write("docs/gone.md", "first of the lines\n")
+    agent.shell("rm docs/gone.md")
+    commit(agent.cwd)
+    (agent.cwd / "docs/less.md").write_text("third of the lines\n")
+    commit(agent.cwd)
+    for wanted, path, count in (("HEAD~2", "docs/less.md", 1), ("HEAD~1", "docs/gone.md", 2)):
+        found = findings(agent.cwd, wanted, code=1)
+        assert [(one["rule"], one["path"]) for one in found] == [("RMT001", path)] * count
+    assert findings(agent.cwd, "HEAD") == []
 
 
 def test_a_range_that_git_does_not_know_is_an_error(agent: Agent) -> None:

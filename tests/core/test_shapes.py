@@ -2,6 +2,7 @@
 
 import json
 from typing import Any
+from uuid import UUID
 
 import pytest
 
@@ -148,3 +149,16 @@ def test_agent_trace_is_the_record_itself() -> None:
     record = {"id": "i", "timestamp": "t", "metadata": {KEY: {"event": "tool_use"}}}
     assert [json.loads(line) for line in write_as(record, "agent-trace")] == [record]
     assert write_as(record, "s1") == []
+
+
+@pytest.mark.parametrize("shape", list(OLDER))
+def test_an_older_record_goes_out_as_the_published_schema_has_it(shape: str) -> None:
+    found = read_older(json.dumps(OLDER[shape]).encode())
+    assert found
+    (line,) = write_as(found, "agent-trace")
+    told = json.loads(line)
+    assert str(UUID(told["id"])) == told["id"]
+    assert told["metadata"][KEY]["named"] == found["id"]
+    ranges = [r for file in told["files"] for c in file["conversations"] for r in c["ranges"]]
+    assert all(r["start_line"] <= r["end_line"] for r in ranges)
+    assert told["timestamp"].endswith("Z")

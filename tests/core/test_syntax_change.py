@@ -2,6 +2,7 @@
 
 import dis
 import io
+import json
 import keyword
 import time
 import tokenize
@@ -19,6 +20,13 @@ from core.syntax_traps import TRAPS
 from remit.core.syntax.change import FileChange, classify_change
 from remit.core.syntax.grammars import missing
 from remit.core.syntax.rows import ROWS
+
+HERE = Path(__file__).parent
+CHANGES: list[list[str]] = [json.loads(line) for line in (HERE / "syntax_changes.jsonl").read_text().splitlines()]
+REFACTORINGS: list[list[str]] = [
+    json.loads(line) for line in (HERE / "syntax_refactors.jsonl").read_text().splitlines()
+]
+"""Each a path, and a content before and after. They were written to break the rules, after these were made."""
 
 SOURCES = sorted(p for p in Path(remit.__file__).parent.rglob("*.py") if 500 < p.stat().st_size < 12_000)
 
@@ -62,6 +70,22 @@ def test_what_changes_the_meaning_never_is(program: Program, replacements: Repla
 def test_what_only_looks_like_a_renaming_is_none(path: str, before: str, after: str) -> None:
     assert classified(path, before, after) == "INTENT_EVOLUTION"
     assert classified(path, after, before) == "INTENT_EVOLUTION"
+
+
+@pytest.mark.parametrize("suffix", sorted({path.rpartition(".")[2] for path, *_ in CHANGES}))
+def test_none_of_many_small_changes_is_called_a_refactoring(suffix: str) -> None:
+    rows = [row for row in CHANGES if row[0].rpartition(".")[2] == suffix]
+    sides = [(path, *pair) for path, one, other in rows for pair in ((one, other), (other, one))]
+    assert [side for side in sides if classified(*side) == "AST_REFACTOR"] == []
+
+
+def test_most_refactorings_of_strangers_are_recognised(capsys: pytest.CaptureFixture[str]) -> None:
+    known = [row for row in REFACTORINGS if classified(*row) == "AST_REFACTOR"]
+    with capsys.disabled():
+        print(
+            f"\n{len(known)} of {len(REFACTORINGS)} refactorings recognised, 0 of {len(CHANGES)} changes taken for one"
+        )
+    assert len(known) >= 0.95 * len(REFACTORINGS)
 
 
 def test_a_change_beside_a_refactoring_is_a_change() -> None:
@@ -147,7 +171,7 @@ def test_bytes_of_any_kind_are_only_read(suffix: str, before: bytes, after: byte
 
 
 @given(st.data())
-@settings(max_examples=200)
+@settings(max_examples=200, deadline=None)
 def test_a_word_put_in_the_place_of_another_is_never_called_a_refactoring_where_the_bytecode_differs(
     data: st.DataObject,
 ) -> None:

@@ -278,6 +278,18 @@ def test_what_a_file_tool_wrote_meanwhile_is_not_the_commands(agent: Agent, seco
     assert unclear(agent.cwd) == []
 
 
+def test_what_only_the_text_of_one_names_is_that_ones(agent: Agent, second: Agent) -> None:
+    first, other = "echo 1 > src/one.py", "echo 2 > src/two.py"
+    one, two = agent.ask("Bash", command=first), second.ask("Bash", command=other)
+    (agent.cwd / "src" / "one.py").write_text("1\n")
+    (agent.cwd / "src" / "two.py").write_text("2\n")
+    second.tell("Bash", two["call_id"], {"stdout": ""}, command=other)
+    agent.tell("Bash", one["call_id"], {"stdout": ""}, command=first)
+    named = [(body(r)["session_id"], [f["path"] for f in body(r)["files"]]) for r in records(agent.cwd, "mutation")]
+    assert named == [("session-2", ["src/two.py"]), ("session-1", ["src/one.py"])]
+    assert unclear(agent.cwd) == []
+
+
 def test_a_command_alone_is_its_own(agent: Agent, second: Agent) -> None:
     second.shell("echo 1 > src/one.py")
     agent.shell("echo 2 > src/two.py")

@@ -25,6 +25,9 @@ NAMED: list[tuple[str, dict[str, str]]] = [
     ("python gen.py --output src/g.py", {"./src/g.py": "whole"}),
     ("echo hi > out/é.txt; unknown", {"./out/é.txt": "whole"}),
     ("(cd x; echo a > b)", {"./x/b": "whole"}),
+    ("make && echo x >> b.py", {"./b.py": "added"}),
+    ("mv a.py b.py && sed -i s/a/b/ b.py", {"./b.py": "edited"}),
+    ("git checkout other -- a.py && echo x > b.py", {"./b.py": "whole"}),
 ]
 
 NOT_NAMED = [

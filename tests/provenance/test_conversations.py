@@ -14,7 +14,7 @@ from remit.core.redaction import compile_pattern
 from remit.ledger.words import NoWords
 from remit.provenance.conversations import FILE, KEPT_CHARS, NOT_KEPT, Conversations, Source, Spoken
 from remit.provenance.heard import search
-from remit.workspace.transcripts import LINE_BYTES
+from remit.workspace.transcripts import LINE_BYTES, MOST_BYTES
 
 CAPTURED = Path(__file__).parents[1] / "compat" / "transcripts"
 NOW = 1_795_320_000.0
@@ -206,6 +206,18 @@ def test_what_is_no_file_is_no_transcript(store: Store, place: str) -> None:
 def test_a_pipe_is_not_waited_for(store: Store) -> None:
     os.mkfifo(store.transcript)
     assert store.take_in() == 0
+
+
+def test_a_file_full_of_holes_is_read_in_parts(store: Store) -> None:
+    with store.transcript.open("wb") as file:
+        file.truncate(MOST_BYTES + 1)
+        file.seek(MOST_BYTES + 1)
+        file.write(b"\n" + line("at the end"))
+    with Conversations.open(store.folder, 90) as kept:
+        assert kept.take_in([store.source], NOW) == 0
+        assert "too long to be read at once" in kept.trouble
+    assert store.take_in() == 1
+    assert store.texts() == ["at the end"]
 
 
 def test_opencode_is_read_from_its_database(tmp_path: Path) -> None:

@@ -95,6 +95,21 @@ def test_what_others_wrote_stays_on_its_line_and_marks_nothing_up(found: list[To
     assert text.count("\n## ") == len({one.intent for one in found})
 
 
+@pytest.mark.parametrize(
+    ("path", "written"),
+    [
+        ("a/__init__.py", "a/&#95;&#95;init&#95;&#95;.py"),
+        ("my_file_2.py", "my_file_2.py"),
+        ("_a_b_", "&#95;a_b&#95;"),
+        ("http://x.org", "http&#58;//x.org"),
+        ("WWW.x.org", "WWW&#46;x.org"),
+    ],
+)
+def test_a_path_is_not_read_as_emphasis_or_as_a_link(path: str, written: str) -> None:
+    part = Part(1, 2, created="2026-01-01")
+    assert f"\n#### {written}\n" in rebuilt([Told("INT-001", files=((path, (part,)),))])
+
+
 def test_the_shape_is_that_of_the_contracts() -> None:
     part = Part(15, 45, "sha256:c7", "function", "Weather.get", "2026-02-21", "t_1")
     text = rebuilt([Told("INT-001", "Weather"), Told("INT-001", None, (("src/api/weather.py", (part,)),))])

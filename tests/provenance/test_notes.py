@@ -15,7 +15,7 @@ from remit.gate.gate import Gate
 from remit.ledger.index import Index
 from remit.provenance.additions import added_lines, additions
 from remit.provenance.blame import BlamedLine, Blamer
-from remit.provenance.note_audit import audit
+from remit.provenance.note_audit import MOST_FINDINGS, audit
 from remit.provenance.notes import NoteWriter, Written
 from remit.provenance.noting import note_new
 from remit.workspace.contents import ContentStore
@@ -312,6 +312,40 @@ def test_a_note_that_claims_more_than_its_commit_added_is_named(repository: Path
     assert (finding.code, finding.commit, finding.lines) == ("NOTE_OVERCLAIMS", head, "1,900")
     put_note(repository, FOREIGN.replace(" 1\n", " 2\n"))
     assert audit(notes_of(repository)).findings == ()
+
+
+@pytest.mark.parametrize("path", ["../../etc/passwd", "/etc/passwd", "src/../../x", "a//b", "nul\0byte", "x" * 200_000])
+def test_a_path_that_leads_out_of_the_repository_is_named_and_stops_no_audit(repository: Path, path: str) -> None:
+    (repository / "src" / "app.py").write_text("def main():\n    return 2\n")
+    commit(repository)
+    put_note(repository, FOREIGN.replace("src/app.py", path))
+    [finding] = audit(notes_of(repository)).findings
+    assert (finding.code, finding.path) == ("NOTE_OVERCLAIMS", path)
+
+
+def test_a_range_that_ends_before_it_begins_and_maps_that_are_none_are_named(repository: Path) -> None:
+    put_note(repository, FOREIGN.replace(" 1\n", " 2-1\n"))
+    assert [finding.lines for finding in audit(notes_of(repository)).findings] == ["2-1"]
+    put_note(repository, 'src/app.py\n  h_31dce776f88375 1\n---\n{"schema_version":"authorship/3.0.0","humans":5}')
+    assert [finding.code for finding in audit(notes_of(repository)).findings] == ["NOTE_UNREADABLE"]
+
+
+def test_a_note_with_any_number_of_entries_has_few_findings(repository: Path) -> None:
+    entries = "".join(f"  h_{n:014x} 7\n" for n in range(3 * MOST_FINDINGS))
+    put_note(repository, FOREIGN.replace("src/app.py\n", f"src/app.py\n{entries}"))
+    found = audit(notes_of(repository)).findings
+    assert len(found) == MOST_FINDINGS + 1
+    assert f"{2 * MOST_FINDINGS} more" in found[-1].message
+
+
+def test_ours_stays_readable_beside_an_entry_that_holds_no_line(agent: Agent) -> None:
+    agent.write("src/app.py", "def main():\n    return 2\n")
+    commit(agent.cwd)
+    put_note(agent.cwd, FOREIGN.replace(" 1\n", " 2-1\n"))
+    write_notes(agent.cwd)
+    [file] = parse_note(note(agent.cwd)).files
+    assert [entry.spans for entry in file.entries] == [((2, 2),)]
+    assert write_notes(agent.cwd) == Written()
 
 
 def test_attributes_do_not_hide_a_claim(repository: Path) -> None:

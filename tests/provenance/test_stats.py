@@ -92,6 +92,29 @@ def test_only_what_fits_is_counted(repository: Path, home: Path) -> None:
     assert set(figures(repository).by_model) == {"model-a", "model-b"}
 
 
+def test_a_repository_of_longer_names_is_counted(tmp_path: Path, home: Path) -> None:
+    run_git(tmp_path, "init", "-q", "--object-format=sha256")
+    agent = Agent(governed(tmp_path), home)
+    agent.select()
+    agent.write("src/new.py", "one_line_of_it = 1\n")
+    run_git(tmp_path, "add", "src")
+    run_git(tmp_path, "commit", "-qm", "work")
+    assert (figures(tmp_path).lines, figures(tmp_path).ai) == (1, 1)
+
+
+def test_the_time_of_a_call_counts_once(repository: Path, home: Path) -> None:
+    agent = Agent(governed(repository), home)
+    agent.select()
+    for tool, ms, told in (("Write", 100, {"content": "x = 1\n"}), ("Read", 10, {}), ("Read", 40, {})):
+        arguments = {"file_path": "src/new.py", **told}
+        call = agent.ask(tool, **arguments)["call_id"]
+        (repository / "src/new.py").write_text("x = 1\n")
+        agent.send("PostToolUse", tool_name=tool, tool_input=arguments, tool_use_id=call, duration_ms=ms)
+    found = figures(repository)
+    timed = {name: (tool.timed, tool.mean_ms) for name, tool in found.tools.items() if tool.timed}
+    assert (timed, found.mean_ms) == ({"Write": (1, 100.0), "Read": (2, 25.0)}, 50.0)
+
+
 def test_a_person_who_allows_nearly_everything_is_asked_too_much() -> None:
     for allowed, denied, told in ((FEW_ANSWERS, 0, True), (FEW_ANSWERS - 1, 0, False), (90, 10, False)):
         answers = Answers(asked=allowed + denied, allowed=allowed, denied=denied)

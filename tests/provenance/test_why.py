@@ -1,12 +1,19 @@
 """Why lines are there, from the ledger alone."""
 
+import json
+import os
 from functools import partial
 from pathlib import Path
 
 import pytest
 
+from cli.test_ledger import data, remit
+from conftest import run_git
 from gate.driving import Agent, governed, machine, refusal
+from gate.test_approvals import Person
 from remit.core.call import SessionKey
+from remit.core.record import Body
+from remit.gate.approvals import Reply
 from remit.gate.gate import Gate
 from remit.ledger.index import Index
 from remit.provenance.blame import BlamedLine, Blamer
@@ -107,3 +114,90 @@ def test_a_later_edit_of_the_same_lines_is_told_from_one_of_others(agent: Agent)
     found = explained(agent.cwd, "src/new.py", (2, 2))
     assert [edit.same_lines for edit in found.later] == [True, False]
     assert "Lines of this edit were changed once more; newest" in in_words(found)
+
+
+def test_what_was_refused_anywhere_since_the_last_change_led_to_the_edit(agent: Agent) -> None:
+    agent.select()
+    agent.write("src/first.py", "one_of_all = 1\n")
+    assert refusal(agent.write("docs/a.md", "x\n")) == "SCOPE_VIOLATION"
+    agent.write("src/second.py", "two_of_all = 2\n")
+    agent.write("src/third.py", "three_of_all = 3\n")
+    told = [
+        [d.code for d in explained(agent.cwd, f"src/{n}.py").causes[0].denials] for n in ("first", "second", "third")
+    ]
+    assert told == [[], ["SCOPE_VIOLATION"], []]
+
+
+def test_a_file_that_was_renamed_keeps_what_happened_to_it_before(agent: Agent) -> None:
+    assert refusal(agent.write("src/old.py", "x\n")) == "MISSING_OR_INVALID_INTENT"
+    agent.select()
+    text = "first_of_all = 1\nsecond_of_all = 2\nthird_of_all = 3\n"
+    agent.write("src/old.py", text)
+    agent.write("src/old.py", text.replace("2", "22"))
+    run_git(agent.cwd, "add", "-A")
+    run_git(agent.cwd, "commit", "-qm", "names")
+    run_git(agent.cwd, "mv", "src/old.py", "src/new.py")
+    run_git(agent.cwd, "commit", "-qm", "moved")
+    agent.read("src/new.py")
+    agent.write("src/new.py", text.replace("2", "22").replace("1", "11"))
+    found = explained(agent.cwd, "src/new.py", (3, 3))
+    assert [d.code for d in found.causes[0].denials] == ["MISSING_OR_INVALID_INTENT"]
+    assert [edit.same_lines for edit in found.later] == [True, True]
+    (agent.cwd / "src/old.py").write_text("another file = 1\n")
+    assert len(explained(agent.cwd, "src/new.py", (3, 3)).later) == 1
+
+
+def test_the_words_are_told_with_which_the_very_call_was_let_through(agent: Agent, home: Path) -> None:
+    with (agent.cwd / ".orchestration/remit.toml").open("a") as file:
+        file.write("\n[approvals]\nthreshold = 1\n")
+    (agent.cwd / "src/gone.txt").write_text("x\n")
+    agent.select()
+    with Person(agent.cwd, home, Reply(True, words="only this one")):
+        agent.write("src/one.py", "one_of_all = 1\n")
+    with Person(agent.cwd, home, Reply(True, words="all of the session", extent="session")):
+        agent.shell("rm src/gone.txt; echo two_of_all = 2 > src/two.py")
+    other = {"approval": {"id": "other", "by": "person", "answer": "allow", "words": "another matter", "grant": None}}
+    recorder = Gate.open(agent.cwd, machine(home)).recorder
+    body = Body(event="approval_answered", intent_id="INT-001", session_id=agent.session, detail=other)
+    recorder.append([recorder.record(body)])
+    agent.shell("rm src/app.py; echo three_of_all = 3 > src/three.py")
+    approvals = [explained(agent.cwd, f"src/{name}.py").causes[0].approvals for name in ("one", "two", "three")]
+    assert [one.words for found in approvals for one in found] == ["only this one", *["all of the session"] * 2]
+
+
+def test_what_a_person_had_verified_is_told_in_whatever_session(agent: Agent, home: Path) -> None:
+    agent.select()
+    agent.write("src/one.py", "one_of_all = 1\n")
+    gate = Gate.open(agent.cwd, machine(home))
+    body = Body(
+        event="verification", intent_id="INT-001", session_id=None, detail={"command": "make check", "exit_code": 0}
+    )
+    gate.recorder.append([gate.recorder.record(body)])
+    assert [(c.command, c.exit_code) for c in explained(agent.cwd, "src/one.py").causes[0].checks] == [
+        ("make check", 0)
+    ]
+
+
+@pytest.mark.parametrize(
+    ("spot", "first", "last"), [("src/odd:2", 1, 3), ("src/odd:2:3", 3, 3), ("src/app.py:1", 1, 1)]
+)
+def test_a_colon_may_belong_to_the_name(agent: Agent, spot: str, first: int, last: int) -> None:
+    (agent.cwd / "src/odd:2").write_text("one\ntwo\nthree\n")
+    [found] = data(agent.cwd, "why", spot)["passages"]
+    assert (found["start"], found["end"]) == (first, last)
+
+
+@pytest.mark.parametrize("spot", ["src/app.py:0", "src/app.py:2-1", "src/app.py:99", "src", "", ":1", "src/none.py:1"])
+def test_lines_that_are_not_there_are_refused(agent: Agent, spot: str) -> None:
+    assert json.loads(remit(agent.cwd, "why", "--json", spot, code=2))["error"]["message"]
+
+
+def test_a_name_that_is_not_utf8_is_explained(agent: Agent) -> None:
+    agent.select()
+    for number in (1, 2):
+        agent.shell(f"echo 'alpha_is_here = {number}' >> \"$(printf 'src/latin\\351.txt')\"")
+    found = explained(agent.cwd, os.fsdecode(b"src/latin\xe9.txt"), (1, 1))
+    assert ([cause.intent_id for cause in found.causes], len(found.later)) == (["INT-001"], 1)
+    remit(agent.cwd, "why", os.fsdecode(b"src/latin\xe9.txt:9"), code=2)
+    remit(agent.cwd, "blame", "-L9,9", os.fsdecode(b"src/latin\xe9.txt"), code=2)
+    assert data(agent.cwd, "why", os.fsdecode(b"src/latin\xe9.txt"))["path"] == found.path

@@ -108,6 +108,18 @@ def test_a_subagents_edit_tells_its_task_and_what_the_person_asked(agent: Speake
     assert "sub-agent a1" in words
 
 
+def test_of_lines_that_came_while_an_agent_worked_its_conversation_is_told(agent: Speaker, home: Path) -> None:
+    agent.select()
+    agent.add("user", "please tidy up")
+    asked = agent.ask("SomethingElse", argument="1")
+    (agent.cwd / "src" / "new.py").write_text("nobody_proves_this = 1\n")
+    agent.tell("SomethingElse", asked["call_id"], argument="1")
+    found = explained(agent.cwd, home, "src/new.py")
+    talk = only(found).talk
+    assert talk is not None
+    assert (found.passages[0].origin, talk.prompt) == ("unknown", "please tidy up")
+
+
 def test_what_the_agent_deleted_is_still_known_where_it_was_taken_in(agent: Speaker, home: Path) -> None:
     agent.add("user", "please")
     agent.select()

@@ -89,6 +89,7 @@ def outcome(row: AgentRow, document: Object) -> Outcome:
         summary=summary(result, response),
         duration_ms=milliseconds(document),
         positions=positions(result) or shown_positions(mapping(result.get("returnDisplay"))),
+        changed_by_person=result.get("userModified") is True,
     )
 
 

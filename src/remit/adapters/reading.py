@@ -24,6 +24,10 @@ SOURCES: tuple[Source, ...] = ("startup", "resume", "clear", "compact")
 SUMMARY_CHARS = 300
 MOST_LINES = 2**31
 
+CHANGED, PROPOSED = "modified_by_user", "ai_proposed_content"
+"""What Gemini CLI and Qwen Code put among a file tool's arguments when a person changed them. Source: their
+`createUpdatedParams`, read 2026-11."""
+
 HUNK = re.compile(r"@@ -\d+(?:,(\d+))? \+(\d+)(?:,(\d+))? @@")
 EXIT_AT_START = re.compile(r"Exit code:? (\d{1,3})\b")
 EXIT_LINE = re.compile(r"^Exit Code: (\d{1,3})$", re.MULTILINE)
@@ -120,7 +124,16 @@ def with_arguments(row: AgentRow, call: ToolCall, given: Object) -> ToolCall:
         opens_stdin=row.unwatched_stdin and found.command is not None and opens_stdin(found.command),
         arguments=given,
         edit=found.edit,
+        proposal=proposal_in(given),
     )
+
+
+def proposal_in(given: Object) -> str | None:
+    """What the agent had proposed, where the arguments say that a person changed it in their editor; None elsewhere.
+
+    Of a search/replace edit some versions put the file's old content there: it holds no new line of anybody's.
+    """
+    return (optional(given, PROPOSED) or "") if given.get(CHANGED) is True else None
 
 
 def named_tool(row: AgentRow, tool: str) -> str | None:

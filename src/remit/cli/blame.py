@@ -23,7 +23,12 @@ class GitLike(click.Command):
 @click.command(cls=GitLike, context_settings={"ignore_unknown_options": True, "help_option_names": ["--help"]})
 @click.argument("words", nargs=-1, required=True, type=click.UNPROCESSED, metavar="[OPTION]... [REVISION] [--] FILE")
 @click.option("--min-grade", type=click.Choice(GRADES), help="Say unknown where the evidence is weaker than that.")
-@click.option("--class", "mutation_class", type=click.Choice(CLASSES), help="Only lines of changes of that class.")
+@click.option(
+    "--class",
+    "mutation_class",
+    type=click.Choice(CLASSES),
+    help="Only lines of changes of that class, computed, or declared and not refuted.",
+)
 @click.option("--intent", "intent_id", metavar="ID", help="Only lines that were written under this intent.")
 @click.option(
     "--color", type=click.Choice(["auto", "always", "never"]), default="auto", help="Colour each intent's lines."

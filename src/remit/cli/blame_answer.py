@@ -46,13 +46,20 @@ class Only(Struct, frozen=True):
 
     def fits(self, line: BlamedLine) -> bool:
         """Whether a line is shown."""
-        return self.mutation_class in (None, line.mutation_class) and self.intent_id in (None, line.intent_id)
+        classes = (None, line.mutation_class, *declared(line))
+        return self.mutation_class in classes and self.intent_id in (None, line.intent_id)
 
     def believed(self, line: BlamedLine) -> BlamedLine:
         """The line, of unknown origin where its evidence is weaker than asked for."""
         grades: Sequence[str] = GRADES
         weak = self.min_grade and line.grade and grades.index(line.grade) > grades.index(self.min_grade)
         return BlamedLine(line.line, line.content, line.commit) if weak else line
+
+
+def declared(line: BlamedLine) -> tuple[str, ...]:
+    """The class by the agent's word, where what was computed does not speak against it."""
+    known = (line.declared, line.mutation_class)
+    return (line.declared,) if line.declared and "AST_REFACTOR" not in known else ()
 
 
 class Question(Struct, frozen=True):
@@ -90,7 +97,9 @@ def give(words: Sequence[str], question: Question, only: Only, color: str, *, as
     shown = [line for line in lines if only.fits(line)] if only.fewer else lines
     answer = as_document(shown) if as_json else in_form(question, found, lines, shown, colours(color, terminal))
     pager = pager_for(found.found) if terminal and not as_json else ""
-    if may_be_kept(question, found, as_json):
+    if only.fewer and not shown:
+        sys.stderr.write(f"None of the {len(lines)} lines is such a one.\n")
+    elif may_be_kept(question, found, as_json):
         kept = depends(question.workspace, question.asked, question.path, found.found)
         place = recall.asked(words, str(Path.cwd()), os.environ, terminal)
         recall.remember(str(question.workspace.state), place, answer, kept, pager, began)
@@ -126,7 +135,7 @@ def answered(question: Question, *, fewer: bool, only_lines: bool) -> Answer:
         store = store_of(workspace)
         content, options = other_content(question, stack)
         blamer = GivenLines(workspace, index, store, content)
-        blamer.prepare(question.path)
+        blamer.prepare(question.path, lambda: run.lines.over)
         try:
             porcelain = read_blame(run.lines.result())
         except GitError as error:
@@ -141,7 +150,10 @@ def answered(question: Question, *, fewer: bool, only_lines: bool) -> Answer:
             lines = backwards(question, index, options, porcelain.lines)
         else:
             lines = blamer.blame(question.path, [*options, *asked.revisions])
-        out = words.result() if words else b""
+        try:
+            out = words.result() if words else b""
+        except GitError as error:
+            raise refused(error, asked) from error
         return Answer(known_classes(blamer, lines, only_lines or fewer), told.result(), out)
 
 
@@ -177,12 +189,20 @@ def fresh_lines(question: Question, blamer: Blamer, error: GitError) -> list[Git
     found = None
     if not asked.revisions and asked.contents is None and not asked.reversed:
         ranges = [option for option in asked.tracing if option.startswith("-L")]
-        found = blamer.fresh_lines(question.path, ranges)
+        try:
+            found = blamer.fresh_lines(question.path, ranges)
+        except GitError as no:
+            raise refused(no, asked) from no
     if found is None:
-        if error.code not in GIT_SAYS_NO:
-            raise error
-        raise Failure("GIT", error.message.partition("\n\n")[0].strip()[:2000], target=asked.file) from error
+        raise refused(error, asked) from error
     return found
+
+
+def refused(error: GitError, asked: Asked) -> Exception:
+    """What git finds wrong with the words, as it says it; the error itself where something else went wrong."""
+    if error.code not in GIT_SAYS_NO:
+        return error
+    return Failure("GIT", error.message.partition("\n\n")[0].strip()[:2000], target=asked.file)
 
 
 def in_form(

@@ -1,7 +1,7 @@
 """What `remit blame` was asked: git blame's own words, told apart. Source: git-blame(1), read 2026-11."""
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Literal, TypeAlias, cast
 
@@ -21,20 +21,40 @@ ALONE = (
     *("--no-progress", "--color-lines", "--color-by-age", "--abbrev", "--indent-heuristic", "--no-indent-heuristic"),
     *("--no-abbrev", "--patience", "--histogram", "--textconv", "--no-textconv", "--ancestry-path", "--not", "--all"),
     *("--no-ignore-rev", "--no-ignore-revs-file", "--no-first-parent", "--merges", "--no-merges"),
+    *("--no-porcelain", "--no-line-porcelain", "--no-incremental", "--no-show-stats", "--no-contents", "--no-root"),
+    *("--no-minimal", "--no-score-debug", "--no-show-name", "--no-show-number", "--no-show-email"),
+    *("--no-color-lines", "--no-color-by-age", "--branches", "--tags", "--remotes"),
 )
 """Only these go to git: it would take others too, and `--output=FILE` empties a file, by an agent's hand as well."""
 
-FORMS = ("--porcelain", "--line-porcelain", "--incremental")
+FORMS = ("--incremental", "--line-porcelain", "--porcelain")
+"""The forms for programs: of several, git takes the first of these, in whatever order they are asked for."""
+
+TAKEN_BACK = {
+    "--no-porcelain": FORMS[1:],
+    "--no-line-porcelain": FORMS[1:],
+    "--no-incremental": FORMS[:1],
+    "--no-show-stats": ("--show-stats",),
+    "--no-contents": ("--contents",),
+}
+"""What undoes the options before it that are looked at here."""
+
 SHAPING = {
     *("-s", "-e", "-f", "-n", "-l", "-t", "-b", "-c", "--show-name", "--show-number", "--show-email", "--abbrev"),
     *("--score-debug", "--color-lines", "--color-by-age", "--date", "--progress", "--no-progress"),
 }
 """Options that say how a person's lines look, and nothing of which line came from where."""
 
+NO_VALUE = {"L": ",", "S": " "}
+"""What means to git what an empty value means: all lines; a file that is not there."""
+
 FLAGS = "sefnltbcwp"
 STEADY = re.compile(r"\^?(HEAD|@|[0-9a-f]{40}|[0-9a-f]{64})([~^]\d*)*")
 FIXED_DATES = {"iso", "iso8601", "iso-strict", "iso8601-strict", "rfc", "rfc2822", "short", "default", "raw", "unix"}
-MOVING = {"--since", "--after", "--until", "--before", "--max-age", "--min-age"}
+MOVING = {
+    *("--since", "--after", "--until", "--before", "--max-age", "--min-age"),
+    *("--all", "--branches", "--tags", "--remotes"),
+}
 
 
 class NotABlame(ValueError):
@@ -94,9 +114,10 @@ def sorted_words(words: Sequence[str], folder: Path) -> Asked:
     revisions, file = named(plain, tail, folder)
     if any(revision.startswith("-") for revision in revisions):
         raise NotABlame(f"{revisions[0][:100]!r} is no revision")
-    forms = [option for option in options if option in FORMS]
+    options = standing(options)
+    form = next((form for form in FORMS if form in options), "text")
     return Asked(
-        form=cast("Form", forms[-1].removeprefix("--")) if forms else "text",
+        form=cast("Form", form.removeprefix("--")),
         options=tuple(o for o in options if o not in (*FORMS, "--show-stats")),
         revisions=revisions,
         file=file,
@@ -134,8 +155,27 @@ def long_option(word: str, waiting: Iterator[str]) -> list[str]:
         raise NotABlame(f"unknown option {word[:100]!r}: `remit blame --help` lists those of git blame that are taken")
     name = given if given in fitting else fitting[0]
     if name in WITH_VALUE and not equals:
-        return [f"{name}={next(waiting, '')}"]
+        return [f"{name}={value_of(word, waiting)}"]
     return [f"{name}{equals}{value}"]
+
+
+def standing(options: Iterable[str]) -> list[str]:
+    """The options, less those that a later one takes back."""
+    found: list[str] = []
+    for option in options:
+        if option in TAKEN_BACK:
+            found = [one for one in found if name_of(one) not in TAKEN_BACK[option]]
+        else:
+            found.append(option)
+    return found
+
+
+def value_of(word: str, waiting: Iterator[str]) -> str:
+    """The word after an option that has to have a value. Raises NotABlame."""
+    found = next(waiting, None)
+    if found is None:
+        raise NotABlame(f"{word[:100]!r} needs a value, for example: -L 10,20 or --date iso")
+    return found
 
 
 def short_options(word: str, waiting: Iterator[str]) -> list[str]:
@@ -149,13 +189,11 @@ def short_options(word: str, waiting: Iterator[str]) -> list[str]:
         elif letter in FLAGS:
             found.append(f"-{letter}")
         elif letter in "LS":
-            found.append(f"-{letter}{letters or next(waiting, '')}")
+            found.append(f"-{letter}{letters or value_of(word, waiting) or NO_VALUE[letter]}")
             break
-        elif letter in "MC":
-            score = re.match(r"\d*", letters)
-            digits = score[0] if score else ""
-            found.append(f"-{letter}{digits}")
-            letters = letters[len(digits) :]
+        elif letter in "MC":  # the rest of the word is the score, whatever it is
+            found.append(f"-{letter}{letters}")
+            break
         else:
             raise NotABlame(
                 f"unknown option {word[:100]!r}: `remit blame --help` lists those of git blame that are taken"

@@ -2,7 +2,7 @@
 
 import sys
 from collections.abc import Iterator
-from itertools import chain
+from itertools import chain, islice
 from pathlib import Path
 from typing import Any, cast, get_args
 
@@ -30,7 +30,7 @@ def export(form: str, repo: Path, as_json: bool, **filters: Any) -> None:
     `pip install 'remit[parquet]'`; in csv a text that a spreadsheet would run begins with an apostrophe.
     """
     gate = governed_gate(repo)
-    found = each_record(gate, wanted(gate, repo, filters))
+    found = begun(each_record(gate, wanted(gate, repo, filters)))
     if form == PARQUET:
         to_parquet(found, as_json)
         return
@@ -41,6 +41,12 @@ def export(form: str, repo: Path, as_json: bool, **filters: Any) -> None:
         return
     for line in chain([csv_header()] if chosen == "csv" else [], lines):
         say(defused(line) if sys.stdout.isatty() else line)
+
+
+def begun(found: Iterator[dict[str, Any]]) -> Iterator[dict[str, Any]]:
+    """The same records, the first of them looked for: what fails, fails before a line is written. Raises Failure."""
+    first = list(islice(found, 1))
+    return chain(first, found)
 
 
 def to_parquet(found: Iterator[dict[str, Any]], as_json: bool) -> None:

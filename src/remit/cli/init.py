@@ -89,7 +89,12 @@ class Asked(Struct, frozen=True):
 @click.option("--project", is_flag=True, help="Wire the agents in this repository only, not for all of yours.")
 @click.option("--trust-codex/--no-trust-codex", "trust", default=None, help="Tell Codex to trust these hooks.")
 @click.option("--share-notes", is_flag=True, help="Share attribution as git notes.")
-@click.option("--share-log", type=click.Choice(["off", "ref", "tree"]), default=None, help="Share the log itself.")
+@click.option(
+    "--share-log",
+    type=click.Choice(["off", "ref", "tree"]),
+    default=None,
+    help="Share the log itself: as a git ref, or as a tracked file.",
+)
 @repo_option
 @json_option
 @reports_failures
@@ -219,6 +224,9 @@ def file_line(file: FilePlan, home: Path) -> str:
     return f"  {shown_path(file.path, home):<32} {fresh}: {file.about}"
 
 
+TRACKED = ", in .orchestration/log/: each commit of it keeps a piece for good"
+
+
 def repository_lines(setup: Setup) -> list[str]:
     """What happens in the repository."""
     wanted, root = setup.start, setup.workspace.root
@@ -226,7 +234,8 @@ def repository_lines(setup: Setup) -> list[str]:
     lines += ["  .orchestration/active_intents.yaml  with an example to fill in"] if wanted.starter else []
     lines += [f"  mode: {wanted.mode}"] if wanted.mode else mode_again(setup)
     share = wanted.share
-    return lines + ([f"  share: notes {'on' if share.notes else 'off'}, log {share.log}"] if share else [])
+    tracked = TRACKED if share and share.log == "tree" else ""
+    return lines + ([f"  share: notes {'on' if share.notes else 'off'}, log {share.log}{tracked}"] if share else [])
 
 
 def mode_again(setup: Setup) -> list[str]:

@@ -24,6 +24,11 @@ class Later(Generic[T]):
         self._thread = Thread(target=begin, daemon=True)
         self._thread.start()
 
+    @property
+    def over(self) -> bool:
+        """Whether there is an outcome already."""
+        return not self._thread.is_alive()
+
     def result(self) -> T:
         """What came out; raises what `work` raised."""
         self._thread.join()

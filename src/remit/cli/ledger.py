@@ -19,6 +19,7 @@ from remit.cli.output import (
     reports_failures,
 )
 from remit.core.treehead import public_of, verifier_key
+from remit.gate.tracked_check import tracked_findings
 from remit.gate.witness import heads_report, make_head, newest_head, own_seed
 from remit.gate.witness import witness as write_witness
 from remit.ledger.foreign import import_file
@@ -45,13 +46,13 @@ def verify(show_heads: bool, repo: Path, as_json: bool) -> None:
     """Check that no record was altered, removed, doubled or moved; exit 5 where one was.
 
     Every tree head that is found is held against the log: beside it, in its records, in commits' notes,
-    and in logs shared under refs/remit/log/.
+    and in logs shared under refs/remit/log/ or as tracked files. What is wrong with such files is a warning.
     """
     gate = governed_gate(repo)
     folder = gate.workspace.log_folder
     heads = heads_report(gate.recorder, gate.governing.config)
     broken = verify_log(folder, gate.recorder.log.name)
-    findings = (*broken, *heads.findings)
+    findings = (*broken, *heads.findings, *tracked_findings(gate))
     count = sum(1 for _ in leaves(folder))
     whole_from = first_whole(broken)
     gaps = pruned_parts(folder)

@@ -22,6 +22,7 @@ from remit.gate.state import StateError
 from remit.ledger.segments import LedgerError
 from remit.servers.environment import enter
 from remit.workspace.git import GitError
+from remit.workspace.git_settings import repository_of
 from remit.workspace.intents_edit import EditRefused, IntentsFileChanged, IntentsFileLocked
 
 if TYPE_CHECKING:
@@ -74,12 +75,23 @@ def opened(kind: type[S], repo: Path) -> S:
     """A site of that kind. Raises Failure where there is no repository."""
     site = kind.open(repo, enter())
     if site.found is None:
-        raise Failure(
-            "NO_WORKSPACE",
-            f"{str(repo.resolve())!r} is in no git repository, and has no .orchestration/ folder",
-            fix="run `git init` there first, or `remit init` in a folder that needs no git",
-        )
+        raise no_workspace(str(repo.resolve()), bare=repository_of(repo.resolve()) is not None)
     return site
+
+
+def no_workspace(folder: str, *, bare: bool) -> Failure:
+    """That there is nothing to work in: no repository, or one that has no files of its own."""
+    if bare:
+        return Failure(
+            "NO_WORKSPACE",
+            f"the git repository around {folder!r} has no work tree",
+            fix="work in a clone of it, or in a tree that `git worktree add PATH` makes",
+        )
+    return Failure(
+        "NO_WORKSPACE",
+        f"{folder!r} is in no git repository, and has no .orchestration/ folder",
+        fix="run `git init` there first, or `remit init` in a folder that needs no git",
+    )
 
 
 def must_be_governed(site: S) -> S:

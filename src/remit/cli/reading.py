@@ -18,6 +18,7 @@ from remit.ledger.foreign import foreign_records, matches, merged
 from remit.ledger.index import Filters, Index
 from remit.ledger.moments import moment
 from remit.ledger.words import query_of, saying
+from remit.workspace.tracked import others as others_tracked
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -57,9 +58,9 @@ def wanted(gate: Site, repo: Path, given: dict[str, Any]) -> Filters:
     if path := asked.get("path"):
         asked["path"] = inside(gate.workspace, repo, path)
     now = datetime.now(UTC)
-    if since := asked.get("since"):
+    if (since := asked.get("since")) is not None:
         asked["since"] = moment(since, now)
-    if until := asked.get("until"):
+    if (until := asked.get("until")) is not None:
         asked["until"] = moment(until, now)
     return asked
 
@@ -76,7 +77,8 @@ def foreign(gate: Site) -> list[dict[str, Any]]:
     workspace = gate.workspace
     config = gate.governing.config
     keys = trusted_keys(gate.environment.home, config) if config.ledger.trusted_keys else ()
-    return foreign_records(workspace.view_path, workspace.log_folder, gate.recorder.log.name, keys)
+    tracked = others_tracked(workspace.tracked_logs, workspace.state)
+    return foreign_records(workspace.view_path, workspace.log_folder, gate.recorder.log.name, keys, tracked)
 
 
 def found_records(
@@ -135,7 +137,8 @@ def unknown(option: str, value: str, known: Sequence[str]) -> Failure:
 
 
 def by_id(gate: Site, named: str) -> list[dict[str, Any]]:
-    """The records whose id begins with, or holds, `named`."""
+    """The records whose id is `named`, else those whose id begins with, or holds it."""
     with own_index(gate) as index:
         own = index.by_id(named) or index.holding_id(named)
-    return [d for d in (*own, *foreign(gate)) if named in str(d["id"])]
+    found = [d for d in (*own, *foreign(gate)) if named in str(d["id"])]
+    return [d for d in found if d["id"] == named] or found

@@ -1,5 +1,6 @@
 """The tree of commands, loaded when they are called."""
 
+import sys
 from collections.abc import Callable
 
 import click
@@ -266,6 +267,15 @@ COMMANDS: dict[str, tuple[str, Callable[[], click.Command]]] = {
 }
 
 
+def say_in_json(error: click.UsageError) -> None:
+    """What is wrong with the words, as every command's JSON says it."""
+    from remit.cli.output import document  # a command that fits needs nothing of it yet
+
+    command = error.ctx.command_path if error.ctx else "remit"
+    told = {"code": "USAGE", "message": error.format_message(), "target": "", "fix": f"read `{command} --help`"}
+    click.echo(document({"schema_version": 1, "error": told}))
+
+
 class Commands(click.Group):
     """A group whose commands are imported when they are called; their help lines stand in the table above."""
 
@@ -288,6 +298,16 @@ class Commands(click.Group):
             return super().resolve_command(ctx, args)
         except NoSuchCommand as error:
             raise NoSuchCommand(error.command_name, possibilities=COMMANDS, ctx=ctx) from None
+
+    def invoke(self, ctx: click.Context) -> object:
+        """Run a command. Of words that do not fit, who asked for JSON is told in JSON, too. Raises UsageError."""
+        asked = [*sys.argv[1:]]
+        try:
+            return super().invoke(ctx)
+        except click.UsageError as error:
+            if "--json" in asked[: asked.index("--") if "--" in asked else None]:
+                say_in_json(error)
+            raise
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         """The list in `--help`, without importing one of them."""

@@ -52,7 +52,7 @@ def stats(
     """
     gate = governed_site(repo)
     workspace = gate.workspace
-    begun, ended = (moment(text, datetime.now(UTC)) if text else None for text in (since, until))
+    begun, ended = (None if text is None else moment(text, datetime.now(UTC)) for text in (since, until))
     by = Filters(agent=agent, intent_id=intent_id, since=begun, until=ended)
     with Index.open(workspace.state / "index.db", workspace.log_folder) as index:
         index.catch_up()

@@ -24,13 +24,15 @@ from remit.core.text import shown
 from remit.core.trailers import TrailerFinding, against_policy
 from remit.gate.gate import Gate
 from remit.gate.governing import VERSIONS, copies_of
+from remit.gate.tracked_check import tracked_findings
 from remit.gate.witness import heads_report
 from remit.ledger.index import Index
 from remit.ledger.verify import verify_log
 from remit.provenance.attribution import Attribution
 from remit.provenance.notes import commits_in
-from remit.provenance.verify import Checked, range_of, verify_changes
+from remit.provenance.verify import Checked, verify_changes
 from remit.provenance.verify_commits import of_messages, of_notes
+from remit.provenance.verify_range import range_of
 from remit.provenance.verify_rules import INTEGRITY as BROKEN
 from remit.provenance.verify_rules import RULES, SEVERITIES, Finding
 from remit.workspace.git import Git, GitError
@@ -54,8 +56,9 @@ COLOURS = {"error": "red", "warning": "yellow", "note": "blue"}
 def verify(wanted: str | None, fail_on: str, repo: Path, as_json: bool) -> None:
     """Check the ledger, and that what agents changed was under an intent, in its scope and as declared.
 
-    RANGE is of commits, such as main..HEAD, and a single one is that commit alone: then only lines that they added are
-    judged, where they stand. Without it, every recorded change is. The scope is the one that was in force then.
+    RANGE is of commits, such as main..HEAD, and a single one is that commit alone: then only what they added, where it
+    stands, and what they took away is judged. Without it, every recorded change is. The scope is the one that was in
+    force then.
     Exit 5 where the ledger or a recorded content is not what it was, whatever --fail-on says.
     """
     gate = governed_gate(repo)
@@ -136,14 +139,14 @@ def has_table(path: Path, name: str) -> bool:
 
 
 def remarks_on(gate: Gate, checked: Checked) -> list[str]:
-    """What could not be looked at."""
+    """What could not be looked at, and what is wrong with logs that are tracked files."""
     broken = gate.governing.config_error
     found = {
         f"{checked.lost} contents are not at hand, so that their hashes stand unchecked": checked.lost,
         f"{checked.unkept} changes name no kept intents file: their own word on the scope was taken": checked.unkept,
         f"no secrets by the team's own patterns were looked for, and no policy on trailers: {broken}": broken,
     }
-    return [said for said, so in found.items() if so]
+    return [*(said for said, so in found.items() if so), *(one.message for one in tracked_findings(gate))]
 
 
 def in_words(found: Sequence[Finding], checked: Checked, remarks: Sequence[str]) -> str:

@@ -1,5 +1,6 @@
 """`remit why`: why lines are there."""
 
+import os
 import re
 from functools import partial
 from pathlib import Path
@@ -35,7 +36,7 @@ def why(spot: str, full: bool, repo: Path, as_json: bool) -> None:
     """
     gate = reading_site(repo)
     workspace = gate.workspace
-    file, lines = spot_of(spot)
+    file, lines = spot_of(spot, Path() if repo == Path() else workspace.root)
     with index_of(workspace, governed=gate.governed) as index:
         store = store_of(workspace)
         known = (partial(conversations, gate), gate.governing.document) if gate.governed else (None, None)
@@ -51,7 +52,7 @@ def explained(telling: Why, path: str, lines: tuple[int, int] | None) -> Explana
     try:
         return telling.explain(path, lines)
     except NoSuchLines as error:
-        fix = "name a file of this repository, and lines that it has"
+        fix = "name a file of this repository, and lines that it has, for example: src/app.py:10-20"
         raise Failure("NOT_FOUND", str(error), target=path, fix=fix) from error
 
 
@@ -69,14 +70,22 @@ def coloured_line(line: str) -> str:
     return click.style(name, dim=True) + (click.style(rest, fg=colour) if colour else rest)
 
 
-def spot_of(spot: str) -> tuple[str, tuple[int, int] | None]:
-    """The file, and first and last line where they are named. Raises Failure."""
+def spot_of(spot: str, folder: Path) -> tuple[str, tuple[int, int] | None]:
+    """The file, counted from `folder`, and first and last line where they are named. Raises Failure."""
     found = SPOT.fullmatch(spot)
     if found is None:
         raise Failure("USAGE", "no file was named", fix="for example: remit why src/app.py:10-20")
-    if found["start"] is None:
-        return found["file"], None
+    if found["start"] is None or is_itself_a_file(spot, found["file"], folder):
+        return spot, None
     start, end = int(found["start"]), int(found["end"] or found["start"])
     if not 1 <= start <= end:
         raise Failure("USAGE", f"{spot!r} names no lines", fix="the first line is 1, and comes before the last")
     return found["file"], (start, end)
+
+
+def is_itself_a_file(spot: str, file: str, folder: Path) -> bool:
+    """Whether all of it is a file's name, and what stands before the colon is none."""
+    try:
+        return os.path.lexists(folder / spot) and not os.path.lexists(folder / file)
+    except ValueError:  # a NUL
+        return False

@@ -245,18 +245,19 @@ def _free(after: list[int], at: int) -> int:
 
 def merged_notes(first: Note, second: Note) -> Note:
     """Both notes in one: the union of lines for each path and key. Where lines overlap, and where both tell of one
-    name, `first` holds.
+    name, `first` holds. Ranges that hold no line are dropped: an entry without any makes a note that nobody reads.
     """
     files: dict[str, dict[str, list[Span]]] = {}
     for file in (*second.files, *first.files):
         of_path = files.setdefault(file.path, {})
         for entry in file.entries:
             before = of_path.pop(entry.key, [])
-            of_path[entry.key] = [*before, *entry.spans]
-    attested = tuple(
-        Attested(path, tuple(Entry(key, joined(spans)) for key, spans in keys.items())) for path, keys in files.items()
+            of_path[entry.key] = [*before, *(span for span in entry.spans if 0 < span[0] <= span[1])]
+    attested = (
+        Attested(path, tuple(Entry(key, joined(spans)) for key, spans in keys.items() if spans))
+        for path, keys in files.items()
     )
-    return Note(attested, _merged_about(first.about, second.about))
+    return Note(tuple(file for file in attested if file.entries), _merged_about(first.about, second.about))
 
 
 def _merged_about(first: Mapping[str, Any], second: Mapping[str, Any]) -> dict[str, Any]:
@@ -266,4 +267,6 @@ def _merged_about(first: Mapping[str, Any], second: Mapping[str, Any]) -> dict[s
         mine, theirs = mapping(first.get(name)), mapping(second.get(name))
         if mine or theirs:
             found[name] = {key: mine.get(key, theirs.get(key)) for key in sorted({*mine, *theirs})}
+        elif name in found:
+            found[name] = {}  # whatever stood there was no map
     return found

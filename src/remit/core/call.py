@@ -101,6 +101,8 @@ class ToolCall(Struct, frozen=True):
     """As the agent gave them, for a team's own hooks. Remit's rules go by what the adapter read from them."""
     edit: Edit | None = None
     """What a file tool would do to its files; None where the arguments do not tell."""
+    proposal: str | None = None
+    """What the agent had proposed, where a person changed that before they let the call pass."""
     unproved: str | None = None
     """Why what the command's text proves does not hold where it runs: settings make git start a program."""
 
@@ -108,7 +110,8 @@ class ToolCall(Struct, frozen=True):
 class Outcome(Struct, frozen=True):
     """What the agent says came of a call. Evidence of last resort: the workspace is compared all the same.
 
-    `positions` are the lines that the tool's own answer says it wrote, by the path as the agent wrote it.
+    `positions` are the lines that the tool's own answer says it wrote, by the path as the agent wrote it;
+    `changed_by_person`, that it says a person changed what the agent had proposed.
     """
 
     ok: bool = True
@@ -116,6 +119,7 @@ class Outcome(Struct, frozen=True):
     summary: str = ""
     duration_ms: int | None = None
     positions: dict[str, tuple[LineRange, ...]] = {}
+    changed_by_person: bool = False
 
 
 def hash_arguments(arguments: object) -> str:

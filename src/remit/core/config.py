@@ -14,7 +14,11 @@ from remit.core.treehead import read_public_key
 
 
 class Share(Struct, frozen=True, forbid_unknown_fields=True):
-    """What leaves the machine."""
+    """What leaves the machine.
+
+    `log` "ref" is a git ref for each machine, `refs/remit/log/<machine>`; "tree" a tracked file for each under
+    `.orchestration/log/`, of which every commit keeps a piece for good.
+    """
 
     notes: bool = False
     log: Literal["off", "ref", "tree"] = "off"

@@ -9,10 +9,14 @@ from msgspec import DecodeError, Struct, json
 
 from remit.core.contents import sha256
 from remit.core.loose import mapping, sequence
+from remit.core.published import in_utc, name_of
 from remit.core.record import KEY
 from remit.core.shapes import read_older
 
 Document = dict[str, Any]
+
+BOM = b"\xef\xbb\xbf"
+"""What some editors begin a file with."""
 
 
 class Taken(Struct, frozen=True):
@@ -29,6 +33,7 @@ def lines_from(content: bytes) -> Taken:
     Lines of Remit's and of older tools stay as they are. Numbers, names and order of the others are kept in `chain`.
     """
     name = f"import/{sha256(content)[:16]}"
+    content = content.removeprefix(BOM)
     lines: list[bytes] = []
     traces = unread = 0
     for raw in _documents(content):
@@ -78,11 +83,10 @@ def _as_line(document: Document, raw: bytes, log: str, number: int) -> bytes:
         "imported": {"sha256": sha256(raw), "shape": "agent-trace"},
         "chain": {"log": log, "seq": number, "prev": ""},
     }
-    named = document.get("id")
     made: Document = {
         **document,
-        "id": named if isinstance(named, str) and named else f"import-{sha256(raw)[:24]}",
-        "timestamp": str(document.get("timestamp", "")),
+        "id": name_of(document, "import"),
+        "timestamp": in_utc(document.get("timestamp")),
         "metadata": {**mapping(document.get("metadata")), KEY: body},
     }
     return json.encode(made, order="sorted")

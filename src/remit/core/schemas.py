@@ -19,10 +19,16 @@ INTENT_TEXTS = ("constraints", "acceptance_criteria")
 def schema_of(name: str) -> Schema:
     """The schema of one of SHAPES, a document of its own. Raises KeyError."""
     about, make = SHAPES[name]
-    return {"$schema": DIALECT, "$id": f"{ID}{name}", "title": name, "description": about, **make()}
+    return entitled(name, about, make())
 
 
-def _of(kind: object) -> Schema:
+def entitled(name: str, about: str, made: Schema) -> Schema:
+    """A schema with its name, and what it is of."""
+    return {"$schema": DIALECT, "$id": f"{ID}{name}", "title": name, "description": about, **made}
+
+
+def of_struct(kind: object) -> Schema:
+    """The schema of a struct as it is written, without a name."""
     (made,), definitions = msgspec.json.schema_components([kind], ref_template=REF)
     return {**made, "$defs": _plain(definitions)}
 
@@ -38,7 +44,7 @@ def _plain(definitions: dict[str, Any]) -> Schema:
 
 def _record() -> Schema:
     """A line of the ledger: the published outer shape, and Remit's part, where the event's own keys stand too."""
-    made = _of(record.Body)
+    made = of_struct(record.Body)
     definitions: Schema = made["$defs"]
     (parts, more) = msgspec.json.schema_components([record.Vcs, record.Tool, record.TracedFile], ref_template=REF)
     definitions |= _plain(more)
@@ -83,9 +89,9 @@ def _intents_file() -> Schema:
 
 SHAPES: dict[str, tuple[str, Callable[[], Schema]]] = {
     "intents-file": ("active_intents.yaml, read as JSON", _intents_file),
-    "config": ("remit.toml, read as JSON", lambda: _of(config.Config)),
+    "config": ("remit.toml, read as JSON", lambda: of_struct(config.Config)),
     "record": ("a line of the ledger", _record),
-    "decision": ("what all checks together say of a call", lambda: _of(decision.Decision)),
-    "violation": ("why a call was denied", lambda: _of(decision.Violation)),
-    "lint-finding": ("one thing wrong with an intents file", lambda: _of(intent.LintFinding)),
+    "decision": ("what all checks together say of a call", lambda: of_struct(decision.Decision)),
+    "violation": ("why a call was denied", lambda: of_struct(decision.Violation)),
+    "lint-finding": ("one thing wrong with an intents file", lambda: of_struct(intent.LintFinding)),
 }

@@ -3,12 +3,12 @@
 An older line has no chain, and often no id: it is evidence, never proof.
 """
 
-import hashlib
 from collections.abc import Mapping
 from typing import Any, Literal, TypeAlias, cast
 
 import msgspec
 
+from remit.core.published import in_utc, name_of, published
 from remit.core.record import KEY
 
 Shape: TypeAlias = Literal["s1", "s2", "s3", "s4"]
@@ -106,11 +106,10 @@ def read_older(raw: bytes) -> Document | None:
     if shape is None:
         return None
     body = {"s1": _from_s1, "s2": _from_s2, "s3": _from_s3, "s4": _from_s4}[shape](document)
-    named = document.get("id")
     made = {
         "version": "0.1.0",
-        "id": named if isinstance(named, str) and named else f"{shape}-{hashlib.sha256(raw).hexdigest()[:24]}",
-        "timestamp": str(document.get("timestamp", "")),
+        "id": name_of(document, shape),
+        "timestamp": in_utc(document.get("timestamp")),
         "files": _traced(body),
         "metadata": {KEY: {**body, "shape": shape, "unproved": True}},
     }
@@ -226,7 +225,7 @@ def write_as(document: Document, form: Format) -> list[str]:
     body = _mapping(_mapping(document.get("metadata")).get(KEY))
     match form:
         case "agent-trace":
-            return [_line(document)]
+            return [_line(published(document) if body.get("shape") else document)]
         case "in-toto":
             return [_line(found)] if (found := _statement(document, body)) else []
         case "csv":

@@ -6,9 +6,10 @@ from collections.abc import Iterable, Iterator
 from msgspec.structs import replace
 
 from remit.core.call import ToolCall
-from remit.core.edits import Current, Proposed, Unclear, proposed
+from remit.core.edits import Proposed
 from remit.core.facts import Facts, Target
 from remit.core.intent import Intent
+from remit.gate.announced import contents_after
 from remit.ledger.index import Index
 from remit.ledger.segments import LedgerError
 from remit.workspace.observe import Change, glance
@@ -79,16 +80,6 @@ def proposals(call: ToolCall, targets: Iterable[Target], workspace: Workspace) -
         Proposed(path, before[path], after.get(t.raw), t.raw in after and path not in unkept)
         for t, path in ((t, str(t.path)) for t in inside)
     ]
-
-
-def contents_after(call: ToolCall, current: Current) -> dict[str, bytes | None]:
-    """The contents by path as the call names it; none where the call does not tell."""
-    if call.edit is None:
-        return {}
-    try:
-        return dict(proposed(call.edit, call.paths[0] if call.paths else "", current))
-    except Unclear:
-        return {}
 
 
 def changed_by(intent_id: str, workspace: Workspace) -> dict[str, str | None]:

@@ -10,6 +10,7 @@ from remit.core.facts import Facts, Waiver
 from remit.core.record import Body, DecisionPart, Record
 from remit.core.text import shown
 from remit.gate import effects
+from remit.gate.announced import announced
 from remit.gate.answer import Answer
 from remit.gate.answer import joined as lines
 from remit.gate.asking import Asking, with_words
@@ -198,6 +199,7 @@ class Judging:
             owned_scope=scope_then(facts, decision),
             known_commits=known_commits(self.site.workspace, before.head) if whole else (),
             writes=writes_of(call, facts),
+            announced={} if whole else announced(call, facts.targets, before),
             grants=decision.grants,
             snapshot=kept.snapshot,
         )

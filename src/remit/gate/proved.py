@@ -17,16 +17,20 @@ from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any, cast
 
+from msgspec.structs import replace
+
 from remit.core.call import ToolCall
 from remit.core.contents import Hunk, LineRange
 from remit.core.own_words import is_strong
-from remit.core.spans import outside, spans_of
-from remit.core.textdiff import common, lines_of
+from remit.core.spans import joined, outside, spans_of
+from remit.core.textdiff import common, lines_of, small_hunks
 from remit.gate.effects import Difference, inside
 from remit.gate.environment import Environment
+from remit.gate.moved import is_own, moved_from
 from remit.gate.state import PendingCall
 from remit.workspace.observe import Change
 from remit.workspace.place import Workspace
+from remit.workspace.versions import Seen
 
 if TYPE_CHECKING:
     from remit.policy.commands.outputs import How
@@ -66,9 +70,7 @@ def unproved(
     workspace: Workspace,
     around: Environment,
 ) -> dict[str, tuple[LineRange, ...]]:
-    """By path, the new lines of these changes that nothing proves to be the call's. A file tool's are its own."""
-    if pending is not None and not pending.whole:
-        return {}
+    """By path, the new lines of these changes that nothing proves to be the call's."""
     # For start-up speed: only a command that changed something asks for it.
     from remit.policy.commands.outputs import outputs
 
@@ -80,8 +82,30 @@ def unproved(
     }
     if pending is None:
         named |= {path: "edited" for path in inside(workspace, call, call.paths, around)}
-    left = {c.path: open_lines(c, known.get(c.path), said, named.get(c.path)) for c in done if c.after is not None}
+    left = {
+        c.path: moved_lines(c, was, said, named.get(c.path), call, workspace)
+        if named.get(c.path) != "whole" and (was := moved_from(c, done))
+        else open_lines(c, known.get(c.path), said, named.get(c.path))
+        for c in done
+        if c.after is not None
+    }
     return {path: lines for path, lines in left.items() if lines}
+
+
+def moved_lines(
+    change: Change, was: Seen, said: "Said", how: "How | None", call: ToolCall, workspace: Workspace
+) -> tuple[LineRange, ...]:
+    """The lines of a file that another one became, but for those that the call wrote itself."""
+    after = change.after.content if change.after else None
+    hunks = small_hunks(was.content, after) if was.content is not None and after is not None else None
+    if hunks is None:
+        return whole_of(change)
+    left = open_lines(replace(change, before=was), Difference(hunks), said, how)
+    if is_own(workspace, call.session.session_id, was.version.sha256):
+        return left
+    fresh = [(hunk.new, hunk.new + hunk.new_lines - 1) for hunk in hunks if hunk.new_lines]
+    stay = outside([(lines.start, lines.end) for lines in whole_of(change)], fresh)
+    return tuple(LineRange(*span) for span in joined([*stay, *((lines.start, lines.end) for lines in left)]))
 
 
 def all_said(change: Change, known: Difference | None, words: str) -> bool:
@@ -119,8 +143,7 @@ def strings(value: Any) -> Iterator[str]:
 def open_lines(change: Change, known: Difference | None, said: "Said", how: "How | None") -> tuple[LineRange, ...]:
     """The new lines of one file that are not proved."""
     if change.after is None or change.after.content is None or known is None:
-        whole = LineRange(1, max(1, change.after.version.lines if change.after else 1))
-        return () if how == "whole" else (whole,)
+        return () if how == "whole" else whole_of(change)
     new = lines_of(change.after.content)
     fresh = [n for hunk in known.hunks for n in range(hunk.new, hunk.new + hunk.new_lines) if 0 < n <= len(new)]
     if how == "whole" and not any(is_strong(line) and said.has(line) for line in new):
@@ -133,6 +156,11 @@ def open_lines(change: Change, known: Difference | None, said: "Said", how: "How
         told |= {n for hunk in known.hunks for n in said.replaces(old, new, hunk)}
     left = set(fresh) - told
     return () if not any(new[n - 1].strip() for n in left) else tuple(LineRange(*span) for span in spans_of(left))
+
+
+def whole_of(change: Change) -> tuple[LineRange]:
+    """All lines of the file."""
+    return (LineRange(1, max(1, change.after.version.lines if change.after else 1)),)
 
 
 class Said:

@@ -7,13 +7,15 @@ from msgspec import UNSET
 from msgspec.structs import replace
 
 from remit.core.call import Outcome, ToolCall
+from remit.core.contents import LineRange
 from remit.core.intent import Intent
 from remit.core.once import Once
 from remit.core.record import Body, Record, Vcs
 from remit.core.text import shown
 from remit.gate import effects
+from remit.gate.announced import FileTool
 from remit.gate.answer import Attempts, joined
-from remit.gate.observed import explain
+from remit.gate.observed import explain, last_known
 from remit.gate.pressure import Pressure
 from remit.gate.proved import unproved, without
 from remit.gate.site import Site
@@ -21,11 +23,11 @@ from remit.gate.state import PendingCall, Session
 from remit.gate.tampering import is_bookkeeping, is_way_out
 from remit.gate.undoing import NOTHING, Undoing, Undone
 from remit.gate.undone_words import in_words
-from remit.gate.windows import Windows, sessions_of
+from remit.gate.windows import Windows, sessions_of, within
 from remit.policy.classify import classify
 from remit.workspace.beneath import remove_below, write_below
 from remit.workspace.history import brought
-from remit.workspace.observe import Change, Observation, at_commit, changes, observe_paths
+from remit.workspace.observe import Change, Observation, at_commit, changes, identity, observe_paths
 from remit.workspace.place import FOLDER
 from remit.workspace.transcripts import last_model
 from remit.workspace.versions import Seen
@@ -188,6 +190,8 @@ class Remembering:
         self.remarks = tuple(shown(remark, 200) for remark in after.remarks[:REMARKS])
         before = self.restored(pending)
         found = changes(self.site.workspace, before, after)
+        if not pending.whole:
+            found = self.since_others(found, pending)
         if call.remit_tool is not None:
             found = tuple(c for c in found if not c.path.startswith(f"{FOLDER}/"))
         found = tuple(c for c in found if not is_bookkeeping(c))
@@ -195,6 +199,17 @@ class Remembering:
         old = brought(self.site.workspace, before, after, paths, pending.known_commits)
         apart = self.windows.apart(call, pending, tuple(replace(c, brought=c.path in old) for c in found))
         return tuple(unclaimed(c, call, pending) for c in apart)
+
+    def since_others(self, found: tuple[Change, ...], pending: PendingCall) -> tuple[Change, ...]:
+        """A file tool's changes; what was recorded while it was under way is what it changed, not what was before."""
+        doubtful = [c.path for c in found if c.after and c.after.version.git_blob != pending.announced.get(c.path)]
+        known = last_known(self.site.state, doubtful) if doubtful else {}
+        return tuple(
+            replace(c, before=effects.reseen(version, self.site.store))
+            if (version := known.get(c.path)) and identity(c.after) != (version.sha256, version.mode)
+            else c
+            for c in found
+        )
 
     @property
     def windows(self) -> Windows:
@@ -221,7 +236,7 @@ class Remembering:
     ) -> Record:
         """The record of what changed."""
         intent, session = self.intent_then(pending), call.session.session_id
-        left = unproved(call, pending, done, known, self.site.workspace, self.site.environment)
+        left = self.left_open(call, outcome, pending, done, known)
         added = {c.path: d.added if (d := known.get(c.path)) else () for c in done}
         all_ = {c.path: effects.traced_ranges(c.after, added[c.path]) for c in done}
         own = {
@@ -239,6 +254,22 @@ class Remembering:
             effects.traced_file(c.path, own[c.path], session, body_intent(body), model, open_[c.path]) for c in done
         )
         return self.site.recorder.record(body, call.agent, files, vcs=self.vcs)
+
+    def left_open(
+        self,
+        call: ToolCall,
+        outcome: Outcome,
+        pending: PendingCall | None,
+        done: tuple[Change, ...],
+        known: Mapping[str, effects.Difference],
+    ) -> dict[str, tuple[LineRange, ...]]:
+        """By path, the new lines that nothing proves to be the call's. What a contained command left is its own."""
+        workspace, around = self.site.workspace, self.site.environment
+        if pending is None or pending.whole:
+            return unproved(call, pending, done, known, workspace, around)
+        if pending.effect == "execute":
+            return {}
+        return FileTool(call, outcome, pending, self.site.store).left_open(done, known, workspace, around)
 
     def intent_then(self, pending: PendingCall | None) -> Intent | None:
         """The intent as it was when the call was let through."""
@@ -320,11 +351,6 @@ def unclaimed(change: Change, call: ToolCall, pending: PendingCall) -> Change:
     if pending.writes is None or change.brought or change.shared or within(change.path, pending.writes):
         return change
     return replace(change, shared=(call.session.session_id,))
-
-
-def within(path: str, places: Iterable[str]) -> bool:
-    """Whether a path is one of these, or lies in one."""
-    return any(path == place or path.startswith(f"{place.rstrip('/')}/") for place in places)
 
 
 def is_destructive(call: ToolCall) -> bool:

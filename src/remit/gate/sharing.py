@@ -28,13 +28,18 @@ def shared(gate: Gate) -> Shared:
     Raises OSError, LedgerError, GitError, SharedLogDiffers.
     """
     folder = gate.workspace.log_folder
-    if not _signed(folder):
-        make_head(gate.recorder)
+    sign_newest(gate)
     names = segments(folder)
     absent = [name for name in names[:-1] if is_pruned(folder, name)]
     parts = [_part(folder, name) for name in names[:-1] if name not in absent]
     parts += [_newest(folder, name) for name in names[-1:]]
     return LogRefs(gate.workspace).write(gate.recorder.machine, parts, absent)
+
+
+def sign_newest(gate: Gate) -> None:
+    """Sign the log, unless its newest record is the one of a tree head. Raises OSError, LedgerError."""
+    if not _signed(gate.workspace.log_folder):
+        make_head(gate.recorder)
 
 
 def _signed(folder: Path) -> bool:

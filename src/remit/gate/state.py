@@ -117,6 +117,8 @@ class PendingCall(Struct, frozen=True):
     known_commits: tuple[str, ...] = ()
     writes: tuple[str, ...] | None = None
     """All that a command writes, where its text tells; None where it does not."""
+    announced: dict[str, str] = {}
+    """By path, the git name of what a file tool is going to leave there, as far as its arguments tell."""
     grants: tuple[str, ...] = ()
     """The yeses that it was let through by."""
     snapshot: str = ""

@@ -40,7 +40,8 @@ class Windows:
         self.now = now
 
     def apart(self, call: ToolCall, pending: PendingCall, done: tuple[Change, ...]) -> tuple[Change, ...]:
-        """The changes, without what another session's record names, those of unclear origin with their candidates.
+        """The changes, without what another session's record names, or will name: where only the text of its command
+        says that it writes there. Those of unclear origin come with their candidates.
 
         Raises StateError.
         """
@@ -49,6 +50,7 @@ class Windows:
         if not others and not told:
             return done
         left = [c for c in done if not pending.whole or c.brought or (c.path, identity(c.after)) not in told]
+        left = [c for c in left if c.brought or not names_it(others, c.path) or is_named(pending, c.path)]
         return tuple(replace(c, shared=candidates(c, call.session, pending, others)) for c in left)
 
     def others(self, session: SessionKey) -> list[OpenCall]:
@@ -114,10 +116,25 @@ def candidates(change: Change, own: SessionKey, pending: PendingCall, others: li
     return (own.session_id, *found) if found else ()
 
 
+def names_it(others: Iterable[OpenCall], path: str) -> bool:
+    """Whether the text of one of these commands says that it writes there."""
+    return any(c.pending and c.pending.whole and is_named(c.pending, path) for c in others)
+
+
+def is_named(call: PendingCall, path: str) -> bool:
+    """Whether a call says that it writes there: a file tool by its path, a command by its text."""
+    return within(path, call.writes or ()) if call.whole else path in call.judged
+
+
+def within(path: str, places: Iterable[str]) -> bool:
+    """Whether a path is one of these, or lies in one."""
+    return any(path == place or path.startswith(f"{place.rstrip('/')}/") for place in places)
+
+
 def possible(change: Change, other: PendingCall) -> bool:
     """Whether the other call may have made this change: it may write there, and began before the change was there."""
-    if not other.whole:
-        return change.path in other.judged
+    if not other.whole or other.writes is not None:
+        return is_named(other, change.path)
     return change.path not in other.before or known(other.before[change.path]) != identity(change.after)
 
 

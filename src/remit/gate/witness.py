@@ -21,6 +21,7 @@ from remit.core.treehead import (
     sign,
 )
 from remit.gate.environment import Environment
+from remit.gate.own_log import own_file
 from remit.ledger.heads import (
     EVERY,
     WHOLE_BYTES,
@@ -44,7 +45,7 @@ from remit.workspace.contents import ContentStore
 from remit.workspace.git import Git
 from remit.workspace.head import head_commit
 from remit.workspace.identity import machine_id
-from remit.workspace.log_refs import shared_head_lines
+from remit.workspace.log_refs import shared_head_lines, tracked_head_lines
 from remit.workspace.place import Workspace
 
 REF = "refs/notes/remit"
@@ -207,14 +208,17 @@ def noted_heads(workspace: Workspace) -> Iterator[FoundHead]:
             yield FoundHead(part, f"note of commit {commit[:12]}")
 
 
-def shared_heads(workspace: Workspace) -> Iterator[FoundHead]:
-    """The heads in logs that were shared as refs. Raises GitError."""
-    return (FoundHead(note, ref) for line, ref in shared_head_lines(workspace) if (note := note_in(line)))
+def shared_heads(workspace: Workspace, log: MachineLog) -> Iterator[FoundHead]:
+    """The heads in logs that were shared as refs, and in this log's tracked file. Raises GitError, OSError."""
+    name = own_file(log)
+    tracked = tracked_head_lines(workspace, name) if name else ()
+    found = (*shared_head_lines(workspace), *tracked)
+    return (FoundHead(note, where) for line, where in found if (note := note_in(line)))
 
 
 def heads_report(recorder: Writer, config: Config) -> HeadsReport:
     """Every head of this log that is found, against the log. Raises OSError, LedgerError, GitError, InvalidKey."""
     folder = recorder.workspace.log_folder
-    outside = [*noted_heads(recorder.workspace), *shared_heads(recorder.workspace)]
+    outside = [*noted_heads(recorder.workspace), *shared_heads(recorder.workspace, recorder.log)]
     found = [*outside, *kept_heads(folder), *recorded_heads(lines(folder))]
     return check_heads(leaves(folder), found, recorder.log.name, trusted_keys(recorder.environment.home, config))

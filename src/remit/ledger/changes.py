@@ -32,6 +32,12 @@ class Change(Struct, frozen=True, gc=False):
     moved_from: str | None = None
     unproved: tuple[tuple[int, int], ...] = ()
     """New lines, first and last, of which nothing proves that the call wrote them."""
+    command: str | None = None
+    """What the call ran, where it was a command."""
+    took_away: bool = False
+    """Whether the same call took files away."""
+    revision: str | None = None
+    """The commit that was checked out when it was recorded."""
 
     @property
     def by_git(self) -> bool:
@@ -64,6 +70,10 @@ class _Chain(Struct, gc=False):
     seq: int = 0
 
 
+class _Call(Struct, gc=False):
+    command: str | None = None
+
+
 class _Body(Struct, gc=False):
     event: str = ""
     session_id: str | None = None
@@ -71,16 +81,22 @@ class _Body(Struct, gc=False):
     origin: str | None = None
     files: tuple[_File, ...] = ()
     chain: _Chain | None = None
+    call: _Call | None = None
 
 
 class _Metadata(Struct, rename={"body": KEY}, gc=False):
     body: _Body
 
 
+class _Vcs(Struct, gc=False):
+    revision: str | None = None
+
+
 class _Line(Struct, gc=False):
     id: str
     timestamp: str
     metadata: _Metadata
+    vcs: _Vcs | None = None
 
 
 _LINE = json.Decoder(_Line)
@@ -94,6 +110,7 @@ def changes_on(raw: bytes) -> Iterator[Change]:
     except (DecodeError, ValidationError, UnicodeDecodeError, RecursionError):
         return
     body = line.metadata.body
+    took_away = any(file.before and not file.after for file in body.files)
     for file in body.files:
         before, after = file.before or _NONE, file.after or _NONE
         yield Change(
@@ -113,4 +130,7 @@ def changes_on(raw: bytes) -> Iterator[Change]:
             told=file.told,
             moved_from=file.source,
             unproved=file.unproved,
+            command=body.call.command if body.call else None,
+            took_away=took_away,
+            revision=line.vcs.revision if line.vcs else None,
         )

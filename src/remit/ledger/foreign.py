@@ -21,6 +21,9 @@ from remit.ledger.index import Filters
 from remit.ledger.segments import FOREIGN, LINE_LIMIT, UNREADABLE, LedgerError
 
 FOLDER = FOREIGN
+TRACKED = "tree-"
+"""What was kept of logs that are tracked files begins so."""
+
 LOT = 500
 """Lines of a file that are looked at together."""
 
@@ -102,6 +105,18 @@ def keep_shared(folder: Path, machine: str, content: bytes, own: str) -> int:
     return sum(map(len, logs.values()))
 
 
+def keep_tracked(folder: Path, name: str, contents: Sequence[bytes]) -> int:
+    """Keep the versions of a log that was a tracked file; how many records they have together. Raises OSError."""
+    stem = f"{TRACKED}{name.removesuffix('.jsonl')}"
+    for number, content in enumerate(contents):
+        _keep(folder, f"{stem}-{number}.jsonl", content)
+    for path in (folder / FOLDER).glob(f"{stem}-*.jsonl"):
+        if int(path.stem.rpartition("-")[2]) >= len(contents):
+            path.unlink()
+    found = (_sorted_lines(_distinct(content.split(b"\n")), "")[0].values() for content in contents)
+    return len({line.raw for logs in found for of_log in logs for line in of_log})
+
+
 def _keep(folder: Path, name: str, content: bytes) -> None:
     path = folder / FOLDER / name
     path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
@@ -110,14 +125,20 @@ def _keep(folder: Path, name: str, content: bytes) -> None:
     fresh.replace(path)
 
 
-def foreign_records(view: Path, folder: Path, own: str, keys: Sequence[bytes]) -> list[Document]:
+def foreign_records(
+    view: Path, folder: Path, own: str, keys: Sequence[bytes], tracked: Iterable[Path] = ()
+) -> list[Document]:
     """What the live view and imported files hold that is not of the log `own`, each record once, oldest first.
 
-    Remit's part of each says `unproved` unless one of `keys` vouches for it. Unreadable lines are left out.
+    Remit's part of each says `unproved` unless one of `keys` vouches for it. Unreadable lines are left out. What is
+    `tracked` may be of another clone on this machine, whose log has our name, and a merge may have doubled lines.
     """
     found: dict[str, Document] = {}
-    for path in (*sorted((folder / FOLDER).glob("*.jsonl")), view):
-        logs, older = _sorted_lines(_file_lines(path), own)
+    kept = sorted((folder / FOLDER).glob("*.jsonl"))
+    of_tracked = {path for path in kept if path.name.startswith(TRACKED)} | set(tracked)
+    for path in (*kept, *sorted(of_tracked.difference(kept)), view):
+        lines = _file_lines(path)
+        logs, older = _sorted_lines(_distinct(lines), "") if path in of_tracked else _sorted_lines(lines, own)
         for name, of_log in logs.items():
             proved = _proved(name, of_log, keys)
             for number, line in enumerate(of_log):
@@ -142,6 +163,11 @@ def _add(found: dict[str, Document], document: Document) -> None:
     known = found.get(str(document["id"]))
     if known is None or known["metadata"][KEY].get("unproved"):
         found[str(document["id"])] = document
+
+
+def _distinct(lines: Iterable[bytes]) -> Iterable[bytes]:
+    """Each line once, as it was written: a checkout may have changed the line endings."""
+    return dict.fromkeys(line.removesuffix(b"\r") for line in lines)
 
 
 def _file_lines(path: Path) -> Iterator[bytes]:

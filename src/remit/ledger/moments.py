@@ -15,9 +15,13 @@ UNITS = {
 LETTERS = {"s": "second", "m": "minute", "h": "hour", "d": "day", "w": "week", "y": "year"}
 DAYS = ("monday", "tuesday", "wednesday", "thursday", "friday", "saturday", "sunday")
 
-_AGO = re.compile(rf"(\d{{1,5}}|an?|one)[ _.-]*({'|'.join(UNITS)})s?[ _.-]+ago")
-_SHORT = re.compile(rf"(\d{{1,5}}) ?([{''.join(LETTERS)}])")
-_LAST = re.compile(rf"(?:last|past) ({'|'.join(UNITS)})")
+WORDS = ("one", "two", "three", "four", "five", "six", "seven", "eight", "nine", "ten", "eleven", "twelve")
+NUMBERS = {"a": 1, "an": 1, **{word: n for n, word in enumerate(WORDS, 1)}}
+
+_MANY = rf"([0-9]{{1,5}}|{'|'.join(NUMBERS)})"
+_AGO = re.compile(rf"{_MANY}[ _.-]*({'|'.join(UNITS)})s?[ _.-]+ago")
+_SHORT = re.compile(rf"([0-9]{{1,5}}) ?([{''.join(LETTERS)}])")
+_LAST = re.compile(rf"(?:last|past) (?:{_MANY} )?({'|'.join(UNITS)})s?")
 _DAY = re.compile(rf"(?:last )?({'|'.join(DAYS)})")
 _MONTH = re.compile(r"\d{4}(?:-\d\d)?")
 
@@ -52,14 +56,19 @@ def _spoken(asked: str, now: datetime) -> datetime | None:
     if asked in ("now", "today", "yesterday"):
         return {"now": now, "today": today, "yesterday": today - UNITS["day"]}[asked]
     if ago := _AGO.fullmatch(asked):
-        return now - (int(ago[1]) if ago[1].isdigit() else 1) * UNITS[ago[2]]
+        return now - number(ago[1]) * UNITS[ago[2]]
     if short := _SHORT.fullmatch(asked):
         return now - int(short[1]) * UNITS[LETTERS[short[2]]]
     if last := _LAST.fullmatch(asked):
-        return now - UNITS[last[1]]
+        return now - number(last[1] or "a") * UNITS[last[2]]
     if day := _DAY.fullmatch(asked):
         return today - timedelta(days=(today.weekday() - DAYS.index(day[1]) - 1) % 7 + 1)
     return None
+
+
+def number(word: str) -> int:
+    """What a word of `_MANY` stands for."""
+    return NUMBERS.get(word) or int(word)
 
 
 def _written(asked: str) -> datetime | None:

@@ -41,6 +41,7 @@ FindingCode: TypeAlias = Literal[
     "head_forged",
     "rewritten",
     "unproved",
+    "tracked_damaged",
 ]
 
 

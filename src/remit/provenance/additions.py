@@ -13,6 +13,9 @@ from remit.workspace.git import Git
 
 COMMITS_AT_ONCE = 100
 PATHS_AT_ONCE = 400
+CHARS_AT_ONCE = 30_000
+"""Of paths on a command line; a single argument may have 128 KiB."""
+
 HEADER = re.compile(rb"commit ([0-9a-f]{40,64}) (\d+)((?: [0-9a-f]{40,64})*) ?$")
 HUNK = re.compile(rb"(@@+)((?: -\d+(?:,\d+)?)+) \+(\d+)(?:,(\d+))? @@")
 ESCAPE = re.compile(rb'\\([0-7]{3}|[abtnvfr"\\])')
@@ -59,14 +62,23 @@ def additions(git: Git, commits: Iterable[str]) -> Iterator[Addition]:
 def added_lines(git: Git, commits: Iterable[str], paths: Sequence[str]) -> Iterator[Addition]:
     """What those commits added to those paths, whatever attributes the files have; a renamed file counts as added.
 
-    Raises GitError.
+    Paths that no commit can hold have no lines. Raises GitError.
     """
     asked = list(dict.fromkeys(commits))
-    only = ("--", *paths) if len(paths) <= PATHS_AT_ONCE else ()
+    known = [path for path in paths if is_tracked_so(path)]
+    if not known:
+        return
+    only = ("--", *known) if sum(map(len, known)) <= CHARS_AT_ONCE and len(known) <= PATHS_AT_ONCE else ()
     for at in range(0, len(asked), COMMITS_AT_ONCE):
         names = "".join(f"{commit}\n" for commit in asked[at : at + COMMITS_AT_ONCE]).encode()
         call = ("--literal-pathspecs", "diff-tree", "--stdin", FORMAT, *OPTIONS, *PREFIXES)
         yield from read_patch(git.run(*call, "--no-renames", "--text", *only, stdin=names))
+
+
+def is_tracked_so(path: str) -> bool:
+    """Whether git may hold a file of that name. It ends at one that leads out of the repository."""
+    parts = path.split("/")
+    return "\0" not in path and not {"", ".", "..", ".git"} & set(parts)
 
 
 def staged(git: Git, head: str | None) -> Iterator[Addition]:

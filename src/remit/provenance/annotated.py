@@ -20,6 +20,7 @@ BLANK = re.compile(rb"[ \t]")
 PAINT = re.compile(rb"\x1b\[[0-9;]*m")
 """What git paints a line with: it stands before the commit."""
 UNPAINTED = b"\x1b[m"
+ESCAPE = b"\x1b"
 FAR = 40
 """Where a line for people shows no number of its own yet."""
 
@@ -131,8 +132,17 @@ def text(
         cells = " ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True) if width)
         known = (painted(cells, alike[said]) if coloured else cells).encode("utf-8", "replace")
         ours[said] = b" " + known if at else known + b" "
-    ends = [at if raw[:1] != b"\x1b" else at + len(paint_of(raw)) for raw in raws]
-    return [raw[:end] + ours[said] + raw[end:] for raw, end, said in zip(raws, ends, told, strict=True)]
+    pairs = [(raw, ours[said]) for raw, said in zip(raws, told, strict=True)]
+    if any(raw[:1] == ESCAPE for raw in raws):
+        return [put_into_painted(raw, at, known, coloured=coloured) for raw, known in pairs]
+    return [raw[:at] + known + raw[at:] for raw, known in pairs]
+
+
+def put_into_painted(raw: bytes, at: int, known: bytes, *, coloured: bool) -> bytes:
+    """A line that git may have painted, with ours at `at`, the paint not counted; it goes on where our colour ends."""
+    paint = paint_of(raw)
+    end = at + len(paint)
+    return raw[:end] + known + (paint if coloured else b"") + raw[end:]
 
 
 def harmless(raw: bytes) -> bytes:

@@ -171,7 +171,7 @@ class Attribution(Histories):
         if version is None or content is None or not any(map(is_strong, lines_of(content))):
             return ()
         for change in reversed(self.index.changes_leaving(sha256(content))):
-            way = certain(version, self.parent(place), self.history(change.path))
+            way = certain(version, self.parent(place), self.history_then(place, change.path))
             if way and not self.was_there_unseen(place.path, change):
                 return (way,)
         return ()

@@ -1,7 +1,9 @@
 """`remit blame`: git says which version a line came with, Remit says who wrote what that version added."""
 
+import os
 import re
 from collections.abc import Iterable, Sequence
+from pathlib import Path
 from typing import Any, Literal
 
 from msgspec import Struct, field
@@ -24,6 +26,9 @@ from remit.workspace.contents import ContentStore
 from remit.workspace.git import Git, GitError
 from remit.workspace.place import Workspace
 
+NO = 128
+"""git's exit code where it cannot do what it is asked."""
+
 LINES = re.compile(r"-L(\d+),(\d+)")
 
 
@@ -31,6 +36,7 @@ class BlamedLine(Struct, frozen=True):
     """One line of the file: the shape of contracts §9. `line` is 1-based; `grade` is the strength of the evidence.
 
     `candidates` are the calls that ran when a line of unknown origin came: one of them may have written it, or none.
+    `declared` is the class by the agent's own word, `class` what its contents show.
     """
 
     line: int
@@ -45,6 +51,7 @@ class BlamedLine(Struct, frozen=True):
     grade: str | None = None
     record: str | None = None
     candidates: tuple[Candidate, ...] = ()
+    declared: str | None = None
 
 
 class Blamer:
@@ -91,11 +98,11 @@ class Blamer:
         """Whether records of other machines lie here: taken in, or as tracked files."""
         if (self.workspace.log_folder / FOREIGN).is_dir():
             return True
-        if not (self.workspace.folder / "log").is_dir():
+        if not self.workspace.tracked_logs.is_dir():
             return False
         from remit.workspace.tracked import others  # few repositories have them
 
-        return bool(others(self.workspace.folder, self.workspace.state))
+        return bool(others(self.workspace.tracked_logs, self.workspace.state))
 
     def told(self, lines: Sequence[GitLine]) -> dict[int, Author]:
         """Who wrote lines that no record of ours explains: by notes, else by what was imported."""
@@ -138,18 +145,29 @@ class Blamer:
             return fresh
 
     def fresh_lines(self, path: str, arguments: Sequence[str]) -> list[GitLine] | None:
-        """The lines of a file that is in no commit yet; None where that is not so, or other than lines was asked."""
+        """The lines of a file that is in no commit yet; None where that is not so, or other than lines was asked.
+
+        Raises GitError, in git's words, where it has no such lines.
+        """
         wanted = [LINES.fullmatch(argument) for argument in arguments]
         file = self.workspace.root / path
-        known = file.is_symlink() or not file.is_file() or self.committed(path)
-        if known or None in wanted:
+        known = os.path.islink(file) or not os.path.isfile(file) or self.committed(path)  # noqa: PTH113, PTH114  no path is too long for these
+        if known or None in wanted or self.of_another(path):
             return None
         texts = file.read_bytes().split(b"\n")
         texts = texts[:-1] if not texts[-1] else texts
         spans = [(int(w[1]), int(w[2])) for w in wanted if w] or [(1, len(texts))]
+        if any(low > len(texts) for low, _ in spans if wanted):
+            raise GitError(("blame", *arguments), NO, f"fatal: file {path} has only {len(texts)} lines")
         place = Place("0" * 40, path, None)
         numbered = enumerate(texts, 1)
         return [GitLine(place, n, n, text) for n, text in numbered if any(low <= n <= high for low, high in spans)]
+
+    def of_another(self, path: str) -> bool:
+        """Whether a path is git's own, or lies in a repository of its own below this one, such as a submodule."""
+        *folders, _ = Path(path).parts
+        below = (Path(*folders[: n + 1]) for n in range(len(folders)))
+        return ".git" in folders or any((self.workspace.root / folder / ".git").exists() for folder in below)
 
     def committed(self, path: str) -> bool:
         """Whether HEAD has that path."""
@@ -179,6 +197,8 @@ class Blamer:
             body.get("mutation_class", {}).get("computed"),
             label.grade,
             label.record,
+            (),
+            body.get("mutation_class", {}).get("declared"),
         )
 
 
@@ -208,6 +228,7 @@ def by_others(line: GitLine, who: Author) -> BlamedLine:
         intent_id=said(who.attributes.get("remit.intent")),
         mutation_class=said(who.attributes.get("remit.class")),
         grade="note",
+        declared=said(who.attributes.get("remit.declared")),
     )
 
 

@@ -1,6 +1,7 @@
 """One edit with all that is known around it: the ledger's records, the kept contents, the conversation."""
 
 import sqlite3
+from collections.abc import Collection, Iterator
 from typing import Any, Literal
 
 from remit.core.intent import Intent, IntentsDocument
@@ -17,6 +18,9 @@ from remit.workspace.git import GitError
 
 MOST_DENIALS = 5
 MOST_CHECKS = 5
+MOST_ANSWERS = 1000
+ONCE = "once"
+"""The grant of a call that a person was asked about and let through."""
 MOST_DIFFS = 20
 DIFF_CHARS = 256 * 1024
 
@@ -70,9 +74,9 @@ class Causes:
             talk=self.talk(body, at),
             diff=diff,
             focus=focus(diff or "", line),
-            denials=denials(self.index, session, self.path, at),
+            denials=denials(self.index, session, path_then(body, self.path), at),
             approvals=approvals(self.index, session, call.get("id"), at),
-            checks=checks(self.index, session, intent, at),
+            checks=checks(self.index, intent, at),
         )
 
     def then(self, body: dict[str, Any]) -> Intent | None:
@@ -162,12 +166,26 @@ def reasoning(index: Index, session: str | None, intent_id: str | None, at: str)
     return str(body_of(found[0]).get("reasoning") or "") if found else ""
 
 
+def path_then(body: dict[str, Any], path: str) -> str:
+    """What the file was called when that record was made."""
+    file = changed_file(body, path)
+    return str(file["path"]) if file else path
+
+
 def denials(index: Index, session: str | None, path: str, at: str) -> tuple[Denial, ...]:
-    """What was refused to the session on that file before, the newest first."""
+    """What was refused to the session before, the newest first: on that file, and whatever it tried since it last
+    changed any.
+    """
     if session is None:
         return ()
-    found = index.find(event="denied", session_id=session, path=path, until=at, limit=MOST_DENIALS)
-    return tuple(denial(document) for document in found)
+    changed = index.find(event="mutation", session_id=session, until=at, limit=1)
+    since = str(changed[0]["timestamp"]) if changed else None
+    found = [
+        *index.find(event="denied", session_id=session, path=path, until=at, limit=MOST_DENIALS),
+        *index.find(event="denied", session_id=session, since=since, until=at, limit=MOST_DENIALS),
+    ]
+    newest = sorted({str(document["id"]): document for document in found}.items(), reverse=True)
+    return tuple(denial(document) for _, document in newest[:MOST_DENIALS])
 
 
 def denial(document: dict[str, Any]) -> Denial:
@@ -182,21 +200,32 @@ def approvals(index: Index, session: str | None, call_id: str | None, at: str) -
     if session is None or not call_id:
         return ()
     uses = index.find(event="tool_use", session_id=session, until=at, limit=50)
-    use = next((body_of(d) for d in uses if body_of(d).get("call", {}).get("id") == call_id), None)
-    decision: dict[str, Any] = use.get("decision", {}) if use else {}
-    if not decision.get("approved_by"):
+    use = next((d for d in uses if body_of(d).get("call", {}).get("id") == call_id), None)
+    decision: dict[str, Any] = body_of(use).get("decision", {}) if use else {}
+    if use is None or not decision.get("approved_by"):
         return ()
-    answers = index.find(event="approval_answered", session_id=session, until=at, limit=1)
-    said: dict[str, Any] = body_of(answers[0]).get("approval", {}) if answers else {}
-    words = str(said.get("words") or "") if said.get("answer") == "allow" else ""
+    grants = str(decision.get("grant") or "").split(", ")
+    words = words_of(index, session, grants, str(use["timestamp"]))
     return (Approval(str(decision["approved_by"]), words, decision.get("grant")),)
 
 
-def checks(index: Index, session: str | None, intent_id: str | None, at: str) -> tuple[Check, ...]:
-    """What Remit verified under that intent in the session after the edit, the first of it."""
-    if session is None or intent_id is None:
+def words_of(index: Index, session: str, grants: Collection[str], at: str) -> str:
+    """What the person said with that yes, the newest there is before the call.
+
+    A grant has the name of its question, and may be of another session; a yes for one call is that session's newest.
+    """
+    own = session if ONCE in grants else None
+    answers = index.find(event="approval_answered", session_id=own, until=at, limit=MOST_ANSWERS)
+    said: Iterator[dict[str, Any]] = (body_of(document).get("approval", {}) for document in answers)
+    yes = (one for one in said if one.get("answer") == "allow" and (own or one.get("id") in grants))
+    return next((str(one.get("words") or "") for one in yes), "")
+
+
+def checks(index: Index, intent_id: str | None, at: str) -> tuple[Check, ...]:
+    """What Remit verified under that intent after the edit, the first of it: a person may have asked, in no session."""
+    if intent_id is None:
         return ()
-    found = index.find(event="verification", session_id=session, intent_id=intent_id, since=at, limit=200)
+    found = index.find(event="verification", intent_id=intent_id, since=at, limit=200)
     return tuple(check(document) for document in found[::-1][:MOST_CHECKS])
 
 

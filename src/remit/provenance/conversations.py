@@ -20,7 +20,7 @@ from remit.core.redaction import redact
 from remit.core.text import encodable, quoted_path
 from remit.provenance import heard
 from remit.provenance.conversations_file import connected, discard, in_memory
-from remit.workspace.transcripts import IN_ROWS, Chunk, Mark, lines_after, rows
+from remit.workspace.transcripts import IN_ROWS, MOST_BYTES, Chunk, Mark, lines_after, rows
 
 FILE = "transcripts.db"
 BATCH = 500
@@ -135,7 +135,10 @@ class Conversations:
         if source.agent == IN_ROWS:
             return self.put_chunks(source, name, mark, rows(Path(source.path), source.session_id), now)
         start, chunks = lines_after(Path(source.path), mark)
-        return self.put_chunks(source, name, start, chunks, now)
+        taken = self.put_chunks(source, name, start, chunks, now)
+        if self.known(source)[1].offset - start.offset >= MOST_BYTES:
+            self.trouble = f"{source.path!r} is too long to be read at once: ask again for the rest of it"
+        return taken
 
     def known(self, source: Source) -> tuple[int | None, Mark]:
         """The number of a transcript, None where it is new, and how far it was read."""

@@ -13,6 +13,7 @@ from remit.core.record import KEY
 from remit.ledger.index import Index
 from remit.workspace.git import Git
 from remit.workspace.place import Workspace
+from remit.workspace.tracked import is_written_to_share
 
 MOST = 5000
 """Records of each kind that are looked at, the newest first."""
@@ -160,8 +161,8 @@ class RangeCoverage(Struct, frozen=True):
 
 
 def coverage_of_range(index: Index, workspace: Workspace, commits: str) -> RangeCoverage:
-    """The coverage of the commits that git calls so (`main..HEAD`). Raises GitError."""
-    wrote = brought_by(workspace, commits)
+    """The coverage of the commits that git calls so (`main..HEAD`), but for the logs in them. Raises GitError."""
+    wrote = {path: blobs for path, blobs in brought_by(workspace, commits).items() if not is_written_to_share(path)}
     judged: set[str] = set()
     ungoverned: set[str] = set()
     for path in wrote:

@@ -5,16 +5,17 @@ git is started a few times, however many lines there are.
 """
 
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from itertools import groupby
 
 from remit.core.contents import Hunk
-from remit.core.own_words import says_something
+from remit.core.own_words import is_strong, says_something
 from remit.provenance.attribution import Attribution
 from remit.provenance.evidence import is_telling, unspaced
 from remit.provenance.origins import Label, relaid, weaker
 from remit.provenance.porcelain import GitLine, Place, read_porcelain
 from remit.provenance.recorded_blocks import RecordedBlocks
+from remit.provenance.shifted import shifted
 from remit.workspace.git import Git, GitError
 
 Line = tuple[Place, int]
@@ -106,22 +107,27 @@ class Elsewhere:
         self.attribution.compare(pair for place in places if (pair := self.pair(place)))
         found: dict[int, Label] = {}
         for place in places:
-            origins = self.origins(place)
-            wanted = {
-                line.line: origins[line.number] for line in suspects if line.place == place and line.number in origins
-            }
+            own = [line for line in suspects if line.place == place]
+            origins = self.origins(place, [line.number for line in own])
+            wanted = {line.line: origins[line.number] for line in own if line.number in origins}
             behind = self.behind(place, set(wanted.values()), depth) if wanted else {}
             found |= {line: weaker(behind[n], "normalised") for line, n in wanted.items() if n in behind}
         return found
 
-    def origins(self, place: Place) -> dict[int, int]:
-        """For lines of that version that only changed their layout, the line of the version before; both from 1."""
+    def origins(self, place: Place, numbers: Iterable[int]) -> dict[int, int]:
+        """For lines of that version that only changed their layout or their place, the line of the version before;
+        both from 1. Of `numbers`, those too that changed nothing.
+        """
         pair = self.pair(place)
         hunks: Sequence[Hunk] | None = self.attribution.diffs.get(pair) if pair else None
         if pair is None or hunks is None:
             return {}
         old, new = map(self.attribution.lines, pair)
-        return {} if old is None or new is None else {b + 1: a + 1 for b, a in relaid(old, new, hunks).items()}
+        if old is None or new is None:
+            return {}
+        asked = (number - 1 for number in numbers if number <= len(new))
+        found = {**stayed(old, new, hunks, asked), **shifted(old, new, hunks), **relaid(old, new, hunks)}
+        return {b + 1: a + 1 for b, a in found.items()}
 
     def pair(self, place: Place) -> tuple[str, str] | None:
         """The contents of the version before that one, and of that one; None where one is not known."""
@@ -140,6 +146,23 @@ class Elsewhere:
         known = {line.line: label for line in lines if (label := at(labels[line.place], line.number))}
         rest = [line for line in lines if line.line not in known and self.attribution.may_be_recorded(line.place)]
         return {**(self.relaid(rest, depth - 1) if depth > 1 and rest else {}), **known}
+
+
+def stayed(old: Sequence[bytes], new: Sequence[bytes], hunks: Sequence[Hunk], asked: Iterable[int]) -> dict[int, int]:
+    """For those of the lines asked about that no hunk put there, the line of `old` that they are; indices from 0.
+
+    git calls a line new that lost the newline at a file's end, or got one; and of lines that changed places it may keep
+    others. One that stands somewhere else, too, may be another.
+    """
+    found: dict[int, int] = {}
+    for to in asked:
+        if any(hunk.new <= to + 1 < hunk.new + hunk.new_lines for hunk in hunks):
+            continue
+        origin = to - sum(hunk.new_lines - hunk.old_lines for hunk in hunks if hunk.new <= to)
+        at_end = origin == len(old) - 1 or to == len(new) - 1
+        if at_end or (is_strong(new[to]) and old.count(new[to]) == new.count(new[to]) == 1):
+            found[to] = origin
+    return found
 
 
 def at(labels: Sequence[Label | None], number: int) -> Label | None:

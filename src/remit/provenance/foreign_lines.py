@@ -19,6 +19,8 @@ from remit.ledger.foreign import foreign_records
 from remit.provenance.attribution import Attribution
 from remit.provenance.evidence import is_telling
 from remit.provenance.porcelain import GitLine
+from remit.workspace.observe import prefix_in_repository
+from remit.workspace.tracked import others
 
 NOWHERE = Path(os.devnull)
 
@@ -42,13 +44,17 @@ class ForeignLines:
 
     def authors(self, lines: Sequence[GitLine]) -> dict[int, Author]:
         """Who wrote those lines, by their number in the file asked about; the newest record wins."""
-        folder = self.attribution.workspace.log_folder
+        workspace = self.attribution.workspace
+        folder, tracked = workspace.log_folder, others(workspace.tracked_logs, workspace.state)
         if not lines:
             return {}
-        paths = {line.place.path for line in lines}
-        told = [one for d in foreign_records(NOWHERE, folder, "", ()) for one in told_by(d) if one.path in paths]
+        prefix = prefix_in_repository(workspace)
+        paths = {line.place.path.removeprefix(prefix) for line in lines}
+        records = foreign_records(NOWHERE, folder, "", (), tracked)
+        told = [one for d in records for one in told_by(d) if one.path in paths]
         places = dict.fromkeys(line.place for line in lines if told)
         self.attribution.fetch_names(place.name for place in places)
+        self.attribution.load({blob for place in places if (blob := self.attribution.version(place))})
         found: dict[int, Author] = {}
         for place in places:
             version = self.attribution.names.get(place.name)
@@ -56,7 +62,7 @@ class ForeignLines:
             if version is None or content is None:
                 continue
             named = frozenset({version, sha256(content)})
-            for one in (one for one in told if one.path == place.path and is_there(one, content, named)):
+            for one in (one for one in told if prefix + one.path == place.path and is_there(one, content, named)):
                 own = (line for line in lines if line.place == place and one.start <= line.number <= one.end)
                 found |= {line.line: one.who for line in own}
         return found

@@ -1,6 +1,7 @@
 """Blame of lines that git has told already: with a content of the asker's own, or read backwards."""
 
-from collections.abc import Sequence
+import sys
+from collections.abc import Callable, Sequence
 from functools import partial
 
 from msgspec.structs import replace
@@ -10,8 +11,15 @@ from remit.ledger.index import Index
 from remit.provenance.attribution import Attribution
 from remit.provenance.blame import BlamedLine, Blamer
 from remit.provenance.porcelain import GitLine
+from remit.provenance.put_words import take_apart
 from remit.workspace.contents import ContentStore
 from remit.workspace.place import Workspace
+
+SOME = 64
+"""Lines that are taken apart at a time."""
+
+AT_ONCE_S = 0.0001
+"""How soon what git says is taken from it, whatever else is being done: its pipe holds little."""
 
 NOT_TRACED_BACK = ("-L", "--reverse", "--contents", "--ignore-rev", "--since", "--after", "--until", "--before")
 
@@ -31,10 +39,17 @@ class GivenLines(Blamer):
         if content is not None:
             self.attribution = OtherContent(workspace, index, store, content)
 
-    def prepare(self, path: str) -> None:
-        """Read what was recorded of a file, while git still looks for where its lines come from."""
-        if self.attribution.anything_recorded:
-            self.attribution.history(path)
+    def prepare(self, path: str, over: Callable[[], bool]) -> None:
+        """Read what was recorded of a file and take its lines apart, while git still looks for where they come from."""
+        if not self.attribution.anything_recorded or not self.attribution.history(path).recorded:
+            return
+        sys.setswitchinterval(AT_ONCE_S)
+        lines = self.attribution.lines(self.attribution.working(path)) or ()
+        for at in range(0, len(lines), SOME):
+            if over():
+                return
+            for line in lines[at : at + SOME]:
+                take_apart(line)
 
     def git_lines(self, path: str, arguments: Sequence[str]) -> list[GitLine]:
         """The lines that were given."""

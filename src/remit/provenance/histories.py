@@ -1,9 +1,14 @@
 """What was recorded of paths, and how versions may have come about, in one workspace."""
 
+import re
+import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from datetime import datetime
 from functools import cached_property
 
+from msgspec.structs import replace
+
+from remit.core.spans import joined
 from remit.core.text import quoted_path
 from remit.ledger.changes import Change
 from remit.ledger.index import Index
@@ -19,6 +24,9 @@ NEVER = float("inf")
 SLACK_S = 86400.0
 """Clocks differ, and a commit may be told to have any date."""
 
+CARRIES = re.compile(r">|\b(?:cp|mv|install|rsync|ln|dd|git|tee)\b")
+"""Commands that put one file's content into another."""
+
 
 class Histories(Versions):
     """What the records of one workspace tell of its files. However many versions are asked about, git is started a
@@ -31,6 +39,12 @@ class Histories(Versions):
         self.histories: dict[str, History] = {}
         self.afters: dict[str, frozenset[str]] = {}
         self.observed: set[str] = set()
+        self.calls: dict[str, list[tuple[Change, float]]] = {}
+        """By path, the calls that changed it, and when."""
+        self.then: dict[tuple[Place, str], frozenset[str]] = {}
+        """By version and path, the records of calls on it that began when the version was there."""
+        self.histories_less: dict[tuple[str, frozenset[str]], History] = {}
+        self.resolved_last: tuple[Place, ...] = ()
 
     @cached_property
     def anything_recorded(self) -> bool:
@@ -41,11 +55,20 @@ class Histories(Versions):
     def recorded_since(self) -> float:
         """When the first change was recorded, in seconds; NEVER where none was."""
         first = self.index.first_change()
-        return datetime.fromisoformat(first).timestamp() if first else NEVER
+        return timestamp(first) if first else NEVER
 
     def may_be_recorded(self, place: Place) -> bool:
         """Whether a version is young enough to hold recorded lines. This spares looking, and proves nothing."""
-        return not place.committed or place.at >= self.recorded_since - SLACK_S
+        return not place.committed or place.at >= self.recorded_since - SLACK_S or place.commit in self.backdated
+
+    @cached_property
+    def backdated(self) -> frozenset[str]:
+        """The commits that are younger than the first record, and say they are much older."""
+        if not self.anything_recorded or self.workspace.common_dir is None:
+            return frozenset()
+        from remit.provenance.beforehand import backdated  # for start-up speed: only of old lines it is asked
+
+        return backdated(self.git, self.index, self.recorded_since - SLACK_S)
 
     def was_observed(self, label: Label) -> bool:
         """Whether what put a line there was found by comparing, and no call told of it."""
@@ -53,9 +76,20 @@ class Histories(Versions):
 
     def sure_ways(self, place: Place) -> tuple[tuple[Step, ...], ...]:
         """The one way in which that version came about, where records tell it for certain."""
-        version = self.version(place)
-        way = certain(version, self.parent(place), self.history(place.path)) if version else ()
+        version, history = self.version(place), self.history(place.path)
+        if version is None or version not in history.leaving:
+            return ()
+        then = self.history_then(place) if self.may_be_later(place, version) else history
+        way = certain(version, self.parent(place), then)
         return (way,) if way else ()
+
+    def may_be_later(self, place: Place, version: str) -> bool:
+        """Whether a call that left the file with that content may have begun when a commit had it. Commits tell whole
+        seconds: in the same one, it matters where the content had been seen before.
+        """
+        seen = self.history(place.path).after_seeing(version)
+        late = (at >= place.at + (c.id not in seen) for c, at in self.calls[place.path] if c.after_blob == version)
+        return place.committed and (place.at > time.time() or any(late))
 
     def only_adds(self, place: Place) -> bool:
         """Whether a record tells that the version has one block more than the one before, and nothing else changed."""
@@ -66,7 +100,46 @@ class Histories(Versions):
     def ways(self, place: Place, settled: frozenset[str] = frozenset()) -> tuple[tuple[Step, ...], ...]:
         """How that version may have come about."""
         version = self.version(place)
-        return chains(version, self.parent(place), self.history(place.path), settled) if version else ()
+        return chains(version, self.parent(place), self.history_then(place), settled) if version else ()
+
+    def history_then(self, place: Place, path: str | None = None) -> History:
+        """What was recorded of the file, or of the one at `path`, less the calls that began when that version was
+        there.
+        """
+        known = place.path if path is None else path
+        whole = self.history(known)
+        if (place, known) not in self.then:
+            self.look_back([(one, known) for one in self.resolved_last if one.path == known] or [(place, known)])
+        left = self.then.get((place, known), frozenset())
+        if not left:
+            return whole
+        if (known, left) not in self.histories_less:
+            self.histories_less[known, left] = History([r for r in whole.recorded if r.record not in left])
+        return self.histories_less[known, left]
+
+    def look_back(self, asked: Sequence[tuple[Place, str]]) -> None:
+        """Learn which calls on those paths began when those versions were there: one git for all."""
+        self.then |= dict.fromkeys(asked, frozenset[str]())
+        later = {(place, path): calls for place, path in asked if (calls := self.later_calls(place, path))}
+        if not later:
+            return
+        from remit.provenance.beforehand import there_already  # for start-up speed: few versions are older than calls
+
+        known = there_already(self.git, self.index, {(place.commit, path): c for (place, path), c in later.items()})
+        self.then |= {(place, path): known.get((place.commit, path), frozenset()) for place, path in later}
+
+    def later_calls(self, place: Place, path: str) -> list[Change]:
+        """The calls that changed a file and that are not older than the version, going by what the commit says.
+
+        Less those that told where they put lines into that very version, and took none out: git may have taken their
+        copy of a block for the block itself.
+        """
+        if not place.committed or self.workspace.common_dir is None:
+            return []
+        lies = place.at > time.time()
+        version, late = self.version(place), [call for call, at in self.calls[path] if lies or at >= place.at]
+        seen = self.history(path).after_seeing(version) if version else frozenset[str]()
+        return [call for call in late if not (only_put_in(call) and call.id in seen and call.after_blob != version)]
 
     def stood_on(self, change: Change) -> str | None:
         """The commit that was checked out when the change was made: what it held already, the change did not bring."""
@@ -78,8 +151,33 @@ class Histories(Versions):
         if path not in self.histories:
             changes = self.index.changes_of(quoted_path(path))
             self.observed |= {change.id for change in changes if change.observed}
-            self.histories[path] = History(list(map(recorded, changes)))
+            self.calls[path] = [(c, timestamp(c.at)) for c in changes if not c.observed and c.session_id]
+            self.histories[path] = History([])  # a file that was moved here may have been moved from here
+            self.histories[path] = History(self.recorded(changes))
         return self.histories[path]
+
+    def recorded(self, changes: Sequence[Change]) -> list[Recorded]:
+        """The changes of a file as they count. Who gives a file another name, or puts others' lines into one by a
+        command, wrote none of them: what was another file goes on with what was recorded of that.
+        """
+        asked = [change for change in changes if may_carry(change)]
+        if not asked:
+            return list(map(recorded, changes))
+        from remit.provenance.copied import Copied, copied  # for start-up speed: few commands carry lines
+
+        known, found = copied(self, self.index, asked, self.left_before), list[Recorded]()
+        for change in changes:
+            by = known.get(change.id, Copied())
+            if by.origin is None:
+                found.append(recorded(replace(change, unproved=joined((*change.unproved, *by.spans)))))
+            else:
+                found += [r for r in self.history(by.origin).recorded if r.seq < change.seq]
+                found.append(replace(recorded(change), by_git=True))
+        return found
+
+    def left_before(self, path: str, seq: int) -> str | None:
+        """The content that the last change before that record left a file with, where one was recorded."""
+        return next((c.after_blob for c in reversed(self.index.changes_of(path)) if c.seq < seq), None)
 
     def left(self, path: str) -> frozenset[str]:
         """The contents that recorded changes left that path with."""
@@ -91,6 +189,7 @@ class Histories(Versions):
         """Find the contents of versions and of the versions before them: one git for all, and one more for old
         versions that records know. What was before the others that are old says nothing.
         """
+        self.resolved_last = tuple(places)
         for place in places:
             if not place.committed:
                 self.names[place.name] = self.working(place.path)
@@ -114,6 +213,26 @@ class Histories(Versions):
     def fetch(self, ways: Iterable[Sequence[Step]]) -> None:
         """Have the contents and differences at hand that walking those ways asks for."""
         self.compare({pair for way in ways for pair in wanted_pairs(way)})
+
+
+def only_put_in(change: Change) -> bool:
+    """Whether a call told where it put lines, and took none out."""
+    return change.told and not any(hunk.old_lines for hunk in change.hunks or ())
+
+
+def may_carry(change: Change) -> bool:
+    """Whether a call may have put lines of other files there: a command that prints or moves files, or any that took
+    one away.
+    """
+    if not change.session_id or not change.after_blob:
+        return False
+    carries = change.command is not None and CARRIES.search(change.command)
+    return bool(carries) or (change.took_away and not change.before_blob)
+
+
+def timestamp(at: str) -> float:
+    """Seconds since the epoch of a record's time."""
+    return datetime.fromisoformat(at).timestamp()
 
 
 def contents_in_log(out: str) -> Iterator[tuple[str, str, str]]:

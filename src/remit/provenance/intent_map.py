@@ -5,6 +5,7 @@ The text is a function of the set of records, whatever their order: a map to whi
 as markup is written as a character reference, and each line stays one line.
 """
 
+import re
 import unicodedata
 from collections.abc import Iterable, Iterator
 from itertools import groupby
@@ -20,6 +21,8 @@ NO_INTENT = "No intent"
 """The heading of what changed while no intent was selected. Ids of intents hold no space."""
 
 MARKUP = frozenset("\\`*[]<>&#|~!·")
+MARKING = re.compile(r"(?<![^\W_])_+|_+(?![^\W_])|:(?=//)|(?<=www)\.(?=\S)", re.IGNORECASE)
+"""Signs that mark up where they stand: `__init__` is bold to a viewer and `snake_case` is not; an address is a link."""
 LONGEST = 400
 """Characters of a name that are shown; what is longer ends in `…`. Paths and ids are shown whole."""
 
@@ -143,8 +146,9 @@ def part_line(part: Part) -> str:
 def plain(text: str, also: str = "") -> str:
     """`text` inside a line of Markdown: it reads as itself, and marks nothing up."""
     last = len(text) - 1
+    marks = {n for found in MARKING.finditer(text) for n in range(found.start(), found.end())}
     return "".join(
-        f"&#{ord(c)};" if c in MARKUP or c in also or is_odd(c) or (c == " " and n in (0, last)) else c
+        f"&#{ord(c)};" if c in MARKUP or c in also or n in marks or is_odd(c) or (c == " " and n in (0, last)) else c
         for n, c in enumerate(text)
     )
 

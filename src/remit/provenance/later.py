@@ -15,15 +15,16 @@ from remit.provenance.explanation import Later
 MOST_LATER = 20
 
 
-def later(attribution: Attribution, path: str, asked: dict[str, str]) -> tuple[Later, ...]:
+def later(attribution: Attribution, paths: Iterable[str], asked: dict[str, str]) -> tuple[Later, ...]:
     """What changed the file after the newest record in `asked`, the newest first.
 
-    `asked` is by record the text of the line that the question is about. What changed lines of those edits is marked.
+    `paths` are the names that it had. `asked` is by record the text of the line that the question is about. What
+    changed lines of those edits is marked.
     """
     newest = max(asked, default=None)
     if newest is None:
         return ()
-    changes = attribution.index.changes_of(path)
+    changes = sorted((c for path in paths for c in attribution.index.changes_of(path)), key=lambda c: c.id)
     again = {
         change.id for record, text in asked.items() for change in changed_again(attribution, changes, record, text)
     }

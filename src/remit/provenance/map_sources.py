@@ -17,6 +17,8 @@ from remit.ledger.foreign import FOLDER, foreign_from
 from remit.ledger.prune import is_pruned
 from remit.ledger.reader import LineNotThere, LogLine, Place, lines, read_at
 from remit.ledger.segments import ARCHIVE, UNREADABLE
+from remit.workspace.place import LOGS
+from remit.workspace.tracked import others
 
 BATCH = 100
 """Lines of the log that are taken in at once."""
@@ -57,7 +59,9 @@ class Sources(Struct, frozen=True):
     def files(self) -> dict[str, Path]:
         """The files in which others' records may be, by a name that stays."""
         taken = sorted((self.log_folder / FOLDER).glob("*.jsonl"))
-        return {**{path.name: path for path in taken}, "": self.view}
+        logs = self.view.parent / Path(LOGS).name
+        tracked = {f"{LOGS}/{path.name}": path for path in others(logs, self.log_folder.parent)}
+        return {**{path.name: path for path in taken}, **tracked, "": self.view}
 
     def all(self) -> Iterator[Document]:
         """Every record, in no order that matters. Raises OSError."""

@@ -15,7 +15,7 @@ from remit.ledger.tables import discard, is_damage, run, transaction
 from remit.provenance.intent_map import Told, assembled, called, files_of, plain, together
 from remit.provenance.map_sources import Archives, FileMark, LogMark
 
-VERSION = 1
+VERSION = 2
 BUSY_TIMEOUT_S = 5.0
 LOG = "log"
 ARCHIVES = "archives"

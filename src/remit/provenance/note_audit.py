@@ -1,6 +1,7 @@
 """Whether notes say only what they can know: that a commit added the lines that they attest."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
+from itertools import islice
 
 from msgspec import Struct
 
@@ -10,6 +11,9 @@ from remit.core.text import shown
 from remit.provenance.additions import COMMITS_AT_ONCE, added_lines
 from remit.workspace.git import Git
 from remit.workspace.notes import REF, Notes
+
+MOST_FINDINGS = 100
+"""That are named one by one in one note: it may have any number of entries."""
 
 
 class NoteFinding(Struct, frozen=True):
@@ -56,21 +60,50 @@ def audited(notes: Notes, commits: list[str]) -> list[NoteFinding]:
             read[commit] = parse_note(text.decode())
         except (NotANote, UnicodeError) as error:
             found.append(unreadable(commit, str(error).partition("\n")[0]))
+            continue
+        if why := malformed(read[commit]):
+            found.append(unreadable(commit, why))
     paths = sorted({file.path for note in read.values() for file in note.files})
     added = {(a.commit, a.path): a.spans for a in added_lines(notes.git, read, paths)} if paths else {}
     return [*found, *(finding for commit, note in read.items() for finding in overclaims(commit, note, added))]
 
 
 def overclaims(commit: str, note: Note, added: Mapping[tuple[str, str], tuple[Span, ...]]) -> Iterable[NoteFinding]:
-    """What a note attests and the commit did not add."""
+    """What a note attests and the commit did not add: one finding a file and key, and not more than `MOST_FINDINGS`."""
+    claimed: dict[tuple[str, str], list[Span]] = {}
     for file in note.files:
         for entry in file.entries:
-            beyond = outside(entry.spans, added.get((commit, file.path), ()))
-            if beyond:
-                lines = ",".join(str(a) if a == b else f"{a}-{b}" for a, b in beyond)
-                said = f"the note of {commit[:12]} attests lines {shown(lines, 120)} of {shown(file.path, 200)!r}"
-                message = f"{said} to {shown(entry.key, 60)}; that commit did not add them"
-                yield NoteFinding("NOTE_OVERCLAIMS", commit, message, file.path, entry.key, lines)
+            claimed.setdefault((file.path, entry.key), []).extend(entry.spans)
+    found = (
+        overclaim(commit, path, key, beyond)
+        for (path, key), spans in claimed.items()
+        if (beyond := not_added(spans, added.get((commit, path), ())))
+    )
+    yield from islice(found, MOST_FINDINGS)
+    if left := sum(1 for _ in found):
+        message = f"the note of {commit[:12]} attests lines that it did not add by {left} more files and keys"
+        yield NoteFinding("NOTE_OVERCLAIMS", commit, message)
+
+
+def not_added(spans: Sequence[Span], added: Sequence[Span]) -> tuple[Span, ...]:
+    """The spans, or parts of them, that are no added lines; also those that end before they begin."""
+    return (*outside(spans, added), *(span for span in spans if span[0] > span[1]))
+
+
+def overclaim(commit: str, path: str, key: str, beyond: Sequence[Span]) -> NoteFinding:
+    """The finding that a key claims those lines."""
+    lines = ",".join(str(a) if a == b else f"{a}-{b}" for a, b in beyond[:MOST_FINDINGS])
+    said = f"the note of {commit[:12]} attests lines {shown(lines, 120)} of {shown(path, 200)!r}"
+    message = f"{said} to {shown(key, 60)}; that commit did not add them"
+    return NoteFinding("NOTE_OVERCLAIMS", commit, message, path, key, lines)
+
+
+def malformed(note: Note) -> str | None:
+    """What in the JSON of a note is of another kind than the form says, so that no reader knows who its keys are."""
+    for name in ("prompts", "humans", "sessions"):
+        if not isinstance(note.about.get(name, {}), dict):
+            return f"its {name!r} is no object"
+    return None
 
 
 def unreadable(commit: str, why: str) -> NoteFinding:

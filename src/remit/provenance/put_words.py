@@ -185,7 +185,7 @@ def put_by(change: Change, content: bytes | None) -> PutMarks:
 
 def packed(marks: Iterable[int]) -> bytes:
     """The marks as they are kept."""
-    return array("I", sorted(marks)).tobytes()
+    return array("I", marks).tobytes()
 
 
 def fresh(lines: Sequence[bytes], hunks: Iterable[Hunk]) -> Iterable[bytes]:
@@ -203,6 +203,12 @@ def marks_of(line: bytes) -> tuple[int, ...]:
 def mark_of(word: str) -> int:
     """The mark of a word."""
     return crc32(word.encode("utf-8", "surrogatepass"))
+
+
+def take_apart(line: bytes) -> None:
+    """Have a line's marks at hand."""
+    marks_of(line)
+    unspaced(line)
 
 
 @lru_cache(MOST_READ * TOGETHER)

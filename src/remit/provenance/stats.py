@@ -16,8 +16,11 @@ from remit.provenance.survival import Life, lives
 from remit.provenance.tally import Answers, Group, Groups, Tally, Tool, tally
 from remit.workspace.git import Git, GitError
 
-EMPTY_TREE = "4b825dc642cb6eb9a060e54bf8d69288fbee4904"
-
+EMPTY_TREES = {
+    40: "4b825dc642cb6eb9a060e54bf8d69288fbee4904",
+    64: "6ef19b41225c5369f1c104d45d8d85efa9b057b53b14b4b9b939dd74decc5321",
+}
+"""The tree without files, which every git knows, by the digits of the repository's names: SHA-1 or SHA-256."""
 
 DAYS = (7, 30, 90)
 DAY_S = 86400.0
@@ -154,9 +157,11 @@ def spread(counts: Tally, stood: Sequence[Life], shares: Sequence[FileShare]) ->
 
 def line_counts(git: Git, within: Sequence[str]) -> dict[str, int]:
     """The lines of each text file at HEAD. Empty before the first commit. Raises GitError."""
-    if git.head() is None:
+    head = git.head()
+    if head is None:
         return {}
-    out = git.run("diff", "--numstat", "--no-renames", "--no-textconv", "-z", EMPTY_TREE, "HEAD", "--", *within)
+    ends = (EMPTY_TREES[len(head)], head)
+    out = git.run("diff", "--numstat", "--no-renames", "--no-textconv", "-z", *ends, "--", *within)
     rows = (row.split("\t", 2) for row in out.decode("utf-8", "surrogateescape").split("\0") if row)
     return {path: int(added) for added, _, path in rows if added.isdigit()}
 

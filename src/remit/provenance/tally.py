@@ -125,7 +125,7 @@ def take_in(found: Tally, document: dict[str, Any], body: dict[str, Any], model:
         found.verdicts[str(verdict)] += 1
     call: dict[str, Any] = body.get("call", {})
     tool = found.tools.setdefault(str(call.get("name")), Tool()) if call else Tool()
-    if event in ("tool_result", "mutation") and isinstance(ms := body.get("duration_ms"), int | float):
+    if event == "tool_result" and isinstance(ms := body.get("duration_ms"), int | float):
         tool.took(ms)
     match event:
         case "tool_use":

@@ -7,7 +7,7 @@ content of the intents file that the record names.
 import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import lru_cache
-from typing import Any, TypeAlias
+from typing import TypeAlias
 
 from msgspec import Struct
 
@@ -15,21 +15,16 @@ from remit.core.contents import sha256
 from remit.core.globs import Scope
 from remit.core.intent import Intent
 from remit.ledger.index import Index
-from remit.provenance.additions import Addition, additions
-from remit.provenance.attribution import Attribution
 from remit.provenance.coverage import undone_paths
-from remit.provenance.elsewhere import at
 from remit.provenance.held import not_held
-from remit.provenance.notes import place_of
 from remit.provenance.syntax import classed
 from remit.provenance.verify_contents import compare
 from remit.provenance.verify_criteria import unproved
 from remit.provenance.verify_judged import announcements, judged
-from remit.provenance.verify_rules import Document, Finding, Range, Spot, body_of, finding, placed
+from remit.provenance.verify_rules import Document, Finding, Range, body_of, finding, placed
 from remit.provenance.verify_secrets import leaked
 from remit.provenance.verify_tests import weakened
 from remit.workspace.contents import ContentStore
-from remit.workspace.git import Git
 
 Known: TypeAlias = Callable[[str], bytes | None]
 """The kept content of the intents file of that hash."""
@@ -64,6 +59,7 @@ def verify_changes(
     changes = contents = lost = unkept = 0
     paths: set[str] = set()
     intents: dict[str, Intent | None] = {}
+    judged_by: set[str] = set()
     spots = within.spots if within else None
     for documents in batched(recorded(index, within)):
         compared = compare(documents, store)
@@ -72,18 +68,28 @@ def verify_changes(
         for document in classed(documents, store):
             body = body_of(document)
             intent = intent_then(body, kept)
+            judged_by.add(str(body.get("decision", {}).get("intent_sha256") or ""))
             scope = Scope(intent.owned_scope) if intent is not None else None
             changes, unkept = changes + 1, unkept + (scope is None and body.get("intent_id") is not None)
             paths.update(str(file["path"]) for file in body.get("files", []))
             if body.get("intent_id"):
                 intents[str(body["intent_id"])] = intent or intents.get(str(body["intent_id"]))
             found += placed(judged(document, scope, announced, undone), (spots or {}).get(str(document["id"])))
+    found += altered(sorted(judged_by), kept)
     known = [intent for intent in intents.values() if intent is not None]
     found += (one for intent in known if intent.rules for one in unheld(intent, index, store, within))
     found += weakened(index, store, within)
     found += unproved(index, lambda digest: intents_of(kept, digest), intents if within else None)
     found += leaked(index.each() if within is None else recorded(index, within), patterns)
     return Checked(changes, len(paths), contents, lost, unkept, tuple(found))
+
+
+def altered(digests: Iterable[str], kept: Known) -> Iterator[Finding]:
+    """The kept contents of the intents file that are not those by which changes were judged."""
+    for digest in digests:
+        content = kept(digest)
+        if content is not None and sha256(content) != digest:
+            yield finding("RMT016", f"the kept intents file {digest[:12]}… hashes to {sha256(content)[:12]}… now")
 
 
 def unheld(intent: Intent, index: Index, store: ContentStore, within: Range | None) -> Iterator[Finding]:
@@ -115,36 +121,6 @@ def batched(documents: Iterable[Document]) -> Iterator[list[Document]]:
             lot = []
     if lot:
         yield lot
-
-
-def range_of(git: Git, attribution: Attribution, commits: Sequence[str]) -> Range:
-    """The records behind lines that those commits added, with the first line of each in each file. Raises GitError."""
-    found: dict[str, list[Spot]] = {}
-    added = list(additions(git, commits))
-    labels = attribution.labels(map(place_of, added))
-    for addition in added:
-        for record, line in first_lines(addition, labels[place_of(addition)]).items():
-            found.setdefault(record, []).append(Spot(addition.commit, addition.path, line))
-    return Range(tuple(commits), found, changed_in(git, commits))
-
-
-def changed_in(git: Git, commits: Sequence[str]) -> frozenset[str]:
-    """The paths that those commits changed or removed. Raises GitError."""
-    names = "".join(f"{commit}\n" for commit in commits).encode()
-    asked = ("diff-tree", "--stdin", "--root", "-r", "-m", "-z", "--no-commit-id", "--no-renames", "--name-only")
-    out = git.run(*asked, stdin=names) if commits else b""
-    return frozenset(path for path in out.decode("utf-8", "surrogateescape").split("\0") if path)
-
-
-def first_lines(addition: Addition, labels: Sequence[Any]) -> dict[str, int]:
-    """The first line that each record put there, of those that the commit added."""
-    found: dict[str, int] = {}
-    for start, end in addition.spans:
-        for number in range(start, end + 1):
-            label = at(labels, number)
-            if label is not None:
-                found.setdefault(label.record, number)
-    return found
 
 
 def intent_then(body: Document, kept: Known) -> Intent | None:

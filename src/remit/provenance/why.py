@@ -1,13 +1,14 @@
 """`remit why`: the intent, the conversation and the edit behind lines, and what surrounded that edit."""
 
 from collections.abc import Callable, Iterable, Sequence
-from typing import TypeAlias
+from typing import Any, TypeAlias
 
 from msgspec.structs import replace
 
 from remit.core.intent import IntentsDocument
+from remit.core.text import quoted_path
 from remit.provenance.blame import BlamedLine, Blamer
-from remit.provenance.causes import Causes
+from remit.provenance.causes import Causes, body_of, path_then
 from remit.provenance.commits import commits
 from remit.provenance.conversations import Conversations
 from remit.provenance.explanation import Explanation, Passage
@@ -53,8 +54,7 @@ class Why:
         blamed = blame_lines(self.blamer, path, lines)
         if self.listen is None:
             return self.told(path, blamed, None)
-        sessions = {Session(line.agent or "", line.session_id): None for line in blamed if line.session_id}
-        with self.listen(list(sessions)) as conversations:
+        with self.listen(sessions(blamed)) as conversations:
             return self.told(path, blamed, conversations)
 
     def told(self, path: str, blamed: Iterable[BlamedLine], conversations: Conversations | None) -> Explanation:
@@ -62,20 +62,28 @@ class Why:
         index, found = self.blamer.index, passages(blamed)
         asked = {p.record: p.text for p in reversed(found) if p.record}
         records = sorted(asked, reverse=True)
-        telling = Causes(self.blamer, self.store, path, conversations, self.document)
+        recorded = quoted_path(path)
+        telling = Causes(self.blamer, self.store, recorded, conversations, self.document)
         documents = [document for name in records[:MOST_CAUSES] for document in index.by_id(name)]
-        known = classed(documents, self.store)
+        known = tuple(classed(documents, self.store))
         proved = {p.record for p in found if p.origin != "unknown"}
         causes = tuple(telling.cause(d, asked[str(d["id"])], proved=str(d["id"]) in proved) for d in known)
+        names = self.names(recorded, known)
         return Explanation(
-            path=path,
+            path=recorded,
             passages=found,
             causes=causes,
             commits=commits(self.blamer.git, (p.commit for p in found)),
-            later=later(self.blamer.attribution, path, {c.record: asked[c.record] for c in causes}),
+            later=later(self.blamer.attribution, names, {c.record: asked[c.record] for c in causes}),
             left_out=max(0, len(records) - MOST_CAUSES),
             remarks=tuple(sorted({*telling.remarks, *filter(None, [conversations and conversations.trouble])})),
         )
+
+    def names(self, path: str, documents: Iterable[dict[str, Any]]) -> tuple[str, ...]:
+        """What the file is called, and was called when these records were made; not what another file is called now."""
+        root = self.blamer.workspace.root
+        before = dict.fromkeys(path_then(body_of(document), path) for document in documents)
+        return (path, *(name for name in before if name != path and not (root / name).exists()))
 
 
 def blame_lines(blamer: Blamer, path: str, lines: tuple[int, int] | None) -> list[BlamedLine]:
@@ -86,6 +94,12 @@ def blame_lines(blamer: Blamer, path: str, lines: tuple[int, int] | None) -> lis
         if error.code != GIT_FATAL:
             raise
         raise NoSuchLines(error.message.strip().removeprefix("fatal: ")) from error
+
+
+def sessions(blamed: Iterable[BlamedLine]) -> list[Session]:
+    """The sessions that wrote these lines, or were at work when they came."""
+    at_work = [(who.agent, who.session_id) for line in blamed for who in (line, *line.candidates)]
+    return [Session(agent or "", session) for agent, session in dict.fromkeys(at_work) if session]
 
 
 def passages(lines: Iterable[BlamedLine]) -> tuple[Passage, ...]:

@@ -11,6 +11,7 @@ from remit.core.syntax.grammars import GRAMMARS, missing
 from remit.gate.gate import Gate
 from remit.gate.governing import governing
 from remit.gate.state import StateError
+from remit.gate.tracked_check import tracked_findings
 from remit.gate.trusting import untrusted_line
 from remit.ledger.heads import log_health
 from remit.ledger.index import Index
@@ -114,8 +115,18 @@ def repository_checks(gate: Gate) -> list[Check]:
     """Everything about the repository, where it is governed."""
     return [
         *(mode_check(gate), health_check(gate), ledger_check(gate), spool_check(gate)),
-        *(state_check(gate), trust_check(gate)),
+        *(state_check(gate), trust_check(gate), *tracked_checks(gate)),
     ]
+
+
+def tracked_checks(gate: Gate) -> list[Check]:
+    """Whether the logs that are tracked files are what their machines wrote; nothing where there is none."""
+    try:
+        found = tracked_findings(gate)
+    except (LedgerError, GitError, OSError) as error:
+        return [Check("fail", "shared logs", str(error))]
+    messages = (finding.message.rpartition("; ") for finding in found)
+    return [Check("warn", "shared logs", what, step) for what, _, step in messages]
 
 
 def trust_check(gate: Gate) -> Check:

@@ -1,9 +1,12 @@
-"""Tree heads in logs that were shared as refs, `refs/remit/log/<machine>`: a witness that outlives the state folder."""
+"""Tree heads in logs that were shared, as refs `refs/remit/log/<machine>` or as tracked files: a witness that outlives
+the state folder.
+"""
 
 from collections.abc import Iterator
 
 from remit.workspace.git import Git
-from remit.workspace.place import Workspace
+from remit.workspace.place import LOGS, Workspace
+from remit.workspace.tracked import trouble
 
 REFS = "refs/remit/log/"
 PLAIN = ("-c", "grep.lineNumber=false", "-c", "grep.column=false", "-c", "grep.patternType=default")
@@ -25,3 +28,18 @@ def shared_head_lines(workspace: Workspace) -> Iterator[tuple[bytes, str]]:
         out = git.run(*PLAIN, "grep", "-h", "-F", "--no-color", "-a", "-e", MARK, ref, "--", ":/", ok=(0, 1))
         for line in out.splitlines():
             yield line, ref
+
+
+def tracked_head_lines(workspace: Workspace, name: str) -> Iterator[tuple[bytes, str]]:
+    """The lines of `tree_head` records in the tracked log of that name, as it lies there and as HEAD has it.
+
+    Raises GitError, OSError.
+    """
+    path = f"{LOGS}/{name}"
+    if trouble(workspace.root / path) is None:
+        found = (line for line in (workspace.root / path).read_bytes().splitlines() if MARK.encode() in line)
+        yield from ((line, path) for line in found)
+    if workspace.common_dir is not None:
+        grep = ("grep", "-h", "-F", "--no-color", "-a", "-e", MARK, "HEAD", "--", f":(literal){path}")
+        out = Git(workspace.root).run(*PLAIN, *grep, ok=(0, 1, 128))
+        yield from ((line, f"HEAD:{path}") for line in out.splitlines())

@@ -19,6 +19,7 @@ from remit.workspace.hidden import (
     unobserved_links,
 )
 from remit.workspace.place import FOLDER, Workspace
+from remit.workspace.tracked import is_own_write
 from remit.workspace.versions import Seen, look, seen
 
 if TYPE_CHECKING:
@@ -208,12 +209,14 @@ def changes(workspace: Workspace, before: Observation, after: Observation) -> tu
     """What became different between an observation and one made just now, by path.
 
     A path without an entry had the content of HEAD before: git is asked for it. Now it is as it lies there: git
-    may call a file clean whose line endings a checkout would write differently.
+    may call a file clean whose line endings a checkout would write differently. What Remit itself wrote for a commit,
+    its tracked log, is no change of anybody's.
     """
     paths = set(before.files) | set(after.files) | moved_between(workspace, before.head, after.head)
     old = filled(workspace, before, paths)
     new = {**{path: glance(workspace.root / path) for path in paths - set(after.files)}, **after.files}
-    return tuple(Change(p, old[p], new[p]) for p in sorted(paths) if identity(old[p]) != identity(new[p]))
+    found = (Change(p, old[p], new[p]) for p in sorted(paths) if identity(old[p]) != identity(new[p]))
+    return tuple(c for c in found if c.after is None or not is_own_write(workspace, c.path, c.after.version.sha256))
 
 
 def identity(found: Seen | None) -> tuple[str, str] | None:

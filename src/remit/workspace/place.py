@@ -12,6 +12,9 @@ from remit.core.once import Once
 from remit.workspace.versions import read_tail
 
 FOLDER = ".orchestration"
+LOGS = f"{FOLDER}/log"
+"""The folder of logs that are tracked files, from the workspace's root."""
+
 GOVERNED = "governed"
 """The marker in the state folder. It names the nested roots that are governed, each ended by a NUL."""
 
@@ -77,6 +80,11 @@ class Workspace(Struct, frozen=True, dict=True):
     def view_path(self) -> Path:
         """The live view of the log."""
         return self.folder / "agent_trace.jsonl"
+
+    @property
+    def tracked_logs(self) -> Path:
+        """The folder of logs that are tracked files."""
+        return self.root / LOGS
 
     @Once
     def log_folder(self) -> Path:

@@ -21,6 +21,9 @@ ANSWERS = (b'"assistant"', b'"type":"gemini"')
 LINE_BYTES = 16 * 1024 * 1024
 """A longer line is passed over: no message is as long."""
 
+MOST_BYTES = 512 * 1024 * 1024
+"""What is read of a transcript at a time: an agent names the file, and one full of holes costs it nothing."""
+
 WHOLE = ".json"
 """A transcript of that ending is one document, written anew each time."""
 
@@ -103,17 +106,19 @@ def lines_after(path: Path, mark: Mark) -> tuple[Mark, Iterator[Chunk]]:
 
 
 def lines(descriptor: int, start: int) -> Iterator[Chunk]:
-    """The whole lines from `start`."""
+    """The whole lines from `start`, as many as are read at a time; the next reading goes on where this one ends."""
     with os.fdopen(descriptor, "rb") as file:
         file.seek(start)
         kept, end = True, start
-        while part := file.readline(LINE_BYTES):
+        while end - start < MOST_BYTES and (part := file.readline(LINE_BYTES)):
             end += len(part)
             if not part.endswith(b"\n"):
                 kept = False
                 continue
             yield Chunk(part[:-1] if kept else b"", end)
             kept = True
+        if end - start >= MOST_BYTES and not kept:
+            yield Chunk(b"", end)
 
 
 def whole(descriptor: int, size: int, start: int) -> Iterator[Chunk]:

@@ -10,7 +10,8 @@ from typing import Literal, TypeAlias
 
 from msgspec import Struct
 
-from remit.core.syntax.items import Item, Source
+from remit.core.syntax.comments import LONE, placed
+from remit.core.syntax.items import WORD, Item, Source
 from remit.core.syntax.locals import Names
 from remit.core.syntax.nodes import source_of
 from remit.core.syntax.rows import row_of
@@ -50,10 +51,19 @@ def of_file(file: FileChange, action: Sequence[FileChange]) -> Computed | None:
     if old is None or new is None:
         return None
     try:
-        kept = not row.layout and same(old, new, file.path, [f for f in action if f is not file])
+        kept = not row.layout and stands(old, new) and same(old, new, file.path, [f for f in action if f is not file])
         return "AST_REFACTOR" if kept else "INTENT_EVOLUTION"
     except TooDeep:
         return None
+
+
+def stands(old: Source, new: Source) -> bool:
+    """Whether what means something by its place stands where it did."""
+    if old.row.returns and old.content.count(b"\r") != new.content.count(b"\r"):
+        return False
+    if old.row.restricted and LONE.findall(old.content) != LONE.findall(new.content):
+        return False
+    return placed(old.content) == placed(new.content)
 
 
 def same(old: Source, new: Source, path: str, others: Sequence[FileChange]) -> bool:
@@ -90,6 +100,8 @@ def without_ends(old: Sequence[Item], new: Sequence[Item]) -> tuple[Sequence[Ite
     """Both without what is untouched at the beginning and at the end: mostly that is nearly all."""
     shorter = min(len(old), len(new))
     start = next((n for n in range(shorter) if not untouched(old[n], new[n])), shorter)
+    while start and old[start - 1].is_said_of_next:
+        start -= 1
     left = shorter - start
     end = next((n for n in range(left) if not untouched(old[-1 - n], new[-1 - n])), left)
     return old[start : len(old) - end], new[start : len(new) - end]
@@ -121,27 +133,28 @@ def may_move(old: Sequence[Item], new: Sequence[Item]) -> bool:
     return slots(old) == slots(new) and (order == "free" or uses(old) == uses(new))
 
 
-def slots(items: Sequence[Item]) -> dict[tuple[str, str], int]:
-    """How many parts that must not be crossed stand before each function."""
+def slots(items: Sequence[Item]) -> dict[tuple[str, str], tuple[int, bool]]:
+    """How many parts that must not be crossed stand before each function, and whether the last is about it."""
     row, passed = items[0].source.row, 0
-    found: dict[tuple[str, str], int] = {}
-    for item in items:
+    found: dict[tuple[str, str], tuple[int, bool]] = {}
+    for n, item in enumerate(items):
         if item.movable:
-            found[item.key] = passed
-        elif row.order == "runs" or item.nodes[-1].type in row.macros or (row.order == "executed" and not item.inert):
+            found[item.key] = passed, n > 0 and items[n - 1].is_said_of_next
+        elif row.order == "runs" or item.is_barrier or (row.order == "executed" and not item.inert):
             passed += 1
     return found
 
 
 def uses(items: Sequence[Item]) -> set[tuple[object, ...]]:
-    """Which part stands before which, of those where one mentions the other's name."""
-    named = {item.name.rpartition(".")[2]: n for n, item in enumerate(items) if item.movable}
+    """Which part stands before which, of those where one mentions a name that the other binds."""
+    named: dict[str, list[int]] = {}
+    for n, item in enumerate(items):
+        for word in item.binds:
+            named.setdefault(word, []).append(n)
     found: set[tuple[object, ...]] = set()
     for n, item in enumerate(items):
-        for word in item.mentions & named.keys():
-            other = named[word]
-            if other != n:
-                found.add((item.key, items[other].key, n < other))
+        for other in (other for word in item.mentions & named.keys() for other in named[word] if other != n):
+            found.add((item.key, items[other].key, n < other))
     return found
 
 
@@ -155,7 +168,7 @@ def private_renames(old: Source, new: Source, path: str) -> dict[str, str]:
         return {}
     pairs = dict(zip(gone, come, strict=True))
     mentions_old, mentions_new = Words(old), Words(new)
-    certain = all(
+    certain = not mentions_old.revealing and all(
         mentions_old.only_variable(a)
         and not mentions_old.any(b)
         and mentions_new.only_variable(b)
@@ -173,24 +186,44 @@ def fresh(source: Source, other: Source, path: str) -> list[str]:
     return list(dict.fromkeys(names))
 
 
+TOLD = frozenset({"__name__", "__qualname__"})
+"""Attributes by which a function's name comes out, whatever it was given to before."""
+
+
 class Words:
     """The words of one version, by whether they name variables."""
 
     def __init__(self, source: Source) -> None:
         self.source = source
         self.variables: set[str] = set()
-        self.others: set[str] = set(source.hidden)
+        self.others: set[str] = set(source.hidden | source.row.naming.reserved)
+        self.revealing = source.pastes
         for item in source.items:
+            name = item.definition.child_by_field_name("name") if item.definition is not None else None
             for node in item.nodes:
-                self.read(flatten(node, source.content, source.row))
+                self.read(flatten(node, source.content, source.row), name.start_byte if name is not None else -1)
 
-    def read(self, twigs: Sequence[Twig]) -> None:
-        """Take in one part."""
-        names = Names(twigs, self.source.row.naming)
+    def read(self, twigs: Sequence[Twig], defined: int) -> None:
+        """Take in one part, whose own name stands at `defined`."""
+        naming = self.source.row.naming
+        names = Names(twigs, naming)
+        self.revealing |= any(t.leaf and (t.text in naming.revealing or names.is_dynamic(t)) for t in twigs)
+        self.revealing |= any(t.text in TOLD and t.parent >= 0 and twigs[t.parent].kind == "attribute" for t in twigs)
         for at, twig in enumerate(twigs):
             if twig.leaf:
                 plain = names.is_variable(at) and not names.is_fixed(at) and not names.is_poisoned(at)
-                (self.variables if plain else self.others).add(twig.text.strip("\"'`:"))
+                plain = (
+                    plain and not names.uses.is_handed(at) and (twig.start == defined or not self.defines(at, twigs))
+                )
+                if plain and (twig.start == defined or names.binding(at) is None):
+                    self.variables.add(twig.text)
+                else:
+                    self.others.update([twig.text.strip("\"'`:"), *WORD.findall(twig.text)])
+
+    def defines(self, at: int, twigs: Sequence[Twig]) -> bool:
+        """Whether this is the name of a definition."""
+        twig = twigs[at]
+        return twig.field == "name" and twig.parent >= 0 and twigs[twig.parent].kind in self.source.row.definitions
 
     def only_variable(self, name: str) -> bool:
         """Whether the name stands for nothing but a variable or a function."""

@@ -5,6 +5,7 @@ from collections.abc import Sequence
 from functools import cached_property
 from typing import TYPE_CHECKING
 
+from remit.core.syntax.comments import DEFINED
 from remit.core.syntax.locals import local_names
 from remit.core.syntax.rows import Row, kinds
 from remit.core.syntax.twigs import Twig, flatten, form
@@ -12,6 +13,8 @@ from remit.core.syntax.twigs import Twig, flatten, form
 if TYPE_CHECKING:
     from tree_sitter import Node
 
+CONSTANTS = frozenset({"const_item", "static_item"})
+"""A name in a pattern may stand for one of them."""
 NESTED = 30
 """Containers within containers whose members are told apart; deeper ones are compared whole."""
 WORD = re.compile(r"\w+")
@@ -26,9 +29,24 @@ class Source:
 
     @cached_property
     def hidden(self) -> frozenset[str]:
-        """The words in macros of this file."""
-        texts = (self.text(n) for n in self.root.children if n.type in self.row.macros)
+        """The words in macros of this file, wherever these are defined, and its constants."""
+        if not self.row.macros:
+            return frozenset()
+        texts = [self.text(n) for n in self.root.children if n.type in self.row.macros]
+        texts += [self.text(n).partition("=")[0] for n in self.root.children if n.type in CONSTANTS]
+        texts += DEFINED.findall(self.text(self.root))
         return frozenset(word for text in texts for word in WORD.findall(text))
+
+    @cached_property
+    def is_quoted(self) -> bool:
+        """Whether a function of this file is given its arguments as they are written."""
+        return b"CallerArgumentExpression" in self.content
+
+    @cached_property
+    def pastes(self) -> bool:
+        """Whether a macro of this file puts words together, or makes strings of them."""
+        defined = DEFINED.findall(self.text(self.root)) if self.row.order == "runs" else []
+        return any("#" in text.partition("define")[2] for text in defined)
 
     def text(self, node: "Node") -> str:
         """The text of a node."""
@@ -79,7 +97,7 @@ class Item:
         parts: list[str] = []
         for node in self.nodes:
             twigs = flatten(node, source.content, row, skip)
-            names = local_names(twigs, row.naming, source.hidden)
+            names = {} if source.is_quoted else local_names(twigs, row.naming, source.hidden)
             parts.append(form(twigs, row, {**renamed(twigs, source), **names}))
         return "\n".join(parts)
 
@@ -96,9 +114,39 @@ class Item:
         row = self.source.row
         if self.definition is None or not self.name or self.definition.type not in row.movable:
             return False
-        if any(node.type == "decorator" for node in self.nodes):
+        if any(node.type == "decorator" for node in self.nodes) or self.is_placed:
             return False
         return not any(t.kind in row.calls for t in self.header if t.parent >= 0) and self.harmless
+
+    @property
+    def is_placed(self) -> bool:
+        """Whether its place counts by itself: in a table of virtual functions, or for what is called without its name,
+        such as an operator.
+        """
+        nodes = self.nodes[-1].children if self.definition is None else self.definition.children
+        if any(c.type == "virtual" or self.source.text(c) == "virtual" for c in nodes):
+            return True
+        if self.source.row.order == "runs":
+            told = any("attribute" in c.type for c in nodes) or "__COUNTER__" in self.text
+            return told or self.name in IMPLIED or not PLAIN_NAME.fullmatch(self.name)
+        return in_attributed_interface(self.nodes[-1])
+
+    @property
+    def is_said_of_next(self) -> bool:
+        """Whether it is a statement about the function that follows, such as Ruby's `sig` and `desc`."""
+        word = WORD.match(self.text)
+        told = self.source.row.name == "ruby" and not self.movable and not self.inert and self.definition is None
+        return told and word is not None and word[0] not in SAID_OF_ALL
+
+    @cached_property
+    def is_barrier(self) -> bool:
+        """Whether what stands before it means something else than what stands behind: a directive, a namespace."""
+        node, row = self.nodes[-1], self.source.row
+        if {node.type, self.definition.type if self.definition else ""} & row.barriers or node.type in row.macros:
+            return True
+        if node.type.startswith("preproc") or node.type in row.comments or node.type in row.attributed_barriers:
+            return len(self.nodes) > 1 or node.type not in row.attributed_barriers
+        return is_text(node)
 
     @cached_property
     def harmless(self) -> bool:
@@ -120,10 +168,10 @@ class Item:
     def inert(self) -> bool:
         """Whether reading it runs nothing: a plain value under a name, or a class of functions only."""
         if self.body is not None:
-            plain = not self.nodes[-1].child_by_field_name("superclasses") and not self.decorated
-            bases = self.definition is not None and self.definition.child_by_field_name("superclasses")
-            return plain and not bases and all(m.movable or m.inert for m in self.members)
-        if self.definition is not None:
+            fields = ("superclasses", "superclass")
+            bases = self.definition is not None and any(self.definition.child_by_field_name(f) for f in fields)
+            return not self.decorated and not bases and all(m.movable or m.inert for m in self.members)
+        if self.definition is not None or is_text(self.nodes[-1]):
             return False
         return not {t.kind for t in self.header if t.field != "left" or t.kind not in TARGETS} - PLAIN
 
@@ -133,11 +181,19 @@ class Item:
         return len(self.nodes) > 1 or any(c.type == "decorator" for c in self.nodes[-1].children)
 
     @cached_property
+    def binds(self) -> frozenset[str]:
+        """The names that it gives something to."""
+        if self.definition is not None:
+            return frozenset({self.name.rpartition(".")[2]} if self.name else ())
+        return frozenset(t.text for t in self.header if t.leaf and t.field == "left" and t.kind in TARGETS)
+
+    @cached_property
     def mentions(self) -> frozenset[str]:
         """The words in it that matter for its place: all of them, or only those that run when the file is read."""
         if self.source.row.order == "runs":
             return frozenset(WORD.findall(self.text))
         own = [t.text for t in self.header if t.leaf and t.named]
+        own += [] if self.movable else [self.name]
         return frozenset(own).union(*(m.mentions for m in self.members))
 
 
@@ -145,7 +201,14 @@ PLAIN = kinds(
     "expression_statement assignment string string_start string_content string_end integer float true false none = pass"
     " pass_statement comment"
 )
-"""Kinds of a statement that runs nothing: a plain value, or a docstring."""
+"""Kinds of a statement that runs nothing: a plain value."""
+IMPLIED = frozenset({"begin", "end", "get", "swap", "main"})
+"""Functions of C++ that the language looks for by itself."""
+SAID_OF_ALL = kinds(
+    "attr_reader attr_writer attr_accessor include extend prepend require require_relative private public protected"
+    " module_function using"
+)
+PLAIN_NAME = re.compile(r"[\w:~]+")
 TARGETS = frozenset({"identifier", "constant"})
 
 
@@ -162,13 +225,45 @@ def items_of(source: Source, parent: "Node", depth: int) -> list[Item]:
     found: list[Item] = []
     before: list[Node] = []
     for node in parent.children:
-        if not node.is_named or (node.type in row.comments and not row.keeps(source.text(node))):
+        comment = node.type in row.comments
+        if is_sign(node, source) or (comment and not row.keeps(source.text(node))):
             continue
         before.append(node)
-        if node.type not in row.prefixes:
+        wrapped = definition_in(node, row) if node.type in row.wrappers else None
+        if not (leads(node) if comment else (wrapped or node).type in row.prefixes):
             found.append(Item(source, before, depth))
             before = []
     return [*found, Item(source, before, depth)] if before else found
+
+
+SIGNS = kinds("{ } ( ) [ ] ; , : end begin do then = |")
+
+
+def is_sign(node: "Node", source: Source) -> bool:
+    """Whether a node only holds others together. `a &` is no sign: it sends what stands before it away."""
+    return not node.is_named and (node.type.strip() == "" or node.type in SIGNS or not source.row.separate)
+
+
+def leads(comment: "Node") -> bool:
+    """Whether a comment stands on lines of its own, and so belongs to what follows."""
+    before = comment.prev_sibling
+    return before is None or before.end_point.row < comment.start_point.row
+
+
+def is_text(node: "Node") -> bool:
+    """Whether a statement is nothing but a string: a docstring, or a directive such as `'use strict'`."""
+    inner = [c for c in node.children if c.is_named]
+    return (
+        node.type == "expression_statement" and len(inner) == 1 and inner[0].type in ("string", "concatenated_string")
+    )
+
+
+def in_attributed_interface(node: "Node") -> bool:
+    """Whether a member's place is part of a binary interface: C# counts the slots of one that is imported."""
+    above = node.parent.parent if node.parent is not None else None
+    if above is None or above.type != "interface_declaration":
+        return False
+    return any(c.type == "attribute_list" for c in above.children)
 
 
 def definition_in(node: "Node", row: Row) -> "Node | None":
@@ -188,13 +283,27 @@ def definition_in(node: "Node", row: Row) -> "Node | None":
 def name_of(node: "Node", source: Source) -> str:
     """What a definition is called, on one line; empty where it has no plain name."""
     field = source.row.named_by.get(node.type, "name")
+    if field == "signature":
+        return _signature(node, source)
     found = _NAMED.get(field, _by_field)(node, field)
     if field == "receiver":
         return _method_name(node, source)
+    if found is None and node.parent is not None and node.parent.type == "type_definition":
+        found = _declared(node.parent, "declarator")
     text = source.text(found) if found is not None else ""
     if found is not None and found.type == "computed_property_name":
         return ""
+    if found is not None and found.type in WITH_SIGNS:
+        return " ".join(text.partition("(")[0].split()) if found.type == "operator_cast" else "".join(text.split())
     return " ".join(text.strip("\"'`#= \t").split())
+
+
+def _signature(node: "Node", source: Source) -> str:
+    """What a member of C# without a name is called by: `operator +`, `this`, `~Type`."""
+    parameters = node.child_by_field_name("parameters")
+    end = parameters.start_byte if parameters is not None else node.end_byte
+    words = source.content[node.start_byte : end].decode("utf-8", "replace").split()
+    return " ".join(words[words.index("operator") :]) if "operator" in words else words[-1]
 
 
 def _by_field(node: "Node", field: str) -> "Node | None":
@@ -204,21 +313,28 @@ def _by_field(node: "Node", field: str) -> "Node | None":
 def _declared(node: "Node", field: str) -> "Node | None":
     """The name in C's declarators, which stand around it."""
     found = node.child_by_field_name(field)
-    while found is not None and (inner := found.child_by_field_name("declarator")):
+    while found is not None and found.type != "operator_cast" and (inner := _declarator(found)):
         found = inner
     return found
+
+
+def _declarator(node: "Node") -> "Node | None":
+    """What stands inside a declarator, also in one in parentheses."""
+    if node.type == "parenthesized_declarator":
+        return next((c for c in node.children if c.is_named), None)
+    return node.child_by_field_name("declarator")
+
+
+def _default(node: "Node", _: str) -> "Node | None":
+    return next((c for c in node.children if c.type == "default"), None)
 
 
 def _first(node: "Node", _: str) -> "Node | None":
     return next((c for c in node.children if c.is_named), None)
 
 
-def _heading(node: "Node", _: str) -> "Node | None":
-    heading = next((c for c in node.children if c.type in ("atx_heading", "setext_heading")), None)
-    return heading.child_by_field_name("heading_content") if heading else None
-
-
-_NAMED = {"declarator": _declared, "first": _first, "heading": _heading}
+_NAMED = {"declarator": _declared, "first": _first, "default": _default}
+WITH_SIGNS = kinds("operator_name operator operator_cast setter")
 
 
 def _method_name(node: "Node", source: Source) -> str:

@@ -11,10 +11,13 @@ from collections.abc import Sequence
 
 from remit.core.syntax.naming import Naming, Scope
 from remit.core.syntax.twigs import Twig
+from remit.core.syntax.uses import MEMBERS, Uses
 
 Span = tuple[int, int]
 WORD = re.compile(r"\w+")
 BRACED = re.compile(r"\{([^{}]*)\}")
+CAPTURED = re.compile(r"\(\?P?<(\w+)>|@(\w+)")
+"""A group of a regular expression makes a variable in Ruby; `@name` is one to a library that reads local names."""
 INFINITE = 1 << 62
 MACRO_NEIGHBOURS = frozenset({"=", ":", "::", "!", "=>", "'", "$"})
 
@@ -36,7 +39,13 @@ class Names:
         self.children: dict[int, list[int]] = {}
         for at, twig in enumerate(twigs):
             self.children.setdefault(twig.parent, []).append(at)
+        self.uses = Uses(twigs, self.children, naming)
         self.poisoned: set[str] = set()
+        self.titled: set[str] = set()
+        self.handed: set[str] = set()
+        self.framed = any(twig.leaf and twig.text in naming.frames for twig in twigs)
+        self.shown: dict[int, bool] = {}
+        self.hidden: frozenset[str] = frozenset()
         self.places: dict[str, list[int]] = {}
         self.reach: dict[str, list[Span]] = {}
 
@@ -44,23 +53,28 @@ class Names:
         """As `local_names`."""
         if any(self.is_dynamic(twig) for twig in self.twigs):
             return {}
+        self.hidden = hidden
         for at, twig in enumerate(self.twigs):
             if twig.leaf:
                 self.read(at, twig)
+        self.poisoned |= self.titled & self.handed
         never = re.compile(self.naming.never)
+        hidden |= self.naming.reserved
         local = [n for n in self.places if n not in hidden and not never.fullmatch(n) and self.is_local(n)]
         return {at: f"\0{number}" for number, name in enumerate(local) for at in self.places[name]}
 
     def is_dynamic(self, twig: Twig) -> bool:
         """Whether this reaches local names as text, or writes one with escapes."""
         dynamic = self.naming.dynamic
+        if twig.text in self.naming.dynamic_members and self.twigs[twig.parent].kind in MEMBERS:
+            return True
         return twig.kind in dynamic or (
             twig.leaf and (twig.text in dynamic or ("\\" in twig.text and twig.kind in self.naming.variables))
         )
 
     def is_local(self, name: str) -> bool:
         """Whether all places of that name are in the reach of its bindings."""
-        if name in self.poisoned or name not in self.reach:
+        if name in self.poisoned or name not in self.reach or (self.naming.used and len(self.places[name]) == 1):
             return False
         spans = merged(self.reach[name])
         starts = (self.twigs[at].start for at in self.places[name])
@@ -70,6 +84,8 @@ class Names:
         """Take in one leaf."""
         if not self.is_variable(at):
             self.poisoned.update(mentioned(twig, self.naming))
+            if self.framed and "string" in twig.kind:
+                self.poisoned.update(WORD.findall(twig.text))
             return
         if self.is_fixed(at):
             return
@@ -79,9 +95,17 @@ class Names:
         self.places.setdefault(twig.text, []).append(at)
         if self.is_poisoned(at) or self.is_walled(at):
             self.poisoned.add(twig.text)
+        self.carry(at)
         self.reach.setdefault(twig.text, []).extend(self.bound(at))
         if not self.reach[twig.text]:
             del self.reach[twig.text]
+
+    def carry(self, at: int) -> None:
+        """Take in whether a function's name goes where the function goes, and whether this one goes anywhere."""
+        if self.uses.is_title(at):
+            self.titled.add(self.twigs[at].text)
+        if self.uses.is_handed(at):
+            self.handed.add(self.twigs[at].text)
 
     def is_variable(self, at: int) -> bool:
         """Whether a leaf names a variable, or something that stands where one could."""
@@ -108,11 +132,22 @@ class Names:
             twig = self.twigs[at]
             if self.edge(at) in naming.poison or twig.kind in naming.poison:
                 return True
+            if twig.kind in naming.poison_unless and self.is_shown(at):
+                return True
             marker = naming.poison_if.get(twig.kind)
             if marker and any(self.twigs[child].text == marker for child in self.children.get(at, ())):
                 return True
             at = twig.parent
         return False
+
+    def is_shown(self, at: int) -> bool:
+        """Whether something that takes the names in it as text may stand here."""
+        if at not in self.shown:
+            first = self.children.get(at, [at])[0]
+            needed = self.naming.poison_unless[self.twigs[at].kind]
+            text = self.twigs[first].text
+            self.shown[at] = text in self.hidden or re.fullmatch(needed, text) is None
+        return self.shown[at]
 
     def is_walled(self, at: int) -> bool:
         """Whether a place is inside something in which its name may mean something else."""
@@ -171,11 +206,15 @@ class Names:
         match scope:
             case "function":
                 return self.body(self.function(at))
+            case "unseen":
+                found = self.function(at)
+                return [] if found >= 0 and self.uses.is_seen(found) else self.body(found)
             case "outer":
                 return self.body(self.function(twig.parent)) if twig.parent >= 0 else []
             case "quiet":
                 found = self.function(at)
-                return self.body(found) if found >= 0 and self.is_quiet(found) else []
+                typed = any(self.twigs[c].field == "type" for c in self.children.get(at, ()))
+                return self.body(found) if found >= 0 and not typed and self.is_quiet(found) else []
             case "callers":
                 return []
             case "body":
@@ -214,6 +253,8 @@ class Names:
         parent = self.twigs[function].parent
         inside = self.twigs[parent].kind if parent >= 0 else ""
         wanted = self.naming.quiet_in
+        if self.naming.positional and not self.uses.is_positional(self.uses.call_around(function)):
+            return False
         return self.twigs[function].kind in self.naming.quiet and (not wanted or inside in wanted)
 
     def body(self, at: int) -> list[Span]:
@@ -258,4 +299,5 @@ def mentioned(twig: Twig, naming: Naming) -> set[str]:
         return set()
     inner = twig.text.strip("\"'`:")
     braced = {word for part in BRACED.findall(inner) for word in WORD.findall(part)}
-    return {inner} | braced
+    captured = {word for pair in CAPTURED.findall(twig.text) for word in pair if word}
+    return (set[str]() if twig.kind in naming.silent else {inner}) | braced | captured

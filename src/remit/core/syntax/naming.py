@@ -9,11 +9,14 @@ from typing import Literal, TypeAlias
 
 from msgspec import Struct
 
+from remit.core.syntax import reserved
+
 Scope: TypeAlias = Literal[
-    "function", "outer", "quiet", "block", "rest", "body", "whole", "parent", "comprehension", "callers"
+    "function", "unseen", "outer", "quiet", "block", "rest", "body", "whole", "parent", "comprehension", "callers"
 ]
 """Where a name that is bound there is visible: in the body of the nearest function (`outer`: that is not this node;
-`quiet`: only if it is a function whose parameters nobody names); in the nearest block; in the rest of it; in the node's
+`quiet`: only if it is a function whose parameters nobody names; `unseen`: unless a framework may read them); in the
+nearest block; in the rest of it; in the node's
 own body; in all of the node, or of its parent; in a comprehension, but for what it goes through; to callers as well."""
 
 Kinds: TypeAlias = frozenset[str]
@@ -33,6 +36,8 @@ class Naming(Struct, frozen=True, kw_only=True):
     labels: Kinds = frozenset()
     poison: Kinds = frozenset()
     poison_if: dict[str, str] = {}
+    poison_unless: dict[str, str] = {}
+    """What the first leaf in a node of that kind has to match: a macro, or a template, may see how names are spelt."""
     through: Kinds = frozenset()
     bindings: dict[str, Scope] = {}
     needs: dict[str, Kinds] = {}
@@ -48,6 +53,25 @@ class Naming(Struct, frozen=True, kw_only=True):
     comprehensions: Kinds = frozenset()
     dynamic: Kinds = frozenset()
     """Words, or kinds, that reach local names as text."""
+    silent: Kinds = frozenset()
+    """Kinds of strings that name no local variable, though they say the same word."""
+    frames: Kinds = frozenset()
+    """Words of what looks for local names in the strings that it is given."""
+    dynamic_members: Kinds = frozenset()
+    """Methods that reach local names as text, whatever the object."""
+    used: bool = False
+    """Whether the name of what is never used may be what it is there for."""
+    positional: Kinds = frozenset()
+    """Functions that pass parameters by position, and look at no names; all do where this is empty."""
+    injectors: Kinds = frozenset()
+    """Functions that choose what to pass by the names of parameters."""
+    titled: Kinds = frozenset()
+    """Edges on which a function gets a name that it carries with it."""
+    private_uses: Kinds = frozenset()
+    """Parents below which a function may stand without being given away, with its name; all are where this is empty."""
+    revealing: Kinds = frozenset()
+    """Words by which a file finds functions by their names, or tells these."""
+    reserved: Kinds = frozenset()
     never: str = r"(?!)"
     """Names that have a meaning of their own."""
     implicit: bool = False
@@ -58,9 +82,8 @@ class Naming(Struct, frozen=True, kw_only=True):
     """Which functions of a file no other file can name."""
 
 
-def kinds(words: str) -> Kinds:
-    """Node kinds, or edges, written in one line."""
-    return frozenset(words.split())
+kinds = reserved.words
+"""Node kinds, or edges, written in one line."""
 
 
 PYTHON = Naming(
@@ -71,6 +94,7 @@ PYTHON = Naming(
         " type_alias_statement type_parameter"
     ),
     poison_if={"interpolation": "="},
+    poison_unless={"string": "[^tT]*"},
     through=kinds("pattern_list tuple_pattern list_pattern as_pattern_target"),
     bindings={
         "assignment.left": "function",
@@ -94,7 +118,18 @@ PYTHON = Naming(
     walls=kinds("class_definition"),
     sealed=kinds("for_in_clause lambda_parameters typed_parameter"),
     comprehensions=kinds("list_comprehension set_comprehension dictionary_comprehension generator_expression"),
-    dynamic=kinds("locals vars eval exec globals dir compile"),
+    dynamic=kinds("locals vars eval exec globals dir compile f_locals _getframe currentframe getouterframes ic"),
+    silent=kinds("string string_content"),
+    dynamic_members=kinds("sql"),
+    frames=kinds("query evaluate execute executemany runctx run timeit repeat"),
+    positional=kinds(
+        "sorted sort min max map filter reduce groupby takewhile dropwhile filterfalse starmap accumulate nlargest"
+        " nsmallest defaultdict sub subn partial bisect_left bisect_right insort"
+    ),
+    titled=kinds("function_definition.name"),
+    private_uses=kinds("call return_statement"),
+    revealing=kinds("getattr setattr hasattr modules import_module __import__ __dict__ getmembers"),
+    reserved=reserved.PYTHON,
     never=r"__\w*",
     private="underscore",
 )
@@ -115,8 +150,8 @@ _SCRIPT = Naming(
         "variable_declaration": "function",
         "for_in_statement.left": "body",
         "catch_clause.parameter": "body",
-        "formal_parameters": "function",
-        "arrow_function.parameter": "function",
+        "formal_parameters": "unseen",
+        "arrow_function.parameter": "unseen",
         "function_declaration.name": "block",
     },
     needs={"for_in_statement": kinds("const let")},
@@ -126,14 +161,20 @@ _SCRIPT = Naming(
     ),
     blocks=kinds("statement_block for_statement for_in_statement switch_body class_static_block"),
     dynamic=kinds("eval Function with_statement"),
-    never=r"arguments|undefined|NaN|Infinity|require|module|exports",
+    silent=kinds("string string_fragment"),
+    injectors=kinds(
+        "controller factory service directive filter config run provider decorator component inject invoke"
+    ),
+    titled=kinds("function_declaration.name"),
+    reserved=reserved.SCRIPT,
+    never=r"arguments|undefined|NaN|Infinity|require|module|exports|\$\w+",
     private="module",
 )
 JAVASCRIPT = _SCRIPT
 TYPESCRIPT = Naming(
     variables=_SCRIPT.variables,
     labels=_SCRIPT.labels,
-    poison=_SCRIPT.poison,
+    poison=_SCRIPT.poison | kinds("ambient_declaration module"),
     through=_SCRIPT.through,
     bindings={**_SCRIPT.bindings, "required_parameter.pattern": "function", "optional_parameter.pattern": "function"},
     needs=_SCRIPT.needs,
@@ -145,6 +186,10 @@ TYPESCRIPT = Naming(
     | kinds("function_type constructor_type function_signature method_signature call_signature"),
     blocks=_SCRIPT.blocks,
     dynamic=_SCRIPT.dynamic,
+    silent=_SCRIPT.silent,
+    injectors=_SCRIPT.injectors,
+    titled=_SCRIPT.titled,
+    reserved=_SCRIPT.reserved,
     never=_SCRIPT.never,
     private="module",
 )
@@ -168,6 +213,8 @@ GO = Naming(
         "block for_statement if_statement expression_switch_statement type_switch_statement expression_case"
         " default_case type_case communication_case select_statement"
     ),
+    silent=kinds("interpreted_string_literal_content raw_string_literal_content"),
+    reserved=reserved.GO,
     never=r"_|init|main",
 )
 
@@ -188,6 +235,12 @@ RUST = Naming(
     blocks=kinds("block match_arm"),
     walls=kinds("function_item impl_item mod_item trait_item macro_definition"),
     dynamic=kinds("stringify dbg concat_idents asm"),
+    poison_unless={
+        "macro_invocation": "e?print(ln)?|format|write(ln)?|panic|vec|(debug_)?assert_(eq|ne)|matches|todo|unreachable"
+        "|unimplemented|format_args|anyhow|bail"
+    },
+    revealing=kinds("type_name type_name_of_val"),
+    reserved=reserved.RUST,
     lower_case=True,
     private="unmarked",
 )
@@ -202,8 +255,8 @@ JAVA = Naming(
     through=kinds("variable_declarator.name inferred_parameters"),
     bindings={
         "local_variable_declaration.declarator": "rest",
-        "formal_parameter.name": "function",
-        "spread_parameter": "function",
+        "formal_parameter.name": "unseen",
+        "spread_parameter": "unseen",
         "lambda_expression.parameters": "function",
         "catch_formal_parameter.name": "parent",
         "enhanced_for_statement.name": "body",
@@ -212,6 +265,8 @@ JAVA = Naming(
     functions=kinds("method_declaration constructor_declaration lambda_expression"),
     blocks=kinds("block for_statement switch_block constructor_body"),
     walls=kinds("class_body"),
+    silent=kinds("string_fragment"),
+    reserved=reserved.JAVA,
 )
 
 C = Naming(
@@ -227,6 +282,9 @@ C = Naming(
     functions=kinds("function_definition"),
     blocks=kinds("compound_statement for_statement if_statement while_statement switch_statement case_statement"),
     sealed=kinds("declaration parameter_declaration field_declaration type_definition"),
+    poison_unless={"call_expression": r"(?!([A-Z_][A-Z0-9_]*|assert|offsetof|container_of|\w*for_each\w*)$).*"},
+    revealing=kinds("__func__ __FUNCTION__ __PRETTY_FUNCTION__ dlsym"),
+    reserved=reserved.C,
     private="static",
 )
 CPP = Naming(
@@ -244,6 +302,9 @@ CPP = Naming(
     blocks=C.blocks | kinds("for_range_loop try_statement catch_clause"),
     walls=kinds("field_declaration_list"),
     sealed=C.sealed | kinds("optional_parameter_declaration template_declaration requires_expression"),
+    poison_unless=C.poison_unless,
+    revealing=C.revealing | kinds("source_location"),
+    reserved=reserved.CPP,
     private="static",
 )
 
@@ -265,6 +326,7 @@ RUBY = Naming(
     blocks=kinds("method singleton_method block do_block lambda"),
     walls=kinds("method singleton_method class module singleton_class"),
     dynamic=kinds("binding eval instance_eval class_eval module_eval local_variables"),
+    reserved=reserved.RUBY,
     never=r"_\d?|it",
 )
 
@@ -294,7 +356,13 @@ CSHARP = Naming(
     quiet=kinds("lambda_expression anonymous_method_expression"),
     blocks=kinds("block for_statement switch_section"),
     walls=kinds("class_declaration struct_declaration"),
-    dynamic=kinds("nameof CallerArgumentExpression"),
+    dynamic=kinds(
+        "nameof CallerArgumentExpression Assert ThrowIfNull ThrowIfNullOrEmpty ThrowIfNullOrWhiteSpace ThrowIfZero"
+        " ThrowIfNegative ThrowIfNegativeOrZero ThrowIfEqual ThrowIfNotEqual ThrowIfGreaterThan ThrowIfLessThan"
+        " ThrowIfGreaterThanOrEqual ThrowIfLessThanOrEqual Should"
+    ),
+    used=True,
+    reserved=reserved.CSHARP,
     never=r"_|value|field|var|dynamic|args",
 )
 

@@ -1,16 +1,19 @@
 """Which definition lines belong to, and the hash of that definition."""
 
 from bisect import bisect_left, bisect_right
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from remit.core.contents import LineRange
+from remit.core.syntax.comments import is_spoken, is_template
 from remit.core.syntax.grammars import parse
+from remit.core.syntax.headings import Section, innermost, parts, sections
 from remit.core.syntax.items import Source, definition_in, name_of
 from remit.core.syntax.locals import local_names
-from remit.core.syntax.rows import row_of
+from remit.core.syntax.rows import Row, kinds, row_of
 from remit.core.syntax.twigs import TooDeep, digest, flatten, form
 
 if TYPE_CHECKING:
@@ -47,6 +50,9 @@ def nodes(path: str, content: bytes, ranges: Iterable[LineRange]) -> tuple[Defin
     source = source_of(path, content)
     if source is None:
         return tuple(None for _ in ranges)
+    if source.row.layout:
+        known = sections(source)
+        return tuple(headed(innermost(known, r)) for r in ranges)
     finder = _Finder(source)
     return tuple(finder.node(finder.enclosing(r)) for r in ranges)
 
@@ -59,8 +65,19 @@ def spans(path: str, content: bytes, ranges: Iterable[LineRange]) -> tuple[NodeS
     source = source_of(path, content)
     if source is None:
         return tuple(NodeSpan(r, None) for r in ranges)
+    if source.row.layout:
+        known, texts = sections(source), content.split(b"\n")
+        cut = [(lines, section) for r in ranges for lines, section in parts(known, r)]
+        return tuple(NodeSpan(part, headed(section)) for lines, section in cut for part in written(texts, lines))
     finder = _Finder(source)
     return tuple(NodeSpan(lines, finder.node(stack)) for r in ranges for lines, stack in finder.cut(r, ()))
+
+
+def headed(section: Section | None) -> Definition | None:
+    """A section as a definition."""
+    if section is None:
+        return None
+    return Definition("heading", section.name[:LONGEST_NAME], section.lines.start, section.lines.end, section.hash)
 
 
 def source_of(path: str, content: bytes) -> Source | None:
@@ -69,7 +86,10 @@ def source_of(path: str, content: bytes) -> Source | None:
     if row is None or len(content) > LARGEST:
         return None
     root = parse(row.name, content)
-    return None if root is None else Source(content, row, root)
+    if root is None:
+        return None
+    spoken = is_spoken(content) or (row.name == "yaml" and is_template(content))
+    return Source(content, replace(row, spoken=True) if spoken else row, root)
 
 
 Stack = tuple["Node", ...]
@@ -94,7 +114,7 @@ class _Finder:
     def cut(self, wanted: LineRange, stack: Stack) -> Iterator[tuple[LineRange, Stack]]:
         """Parts of a range with their definitions, in order."""
         if stack and stack[-1].type not in self.source.row.containers:
-            yield from ((part, self.enclosing(part)) for part in self.written(wanted))
+            yield from ((part, self.enclosing(part)) for part in written(self.texts, wanted))
             return
         at = wanted.start
         for definition in self.below(stack, wanted):
@@ -102,18 +122,12 @@ class _Finder:
             low, high = max(lines.start, at), min(lines.end, wanted.end)
             if low > high:
                 continue
-            yield from ((part, stack) for part in self.written(LineRange(at, low - 1)))
+            yield from ((part, stack) for part in written(self.texts, LineRange(at, low - 1)))
             whole = LineRange(low, high)
             inside = whole != lines
             yield from self.cut(whole, (*stack, definition)) if inside else [(whole, (*stack, definition))]
             at = high + 1
-        yield from ((part, stack) for part in self.written(LineRange(at, wanted.end)))
-
-    def written(self, wanted: LineRange) -> list[LineRange]:
-        """The range without blank lines at its ends; nothing where it is blank."""
-        texts = self.texts[wanted.start - 1 : wanted.end] if wanted.start <= wanted.end else []
-        inked = [n for n, text in enumerate(texts, wanted.start) if text.strip()]
-        return [LineRange(inked[0], inked[-1])] if inked else []
+        yield from ((part, stack) for part in written(self.texts, LineRange(at, wanted.end)))
 
     def below(self, stack: Stack, wanted: LineRange) -> Iterator["Node"]:
         """The definitions right below, of those that overlap the lines."""
@@ -122,7 +136,7 @@ class _Finder:
         top = waiting[0]
         while waiting:
             node = waiting.pop()
-            definition = definition_in(node, row) if node is not top else None
+            definition = definition_at(node, row) if node is not top else None
             if definition is not None:
                 yield definition
                 continue
@@ -140,7 +154,7 @@ class _Finder:
     def lines(self, definition: "Node") -> LineRange:
         """The lines of a definition, with what is wrapped around it."""
         node = definition
-        while node.parent is not None and node.parent.type in self.source.row.wrappers:
+        while node.parent is not None and wraps(node.parent, node, self.source.row):
             node = node.parent
         return node_lines(node)
 
@@ -167,7 +181,55 @@ class _Finder:
         }
         name = row.separator.join(n for n in names if n)[:LONGEST_NAME]
         text = form(twigs, row, {**own, **local})
-        return Definition(row.definitions[definition.type], name, lines.start, lines.end, digest(text))
+        return Definition(kind_of(definition, row), name, lines.start, lines.end, digest(text))
+
+
+FUNCTIONS = kinds("arrow_function function_expression generator_function func_literal")
+CLASSES = kinds("class")
+GROUPS = kinds("type_declaration lexical_declaration variable_declaration var_declaration expression_statement")
+"""What stands around one definition or several."""
+
+
+def definition_at(node: "Node", row: Row) -> "Node | None":
+    """The definition that a node is, or is wrapped around, or the value of which it names; None for none."""
+    if node.type in row.values and value_of(node, row) is not None:
+        return node
+    return definition_in(node, row)
+
+
+def value_of(node: "Node", row: Row) -> "Node | None":
+    """The function or the class that gets its name here, also where something else is called with it."""
+    found = node.child_by_field_name(row.values[node.type])
+    for _ in range(3):
+        if found is None or found.type in FUNCTIONS or found.type in CLASSES:
+            return found
+        inner = found.child_by_field_name("arguments") if found.type == "call_expression" else found
+        if inner is None or inner.type not in ("arguments", "expression_list"):
+            return None
+        found = next((c for c in inner.children if c.type in FUNCTIONS or c.type == "call_expression"), None)
+    return None
+
+
+def kind_of(definition: "Node", row: Row) -> str:
+    """What people call it."""
+    if definition.type not in row.values:
+        return row.definitions[definition.type]
+    value = value_of(definition, row)
+    return "class" if value is not None and value.type in CLASSES else "function"
+
+
+def wraps(outer: "Node", inner: "Node", row: Row) -> bool:
+    """Whether a node stands around one definition, and only that."""
+    if outer.type in GROUPS:
+        return sum(c.is_named for c in outer.children) == 1
+    return outer.type in row.wrappers and not (inner.type in row.values and outer.type in row.values)
+
+
+def written(texts: Sequence[bytes], wanted: LineRange) -> list[LineRange]:
+    """The range without blank lines at its ends; nothing where it is blank."""
+    lines = texts[wanted.start - 1 : max(wanted.start - 1, wanted.end)]
+    inked = [n for n, text in enumerate(lines, wanted.start) if text.strip()]
+    return [LineRange(inked[0], inked[-1])] if inked else []
 
 
 def node_lines(node: "Node") -> LineRange:

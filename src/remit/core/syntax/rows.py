@@ -9,6 +9,7 @@ from typing import Literal, TypeAlias
 
 from msgspec import Struct
 
+from remit.core.syntax.comments import is_instruction
 from remit.core.syntax.naming import NAMING, Kinds, Naming, kinds
 
 Order: TypeAlias = Literal["fixed", "runs", "executed", "free"]
@@ -20,6 +21,7 @@ class Row(Struct, frozen=True, kw_only=True):
     """One language.
 
     `definitions` says for a node kind what people call it; `named_by` where its name is, else in the field `name`.
+    `values` are nodes that give a name to what stands in that field of theirs, where this is a function or a class.
     `containers` are definitions with members. `wrappers` stand around a definition, `prefixes` before it.
     `movable` are functions, which `order` is about; `harmless` decorators run nothing of the project's.
     `commas` and `semicolons` name the parents whose last one a formatter may drop.
@@ -30,6 +32,7 @@ class Row(Struct, frozen=True, kw_only=True):
     file_names: tuple[str, ...] = ()
     definitions: dict[str, str]
     named_by: dict[str, str] = {}
+    values: dict[str, str] = {}
     containers: Kinds = frozenset()
     wrappers: Kinds = frozenset()
     prefixes: Kinds = frozenset()
@@ -41,17 +44,31 @@ class Row(Struct, frozen=True, kw_only=True):
     harmless: Kinds = frozenset()
     commas: Kinds = frozenset()
     semicolons: Kinds = frozenset()
+    lines: Kinds = frozenset()
+    """Parents in which a semicolon does what the end of a line does."""
     quotes: bool = False
     layout: bool = False
     """Space is content throughout: nothing but the same text is the same."""
     separator: str = "."
     macros: Kinds = frozenset()
     """What replaces text, and so can mention a local name that is not there to see."""
+    barriers: Kinds = frozenset()
+    """What a function does not move across: it means something by what stands behind it."""
+    attributed_barriers: Kinds = frozenset()
+    """Barriers where an attribute stands before them."""
+    restricted: Kinds = frozenset()
+    """Words that mean something else where a line ends behind them."""
+    separate: bool = False
+    """Whether a sign between statements says how they run."""
+    returns: bool = False
+    """Whether a carriage return at the end of a line is content."""
+    spoken: bool = False
+    """Whether something reads all comments of this file."""
     naming: Naming = Naming()
 
     def keeps(self, comment: str) -> bool:
         """Whether that comment is an instruction to a compiler, an interpreter or a framework."""
-        return re.match(self.kept, comment) is not None
+        return self.spoken or re.match(self.kept, comment) is not None or is_instruction(comment)
 
 
 _SCRIPT_COMMAS = kinds(
@@ -65,11 +82,26 @@ _SCRIPT_SEMICOLONS = kinds(
 _SCRIPT_COMMENTS = (
     r"#!|///\s*<|/\*\s*(webpack|@vite|@jsx|istanbul)|//\s*@jsx|(//|/\*)\s*[#@]__|(//|/\*\*?)[\s*]*@(jsx|jest-env)"
 )
+_SCRIPT_RESTRICTED = kinds("abstract accessor async declare global interface module namespace type")
 _SCRIPT_DEFINITIONS = {
     "function_declaration": "function",
     "generator_function_declaration": "function",
     "class_declaration": "class",
     "method_definition": "method",
+}
+_SCRIPT_VALUES = {
+    "variable_declarator": "value",
+    "pair": "value",
+    "field_definition": "value",
+    "public_field_definition": "value",
+    "assignment_expression": "right",
+    "export_statement": "value",
+}
+_SCRIPT_NAMED = {
+    "pair": "key",
+    "field_definition": "property",
+    "assignment_expression": "left",
+    "export_statement": "default",
 }
 _SCRIPT_MOVABLE = kinds("function_declaration generator_function_declaration method_definition")
 _TYPED_DEFINITIONS = {
@@ -80,6 +112,7 @@ _TYPED_DEFINITIONS = {
     "type_alias_declaration": "type",
     "enum_declaration": "enum",
     "internal_module": "namespace",
+    "module": "module",
 }
 _TYPED_CONTAINERS = kinds("class_declaration abstract_class_declaration internal_module")
 
@@ -91,6 +124,7 @@ PYTHON = Row(
     wrappers=kinds("decorated_definition"),
     comments=kinds("comment line_continuation"),
     kept=r"#!|#.*coding[:=]",
+    lines=kinds("module block"),
     order="executed",
     movable=kinds("function_definition"),
     calls=kinds("call await yield named_expression"),
@@ -103,48 +137,57 @@ JAVASCRIPT = Row(
     name="javascript",
     suffixes=(".js", ".mjs", ".cjs", ".jsx"),
     definitions=_SCRIPT_DEFINITIONS,
+    named_by=_SCRIPT_NAMED,
+    values=_SCRIPT_VALUES,
     containers=kinds("class_declaration"),
     wrappers=kinds("export_statement"),
     prefixes=kinds("decorator"),
-    comments=kinds("comment html_comment"),
+    comments=kinds("comment"),
     kept=_SCRIPT_COMMENTS,
     order="free",
     movable=_SCRIPT_MOVABLE,
     commas=_SCRIPT_COMMAS,
     semicolons=_SCRIPT_SEMICOLONS,
     quotes=True,
+    restricted=_SCRIPT_RESTRICTED,
     naming=NAMING["javascript"],
 )
 TYPESCRIPT = Row(
     name="typescript",
     suffixes=(".ts", ".mts", ".cts"),
     definitions=_TYPED_DEFINITIONS,
+    named_by=_SCRIPT_NAMED,
+    values=_SCRIPT_VALUES,
     containers=_TYPED_CONTAINERS,
     wrappers=kinds("export_statement"),
-    prefixes=kinds("decorator"),
-    comments=kinds("comment html_comment"),
+    prefixes=kinds("decorator function_signature method_signature"),
+    comments=kinds("comment"),
     kept=_SCRIPT_COMMENTS,
     order="free",
     movable=_SCRIPT_MOVABLE,
     commas=_SCRIPT_COMMAS,
     semicolons=_SCRIPT_SEMICOLONS,
     quotes=True,
+    restricted=_SCRIPT_RESTRICTED,
     naming=NAMING["typescript"],
 )
 TSX = Row(
     name="tsx",
     suffixes=(".tsx",),
     definitions=_TYPED_DEFINITIONS,
+    named_by=_SCRIPT_NAMED,
+    values=_SCRIPT_VALUES,
     containers=_TYPED_CONTAINERS,
     wrappers=kinds("export_statement"),
-    prefixes=kinds("decorator"),
-    comments=kinds("comment html_comment"),
+    prefixes=kinds("decorator function_signature method_signature"),
+    comments=kinds("comment"),
     kept=_SCRIPT_COMMENTS,
     order="free",
     movable=_SCRIPT_MOVABLE,
     commas=_SCRIPT_COMMAS,
     semicolons=_SCRIPT_SEMICOLONS,
     quotes=True,
+    restricted=_SCRIPT_RESTRICTED,
     naming=NAMING["typescript"],
 )
 GO = Row(
@@ -152,9 +195,11 @@ GO = Row(
     suffixes=(".go",),
     definitions={"function_declaration": "function", "method_declaration": "method", "type_spec": "type"},
     named_by={"method_declaration": "receiver"},
+    values={"var_spec": "value"},
     wrappers=kinds("type_declaration"),
-    kept=r"//(go:|export |line |\s*\+build)|/\*line ",
+    kept=r"//([a-z]|\s*\+build)|/\*line ",
     order="free",
+    barriers=kinds("package_clause import_declaration"),
     movable=kinds("function_declaration method_declaration"),
     commas=kinds("argument_list parameter_list literal_value"),
     naming=NAMING["go"],
@@ -184,6 +229,8 @@ RUST = Row(
     commas=kinds("arguments parameters field_initializer_list array_expression"),
     separator="::",
     macros=kinds("macro_definition"),
+    barriers=kinds("inner_attribute_item extern_crate_declaration macro_invocation expression_statement"),
+    attributed_barriers=kinds("mod_item"),
     naming=NAMING["rust"],
 )
 JAVA = Row(
@@ -262,6 +309,18 @@ CSHARP = Row(
         "constructor_declaration": "constructor",
         "property_declaration": "property",
         "delegate_declaration": "delegate",
+        "destructor_declaration": "destructor",
+        "event_declaration": "event",
+        "indexer_declaration": "indexer",
+        "operator_declaration": "operator",
+        "conversion_operator_declaration": "operator",
+        "local_function_statement": "function",
+    },
+    named_by={
+        "destructor_declaration": "signature",
+        "indexer_declaration": "signature",
+        "operator_declaration": "signature",
+        "conversion_operator_declaration": "signature",
     },
     containers=kinds(
         "namespace_declaration class_declaration struct_declaration interface_declaration record_declaration"
@@ -288,15 +347,23 @@ PHP = Row(
     movable=kinds("function_definition method_declaration"),
     commas=kinds("arguments formal_parameters array_creation_expression"),
     separator="::",
+    barriers=kinds("namespace_definition namespace_use_declaration declare_statement text_interpolation"),
     naming=NAMING["php"],
 )
 BASH = Row(
     name="bash",
     suffixes=(".sh", ".bash"),
     definitions={"function_definition": "function"},
-    kept=r"#!",
+    separate=True,
+    returns=True,
 )
-JSON = Row(name="json", suffixes=(".json",), definitions={"pair": "key"}, named_by={"pair": "key"})
+JSON = Row(
+    name="json",
+    suffixes=(".json",),
+    definitions={"pair": "key"},
+    named_by={"pair": "key"},
+    comments=frozenset(),  # strict readers refuse a file with any
+)
 YAML = Row(
     name="yaml",
     suffixes=(".yaml", ".yml"),
@@ -312,8 +379,7 @@ TOML = Row(
 MARKDOWN = Row(
     name="markdown",
     suffixes=(".md", ".markdown"),
-    definitions={"section": "heading"},
-    named_by={"section": "heading"},
+    definitions={"section": "heading"},  # `headings` says which
     comments=frozenset(),
     layout=True,
     separator=" > ",

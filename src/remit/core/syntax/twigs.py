@@ -25,12 +25,22 @@ VERBATIM = (
     "jsx_text",
     "inline",
     "template_substitution",
+    "text_interpolation",
 )
 """Parts of the names of kinds in which a space is content."""
 
 
 PLAIN = re.compile(r"""(['"])[^'"\\\n]*\1""")
 """A string that means the same in either kind of quotes, where a language has two."""
+
+
+SPACE = " \t\r\n"
+"""What separates words in every language. Others are letters to one of them, line ends to another."""
+
+
+KEEPING = frozenset({"|", ">"})
+"""Marks of YAML's block texts: with `+` they keep the lines at their end."""
+BLANK = re.compile(rb"(?:[ \t]*\r?\n)*")
 
 
 class TooDeep(ValueError):
@@ -111,7 +121,12 @@ class _Flattener:
         text = self.text(start, end) if leaf or plain else ""
         if plain and PLAIN.fullmatch(text):
             return Twig(kind, field, parent, depth, start, end, named=True, leaf=True, text=f'"{text[1:-1]}"')
-        space = leaf and not text.strip() and not counts(kind, text)
+        if kind in KEEPING and "+" in text and node.parent is not None:
+            since = node.parent.end_byte
+            text += self.text(since, blank_until(self.source, since))
+        if text in self.row.restricted and (following := node.next_sibling) is not None:
+            text += "\n" * (following.start_point.row > node.end_point.row)
+        space = leaf and not text.strip(SPACE) and not counts(kind, text)
         if space or (comment and not self.row.keeps(text)):
             return None
         return Twig(kind, field, parent, depth, start, end, node.is_named, leaf, text if leaf else "")
@@ -120,7 +135,7 @@ class _Flattener:
         """Text that no node has: kept where it is more than space, or where space counts."""
         parent, since, kind = open_nodes[-1]
         text = self.text(since, until) if until > since else ""
-        if text.strip() or (text and counts(kind, text)):
+        if text.strip(SPACE) or (text and counts(kind, text)):
             yield Twig("", "", parent, len(open_nodes), since, until, False, True, text)
             self.count += 1
 
@@ -129,11 +144,17 @@ class _Flattener:
         return self.source[start:end].decode("utf-8", "surrogateescape")
 
 
+def blank_until(source: bytes, start: int) -> int:
+    """Where the lines end that hold nothing: they belong to a text that keeps the lines at its end."""
+    found = BLANK.match(source, start)
+    return found.end() if found else start
+
+
 def counts(kind: str, space: str) -> bool:
     """Whether space in a node of that kind is content. In JSX it is not where it breaks the line."""
     if kind.startswith("jsx_") and "\n" in space:
         return False
-    return any(part in kind for part in VERBATIM)
+    return kind == "text" or any(part in kind for part in VERBATIM)
 
 
 def form(twigs: Sequence[Twig], row: Row, renamed: Mapping[int, str]) -> str:
@@ -171,6 +192,6 @@ def optional(at: int, twig: Twig, twigs: Sequence[Twig], row: Row, last: Mapping
         return False
     kind, children = twigs[twig.parent].kind, last[twig.parent]
     if twig.text == ";":
-        return children[-1] == at and kind in row.semicolons
+        return kind in row.lines or (children[-1] == at and kind in row.semicolons)
     before = twigs[children[-3]].text if len(children) == 3 else ","
     return kind in row.commas and len(children) > 1 and children[-2] == at and before not in (",", "(", "[", "{")

@@ -24,7 +24,10 @@ How: TypeAlias = Literal["whole", "edited", "added"]
 out anew, sets rights) nothing that could not be somebody else's doing."""
 
 TRUNCATING = frozenset({">", ">|", "&>"})
-REMOVING = frozenset({"rm", "unlink", "rmdir", "shred", "truncate", "touch"})
+APPENDING = frozenset({">>", "&>>"})
+NOT_SAYING = frozenset({"rm", "unlink", "rmdir", "shred", "truncate", "touch", "git", "mv"})
+"""Programs that leave no content of their own: they take it away, or bring what somebody else wrote."""
+
 EDITORS = frozenset({"sed", "perl"})
 NESTED = frozenset({"program", "list"})
 
@@ -104,26 +107,26 @@ def _statements(node: "Node") -> Iterator[tuple["Node", str]]:
 
 
 def _redirected(node: "Node") -> Iterator[Output]:
-    """What the statement's own redirects truncate."""
+    """What the statement's own redirects truncate, or add to."""
     own = node.children if node.type == "redirected_statement" else []
     beside = [inner for redirect in own if redirect.type == "heredoc_redirect" for inner in redirect.children]
     for child in (*own, *beside):
         parts = [part for part in child.children if part.type != "file_descriptor"]
-        if child.type != "file_redirect" or len(parts) != 2 or parts[0].type not in TRUNCATING:
+        if child.type != "file_redirect" or len(parts) != 2 or parts[0].type not in TRUNCATING | APPENDING:
             continue
         try:
             word = read_word(parts[1])
         except Refused:
             continue
         if word.literal and word.text and not word.text.startswith("/dev/"):
-            yield Output(unmasked(word.text), "whole")
+            yield Output(unmasked(word.text), "whole" if parts[0].type in TRUNCATING else "added")
 
 
 def _of_tables(text: str) -> Iterator[Output]:
     """What the tables of programs say, where they know the statement."""
     head = HEAD.match(text)
     program = head[1] if head else ""
-    for write in analyse(text).writes or () if program not in REMOVING else ():
+    for write in analyse(text).writes or () if program not in NOT_SAYING else ():
         if not (write.glob or write.opens or write.makes):
             edited: How = "edited" if program in EDITORS else "added"
             yield Output(write.path, edited if write.edits else "whole")

@@ -1,0 +1,79 @@
+"""What no tree shows and yet counts: comments that a tool obeys, the first bytes of a file, the number of a line.
+
+Which tools there are cannot be listed to the end. A comment that only looks like an instruction costs a refactoring
+that is not recognised, so the shapes are wide.
+"""
+
+import re
+
+TOOLS = (
+    "biome|c8|cspell|deno|eslint|exported|flow|flowlint|globals?|istanbul|jshint|jslint|jscs|keep|lint|oxlint|prettier"
+    "|stylelint|tslint|v8|webpack|checkstyle|clang-\\w+|cppcheck|codeql|gosec|lgtm|nosonar|noinspection|semgrep|mypy"
+    "|pragma|pylint|pyright|ruff|yapf|autopep8|bandit|rubocop|reek|shellcheck|phan|phpcs|phpstan|psalm|yamllint|checkov"
+    "|hadolint|renovate|region|endregion|resharper"
+)
+"""First words of comments that a tool reads."""
+
+TAGS = "param|returns?|throws|exception|see|since|author|version|link|code|todo|brief|note|description|file|details"
+"""Words after `@` that only document, unless a type in braces follows."""
+
+INSTRUCTION = re.compile(
+    rf"""(?ix)
+    ^(?:\#+|//+|/\*+|--) [\s*!]* (?: (?:{TOOLS})\b | [a-z][\w.-]*[:=] | [$=:] )   # a tool; a setting; a sign
+    | ^\#(?-i:[A-Z]{{2,}}\s|[a-z]+-[a-z])                                         # `#SBATCH …`, `#cloud-config`
+    | (?<![\w@]) @ (?: (?!(?:{TAGS})\b) [a-z] | \w+\s*\{{ )                       # an annotation, or a type
+    | \b(?:no(?:qa|lint|sec|check|cover)\w* | no[ ]cover | ignore | disable | enable | expect-error | skip)
+    | \bfall(?:s|ing|en)?[ _-]?(?:through|thru)\b | \bdo[ ]not[ ]edit\b | auto-?generated | \$schema | sourcemappingurl
+    | \\u | \?\?/ | \{{\{{ | \{{% | <% | -\*-
+    """
+)
+
+SPOKEN = re.compile(
+    rb"""(?mx)
+    ^\#[ ]///                                    # Python's metadata in a script
+    | ^[ \t]*import\s+"C" | ^[ \t]*"C"[ \t\r]*$  # C before an import of Go
+    | (?i://[ ]*(?:unordered[ ]+)?output:)       # what an example of Go is to print
+    | \#\#\#[ ]BEGIN[ ]INIT[ ]INFO               # when a service of an old Linux starts
+    """
+)
+"""Where one of these stands, all comments are taken to be read by something."""
+
+TEMPLATE = re.compile(rb"\{\{|\{%|<%")
+HEAD = re.compile(rb"(?:\xef\xbb\xbf)?(?:#!.*|\s*<\?)?")
+TAIL = re.compile(rb"\?>\s*\Z")
+CODED = re.compile(rb"[ \t\f]*#.*coding[:=]")
+NUMBERED = re.compile(rb"\b(?:__LINE__|line!|column!|f_lineno|CallerLineNumber|caller_locations)")
+KEPT_LINES = re.compile(rb"[|>][0-9]?\+")
+LONE = re.compile(rb"\b(?:static|get|set|accessor)[ \t]*(?:;|\r?\n)")
+"""Words before a member in a script; alone they are one."""
+DEFINED = re.compile(r"^[ \t]*#[ \t]*define\b(?:.*\\\r?\n)*.*", re.MULTILINE)
+
+
+def is_instruction(comment: str) -> bool:
+    """Whether a comment may be one to a compiler, a checker, a generator or a framework."""
+    return INSTRUCTION.search(comment) is not None
+
+
+def is_spoken(content: bytes) -> bool:
+    """Whether something reads all comments of the file."""
+    return SPOKEN.search(content) is not None
+
+
+def is_template(content: bytes) -> bool:
+    """Whether the text is put together by something that does not know what a comment is."""
+    return TEMPLATE.search(content) is not None
+
+
+def has_lines(content: bytes) -> bool:
+    """Whether empty lines mean something: at the end of a text of YAML, between C and the import that it is for."""
+    return KEPT_LINES.search(content) is not None or is_spoken(content)
+
+
+def placed(content: bytes) -> tuple[object, ...]:
+    """What of a file means something by where it stands: its first bytes, its encoding, and numbers of lines."""
+    head = HEAD.match(content)
+    coded = [n for n, line in enumerate(content.split(b"\n", 2)[:2]) if CODED.match(line)]
+    numbers = [content.count(b"\n", 0, found.start()) for found in NUMBERED.finditer(content)]
+    tail = TAIL.search(content)
+    blank = [not line.strip() for line in content.splitlines()] if has_lines(content) else []
+    return head and head[0], tail and tail[0], coded, numbers, blank

@@ -1,0 +1,150 @@
+"""Lines that a call only carried stay whose they were; and a commit that was there first owes a call nothing."""
+
+from pathlib import Path
+
+import pytest
+
+from conftest import run_git
+from gate.driving import Agent, governed
+from provenance.test_blame import blame, commit
+from provenance.test_elsewhere import BLOCK, HUMAN, ME
+from remit.core.textdiff import lines_of, small_hunks
+from remit.provenance.elsewhere import stayed
+
+OWN = """\
+def audit_shelves(shelves):
+    broken = [shelf for shelf in shelves if shelf.count < 0]
+    return sorted(broken, key=shelf_number)
+"""
+
+
+@pytest.fixture
+def agent(repository: Path, home: Path) -> Agent:
+    found = Agent(governed(repository), home)
+    found.select()
+    (repository / "src" / "human.py").write_text(HUMAN)
+    commit(repository)
+    return found
+
+
+def origins(root: Path, path: str) -> list[str]:
+    return [line.origin for line in blame(root, path)]
+
+
+def sessions(root: Path, path: str) -> list[str | None]:
+    return [line.session_id for line in blame(root, path)]
+
+
+CARRYING = {
+    "mv of a file that no commit has": "mv src/own.py src/made.py",
+    "cp of a file that no commit has": "cp src/own.py src/made.py",
+    "cp of a committed file": "cp src/human.py src/made.py",
+    "cp over another file": "cp src/own.py src/app.py && mv src/app.py src/made.py",
+    "two files joined": "cat src/own.py src/human.py > src/made.py",
+    "a part of one": "tail -n +2 src/human.py > src/made.py",
+    "an older version": "git show HEAD:src/human.py > src/made.py",
+}
+
+
+@pytest.mark.parametrize("command", CARRYING.values(), ids=CARRYING)
+def test_what_a_command_copies_from_a_persons_file_is_not_the_agents(agent: Agent, command: str) -> None:
+    (agent.cwd / "src/own.py").write_text(OWN)
+    agent.shell(command)
+    commit(agent.cwd)
+    assert "ai" not in origins(agent.cwd, "src/made.py")
+
+
+def test_a_command_that_copies_over_a_persons_file_wrote_nothing(agent: Agent) -> None:
+    (agent.cwd / "src/own.py").write_text(OWN)
+    commit(agent.cwd)
+    agent.shell("cp src/own.py src/human.py")
+    commit(agent.cwd)
+    assert "ai" not in origins(agent.cwd, "src/human.py")
+
+
+def test_what_the_command_itself_holds_is_the_agents(agent: Agent) -> None:
+    agent.shell(f"cat src/human.py > src/made.py && cat >> src/made.py <<'END'\n{BLOCK}END")
+    commit(agent.cwd)
+    assert origins(agent.cwd, "src/made.py") == ["unknown"] * 4 + ["ai"] * 3
+
+
+def test_a_file_that_another_agent_moves_stays_the_writers(agent: Agent, home: Path) -> None:
+    agent.write("src/new.py", BLOCK)
+    other = Agent(agent.cwd, home, "session-2")
+    other.select()
+    other.shell("mv src/new.py src/made.py")
+    other.read("src/made.py")
+    other.write("src/made.py", BLOCK + "\n\nMOVED_HERE_BY_ANOTHER = True\n")
+    commit(agent.cwd)
+    assert sessions(agent.cwd, "src/made.py") == [ME] * 3 + ["session-2"] * 3
+
+
+def test_a_committed_line_that_an_agent_takes_out_and_puts_back_is_not_its(agent: Agent) -> None:
+    (agent.cwd / "src/human.py").write_text(HUMAN + OWN)
+    commit(agent.cwd)
+    agent.read("src/human.py")
+    agent.write("src/human.py", HUMAN)
+    agent.write("src/human.py", HUMAN + OWN)
+    assert "ai" not in origins(agent.cwd, "src/human.py")
+
+
+def test_so_it_is_where_commits_lie_about_their_time(agent: Agent, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("GIT_COMMITTER_DATE", "2037-01-01T00:00:00Z")
+    test_a_committed_line_that_an_agent_takes_out_and_puts_back_is_not_its(agent)
+
+
+def test_what_was_there_before_the_line_ends_changed_is_not_the_agents(agent: Agent) -> None:
+    run_git(agent.cwd, "config", "core.autocrlf", "input")
+    agent.read("src/human.py")
+    agent.write("src/human.py", (HUMAN + BLOCK).replace("\n", "\r\n"))
+    commit(agent.cwd)
+    assert origins(agent.cwd, "src/human.py") == ["unknown"] * 4 + ["ai"] * 3
+
+
+def test_commits_that_say_they_are_old_hold_what_was_recorded(agent: Agent, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("GIT_COMMITTER_DATE", "2019-01-01T00:00:00Z")
+    agent.read("src/human.py")
+    agent.write("src/human.py", HUMAN + BLOCK)
+    (agent.cwd / "src/human.py").write_text("# typed at the top\n" + HUMAN + BLOCK)
+    commit(agent.cwd)
+    assert sessions(agent.cwd, "src/human.py") == [None] * 5 + [ME] * 3
+
+
+def test_a_last_line_that_gets_its_newline_stays_the_agents(agent: Agent) -> None:
+    agent.write("src/new.py", BLOCK.rstrip("\n"))
+    commit(agent.cwd)
+    (agent.cwd / "src/new.py").write_text(BLOCK)
+    commit(agent.cwd)
+    assert sessions(agent.cwd, "src/new.py") == [ME] * 3
+
+
+def test_lines_that_a_person_sorts_stay_whose_they_were(agent: Agent) -> None:
+    own = ["ZEBRA_CROSSING = 9", "MIDDLE_GROUND = 5", "ALPHA_CENTAURI = 1"]
+    theirs = ["BRAVO_COMPANY = 2", "YELLOW_RIVER = 8", "NORTHERN_LIGHTS = 6"]
+    path = agent.cwd / "src/own.py"
+    path.write_text("\n".join([*own, ""]))
+    commit(agent.cwd)
+    agent.read("src/own.py")
+    agent.write("src/own.py", "\n".join([*own, *theirs, ""]))
+    commit(agent.cwd)
+    path.write_text("\n".join([*sorted([*own, *theirs]), ""]))
+    commit(agent.cwd)
+    assert sessions(agent.cwd, "src/own.py") == [None, ME, None, ME, ME, None]
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "found"),
+    [
+        (b"only_of_its_kind = 1\nother\n", b"put\nonly_of_its_kind = 1\nother\n", {1: 0, 2: 1}),
+        (b"other\nlast", b"other\nlast\nput\n", {1: 1}),
+        (b"one\ntwo\nthree\n", b"two\n", {0: 1}),
+        (b"only_of_its_kind = 1\nx\n", b"only_of_its_kind = 1\nx\nonly_of_its_kind = 1\n", {1: 1}),
+    ],
+    ids=["put before it", "put after the last", "all else gone", "twice"],
+)
+def test_of_lines_that_stayed_those_are_known_again_that_stand_nowhere_else(
+    old: bytes, new: bytes, found: dict[int, int]
+) -> None:
+    hunks = small_hunks(old, new)
+    assert hunks is not None
+    assert stayed(lines_of(old), lines_of(new), hunks, range(len(lines_of(new)))) == found
