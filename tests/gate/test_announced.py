@@ -154,3 +154,16 @@ def test_own_lines_are_those_that_the_call_would_have_put_there(
 ) -> None:
     own = own_lines(before.encode(), told.encode(), after.encode(), lambda a, b: small_hunks(a, b) or ())
     assert list(own) == found
+
+
+@pytest.mark.parametrize("encoding", ["utf-16", "latin-1", "utf-8-sig", "shift_jis"])
+def test_a_tool_that_keeps_the_encoding_of_a_file_wrote_what_it_was_told(agent: Agent, encoding: str) -> None:
+    sign = "語" if encoding == "shift_jis" else "é"
+    text = NEW.replace("total", f"t{sign}tal")
+    arguments = {"file_path": PATH, "content": text}
+    agent.read(PATH)
+    before = agent.ask("Write", **arguments)
+    (agent.cwd / PATH).write_bytes(text.encode(encoding))
+    agent.tell("Write", before["call_id"], **arguments)
+    [left] = unproved(records(agent.cwd, "mutation")[-1]).values()
+    assert not any(first <= number <= last for first, last in left or () for number in (2, 3))

@@ -89,7 +89,6 @@ NAMED = [
     "python3 - <<'E'\nfrom pathlib import Path\np = Path('src/x.py')\np.write_text('a = %d' % (3 * 7))\nE",
     "python3 -c 'print(3 * 7)' > src/x.py",
     "cd src && python3 -c 'print(3 * 7)' > x.py",
-    "cp src/app.py src/x.py; python3 -c pass",
     "python3 -c pass; printf 'v1\\n' > src/x.py",
 ]
 
@@ -98,6 +97,11 @@ NAMED = [
 def test_a_file_that_the_text_names_as_its_output_is_the_agents(agent: Agent, command: str) -> None:
     assert unproved(ran(agent, command)) == {"src/x.py": None}
     assert {line.origin for line in blamed(agent.cwd, "src/x.py")} == {"ai"}
+
+
+def test_who_copies_a_file_wrote_none_of_its_lines(agent: Agent) -> None:
+    assert unproved(ran(agent, "cp src/app.py src/x.py; python3 -c pass")) == {"src/x.py": None}
+    assert {line.origin for line in blamed(agent.cwd, "src/x.py")} == {"unknown"}
 
 
 def test_lines_that_stand_in_the_text_are_the_agents_and_the_rest_is_not(agent: Agent) -> None:

@@ -27,6 +27,10 @@ from remit.workspace.place import Workspace
 LAYOUT = b" \t\n\r\x0b\x0c,;()'\"\\"
 """What formatters put in and take out."""
 
+UTF_16 = (b"\xff\xfe", b"\xfe\xff")
+NOT_ASCII = bytes(range(0x80, 0x100))
+"""What encodings differ in, of those that a line ends in one byte in."""
+
 
 def contents_after(call: ToolCall, current: Current) -> dict[str, bytes | None]:
     """The contents by path as the call names it; none where the call does not tell."""
@@ -134,7 +138,9 @@ def own_lines(
     """The lines of `after`, from 1, that the call put there: those that are new in `told`, what it would have left, and
     stand here still or in another layout.
     """
-    wrote, old, new = set(numbers_of(hunks(before, told))), lines_of(told), lines_of(after)
+    wrote = set(numbers_of(hunks(before, told)))
+    told, after = in_one_encoding(told, after)
+    old, new = lines_of(told), lines_of(after)
     at, shift = 1, 0
     for hunk in hunks(told, after):
         gone, came = span(hunk.old, hunk.old_lines), span(hunk.new, hunk.new_lines)
@@ -142,6 +148,18 @@ def own_lines(
         yield from relaid(gone, came, wrote, old, new)
         at, shift = gone.stop, came.stop - gone.stop
     yield from (n + shift for n in range(at, len(old) + 1) if n in wrote)
+
+
+def in_one_encoding(told: bytes, after: bytes) -> tuple[bytes, bytes]:
+    """Both contents, so that their lines can be compared: a tool is told text, and keeps the encoding of a file."""
+    if after.startswith(UTF_16):
+        text = after.decode("utf-16", "replace").encode("utf-8", "replace")
+        return told, text if text.count(b"\n") == after.count(b"\n") else after
+    try:
+        after.decode()
+    except UnicodeDecodeError:
+        return told.translate(None, NOT_ASCII), after.translate(None, NOT_ASCII)
+    return told, after
 
 
 def span(first: int, count: int) -> range:

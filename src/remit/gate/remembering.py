@@ -15,6 +15,7 @@ from remit.core.text import shown
 from remit.gate import effects
 from remit.gate.announced import FileTool
 from remit.gate.answer import Attempts, joined
+from remit.gate.conflicts import less_settled
 from remit.gate.observed import explain, last_known
 from remit.gate.pressure import Pressure
 from remit.gate.proved import unproved, without
@@ -263,13 +264,16 @@ class Remembering:
         done: tuple[Change, ...],
         known: Mapping[str, effects.Difference],
     ) -> dict[str, tuple[LineRange, ...]]:
-        """By path, the new lines that nothing proves to be the call's. What a contained command left is its own."""
+        """By path, the new lines that nothing proves to be the call's. What a contained command left is its own, but
+        for what it only carried.
+        """
         workspace, around = self.site.workspace, self.site.environment
+        left: dict[str, tuple[LineRange, ...]] = {}
         if pending is None or pending.whole:
-            return unproved(call, pending, done, known, workspace, around)
-        if pending.effect == "execute":
-            return {}
-        return FileTool(call, outcome, pending, self.site.store).left_open(done, known, workspace, around)
+            left = unproved(call, pending, done, known, workspace, around)
+        elif pending.effect != "execute":
+            left = FileTool(call, outcome, pending, self.site.store).left_open(done, known, workspace, around)
+        return less_settled(left, done, known)
 
     def intent_then(self, pending: PendingCall | None) -> Intent | None:
         """The intent as it was when the call was let through."""
