@@ -94,15 +94,17 @@ def ancestors(commit: str, parents: Mapping[str, Iterable[str]]) -> set[str]:
     return found
 
 
-def backdated(git: Git, index: Index, at: float) -> frozenset[str]:
-    """The commits behind HEAD that say they are older than `at`, and that no commit reaches that was there before the
-    first record.
+def asking_for_backdated(index: Index, at: float) -> tuple[str, ...] | None:
+    """How git is asked for the commits behind HEAD that say they are older than `at`, and that no commit reaches that
+    was there before the first record.
     """
     first = first_head(index)
-    if first is None:
-        return frozenset()
-    words = (f"--max-count={MOST_COMMITS}", f"--min-age={int(at)}", "HEAD", f"^{first}")
+    return ("rev-list", f"--max-count={MOST_COMMITS}", f"--min-age={int(at)}", "HEAD", f"^{first}") if first else None
+
+
+def backdated(git: Git, words: Sequence[str] | None) -> frozenset[str]:
+    """Those commits."""
     try:
-        return frozenset(git.text("rev-list", *words).split())
+        return frozenset(git.text(*words).split()) if words else frozenset()
     except GitError:
         return frozenset()

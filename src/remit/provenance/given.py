@@ -41,7 +41,10 @@ class GivenLines(Blamer):
 
     def prepare(self, path: str, over: Callable[[], bool]) -> None:
         """Read what was recorded of a file and take its lines apart, while git still looks for where they come from."""
-        if not self.attribution.anything_recorded or not self.attribution.history(path).recorded:
+        if not self.attribution.anything_recorded:
+            return
+        self.attribution.begin()
+        if not self.attribution.history(path).recorded:
             return
         sys.setswitchinterval(AT_ONCE_S)
         lines = self.attribution.lines(self.attribution.working(path)) or ()

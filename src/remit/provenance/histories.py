@@ -64,11 +64,23 @@ class Histories(Versions):
     @cached_property
     def backdated(self) -> frozenset[str]:
         """The commits that are younger than the first record, and say they are much older."""
-        if not self.anything_recorded or self.workspace.common_dir is None:
-            return frozenset()
-        from remit.provenance.beforehand import backdated  # for start-up speed: only of old lines it is asked
+        from remit.provenance.beforehand import backdated  # for start-up speed: loaded while git works
 
-        return backdated(self.git, self.index, self.recorded_since - SLACK_S)
+        return backdated(self.git, self.asking_for_backdated)
+
+    @cached_property
+    def asking_for_backdated(self) -> tuple[str, ...] | None:
+        """How git is asked for them; None where there can be none."""
+        if not self.anything_recorded or self.workspace.common_dir is None:
+            return None
+        from remit.provenance.beforehand import asking_for_backdated  # for start-up speed: loaded while git works
+
+        return asking_for_backdated(self.index, self.recorded_since - SLACK_S)
+
+    def begin(self) -> None:
+        """Have git look already for what is asked of old lines."""
+        if self.asking_for_backdated:
+            self.git.begin(*self.asking_for_backdated)
 
     def was_observed(self, label: Label) -> bool:
         """Whether what put a line there was found by comparing, and no call told of it."""

@@ -6,6 +6,7 @@ import subprocess
 from collections.abc import Iterable
 from pathlib import Path
 
+from remit.workspace import git_ahead
 from remit.workspace.git_ahead import GUARDS, taken
 from remit.workspace.git_settings import overrides
 
@@ -45,6 +46,11 @@ class Git:
         if done.returncode not in ok:
             raise GitError(arguments, done.returncode, done.stderr.decode("utf-8", "replace"))
         return done.stdout
+
+    def begin(self, *arguments: str) -> None:
+        """Start what `run` will be asked for soon, in a process that began so: it asks once, and ends."""
+        if git_ahead.AROUND and not overrides(self.folder):
+            git_ahead.start(git_ahead.AROUND, str(self.folder), *arguments)
 
     def text(self, *arguments: str, ok: tuple[int, ...] = (0,)) -> str:
         """Standard output as text, without the last newline."""

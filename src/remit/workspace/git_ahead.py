@@ -110,9 +110,14 @@ AHEAD: dict[tuple[str, ...], Started] = {}
 """What was started and not asked for yet, by its whole command."""
 
 
+AROUND: dict[str, str] = {}
+"""The variables with which the first were started; none where this process starts none ahead."""
+
+
 def start(variables: Mapping[str, str], folder: str, *arguments: str, asks: bool = False) -> None:
     """Start `git <arguments>` in `folder`, whose repository must be `plain`. Where that fails, it is not started."""
     command = ("git", *GUARDS, "-C", folder, *arguments)
+    AROUND.update(variables)
     try:
         AHEAD[command] = Started(command, variables, asks=asks)
     except OSError:
