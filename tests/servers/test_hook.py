@@ -51,10 +51,10 @@ def pre(agent: Agent, tool: str = "Write", **arguments: Any) -> bytes:
     return agent.payload("PreToolUse", tool_name=tool, tool_input=given, tool_use_id="toolu_1")
 
 
-def post(agent: Agent, tool: str = "Write", **arguments: Any) -> bytes:
+def post(agent: Agent, tool: str = "Write", call_id: str = "toolu_1", **arguments: Any) -> bytes:
     """The payload after it."""
     given = arguments or {"file_path": "src/x.py", "content": "x"}
-    return agent.payload("PostToolUse", tool_name=tool, tool_input=given, tool_use_id="toolu_1", tool_response={})
+    return agent.payload("PostToolUse", tool_name=tool, tool_input=given, tool_use_id=call_id, tool_response={})
 
 
 @pytest.fixture
@@ -262,22 +262,25 @@ def fill(folder: Path) -> Path:
 def test_a_full_disk_denies_in_enforce_and_loses_no_result(small_disk: Path, home: Path) -> None:
     agent = Agent(governed(small_disk), home)
     agent.select()
-    assert allowed(agent.ask("Write", call_id="toolu_1", file_path="src/app.py", content="x"))
-    (small_disk / "src" / "app.py").write_text("two\n")
+    names = [f"src/new{n}.py" for n in range(6)]  # the first few records may fit into the log's last page
+    for name in names:
+        assert allowed(agent.ask("Write", call_id=name, file_path=name, content="two\n"))
+        (small_disk / name).write_text("two\n")
+    before = len(records(small_disk, "mutation"))
     filler = fill(small_disk)
     why = denied(hook("pre", pre(agent, file_path="src/y.py", content="y"), small_disk))
     assert "full" in why.lower() or "No space" in why
     assert "tell the person" in why.lower()
-    said = passed(hook("post", post(agent, file_path="src/app.py", content="x"), small_disk))
-    assert "spool" in said
+    said = [
+        passed(hook("post", post(agent, call_id=name, file_path=name, content="two\n"), small_disk)) for name in names
+    ]
+    assert "spool" in said[-1]
     assert "remit_protocol" in passed(hook("note", agent.payload("SessionStart", source="startup"), small_disk))
-    before = len(records(small_disk, "mutation"))
     filler.unlink()
     assert passed(hook("pre", pre(agent, "Read", file_path="src/app.py"), small_disk)) == ""
-    found = records(small_disk, "mutation")
-    assert len(found) == before + 1
-    mutation = body(found[-1])
-    assert (mutation["files"][0]["path"], mutation["intent_id"], mutation["covered"]) == ("src/app.py", "INT-001", True)
+    found = [body(record) for record in records(small_disk, "mutation")[before:]]
+    assert sorted(mutation["files"][0]["path"] for mutation in found) == names
+    assert {(mutation["intent_id"], mutation["covered"]) for mutation in found} == {("INT-001", True)}
     assert not list((home / ".local/state/remit/spool").glob("*.jsonl"))
 
 

@@ -18,7 +18,7 @@ from remit.gate.answer import Attempts, joined
 from remit.gate.conflicts import less_settled
 from remit.gate.observed import explain, last_known
 from remit.gate.pressure import Pressure
-from remit.gate.proved import unproved, without
+from remit.gate.proved import unproved, whole_of, without
 from remit.gate.site import Site
 from remit.gate.state import PendingCall, Session
 from remit.gate.tampering import is_bookkeeping, is_way_out
@@ -158,7 +158,7 @@ class Remembering:
         tries.made(lambda: self.site.keep(contents_of(done)), None)
         known = tries.made(lambda: self.differences(call, outcome, done), {})
         model = (last_model(Path(call.transcript)) if call.transcript else None) or session.model
-        return (*self.change_records(call, outcome, pending, done, known, model), result)
+        return (*self.change_records(call, outcome, pending, done, known, model, tries), result)
 
     def change_records(
         self,
@@ -168,12 +168,15 @@ class Remembering:
         done: tuple[Change, ...],
         known: Mapping[str, effects.Difference],
         model: str | None,
+        tries: Attempts,
     ) -> list[Record]:
         """What the call changed, and what git brought with it, each in a record of its own."""
         own, old = tuple(c for c in done if not c.brought and not c.shared), tuple(c for c in done if c.brought)
         unclear = tuple(c for c in done if c.shared)
+        nobodys = {c.path: whole_of(c) for c in own if c.after}
+        left = tries.made(lambda: self.left_open(call, outcome, pending, own, known), nobodys)
         return [
-            *([self.mutation_record(call, outcome, pending, own, known, model)] if own else []),
+            *([self.mutation_record(call, outcome, pending, own, known, left, model)] if own else []),
             *([self.brought_record(call, old)] if old else []),
             *([self.unclear_record(call, unclear)] if unclear else []),
         ]
@@ -233,11 +236,11 @@ class Remembering:
         pending: PendingCall | None,
         done: tuple[Change, ...],
         known: Mapping[str, effects.Difference],
+        left: Mapping[str, tuple[LineRange, ...]],
         model: str | None,
     ) -> Record:
-        """The record of what changed."""
+        """The record of what changed. `left` are the lines that nothing proves to be the call's."""
         intent, session = self.intent_then(pending), call.session.session_id
-        left = self.left_open(call, outcome, pending, done, known)
         added = {c.path: d.added if (d := known.get(c.path)) else () for c in done}
         all_ = {c.path: effects.traced_ranges(c.after, added[c.path]) for c in done}
         own = {

@@ -78,7 +78,7 @@ class Sweep:
             self.site.keep(contents_of(done))
             known = remembering.differences(call, Outcome(), done)
             model = self.state.active(call.session).model
-            records = [*remembering.change_records(call, Outcome(), pending, done, known, model), *records]
+            records = [*remembering.change_records(call, Outcome(), pending, done, known, model, self.tries), *records]
             self.site.recorder.append_or_spool(records, sync=True)
             after = remembering.after
             undone = self.tries.made(lambda: self.undone(call, pending, done, known, after), NOTHING)
