@@ -5,7 +5,9 @@ stricter than equal trees: a call of another function has an equal tree, and so 
 class. Exported names and parameters that callers may name are seen from outside, so renaming them is no refactoring.
 """
 
+from collections import Counter
 from collections.abc import Callable, Sequence
+from itertools import groupby
 from typing import Literal, TypeAlias
 
 from msgspec import Struct
@@ -63,7 +65,7 @@ def stands(old: Source, new: Source) -> bool:
         return False
     if old.row.restricted and LONE.findall(old.content) != LONE.findall(new.content):
         return False
-    return placed(old.content) == placed(new.content)
+    return placed(old.content) == placed(new.content) and old.spelt == new.spelt
 
 
 def same(old: Source, new: Source, path: str, others: Sequence[FileChange]) -> bool:
@@ -80,7 +82,7 @@ def same(old: Source, new: Source, path: str, others: Sequence[FileChange]) -> b
 
 def equal(old: Sequence[Item], new: Sequence[Item]) -> bool:
     """Whether two containers hold the same, in an order that means the same. Raises TooDeep."""
-    pairs = paired(*without_ends(old, new))
+    pairs = paired(*(sorted_imports(side) for side in without_ends(old, new)))
     return pairs is not None and all(equal_items(a, b) for a, b in pairs)
 
 
@@ -107,6 +109,15 @@ def without_ends(old: Sequence[Item], new: Sequence[Item]) -> tuple[Sequence[Ite
     return old[start : len(old) - end], new[start : len(new) - end]
 
 
+def sorted_imports(items: Sequence[Item]) -> Sequence[Item]:
+    """The same, the imports that stand side by side in an order of their own."""
+    found: list[Item] = []
+    for is_import, together in groupby(items, key=lambda item: item.is_import):
+        run = list(together)
+        found += sorted(run, key=lambda item: item.form) if is_import else run
+    return found
+
+
 def paired(old: Sequence[Item], new: Sequence[Item]) -> list[tuple[Item, Item]] | None:
     """Which part became which; None where one came or went, or moved to where it could mean something else."""
     if len(old) != len(new):
@@ -129,6 +140,8 @@ def may_move(old: Sequence[Item], new: Sequence[Item]) -> bool:
     if order == "fixed" or len(set(moving)) < len(moving) or set(moving) != {i.key for i in new if i.movable}:
         return False
     if [i.key for i in old if not i.movable] != [i.key for i in new if not i.movable]:
+        return False
+    if [i.key for i in old if i.movable and i.is_ordered] != [i.key for i in new if i.movable and i.is_ordered]:
         return False
     return slots(old) == slots(new) and (order == "free" or uses(old) == uses(new))
 
@@ -169,7 +182,8 @@ def private_renames(old: Source, new: Source, path: str) -> dict[str, str]:
     pairs = dict(zip(gone, come, strict=True))
     mentions_old, mentions_new = Words(old), Words(new)
     certain = not mentions_old.revealing and all(
-        mentions_old.only_variable(a)
+        mentions_old.places[a] > 1
+        and mentions_old.only_variable(a)
         and not mentions_old.any(b)
         and mentions_new.only_variable(b)
         and not mentions_new.any(a)
@@ -196,6 +210,7 @@ class Words:
     def __init__(self, source: Source) -> None:
         self.source = source
         self.variables: set[str] = set()
+        self.places: Counter[str] = Counter()
         self.others: set[str] = set(source.hidden | source.row.naming.reserved)
         self.revealing = source.pastes
         for item in source.items:
@@ -217,6 +232,7 @@ class Words:
                 )
                 if plain and (twig.start == defined or names.binding(at) is None):
                     self.variables.add(twig.text)
+                    self.places[twig.text] += 1
                 else:
                     self.others.update([twig.text.strip("\"'`:"), *WORD.findall(twig.text)])
 

@@ -7,20 +7,30 @@ that is not recognised, so the shapes are wide.
 import re
 
 TOOLS = (
-    "biome|c8|cspell|deno|eslint|exported|flow|flowlint|globals?|istanbul|jshint|jslint|jscs|keep|lint|oxlint|prettier"
+    "biome|c8|coverity|cspell|deno|eslint|exported|flow|flowlint|globals?|istanbul|jshint|jslint|jscs|keep|lint|oxlint|prettier"
     "|stylelint|tslint|v8|webpack|checkstyle|clang-\\w+|cppcheck|codeql|gosec|lgtm|nosonar|noinspection|semgrep|mypy"
     "|pragma|pylint|pyright|ruff|yapf|autopep8|bandit|rubocop|reek|shellcheck|phan|phpcs|phpstan|psalm|yamllint|checkov"
-    "|hadolint|renovate|region|endregion|resharper"
+    "|hadolint|renovate|region|endregion|resharper|iwyu|pyre-\\w+|graphql|sql|html|css"
 )
 """First words of comments that a tool reads."""
 
 TAGS = "param|returns?|throws|exception|see|since|author|version|link|code|todo|brief|note|description|file|details"
 """Words after `@` that only document, unless a type in braces follows."""
 
+HEADERS = (
+    "plugin\\ (?:name|uri)|theme\\ (?:name|uri)|template(?:\\ name|\\ post\\ type)?|version|text\\ domain|domain\\ path"
+    "|network|requires\\ (?:at\\ least|php|plugins)|update\\ uri|author(?:\\ uri)?|description|title|slug|categories"
+    "|inserter"
+)
+"""What a comment at the beginning of a plugin, a theme or a pattern may declare."""
+
 INSTRUCTION = re.compile(
-    rf"""(?ix)
-    ^(?:\#+|//+|/\*+|--) [\s*!]* (?: (?:{TOOLS})\b | [a-z][\w.-]*[:=] | [$=:] )   # a tool; a setting; a sign
+    rf"""(?imx)
+    ^(?:\#+|//+|/\*|--) [\s*!]* (?: (?:{TOOLS})\b | [a-z][\w.-]*[:=] | [$=:] )   # a tool; a setting; a sign
     | ^\#(?-i:[A-Z]{{2,}}\s|[a-z]+-[a-z])                                         # `#SBATCH …`, `#cloud-config`
+    | ^(?:\#|//|/\*)[@~] | ^//-V\d | ^/\*! | _EXCL_                               # contracts; what a bundle keeps
+    | ^(?://|\#)[ ]*(?:want|error|warning)[ ]+["`]  | ^//~                        # what a checker is to find
+    | ^[ \t*/\#@]*(?:{HEADERS})[ ]*: | ^[ \t*]*\#\#[ ]OPTIONS                       # what WordPress reads
     | (?<![\w@]) @ (?: (?!(?:{TAGS})\b) [a-z] | \w+\s*\{{ )                       # an annotation, or a type
     | \b(?:no(?:qa|lint|sec|check|cover)\w* | no[ ]cover | ignore | disable | enable | expect-error | skip)
     | \bfall(?:s|ing|en)?[ _-]?(?:through|thru)\b | \bdo[ ]not[ ]edit\b | auto-?generated | \$schema | sourcemappingurl
@@ -34,15 +44,28 @@ SPOKEN = re.compile(
     | ^[ \t]*import\s+"C" | ^[ \t]*"C"[ \t\r]*$  # C before an import of Go
     | (?i://[ ]*(?:unordered[ ]+)?output:)       # what an example of Go is to print
     | \#\#\#[ ]BEGIN[ ]INIT[ ]INFO               # when a service of an old Linux starts
+    | ^\#[ ]Databricks[ ]notebook[ ]source       # cells, some of them in comments
+    | -linecomment\b                            # names of Go's constants
+    | \b(?:getsource(?:lines)?|getcomments)\b | \b(?:open|read|readlines?|file|highlight_file)\((?:__FILE__|__file__)
+    | \b(?:grep|e?grep|sed|g?awk|head|tail|cat|cut|perl)\b[^\n]{0,200}\$(?:0\b|\{?(?:0|BASH_SOURCE))
     """
 )
 """Where one of these stands, all comments are taken to be read by something."""
 
+INJECTED = re.compile(
+    rb"""(?x) \bangular\.module\b | \b(?:autoInject|awilix)\b | \$inject\b
+    | \.(?:controller|directive|factory|service|provider)\(\s*['"][\w.]+['"]\s*,\s*[A-Za-z_]
+    """
+)
+"""Where something of a script passes to a function what its parameters are called after."""
 TEMPLATE = re.compile(rb"\{\{|\{%|<%")
 HEAD = re.compile(rb"(?:\xef\xbb\xbf)?(?:#!.*|\s*<\?)?")
 TAIL = re.compile(rb"\?>\s*\Z")
 CODED = re.compile(rb"[ \t\f]*#.*coding[:=]")
-NUMBERED = re.compile(rb"\b(?:__LINE__|line!|column!|f_lineno|CallerLineNumber|caller_locations)")
+NUMBERED = re.compile(
+    rb"\b(?:__LINE__|line!|column!|f_lineno|CallerLineNumber|caller_locations|lineno\b|runtime\.Caller|getLineNumber|source_location|debug_backtrace"
+    rb"|Location::caller)"
+)
 KEPT_LINES = re.compile(rb"[|>][0-9]?\+")
 LONE = re.compile(rb"\b(?:static|get|set|accessor)[ \t]*(?:;|\r?\n)")
 """Words before a member in a script; alone they are one."""

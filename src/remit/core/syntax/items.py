@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from functools import cached_property
 from typing import TYPE_CHECKING
 
-from remit.core.syntax.comments import DEFINED
+from remit.core.syntax.comments import DEFINED, INJECTED
 from remit.core.syntax.locals import local_names
 from remit.core.syntax.rows import Row, kinds
 from remit.core.syntax.twigs import Twig, flatten, form
@@ -34,13 +34,24 @@ class Source:
             return frozenset()
         texts = [self.text(n) for n in self.root.children if n.type in self.row.macros]
         texts += [self.text(n).partition("=")[0] for n in self.root.children if n.type in CONSTANTS]
+        texts += [self.text(n) for n in self.root.children if n.type == "use_declaration"]
         texts += DEFINED.findall(self.text(self.root))
         return frozenset(word for text in texts for word in WORD.findall(text))
 
     @cached_property
     def is_quoted(self) -> bool:
-        """Whether a function of this file is given its arguments as they are written."""
-        return b"CallerArgumentExpression" in self.content
+        """Whether a function of this file is given its arguments as they are written, or chosen by their names."""
+        return b"CallerArgumentExpression" in self.content or INJECTED.search(self.content) is not None
+
+    @cached_property
+    def spelt(self) -> list[str]:
+        """What is given to macros that make strings of it, letter for letter."""
+        if not self.pastes:
+            return []
+        defined = [text.partition("define")[2] for text in DEFINED.findall(self.text(self.root))]
+        names = {WORD.findall(text)[0] for text in defined if "#" in text}
+        calls = re.finditer(rf"\b(?:{'|'.join(map(re.escape, names))})\b", self.text(self.root)) if names else ()
+        return sorted(balanced(self.text(self.root), call.start()) for call in calls)
 
     @cached_property
     def pastes(self) -> bool:
@@ -61,8 +72,9 @@ class Source:
 class Item:
     """One part: a definition, with what stands before and around it, or a statement."""
 
-    def __init__(self, source: Source, nodes: "Sequence[Node]", depth: int) -> None:
+    def __init__(self, source: Source, nodes: "Sequence[Node]", depth: int, around: bool = False) -> None:
         self.source, self.nodes, self.depth = source, nodes, depth
+        self.in_marked = around
         self.definition = definition_in(nodes[-1], source.row)
 
     @cached_property
@@ -87,7 +99,7 @@ class Item:
     @cached_property
     def members(self) -> "list[Item]":
         """The parts of a container."""
-        return items_of(self.source, self.body, self.depth + 1) if self.body is not None else []
+        return items_of(self.source, self.body, self.depth + 1, self.is_marked) if self.body is not None else []
 
     @cached_property
     def form(self) -> str:
@@ -97,7 +109,9 @@ class Item:
         parts: list[str] = []
         for node in self.nodes:
             twigs = flatten(node, source.content, row, skip)
-            names = {} if source.is_quoted else local_names(twigs, row.naming, source.hidden)
+            names = {} if source.is_quoted or self.is_rewritten else local_names(twigs, row.naming, source.hidden)
+            if node.type == "import_declaration" and row.name == "go":
+                twigs = in_order(twigs)
             parts.append(form(twigs, row, {**renamed(twigs, source), **names}))
         return "\n".join(parts)
 
@@ -119,6 +133,30 @@ class Item:
         return not any(t.kind in row.calls for t in self.header if t.parent >= 0) and self.harmless
 
     @property
+    def is_import(self) -> bool:
+        """Whether it is an import whose place among others means nothing."""
+        return len(self.nodes) == 1 and self.nodes[0].type in self.source.row.imports
+
+    @cached_property
+    def is_marked(self) -> bool:
+        """Whether it, or what is around it, carries an attribute or an annotation that may do something with it."""
+        marks = re.compile(self.source.row.marks)
+        name = self.definition.child_by_field_name("name") if self.definition is not None else None
+        end = name.start_byte if name is not None else self.body.start_byte if self.body else self.nodes[-1].start_byte
+        head = self.source.content[self.nodes[0].start_byte : end].decode("utf-8", "replace")
+        return self.in_marked or any(found[1] not in QUIET_MARKS for found in marks.finditer(head))
+
+    @property
+    def is_rewritten(self) -> bool:
+        """Whether a macro of Rust is given the whole of it, and so its names."""
+        return self.source.row.name == "rust" and self.is_marked
+
+    @cached_property
+    def is_ordered(self) -> bool:
+        """Whether something may run it in the order in which it is written: a test, a route, a rule of a grammar."""
+        return self.is_marked or re.match(self.source.row.ordered, self.name) is not None
+
+    @property
     def is_placed(self) -> bool:
         """Whether its place counts by itself: in a table of virtual functions, or for what is called without its name,
         such as an operator.
@@ -129,6 +167,8 @@ class Item:
         if self.source.row.order == "runs":
             told = any("attribute" in c.type for c in nodes) or "__COUNTER__" in self.text
             return told or self.name in IMPLIED or not PLAIN_NAME.fullmatch(self.name)
+        if self.in_marked and self.source.row.name == "rust":
+            return True
         return in_attributed_interface(self.nodes[-1])
 
     @property
@@ -202,6 +242,14 @@ PLAIN = kinds(
     " pass_statement comment"
 )
 """Kinds of a statement that runs nothing: a plain value."""
+QUIET_MARKS = kinds(
+    "Override Deprecated SuppressWarnings SafeVarargs Nullable NonNull NotNull Test ParameterizedTest"
+    " Fact Theory Obsolete Pure MethodImpl param return returns throws var see since deprecated inheritDoc"
+    " test inline cold must_use allow warn deny expect cfg doc track_caller deprecated target_feature no_mangle"
+    " should_panic ignore derive tokio::test rustfmt::skip async_trait automatically_derived non_exhaustive repr"
+    " default clippy::all"
+)
+"""Attributes, annotations and tags that do nothing with the names or the place of what they stand before."""
 IMPLIED = frozenset({"begin", "end", "get", "swap", "main"})
 """Functions of C++ that the language looks for by itself."""
 SAID_OF_ALL = kinds(
@@ -219,7 +267,31 @@ def renamed(twigs: Sequence[Twig], source: Source) -> dict[int, str]:
     return {n: source.renames[t.text] for n, t in enumerate(twigs) if t.leaf and t.text in source.renames}
 
 
-def items_of(source: Source, parent: "Node", depth: int) -> list[Item]:
+def in_order(twigs: list[Twig]) -> list[Twig]:
+    """An import of Go's, its packages sorted; as it is where something reads a comment in it, or where a package is
+    there only for what it does when it is made ready: before Go 1.21 that happened in the order of the text.
+    """
+    if any(t.kind in ("comment", "blank_identifier") for t in twigs):
+        return twigs
+    starts = [n for n, t in enumerate(twigs) if t.kind == "import_spec"]
+    if len(starts) < 2:
+        return twigs
+    ends = [*starts[1:], len(twigs) - 1]
+    specs = sorted((twigs[a:b] for a, b in zip(starts, ends, strict=True)), key=lambda part: [t.text for t in part])
+    return [*twigs[: starts[0]], *(t for part in specs for t in part), twigs[-1]]
+
+
+def balanced(text: str, start: int) -> str:
+    """The call that begins there, up to its last bracket; a line of it where that is missing."""
+    depth = 0
+    for at in range(start, min(len(text), start + 2000)):
+        depth += (text[at] == "(") - (text[at] == ")")
+        if depth <= 0 and text[at] in ")\n":
+            return text[start : at + 1]
+    return text[start : start + 2000]
+
+
+def items_of(source: Source, parent: "Node", depth: int, around: bool = False) -> list[Item]:
     """The parts of a file, or of a body: what belongs before a definition goes with it; lone signs are left out."""
     row = source.row
     found: list[Item] = []
@@ -231,9 +303,9 @@ def items_of(source: Source, parent: "Node", depth: int) -> list[Item]:
         before.append(node)
         wrapped = definition_in(node, row) if node.type in row.wrappers else None
         if not (leads(node) if comment else (wrapped or node).type in row.prefixes):
-            found.append(Item(source, before, depth))
+            found.append(Item(source, before, depth, around))
             before = []
-    return [*found, Item(source, before, depth)] if before else found
+    return [*found, Item(source, before, depth, around)] if before else found
 
 
 SIGNS = kinds("{ } ( ) [ ] ; , : end begin do then = |")

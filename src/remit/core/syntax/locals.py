@@ -18,6 +18,8 @@ WORD = re.compile(r"\w+")
 BRACED = re.compile(r"\{([^{}]*)\}")
 CAPTURED = re.compile(r"\(\?P?<(\w+)>|@(\w+)")
 """A group of a regular expression makes a variable in Ruby; `@name` is one to a library that reads local names."""
+OPAQUE = frozenset({"interpolation", "macro_invocation", "macro_definition", "preproc_arg"})
+"""Leaves that are code, kept as it is spelt."""
 INFINITE = 1 << 62
 MACRO_NEIGHBOURS = frozenset({"=", ":", "::", "!", "=>", "'", "$"})
 
@@ -102,7 +104,7 @@ class Names:
 
     def carry(self, at: int) -> None:
         """Take in whether a function's name goes where the function goes, and whether this one goes anywhere."""
-        if self.uses.is_title(at):
+        if self.uses.is_title(at) and not self.uses.is_retitled(self.twigs[at].parent):
             self.titled.add(self.twigs[at].text)
         if self.uses.is_handed(at):
             self.handed.add(self.twigs[at].text)
@@ -225,7 +227,9 @@ class Names:
                 return [(self.twigs[twig.parent].start, self.twigs[twig.parent].end)]
             case "comprehension":
                 return self.comprehension(self.nearest(twig.parent, naming.comprehensions))
-            case "block" | "rest":
+            case "hoisted" if self.function(twig.parent) < 0:
+                return []
+            case "block" | "hoisted" | "rest":
                 block = self.nearest(twig.parent, naming.blocks | naming.functions)
                 since = twig.end if scope == "rest" else 0
                 return [(max(low, since), high) for low, high in self.all_of(block)]
@@ -297,6 +301,8 @@ def mentioned(twig: Twig, naming: Naming) -> set[str]:
     """The names that a leaf may mean although it is no variable: a type, a key, a string that names one."""
     if twig.kind in naming.labels:
         return set()
+    if twig.kind in OPAQUE:
+        return set(WORD.findall(twig.text))
     inner = twig.text.strip("\"'`:")
     braced = {word for part in BRACED.findall(inner) for word in WORD.findall(part)}
     captured = {word for pair in CAPTURED.findall(twig.text) for word in pair if word}

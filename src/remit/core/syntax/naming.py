@@ -12,11 +12,22 @@ from msgspec import Struct
 from remit.core.syntax import reserved
 
 Scope: TypeAlias = Literal[
-    "function", "unseen", "outer", "quiet", "block", "rest", "body", "whole", "parent", "comprehension", "callers"
+    "function",
+    "unseen",
+    "outer",
+    "quiet",
+    "block",
+    "hoisted",
+    "rest",
+    "body",
+    "whole",
+    "parent",
+    "comprehension",
+    "callers",
 ]
 """Where a name that is bound there is visible: in the body of the nearest function (`outer`: that is not this node;
 `quiet`: only if it is a function whose parameters nobody names; `unseen`: unless a framework may read them); in the
-nearest block; in the rest of it; in the node's
+nearest block (`hoisted`: within a function: elsewhere it leaks to the whole program); in the rest of it; in the node's
 own body; in all of the node, or of its parent; in a comprehension, but for what it goes through; to callers as well."""
 
 Kinds: TypeAlias = frozenset[str]
@@ -118,16 +129,22 @@ PYTHON = Naming(
     walls=kinds("class_definition"),
     sealed=kinds("for_in_clause lambda_parameters typed_parameter"),
     comprehensions=kinds("list_comprehension set_comprehension dictionary_comprehension generator_expression"),
-    dynamic=kinds("locals vars eval exec globals dir compile f_locals _getframe currentframe getouterframes ic"),
+    dynamic=kinds(
+        "locals vars eval exec globals dir compile f_locals _getframe currentframe getouterframes ic nameof argname"
+        " co_varnames co_freevars co_cellvars getclosurevars"
+    ),
     silent=kinds("string string_content"),
     dynamic_members=kinds("sql"),
-    frames=kinds("query evaluate execute executemany runctx run timeit repeat"),
+    frames=kinds(
+        "query evaluate re_evaluate execute executemany runctx run timeit repeat ols gls wls glm logit probit mixedlm"
+        " dmatrix dmatrices inline from_query sqldf shell"
+    ),
     positional=kinds(
         "sorted sort min max map filter reduce groupby takewhile dropwhile filterfalse starmap accumulate nlargest"
         " nsmallest defaultdict sub subn partial bisect_left bisect_right insort"
     ),
     titled=kinds("function_definition.name"),
-    private_uses=kinds("call return_statement"),
+    private_uses=kinds("call"),
     revealing=kinds("getattr setattr hasattr modules import_module __import__ __dict__ getmembers"),
     reserved=reserved.PYTHON,
     never=r"__\w*",
@@ -152,7 +169,7 @@ _SCRIPT = Naming(
         "catch_clause.parameter": "body",
         "formal_parameters": "unseen",
         "arrow_function.parameter": "unseen",
-        "function_declaration.name": "block",
+        "function_declaration.name": "hoisted",
     },
     needs={"for_in_statement": kinds("const let")},
     functions=kinds(
@@ -176,7 +193,7 @@ TYPESCRIPT = Naming(
     labels=_SCRIPT.labels,
     poison=_SCRIPT.poison | kinds("ambient_declaration module"),
     through=_SCRIPT.through,
-    bindings={**_SCRIPT.bindings, "required_parameter.pattern": "function", "optional_parameter.pattern": "function"},
+    bindings={**_SCRIPT.bindings, "required_parameter.pattern": "unseen", "optional_parameter.pattern": "unseen"},
     needs=_SCRIPT.needs,
     unless={
         "required_parameter": kinds("accessibility_modifier readonly decorator override_modifier"),
@@ -282,7 +299,11 @@ C = Naming(
     functions=kinds("function_definition"),
     blocks=kinds("compound_statement for_statement if_statement while_statement switch_statement case_statement"),
     sealed=kinds("declaration parameter_declaration field_declaration type_definition"),
-    poison_unless={"call_expression": r"(?!([A-Z_][A-Z0-9_]*|assert|offsetof|container_of|\w*for_each\w*)$).*"},
+    poison_unless={
+        "call_expression": r"(?!([A-Z_][A-Z0-9_]*|\w*assert\w*|\w*stringify|x?str|dbg|offsetof|container_of"
+        r"|\w*for_each\w*|g_return_(val_)?if_fail|\w*unit_test\w*|\w*add_\w*test\w*)$).*"
+    },
+    dynamic=kinds("preproc_include"),
     revealing=kinds("__func__ __FUNCTION__ __PRETTY_FUNCTION__ dlsym"),
     reserved=reserved.C,
     private="static",
@@ -303,6 +324,7 @@ CPP = Naming(
     walls=kinds("field_declaration_list"),
     sealed=C.sealed | kinds("optional_parameter_declaration template_declaration requires_expression"),
     poison_unless=C.poison_unless,
+    dynamic=C.dynamic,
     revealing=C.revealing | kinds("source_location"),
     reserved=reserved.CPP,
     private="static",

@@ -39,6 +39,16 @@ class Row(Struct, frozen=True, kw_only=True):
     comments: Kinds = kinds("comment")
     kept: str = r"#!"
     order: Order = "fixed"
+    imports: Kinds = frozenset()
+    """Imports whose order among themselves the language does not mind."""
+    parens: Kinds = frozenset()
+    """Brackets that do nothing but group."""
+    ordered: str = r"(?!)"
+    """Names of functions that something runs in the order in which they are written."""
+    marks: str = r"(?!)()"
+    """How an attribute before a definition looks; its first group is its name."""
+    spaced: str = ""
+    """Macros that do not see how their arguments are laid out; where it is empty, all."""
     movable: Kinds = frozenset()
     calls: Kinds = frozenset()
     harmless: Kinds = frozenset()
@@ -126,6 +136,8 @@ PYTHON = Row(
     kept=r"#!|#.*coding[:=]",
     lines=kinds("module block"),
     order="executed",
+    ordered=r"test|[tp]_",
+    parens=kinds("parenthesized_expression"),
     movable=kinds("function_definition"),
     calls=kinds("call await yield named_expression"),
     harmless=kinds("property staticmethod classmethod abstractmethod override"),
@@ -167,6 +179,7 @@ TYPESCRIPT = Row(
     movable=_SCRIPT_MOVABLE,
     commas=_SCRIPT_COMMAS,
     semicolons=_SCRIPT_SEMICOLONS,
+    lines=kinds("object_type interface_body"),
     quotes=True,
     restricted=_SCRIPT_RESTRICTED,
     naming=NAMING["typescript"],
@@ -186,6 +199,7 @@ TSX = Row(
     movable=_SCRIPT_MOVABLE,
     commas=_SCRIPT_COMMAS,
     semicolons=_SCRIPT_SEMICOLONS,
+    lines=kinds("object_type interface_body"),
     quotes=True,
     restricted=_SCRIPT_RESTRICTED,
     naming=NAMING["typescript"],
@@ -199,6 +213,8 @@ GO = Row(
     wrappers=kinds("type_declaration"),
     kept=r"//([a-z]|\s*\+build)|/\*line ",
     order="free",
+    imports=kinds("import_spec"),  # packages are made ready in the order of their paths
+    ordered=r"Test|Benchmark|Example|Fuzz",
     barriers=kinds("package_clause import_declaration"),
     movable=kinds("function_declaration method_declaration"),
     commas=kinds("argument_list parameter_list literal_value"),
@@ -224,6 +240,11 @@ RUST = Row(
     prefixes=kinds("attribute_item line_comment block_comment"),
     comments=kinds("line_comment block_comment"),
     kept=r"///(?!/)|//!|/\*\*(?!\*)|/\*!",
+    marks=r"#!?\[\s*([\w:]+)",
+    imports=kinds("use_declaration"),
+    spaced=r"e?print(ln)?|format|write(ln)?|panic|vec|(debug_)?assert(_eq|_ne)?|matches|todo|unreachable|unimplemented"
+    r"|format_args|anyhow|bail|info|warn|error|debug|trace|log|json|quote|select|(try_)?join|thread_local|lazy_static"
+    r"|bitflags|dbg|env|concat|include_str|include_bytes|include|cfg",
     order="free",
     movable=kinds("function_item"),
     commas=kinds("arguments parameters field_initializer_list array_expression"),
@@ -248,8 +269,11 @@ JAVA = Row(
     },
     containers=kinds("class_declaration interface_declaration record_declaration"),
     comments=kinds("line_comment block_comment"),
+    marks=r"@(\w+)",
+    imports=kinds("import_declaration"),
     order="free",
     movable=kinds("method_declaration"),
+    commas=kinds("array_initializer element_value_array_initializer"),
     naming=NAMING["java"],
 )
 C = Row(
@@ -325,6 +349,9 @@ CSHARP = Row(
     containers=kinds(
         "namespace_declaration class_declaration struct_declaration interface_declaration record_declaration"
     ),
+    kept=r"#!|///(?!/)",
+    marks=r"\[\s*([A-Za-z_][\w.]*)",
+    imports=kinds("using_directive"),
     order="free",
     movable=kinds("method_declaration"),
     commas=kinds("initializer_expression"),
@@ -344,6 +371,9 @@ PHP = Row(
     containers=kinds("class_declaration interface_declaration trait_declaration"),
     kept=r"#!|/\*\*(?s:.*)@",
     order="free",
+    marks=r"(?:#\[\s*|@)([\w\\]+)",
+    imports=kinds("namespace_use_declaration"),
+    ordered=r"test",
     movable=kinds("function_definition method_declaration"),
     commas=kinds("arguments formal_parameters array_creation_expression"),
     separator="::",

@@ -23,6 +23,7 @@ VERBATIM = (
     "jsx_element",
     "jsx_fragment",
     "jsx_text",
+    "format_specifier",
     "inline",
     "template_substitution",
     "text_interpolation",
@@ -38,6 +39,8 @@ SPACE = " \t\r\n"
 """What separates words in every language. Others are letters to one of them, line ends to another."""
 
 
+SPELT = frozenset({"interpolation", "macro_invocation", "macro_definition"})
+"""Kinds of code that something may see as it is spelt."""
 KEEPING = frozenset({"|", ">"})
 """Marks of YAML's block texts: with `+` they keep the lines at their end."""
 BLANK = re.compile(rb"(?:[ \t]*\r?\n)*")
@@ -117,7 +120,7 @@ class _Flattener:
             raise TooDeep
         kind, start, end = node.type, node.start_byte, node.end_byte
         comment, plain = kind in self.row.comments, self.row.quotes and kind == "string"
-        leaf = comment or node.child_count == 0
+        leaf = comment or node.child_count == 0 or (kind in SPELT and self.is_spelt(node))
         text = self.text(start, end) if leaf or plain else ""
         if plain and PLAIN.fullmatch(text):
             return Twig(kind, field, parent, depth, start, end, named=True, leaf=True, text=f'"{text[1:-1]}"')
@@ -130,6 +133,17 @@ class _Flattener:
         if space or (comment and not self.row.keeps(text)):
             return None
         return Twig(kind, field, parent, depth, start, end, node.is_named, leaf, text if leaf else "")
+
+    def is_spelt(self, node: "Node") -> bool:
+        """Whether something sees how this is written: `{x = }` in Python, a string of tokens, most macros of Rust."""
+        if node.type == "interpolation":
+            before = node.parent.children[0] if node.parent is not None else node
+            told = before.type == "string_start" and b"t" in self.source[before.start_byte : before.end_byte].lower()
+            return told or any(c.type == "=" for c in node.children)
+        text = self.text(node.start_byte, node.end_byte)
+        if node.type == "macro_definition":
+            return "stringify" in text
+        return "stringify" in text or re.fullmatch(self.row.spaced, text.partition("!")[0].rpartition("::")[2]) is None
 
     def gap(self, open_nodes: Sequence[tuple[int, int, str]], until: int) -> Iterator[Twig]:
         """Text that no node has: kept where it is more than space, or where space counts."""
@@ -163,12 +177,28 @@ def form(twigs: Sequence[Twig], row: Row, renamed: Mapping[int, str]) -> str:
     `renamed` gives the text to put for some of the twigs.
     """
     last = last_children(twigs)
+    inner = grouped(twigs, row)
     return "\n".join(
-        f"{twig.depth} {twig.kind} {text!r}"
+        f"{twig.depth - inner[at]} {twig.kind} {text!r}"
         for at, twig in enumerate(twigs)
-        if not optional(at, twig, twigs, row, last)
+        if not optional(at, twig, twigs, row, last) and inner[at] >= 0
         for text in (renamed.get(at, twig.text),)
     )
+
+
+def grouped(twigs: Sequence[Twig], row: Row) -> Sequence[int]:
+    """How many brackets that only group stand around each twig; -1 for these themselves."""
+    if not any(t.kind in row.parens for t in twigs):
+        return [0] * len(twigs)
+    around: list[int] = []
+    found: list[int] = []
+    for twig in twigs:
+        above = around[twig.parent] if twig.parent >= 0 else 0
+        groups = twig.kind in row.parens and twig.field != "left"  # `(x): int = 1` keeps no annotation
+        sign = twig.parent >= 0 and twig.text in ("(", ")") and found[twig.parent] < 0
+        around.append(above + groups)
+        found.append(-1 if groups or sign else above)
+    return found
 
 
 def digest(text: str) -> str:

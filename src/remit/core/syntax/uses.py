@@ -11,6 +11,8 @@ CALLS = frozenset({"call", "call_expression"})
 GIVEN = frozenset({"argument_list", "arguments", "keyword_argument", "array"})
 LIBRARIES = frozenset({"functools", "itertools", "re", "heapq", "bisect", "collections"})
 HARMLESS = frozenset({"Override", "Deprecated", "SuppressWarnings", "SafeVarargs"})
+TITLING = frozenset({"test", "it", "bench", "step", "describe", "suite"})
+"""Functions of JavaScript that name a test after the function that it is."""
 KEEPING_NAMES = frozenset({"wraps", "contextmanager", "cache", "lru_cache", "property", "staticmethod"})
 """Decorators that look at no name."""
 
@@ -36,6 +38,8 @@ class Uses:
             return True
         if self.is_title(at):
             return self.is_decorated(parent)
+        if self.naming.injectors and self.callee(self.call_around(at)) in TITLING:
+            return True
         kept = self.naming.private_uses
         if not kept or self.twigs[parent].kind in kept:
             return False
@@ -46,6 +50,12 @@ class Uses:
         above = self.twigs[function].parent
         decorators = [c for c in self.children.get(above, ()) if self.twigs[c].kind == "decorator"]
         return above >= 0 and not all(self.decorated_with(d) in KEEPING_NAMES for d in decorators)
+
+    def is_retitled(self, function: int) -> bool:
+        """Whether a decorator gives a function the name of another one."""
+        above = self.twigs[function].parent
+        decorators = [c for c in self.children.get(above, ()) if self.twigs[c].kind == "decorator"]
+        return above >= 0 and [self.decorated_with(d) for d in decorators] == ["wraps"]
 
     def decorated_with(self, decorator: int) -> str:
         """The last word of a decorator's name."""
