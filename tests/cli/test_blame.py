@@ -348,6 +348,7 @@ CHANGES: dict[str, Callable[[Agent], object]] = {
     "a commit": lambda a: run_git(a.cwd, "commit", "-q", "--allow-empty", "-m", "next"),
     "a record": lambda a: a.shell("true"),
     "a setting": lambda a: run_git(a.cwd, "config", "blame.showEmail", "true"),
+    "a teammate's log": lambda a: (a.cwd / ".orchestration/log").mkdir(),
     "a name": lambda a: (a.cwd / ".mailmap").write_text("Other <person@example.org>\n"),
 }
 

@@ -284,10 +284,18 @@ def test_links_and_what_is_too_large_are_not_read(agent: Agent, tmp_path: Path, 
     logs.rmdir()
     logs.symlink_to(agent.cwd / LOGS)
     assert origin(other, "src/new.py") != "ai"
+    assert [".orchestration/log: nothing there is read: it is a link" in one for one in warnings(other)] == [True]
     Agent(other, home, "theirs").send("SessionStart", source="startup", model="m")
     before = tracked(agent.cwd).read_bytes()
     assert "UNAVAILABLE" in remit(other, "ledger", "push", "--json", code=4)
     assert tracked(agent.cwd).read_bytes() == before
+
+
+def test_a_link_to_a_folder_with_the_same_file_is_no_tracked_log(agent: Agent, tmp_path: Path) -> None:
+    data(agent.cwd, "ledger", "push")
+    (agent.cwd / LOGS).rename(tmp_path / "elsewhere")
+    (agent.cwd / LOGS).symlink_to(tmp_path / "elsewhere")
+    assert "UNAVAILABLE" in remit(agent.cwd, "ledger", "push", "--json", code=4)
 
 
 def test_an_edited_own_file_is_refused_and_deleting_it_writes_it_anew(agent: Agent) -> None:

@@ -119,6 +119,34 @@ def test_a_range_has_what_its_commits_took_away(agent: Agent) -> None:
     assert findings(agent.cwd, "HEAD") == []
 
 
+def test_a_range_has_who_only_carried_lines_to_a_place_out_of_scope(agent: Agent) -> None:
+    (agent.cwd / "NOTES").write_text("first of the lines\nsecond of the lines\n")
+    commit(agent.cwd)
+    observe(agent)
+    agent.write("src/app.py", "def greet(name):\n    return name\n")
+    agent.shell("mkdir -p docs && cp src/app.py docs/app.py")
+    agent.shell("cp NOTES docs/copy.md")
+    agent.shell("git mv NOTES docs/moved.md")
+    commit(agent.cwd)
+    found = findings(agent.cwd, "HEAD", code=1)
+    paths = {"NOTES", "docs/app.py", "docs/copy.md", "docs/moved.md"}
+    assert {(one["rule"], one["path"]) for one in found} == {("RMT001", path) for path in paths}
+
+
+def test_a_range_has_who_carried_lines_that_a_person_went_on_with(agent: Agent) -> None:
+    observe(agent)
+    agent.write("src/app.py", "def greeting_of(visitor):\n    return visitor\n")
+    agent.shell("mkdir -p docs && cp src/app.py docs/app.py")
+    agent.shell("cp src/app.py docs/other.py")
+    (agent.cwd / "docs/app.py").write_text("def greeting_of(visitor):\n    return visitor.title()\n")
+    (agent.cwd / "docs/other.py").write_text("nothing = 'of it'\n")
+    commit(agent.cwd)
+    assert [(one["rule"], one["path"]) for one in findings(agent.cwd, "HEAD", code=1)] == [("RMT001", "docs/app.py")]
+    (agent.cwd / "docs/app.py").write_text("def greeting_of(visitor):\n    return visitor.upper()\n")
+    commit(agent.cwd)
+    assert findings(agent.cwd, "HEAD") == []
+
+
 def test_a_range_that_git_does_not_know_is_an_error(agent: Agent) -> None:
     answer = json.loads(remit(agent.cwd, "verify", "--json", "nowhere..HEAD", code=2))
     assert "nowhere" in answer["error"]["message"]

@@ -64,6 +64,10 @@ def test_nor_are_their_lines_between_the_agents(agent: Agent) -> None:
     assert edited(agent, own) == {PATH: [[3, 3]]}
 
 
+def test_an_empty_line_that_a_person_puts_in_meanwhile_is_not(agent: Agent) -> None:
+    assert edited(agent, NEW, NEW.replace("def counted", "\ndef counted")) == {PATH: [[4, 4]]}
+
+
 def test_of_a_call_that_failed_nothing_is_the_agents(agent: Agent) -> None:
     before = agent.ask("Edit", file_path=PATH, **EDIT)
     save(agent, OLD.replace("sum(rows)", "persons_sum(rows)"))

@@ -1,6 +1,7 @@
 """What changed while an opaque command ran is nobody's, but for what the command's own text proves."""
 
 import subprocess
+import time
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +13,8 @@ from remit.core.contents import Hunk, LineRange, Version, git_blob, sha256
 from remit.core.record import KEY
 from remit.gate.effects import Difference
 from remit.gate.gate import Gate
-from remit.gate.proved import MOST_QUOTED, Said, open_lines, own_words_of
+from remit.gate.proved import open_lines, own_words_of
+from remit.gate.said import MOST_QUOTED, MOST_TEXT, Said
 from remit.ledger.index import Index
 from remit.provenance.blame import BlamedLine, Blamer
 from remit.workspace.observe import Change
@@ -163,6 +165,95 @@ TOLD = [
     ("patch <<'E'\n+def compute_the_total():\n+    pass\nE", b"def compute_the_total():\n    pass\n"),
     ('./gen "x = \\"a_distinctive_text\\""', b'x = "a_distinctive_text"\n'),
 ]
+
+
+PLAIN = """\
+--- a/src/x.py
++++ b/src/x.py
+@@ -1,2 +1,4 @@
+ first_of_all = 1
++try:
++    pass
+ last_of_all = 2
+"""
+
+
+@pytest.mark.parametrize(
+    "command", [f"git apply <<'E'\n{PLAIN}E", f"patch -p1 <<'E'\n{PLAIN}E"], ids=["git apply", "patch"]
+)
+def test_plain_lines_that_a_diff_in_the_text_adds_are_the_agents(agent: Agent, command: str) -> None:
+    agent.write("src/x.py", "first_of_all = 1\nlast_of_all = 2\n")
+    assert unproved(ran(agent, command)) == {"src/x.py": None}
+
+
+def test_not_one_more_than_it_adds(agent: Agent) -> None:
+    agent.write("src/x.py", "first_of_all = 1\nlast_of_all = 2\n")
+    persons = "first_of_all = 1\ntry:\n    pass\nlast_of_all = 2\n    pass\n"
+    left = {"src/x.py": [[2, 3], [5, 5]]}
+    assert unproved(ran(agent, f"git apply <<'E'\n{PLAIN}E", person={"src/x.py": persons})) == left
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        "python3 - <<'E'\nfrom pathlib import Path\np = Path('src/x.py')\ns = p.read_text()\n"
+        """s = s.replace("a = 1", "a = f('x')")\np.write_text(s)\nE""",
+        "python3 - <<'E'\np = 'src/x.py'\ns = open(p).read()\n"
+        "s = s.replace('''a = 1''', '''a = f('x')''')\nopen(p, 'w').write(s)\nE",
+        "sed -i '1c\\\na = f(\"x\")' src/x.py",
+        "sed -i '1c\\\na = f(3)\\\nb = g(3)' src/x.py",
+    ],
+    ids=["a string in other quotes", "a long string", "a line of sed's", "two lines of sed's"],
+)
+def test_so_are_the_strings_of_a_program_with_quotes_in_them(agent: Agent, command: str) -> None:
+    agent.write("src/x.py", "a = 1\nother_line_of_this = 2\n")
+    assert unproved(ran(agent, command)) == {"src/x.py": None}
+
+
+def test_lines_that_a_person_puts_in_as_the_text_has_them_are_not_all_the_agents(agent: Agent) -> None:
+    agent.write("src/x.py", "first_of_all = 1\nlast_of_all = 2\n")
+    put = "    certificate: CertificateTypes = None,\n"
+    program = f"s = s.replace('last', '''{put}last''')"
+    command = f"python3 - <<'E'\np = open('src/x.py')\ns = p.read()\n{program}\nopen('src/x.py', 'w').write(s)\nE"
+    persons = f"{put}first_of_all = 1\n{put}last_of_all = 2\n"
+    assert unproved(ran(agent, command, person={"src/x.py": persons})) == {"src/x.py": [[1, 1], [3, 3]]}
+
+
+def test_nor_is_one_that_the_text_has_elsewhere(agent: Agent) -> None:
+    agent.write("src/x.py", "def of_all():\n    return None\n")
+    text = "def of_all():\n    return None\n\n\ndef sort_all_shelves():\n    pass\n"
+    persons = f"{text}    return None\n"
+    left = unproved(ran(agent, f"cat > src/x.py <<'E'\n{text}E", person={"src/x.py": persons}))
+    assert left == {"src/x.py": [[7, 7]]}
+
+
+def test_a_program_that_reads_a_file_before_it_writes_it_replaces_parts(agent: Agent) -> None:
+    agent.write("src/x.py", "go 1.12\nsome_requirement v1.0.0\n")
+    command = "python3 - <<'E'\nfrom pathlib import Path\np = Path('src/x.py')\n"
+    command += "p.write_text(p.read_text().replace('1.12', '1.13'))\nE"
+    record = ran(agent, command, person={"src/x.py": "go 1.13\nsome_requirement v2.0.0\n"})
+    assert unproved(record) == {"src/x.py": [[2, 2]]}
+
+
+@pytest.mark.parametrize(("after", "left"), [("a\n\nb\n\n", [[2, 2], [4, 4]]), ("a\nb\n\n", [[3, 3]])])
+def test_empty_lines_alone_are_anybodys(agent: Agent, after: str, left: list[list[int]]) -> None:
+    agent.write("src/x.py", "a\nb\n")
+    assert unproved(ran(agent, "python3 -c pass", person={"src/x.py": after})) == {"src/x.py": left}
+
+
+def test_an_empty_line_beside_those_of_the_text_is_the_agents(agent: Agent) -> None:
+    agent.write("src/x.py", "first_of_all = 1\n")
+    text = "first_of_all = 1\nsorted_shelves = sorted(shelves)\n\n"
+    assert unproved(ran(agent, "./gen 'sorted_shelves = sorted(shelves)'", person={"src/x.py": text})) == {
+        "src/x.py": None
+    }
+
+
+@pytest.mark.parametrize("text", [b'\\"', b"'''\"\"\"", b"'\n"], ids=["escaped", "long", "open"])
+def test_a_text_of_quotes_is_read_in_no_time(text: bytes) -> None:
+    began = time.perf_counter()
+    Said(text * (MOST_TEXT // len(text)))
+    assert time.perf_counter() - began < 5
 
 
 @pytest.mark.parametrize(("command", "after"), TOLD)

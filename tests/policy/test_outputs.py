@@ -18,7 +18,7 @@ NAMED: list[tuple[str, dict[str, str]]] = [
     ("python3 -c \"open('src/x.py','w').write('a')\"", {"./src/x.py": "whole"}),
     (
         "python3 - <<'EOF'\nfrom pathlib import Path\np = Path('x.py')\np.write_text(p.read_text())\nEOF",
-        {"./x.py": "whole"},
+        {"./x.py": "edited"},
     ),
     ("uv run python -c \"p='a.txt'; open(p, mode='w')\"", {"./a.txt": "whole"}),
     ('node -e \'require("fs").writeFileSync("a.js", "x")\'', {"./a.js": "whole"}),

@@ -8,7 +8,7 @@ from gate.driving import Agent, governed
 from provenance.test_blame import ME, commit, sessions
 from provenance.test_origins import BASE, by, knowing, of, origin, wrote
 from remit.core.contents import Hunk
-from remit.gate.proved import Said
+from remit.gate.said import Said
 from remit.provenance.adrift import adrift
 from remit.provenance.origins import walk
 from remit.provenance.reformatted import same_but_for_layout

@@ -9,6 +9,9 @@ from gate.driving import Agent, governed
 from provenance.test_blame import blame, commit
 from provenance.test_elsewhere import BLOCK, HUMAN, ME
 from remit.core.textdiff import lines_of, small_hunks
+from remit.gate.gate import Gate
+from remit.ledger.index import Index
+from remit.provenance.blame import Blamer
 from remit.provenance.elsewhere import stayed
 
 OWN = """\
@@ -66,6 +69,51 @@ def test_what_the_command_itself_holds_is_the_agents(agent: Agent) -> None:
     agent.shell(f"cat src/human.py > src/made.py && cat >> src/made.py <<'END'\n{BLOCK}END")
     commit(agent.cwd)
     assert origins(agent.cwd, "src/made.py") == ["unknown"] * 4 + ["ai"] * 3
+
+
+OUTSIDE = ["../../outside", "HEAD:../../outside", "HEAD@{9999}:x", "@{u}:x", ":../../x", "HEAD:.."]
+
+
+@pytest.mark.parametrize("word", OUTSIDE)
+def test_no_word_of_a_command_keeps_git_from_answering(agent: Agent, word: str) -> None:
+    agent.shell(f"cat > src/made.py <<'END'\n{BLOCK}place = '{word}'\nEND")
+    assert origins(agent.cwd, "src/made.py") == ["ai"] * 4
+
+
+def test_a_line_that_was_put_beside_another_is_not_that_one_taken_out_later(agent: Agent, home: Path) -> None:
+    line = "shelves_of_this_library = sorted(shelves, key=shelf_number)\n"
+    agent.read("src/human.py")
+    agent.write("src/human.py", line + HUMAN)
+    commit(agent.cwd)
+    other = Agent(agent.cwd, home, "session-2")
+    other.select()
+    other.shell('python3 -c \'f = "src/human.py"; s = open(f).readlines(); open(f, "a").write(s[0])\'')
+    other.read("src/human.py")
+    other.write("src/human.py", HUMAN + line)
+    commit(agent.cwd)
+    assert sessions(agent.cwd, "src/human.py")[-1] is None
+
+
+def test_a_line_that_a_person_puts_in_where_the_agents_like_it_stays_is_theirs(agent: Agent) -> None:
+    line = '    "markers": "python_version of this library",\n'
+    agent.read("src/human.py")
+    agent.write("src/human.py", HUMAN + line)
+    commit(agent.cwd)
+    agent.shell("true")
+    (agent.cwd / "src/human.py").write_text(line + HUMAN + "\n\n" + line)
+    commit(agent.cwd)
+    agent.read("src/human.py")
+    agent.write("src/human.py", line + HUMAN + "\n\n" + line + OWN)
+    assert origins(agent.cwd, "src/human.py")[0] != "ai"
+
+
+def test_of_a_version_that_was_only_named_the_contents_are_fetched(agent: Agent) -> None:
+    gate = Gate.open(agent.cwd)
+    with Index.open(gate.workspace.state / "index.db", gate.workspace.log_folder) as index:
+        known = Blamer(gate.workspace, index, gate.store).attribution
+        known.find(["HEAD:src/human.py"])
+        known.fetch_names(["HEAD:src/human.py"])
+        assert len(known.lines_named("HEAD:src/human.py")) == len(HUMAN.splitlines())
 
 
 def test_a_file_that_another_agent_moves_stays_the_writers(agent: Agent, home: Path) -> None:

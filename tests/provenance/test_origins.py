@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 
 from remit.core.contents import Hunk
 from remit.provenance.attribution import without_plain
+from remit.provenance.beforehand import told
 from remit.provenance.origins import Label, Pairs, carried, merged, walk
 from remit.provenance.ways import History, Recorded, Step, chains
 
@@ -203,3 +204,48 @@ def test_a_content_was_seen_before_the_first_record_that_found_it() -> None:
     history = History([wrote(1, "A", "B"), wrote(2, "B", "C"), wrote(3, "B", "D")])
     assert history.after_seeing("B") == {"r2", "r3"}
     assert history.after_seeing("D") == frozenset()
+
+
+def recorded(seq: int, before: str, after: str, *, by_git: bool = False) -> Recorded:
+    return Recorded(seq, f"r{seq}", before, after, by_git=by_git)
+
+
+def test_what_git_was_seen_to_have_may_be_what_was_recorded_last_and_changed_by_a_person() -> None:
+    known = [recorded(1, "v0", "v1"), recorded(2, "v1", "v2", by_git=True)]
+    later = [*known, recorded(3, "v2", "v3"), recorded(4, "v3", "v4")]
+    for history in (History(known), History(later)):
+        [*_, last] = chains("v2", "v0", history)[-1]
+        assert (last.before, last.after, last.loose, last.strict) == ("v1", "v2", True, False)
+
+
+def test_nor_does_it_end_the_way_to_what_came_then() -> None:
+    later = [recorded(1, "v0", "v1"), recorded(2, "v1", "v2", by_git=True), recorded(3, "v2", "v3")]
+    [way] = chains("v3", "v0", History(later))
+    assert [(step.before, step.after, step.record) for step in way] == [
+        ("v0", "v1", "r1"),
+        ("v1", "v2", None),
+        ("v2", "v3", "r3"),
+    ]
+
+
+def test_what_was_recorded_before_something_else_was_seen_is_doubtful_still() -> None:
+    known = [recorded(1, "v0", "v1"), recorded(2, "v1", "other"), recorded(3, "other", "v2", by_git=True)]
+    ways = chains("v2", "v0", History(known))
+    assert [(way[-1].before, way[-1].strict) for way in ways] == [("other", False), ("v1", True)]
+
+
+@pytest.mark.parametrize(
+    ("after", "kept"), [("a } c x", "r1"), ("a } x", None), ("x } c d", None), ("a } x c d", None)]
+)
+def test_a_plain_line_stays_its_authors_where_a_person_changes_nothing_beside_it(after: str, kept: str | None) -> None:
+    texts = {"v0": "a c d", "v1": "a } c d", "v2": after}
+    versions = {name: [word.encode() for word in text.split()] for name, text in texts.items()}
+    steps = [Step("v0", "v1", "r1"), Step("v1", "v2", "person", loose=True)]
+    assert by(walk(steps, knowing(versions)))[1] == kept
+
+
+def test_a_call_without_an_id_is_known_again_by_what_it_was_given() -> None:
+    assert told({"id": "c1", "name": "Edit"}) == told({"id": "c1"}) != told({"id": "c2", "name": "Edit"})
+    one = {"id": None, "name": "replace", "arguments_sha256": "ab"}
+    assert told(one) == told({**one, "paths": ["x"]}) != told({**one, "arguments_sha256": "cd"})
+    assert not any(told({}))

@@ -23,7 +23,7 @@ from remit.ledger.index import Index
 from remit.provenance.blame import BlamedLine, Blamer
 from remit.provenance.given import GivenLines, blame_backwards
 from remit.provenance.origins import GRADES
-from remit.provenance.porcelain import GitLine, read_blame
+from remit.provenance.porcelain import GitLine, located, read_blame
 from remit.workspace.contents import scratch
 from remit.workspace.git import Git, GitError
 from remit.workspace.place import Workspace, git_root
@@ -143,11 +143,11 @@ def answered(question: Question, *, fewer: bool, only_lines: bool) -> Answer:
             words = uncommitted(blamer.lines, asked.form, question.path)
             lines = blamer.blame(question.path, [*options, *asked.revisions])
             return Answer(known_classes(blamer, lines, only_lines or fewer), told.result(), words, fresh=True)
-        blamer.lines = porcelain.lines
+        blamer.lines = located(porcelain.lines, blamer.attribution.prefix)
         path = str((workspace.root / question.path).relative_to(question.top))
         words = None if only_lines else Later(made, git, asked, run, porcelain, told, path)
         if asked.reversed:
-            lines = backwards(question, index, options, porcelain.lines)
+            lines = backwards(question, index, options, blamer.lines)
         else:
             lines = blamer.blame(question.path, [*options, *asked.revisions])
         try:

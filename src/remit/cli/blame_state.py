@@ -121,4 +121,5 @@ def of_ledger(workspace: Workspace) -> Iterator[str]:
     yield str(workspace.log_folder)
     yield from map(str, sorted(workspace.log_folder.glob("*.jsonl*"))[-2:])
     yield str(workspace.log_folder / FOREIGN)
+    yield str(workspace.tracked_logs)
     yield from map(str, sorted(workspace.tracked_logs.glob("*")))

@@ -301,7 +301,7 @@ class Commands(click.Group):
 
     def invoke(self, ctx: click.Context) -> object:
         """Run a command. Of words that do not fit, who asked for JSON is told in JSON, too. Raises UsageError."""
-        asked = [*sys.argv[1:]]
+        asked = sys.argv[1:]
         try:
             return super().invoke(ctx)
         except click.UsageError as error:

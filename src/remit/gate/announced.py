@@ -18,7 +18,8 @@ from remit.core.textdiff import lines_of, small_hunks
 from remit.gate.effects import Difference, inside
 from remit.gate.environment import Environment
 from remit.gate.moved import open_before
-from remit.gate.proved import Said, open_lines, own_words_of, whole_of
+from remit.gate.proved import open_lines, own_words_of, whole_of
+from remit.gate.said import Said
 from remit.gate.state import PendingCall
 from remit.workspace.contents import ContentStore
 from remit.workspace.observe import Change, Observation
@@ -170,7 +171,7 @@ def span(first: int, count: int) -> range:
 def relaid(gone: range, came: range, wrote: set[int], old: Sequence[bytes], new: Sequence[bytes]) -> Iterator[int]:
     """Those of the lines that came which say what lines of the call's said that went: all together, or one by one."""
     was, now = [squeezed(old[n - 1]) for n in gone], [squeezed(new[n - 1]) for n in came]
-    if wrote.issuperset(gone) and b"".join(was) == b"".join(now):
+    if any(was) and wrote.issuperset(gone) and b"".join(was) == b"".join(now):
         yield from came
     elif len(was) == len(now):
         yield from (b for a, b, text, other in zip(gone, came, was, now, strict=True) if a in wrote and text == other)

@@ -13,7 +13,7 @@ from remit.ledger.heads import leaves
 from remit.ledger.segments import UNREADABLE
 from remit.ledger.verify import LedgerFinding
 from remit.workspace.place import LOGS
-from remit.workspace.tracked import MOST_FILES, TOGETHER_BYTES, names_in, readable, trouble
+from remit.workspace.tracked import MOST_FILES, TOGETHER_BYTES, folder_trouble, names_in, readable, trouble
 from remit.workspace.tracked_logs import TrackedLogs
 
 NAMED = 5
@@ -61,6 +61,10 @@ def tracked_findings(gate: Gate) -> list[LedgerFinding]:
     here = names_in(workspace.tracked_logs)
     if workspace.common_dir is None:
         return []
+    if why := folder_trouble(workspace.tracked_logs):
+        return [
+            LedgerFinding("tracked_damaged", "warning", f"{LOGS}: nothing there is read: {why}; a folder belongs there")
+        ]
     logs = TrackedLogs(workspace)
     names = sorted({*here, *logs.names()})
     own, sides = own_file(gate.recorder.log) if names else None, logs.sides() if names else {}

@@ -43,7 +43,10 @@ class NothingToTrack(RuntimeError):
     """The log is empty."""
 
     def __init__(self) -> None:
-        super().__init__("the log is empty, so there is nothing to share")
+        super().__init__(
+            "the log is empty, so there is nothing to share"
+            "\nhint: it begins with the first intent, or an agent's first call"
+        )
 
 
 class Tracked(Struct, frozen=True):

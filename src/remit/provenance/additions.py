@@ -68,10 +68,11 @@ def added_lines(git: Git, commits: Iterable[str], paths: Sequence[str]) -> Itera
     known = [path for path in paths if is_tracked_so(path)]
     if not known:
         return
-    only = ("--", *known) if sum(map(len, known)) <= CHARS_AT_ONCE and len(known) <= PATHS_AT_ONCE else ()
+    few = sum(map(len, known)) <= CHARS_AT_ONCE and len(known) <= PATHS_AT_ONCE
+    only = ("--", *(f":(top,literal){path}" for path in known)) if few else ()
     for at in range(0, len(asked), COMMITS_AT_ONCE):
         names = "".join(f"{commit}\n" for commit in asked[at : at + COMMITS_AT_ONCE]).encode()
-        call = ("--literal-pathspecs", "diff-tree", "--stdin", FORMAT, *OPTIONS, *PREFIXES)
+        call = ("diff-tree", "--stdin", FORMAT, *OPTIONS, *PREFIXES)
         yield from read_patch(git.run(*call, "--no-renames", "--text", *only, stdin=names))
 
 

@@ -45,14 +45,19 @@ def there_already(git: Git, index: Index, asked: Mapping[Asked, Sequence[Change]
 def head_before(index: Index, change: Change) -> str | None:
     """Where HEAD stood when the change's call was let through: the call itself may have committed."""
     documents = index.by_id(change.id)
-    wanted = part(documents[0], "call").get("id") if documents else None
-    if not wanted:
+    wanted = told(part(documents[0], "call")) if documents else ()
+    if not any(wanted):
         return None
     for most in MOST_USES:
         uses = index.find(event="tool_use", session_id=change.session_id, until=change.at, limit=most)
-        if found := next((use for use in uses if part(use, "call").get("id") == wanted), None):
+        if found := next((use for use in uses if told(part(use, "call")) == wanted), None):
             return head(found)
     return None
+
+
+def told(call: Mapping[str, Any]) -> tuple[Any, ...]:
+    """What a call is known again by: its id, or what it was given, where the agent gives none."""
+    return (call["id"],) if call.get("id") else (call.get("name"), call.get("arguments_sha256"))
 
 
 def first_head(index: Index) -> str | None:

@@ -119,10 +119,12 @@ class Blamer:
         found = {line.line: label for line in lines if (label := at(own[line.place], line.number))}
         observed = [line for line in lines if line.line in found and self.attribution.was_observed(found[line.line])]
         rest = [line for line in lines if line.line not in found]
-        behind = Elsewhere(self.git, self.attribution).labels(path, arguments, [*rest, *observed])
+        elsewhere = Elsewhere(self.git, self.attribution)
+        behind = elsewhere.labels(path, arguments, [*rest, *observed])
+        beside = elsewhere.put_beside(observed, found, behind) if behind else set[int]()
         late = self.later(behind, {line.line: found[line.line] for line in observed})
         anybodys = {n.line for n in observed if not found[n.line].proved and not is_strong(n.content)}
-        behind = {line: label for line, label in behind.items() if line not in late | anybodys}
+        behind = {line: label for line, label in behind.items() if line not in late | anybodys | beside}
         left = [line for line in observed if line.line not in behind and found[line.line].proved]
         doubtful = RecordedBlocks(self.git, self.attribution).doubtful(left) if left else set[int]()
         return {**{line: label for line, label in found.items() if line not in doubtful}, **behind}
@@ -137,12 +139,13 @@ class Blamer:
     def git_lines(self, path: str, arguments: Sequence[str]) -> list[GitLine]:
         """The lines by git, or those of a file that no commit has. Raises GitError."""
         try:
-            return read_porcelain(self.git.run("blame", "--porcelain", *arguments, "--", path))
+            out = self.git.run("blame", "--porcelain", *arguments, "--", path)
         except GitError:
             fresh = self.fresh_lines(path, arguments)
             if fresh is None:
                 raise
             return fresh
+        return read_porcelain(out, self.attribution.prefix)
 
     def fresh_lines(self, path: str, arguments: Sequence[str]) -> list[GitLine] | None:
         """The lines of a file that is in no commit yet; None where that is not so, or other than lines was asked.
@@ -171,7 +174,7 @@ class Blamer:
 
     def committed(self, path: str) -> bool:
         """Whether HEAD has that path."""
-        return bool(self.git.text("rev-parse", "--verify", "--quiet", f"HEAD:{path}", ok=(0, 1, 128)))
+        return bool(self.git.text("rev-parse", "--verify", "--quiet", f"HEAD:./{path}", ok=(0, 1, 128)))
 
     def records(self, names: Iterable[str]) -> dict[str, dict[str, Any]]:
         """The records of those ids."""

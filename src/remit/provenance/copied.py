@@ -19,6 +19,11 @@ from remit.provenance.alike import equal_blocks
 from remit.provenance.versions import Versions
 
 BETWEEN_WORDS = re.compile(r"[\s'\"`;|&<>()$={}]+")
+VERSION = re.compile(r"[\w./-]+(?:[~^]\d*)*:(?!\.{1,2}(?:/|$))")
+"""`<commit>:<path>` from the root, as far as git only looks it up: at a relative path that leads out, an upstream or a
+reflog's entry that is not there, it gives up whatever else it is asked. Source: gitrevisions(7), read 2026-11.
+"""
+
 MOST_COMMAND = 8192
 """Characters of a command in which names of files are looked for."""
 
@@ -41,7 +46,8 @@ class Copied(Struct, frozen=True):
 def copied(versions: Versions, index: Index, changes: Sequence[Change], left_before: LeftBefore) -> dict[str, Copied]:
     """By record, what these changes of one file have from files that their commands name, or took away."""
     words = {change.id: names_in(change) for change in changes}
-    asked = {place for change in changes for name in words[change.id] for place in objects(change, name)}
+    named = [(change, name) for change in changes for name in words[change.id]]
+    asked = {place for change, name in named for place in objects(change, name, versions.prefix)}
     held = {place: blob for place, blob in versions.resolved(sorted(asked)).items() if blob}
     return {change.id: one(versions, index, change, words[change.id], held, left_before) for change in changes}
 
@@ -63,7 +69,7 @@ def one(
         return Copied()
     files = files_of(index, change) if change.took_away or not change.before_blob else []
     made = {str(file["path"]) for file in files if not file.get("before")} | {change.path}
-    known = {name: [held[place] for place in objects(change, name) if place in held] for name in words}
+    known = {name: [held[place] for place in objects(change, name, versions.prefix) if place in held] for name in words}
     found = {name: left_before(quoted_path(name), change.seq) or next(iter(known[name]), None) for name in words}
     sources = {name: blob for name, blob in found.items() if blob and name not in made} | taken_away(files)
     whole = next((path for path, blob in sources.items() if blob == change.after_blob), None)
@@ -78,11 +84,10 @@ def names_in(change: Change) -> list[str]:
     return sorted({word.removeprefix("./") for word in words} - {"", change.path})[:MOST_NAMES]
 
 
-def objects(change: Change, name: str) -> list[str]:
+def objects(change: Change, name: str, prefix: str) -> list[str]:
     """Where git may know that file: in the commit that was checked out, else in HEAD, where it came to be meanwhile."""
-    if ":" in name:
-        return [name]
-    return [f"{change.revision}:{name}", f"HEAD:{name}"] if change.revision else [f"HEAD:{name}"]
+    asked = [name] if ":" in name else [f"{at}:{prefix}{name}" for at in (change.revision, "HEAD") if at]
+    return [version for version in asked if VERSION.match(version)]
 
 
 def taken_away(files: Iterable[dict[str, Any]]) -> dict[str, str]:

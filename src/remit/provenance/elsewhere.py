@@ -5,15 +5,17 @@ git is started a few times, however many lines there are.
 """
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from itertools import groupby
 
 from remit.core.contents import Hunk
 from remit.core.own_words import is_strong, says_something
+from remit.core.text import quoted_path
+from remit.ledger.changes import Change
 from remit.provenance.attribution import Attribution
 from remit.provenance.evidence import is_telling, unspaced
 from remit.provenance.origins import Label, relaid, weaker
-from remit.provenance.porcelain import GitLine, Place, read_porcelain
+from remit.provenance.porcelain import GitLine, Place, path_from, read_porcelain
 from remit.provenance.recorded_blocks import RecordedBlocks
 from remit.provenance.shifted import shifted
 from remit.workspace.git import Git, GitError
@@ -52,13 +54,36 @@ class Elsewhere:
         rest = [line for line in suspects if line.line not in found]
         return {**RecordedBlocks(self.git, self.attribution).labels(rest), **found} if rest and called else found
 
+    def put_beside(self, lines: Iterable[GitLine], own: Mapping[int, Label], found: Mapping[int, Label]) -> set[int]:
+        """Those of the lines that a call put into a file, maybe, while all that said the same stayed there: none of
+        what was `found` in that file is where they came from, though it was taken out later.
+        """
+        open_ = [line for line in lines if line.line in found and not own[line.line].proved]
+        paths = {line.place.path for line in open_}
+        changes = {path: {c.id: c for c in self.attribution.index.changes_of(quoted_path(path))} for path in paths}
+        both = [
+            (line, change)
+            for line in open_
+            if (change := changes[line.place.path].get(own[line.line].record))
+            and found[line.line].record in changes[line.place.path]
+        ]
+        self.attribution.load({blob for _, c in both for blob in (c.before_blob, c.after_blob) if blob})
+        return {line.line for line, change in both if self.is_more(line.content, change)}
+
+    def is_more(self, text: bytes, change: Change) -> bool:
+        """Whether a change left more lines that say so than there were."""
+        was, now = (self.attribution.lines(blob) or () for blob in (change.before_blob, change.after_blob))
+        same = unspaced(text)
+        return sum(unspaced(line) == same for line in now) > sum(unspaced(line) == same for line in was)
+
     def moved(self, path: str, arguments: Sequence[str], suspects: Sequence[GitLine]) -> dict[int, Label]:
         """Those that stood elsewhere in the version before, and stand there no more."""
         spans = ["-w", "-M", "-C", "-C", *spans_of(suspects)]
         try:
-            again = read_porcelain(self.git.run("blame", "--porcelain", *without_ranges(arguments), *spans, "--", path))
+            out = self.git.run("blame", "--porcelain", *without_ranges(arguments), *spans, "--", path)
         except GitError:
             return {}
+        again = read_porcelain(out, self.attribution.prefix)
         before = {line.line: line for line in suspects}
         other = [line for line in again if line.line in before and line.place != before[line.line].place]
         labels = self.attribution.labels_of(other)
@@ -67,31 +92,36 @@ class Elsewhere:
             for line in other
             if (label := at(labels.get(line.place, ()), line.number)) and not self.attribution.was_observed(label)
         }
-        gone = self.gone([(before[line.line], line) for line in other if line.line in known])
+        gone, single = self.gone([(before[line.line], line) for line in other if line.line in known])
         runs = in_runs(sorted(line.line for line in other if line.line in gone), known)
         return {
             number: weaker(known[number], "moved")
             for run in runs
-            if is_telling([before[number].content for number in run])
+            if is_telling([before[number].content for number in run]) and not single.isdisjoint(run)
             for number in run
         }
 
-    def gone(self, pairs: Sequence[tuple[GitLine, GitLine]]) -> set[int]:
-        """The lines of which there are no more than there were: a copy leaves the original where it is, and is new."""
-        sources = {(to.place, origin.place.path) for to, origin in pairs}
+    def gone(self, pairs: Sequence[tuple[GitLine, GitLine]]) -> tuple[set[int], set[int]]:
+        """The lines of which there are no more than there were: a copy leaves the original where it is, and is new. And
+        those that say something and stood in one place only: of many alike, nothing tells which one went where.
+        """
+        sources = {(to.place, origin.place.in_tree) for to, origin in pairs}
         names = {name for to, path in sources for name in self.versions(to, path)}
         self.attribution.fetch_names(names)
         counts: dict[str, Counter[bytes]] = {}
         found: set[int] = set()
+        single: set[int] = set()
         for to, origin in pairs:
-            old, new = self.versions(to.place, origin.place.path)
+            old, new = self.versions(to.place, origin.place.in_tree)
             for name in {old, new} - counts.keys():
                 counts[name] = Counter(unspaced(line) for line in self.attribution.lines_named(name))
             text = unspaced(to.content)
             same_file = origin.place.path == to.place.path
             if counts[new][text] < counts[old][text] + same_file:
                 found.add(to.line)
-        return found
+            if counts[old][text] == 1 and says_something(to.content):
+                single.add(to.line)
+        return found, single
 
     def versions(self, place: Place, path: str) -> tuple[str, str]:
         """The names of a file's contents before and after the change that `place` came with."""
@@ -139,9 +169,10 @@ class Elsewhere:
         commit, _, path = (place.previous or "").partition(" ")
         spans = [f"-L{low},{high}" for low, high in runs_of(sorted(numbers))[:MOST_RUNS]]
         try:
-            lines = read_porcelain(self.git.run("blame", "--porcelain", *spans, commit, "--", path))
+            out = self.git.run("blame", "--porcelain", *spans, commit, "--", path_from(path, self.attribution.prefix))
         except GitError:
             return {}
+        lines = read_porcelain(out, self.attribution.prefix)
         labels = self.attribution.labels_of(lines)
         known = {line.line: label for line in lines if (label := at(labels[line.place], line.number))}
         rest = [line for line in lines if line.line not in known and self.attribution.may_be_recorded(line.place)]

@@ -19,7 +19,6 @@ from remit.ledger.foreign import foreign_records
 from remit.provenance.attribution import Attribution
 from remit.provenance.evidence import is_telling
 from remit.provenance.porcelain import GitLine
-from remit.workspace.observe import prefix_in_repository
 from remit.workspace.tracked import others
 
 NOWHERE = Path(os.devnull)
@@ -48,8 +47,7 @@ class ForeignLines:
         folder, tracked = workspace.log_folder, others(workspace.tracked_logs, workspace.state)
         if not lines:
             return {}
-        prefix = prefix_in_repository(workspace)
-        paths = {line.place.path.removeprefix(prefix) for line in lines}
+        paths = {line.place.path for line in lines}
         records = foreign_records(NOWHERE, folder, "", (), tracked)
         told = [one for d in records for one in told_by(d) if one.path in paths]
         places = dict.fromkeys(line.place for line in lines if told)
@@ -62,7 +60,7 @@ class ForeignLines:
             if version is None or content is None:
                 continue
             named = frozenset({version, sha256(content)})
-            for one in (one for one in told if prefix + one.path == place.path and is_there(one, content, named)):
+            for one in (one for one in told if one.path == place.path and is_there(one, content, named)):
                 own = (line for line in lines if line.place == place and one.start <= line.number <= one.end)
                 found |= {line.line: one.who for line in own}
         return found

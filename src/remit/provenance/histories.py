@@ -262,8 +262,9 @@ def contents_in_log(out: str) -> Iterator[tuple[str, str, str]]:
 
 def older(rows: Sequence[tuple[str, str, str]], place: Place) -> Iterator[str]:
     """The contents that the file of `place` had before that version."""
-    start = next((n + 1 for n, (commit, path, _) in enumerate(rows) if (commit, path) == (place.commit, place.path)), 0)
-    return (blob for _, path, blob in rows[start:] if path == place.path)
+    own = place.in_tree
+    start = next((n + 1 for n, (commit, path, _) in enumerate(rows) if (commit, path) == (place.commit, own)), 0)
+    return (blob for _, path, blob in rows[start:] if path == own)
 
 
 def recorded(change: Change) -> Recorded:

@@ -27,7 +27,7 @@ class Noted:
         for place in dict.fromkeys(line.place for line in committed if line.place.commit in notes):
             own = [line for line in committed if line.place == place]
             note = notes[place.commit]
-            keys = claims(note, place.path, [line.number for line in own])
+            keys = claims(note, place.in_tree, [line.number for line in own])
             known = {key: who for key in set(keys.values()) if (who := author(note, key))}
             found |= {line.line: known[keys[line.number]] for line in own if keys.get(line.number) in known}
         return found

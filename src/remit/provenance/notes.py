@@ -37,7 +37,7 @@ from remit.provenance.elsewhere import at
 from remit.provenance.evidence import is_telling
 from remit.provenance.histories import NEVER, SLACK_S
 from remit.provenance.origins import Label
-from remit.provenance.porcelain import GitLine, Place
+from remit.provenance.porcelain import GitLine, Place, from_workspace
 from remit.workspace.git import Git
 from remit.workspace.notes import Contents, Notes
 
@@ -113,22 +113,27 @@ class NoteWriter:
 
     def known(self, found: Sequence[Addition]) -> Iterator[tuple[Addition, dict[int, Label]]]:
         """Each of them with the labels of the lines that were added: as blame would label them, in a few batches."""
-        whole = self.attribution.labels(map(place_of, found))
-        own = {a: {n: label for n in numbers_of(a.spans) if (label := at(whole[place_of(a)], n))} for a in found}
+        whole = self.attribution.labels(map(self.place_of, found))
+        own = {a: {n: label for n in numbers_of(a.spans) if (label := at(whole[self.place_of(a)], n))} for a in found}
         unsure = {addition for addition in found if self.is_unsure(addition, own[addition])}
-        self.attribution.fetch_names(place_of(addition).name for addition in unsure)
+        self.attribution.fetch_names(self.place_of(addition).name for addition in unsure)
         for addition in found:
             yield addition, self.again(addition, own[addition]) if addition in unsure else own[addition]
+
+    def place_of(self, addition: Addition) -> Place:
+        """The version that an addition is of."""
+        return place_of(addition, self.attribution.prefix)
 
     def is_unsure(self, addition: Addition, labels: Mapping[int, Label]) -> bool:
         """Whether lines of it have no label, or one that a closer look may take away."""
         if any(map(self.attribution.was_observed, labels.values())):
             return True
-        return len(labels) < len(numbers_of(addition.spans)) and self.attribution.may_be_recorded(place_of(addition))
+        place = self.place_of(addition)
+        return len(labels) < len(numbers_of(addition.spans)) and self.attribution.may_be_recorded(place)
 
     def again(self, addition: Addition, labels: Mapping[int, Label]) -> dict[int, Label]:
         """The labels after that closer look; where too many ask for it, those that need none."""
-        place = place_of(addition)
+        place = self.place_of(addition)
         texts = self.attribution.lines_named(place.name)
         lines = [GitLine(place, n, n, texts[n - 1]) for n in numbers_of(addition.spans) if n <= len(texts)]
         sure = {number: label for number, label in labels.items() if not self.attribution.was_observed(label)}
@@ -195,10 +200,10 @@ def commits_in(git: Git, wanted: str) -> list[str]:
     return git.text("rev-list", *single, "--end-of-options", wanted, "--").split()
 
 
-def place_of(addition: Addition) -> Place:
-    """The version that an addition is of."""
+def place_of(addition: Addition, prefix: str) -> Place:
+    """The version that an addition is of, in a workspace that lies at `prefix` in its repository."""
     previous = f"{addition.parent} {addition.source}" if addition.parent and addition.source else None
-    return Place(addition.commit, addition.path, previous, addition.at)
+    return from_workspace(Place(addition.commit, addition.path, previous, addition.at), prefix)
 
 
 def keyed(addition: Addition, labels: Mapping[int, Label], records: Mapping[str, dict[str, Any]]) -> Lines:

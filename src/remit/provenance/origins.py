@@ -166,11 +166,23 @@ def honestly(labels: Labels, old: Sequence[bytes], stays: set[int], step: Step, 
     found = unlabelled(len(labels))
     for block in blocks(labels):
         kept = Kept(tuple(old[i] for i in block), tuple(old[i] for i in block if i in stays))
-        if is_evidence(kept, strict=step.strict, part=nothing_new, seen=step.record is not None):
+        seen = step.record is not None
+        alike = is_evidence(kept, strict=step.strict, part=nothing_new, seen=seen)
+        if alike or (seen and not step.strict and is_untouched(block, hunks)):
             for i in telling_lines(block, old, stays, cuts) if step.strict and not nothing_new else block:
                 known = labels[i]
                 found[i] = weaker(known, grade) if known is not None else None
     return found
+
+
+def is_untouched(block: Sequence[int], hunks: Iterable[Hunk]) -> bool:
+    """Whether a block stands as it stood, between the lines that it stood between."""
+    for hunk in hunks:
+        start = hunk.old - 1 if hunk.old_lines else hunk.old
+        end = start + hunk.old_lines
+        if start <= block[-1] + 1 and (end >= block[0] if hunk.old_lines else start >= block[0]):
+            return False
+    return True
 
 
 def telling_lines(block: Sequence[int], old: Sequence[bytes], stays: set[int], cuts: Iterable[int]) -> Sequence[int]:

@@ -14,13 +14,15 @@ class Place(Struct, frozen=True):
     """Where git says a line came from: a version of a file, and the version before it.
 
     `previous` is `<commit> <path>`; None where there was none. `at` is the commit's time, in seconds. Paths are as
-    they are, and not as git quotes them.
+    they are, and not as git quotes them. `path` is counted from the workspace, as records do; `tree_path` is the one in
+    git's tree where that is another, as `previous` always is.
     """
 
     commit: str
     path: str
     previous: str | None
     at: int = 0
+    tree_path: str = ""
 
     @property
     def committed(self) -> bool:
@@ -30,7 +32,12 @@ class Place(Struct, frozen=True):
     @property
     def name(self) -> str:
         """The version's content, as git names it."""
-        return f"{self.commit}:{self.path}"
+        return f"{self.commit}:{self.in_tree}"
+
+    @property
+    def in_tree(self) -> str:
+        """The path in git's tree."""
+        return self.tree_path or self.path
 
     @property
     def parent(self) -> str | None:
@@ -62,9 +69,29 @@ class Porcelain(Struct, frozen=True):
     commits: dict[str, Commit]
 
 
-def read_porcelain(out: bytes) -> list[GitLine]:
-    """The lines, in the order of the output."""
-    return read_blame(out).lines
+def read_porcelain(out: bytes, prefix: str) -> list[GitLine]:
+    """The lines, in the order of the output, in a workspace that lies at `prefix` in its repository."""
+    return located(read_blame(out).lines, prefix)
+
+
+def located(lines: list[GitLine], prefix: str) -> list[GitLine]:
+    """The lines, as git tells them from its root, with paths that are counted from a workspace at `prefix`."""
+    if not prefix:
+        return lines
+    places = {place: from_workspace(place, prefix) for place in {line.place for line in lines}}
+    return [GitLine(places[line.place], line.number, line.line, line.content) for line in lines]
+
+
+def from_workspace(place: Place, prefix: str) -> Place:
+    """The version, as git tells it from its root, with its path counted from a workspace at `prefix`."""
+    if not prefix:
+        return place
+    return Place(place.commit, path_from(place.path, prefix), place.previous, place.at, place.path)
+
+
+def path_from(path: str, prefix: str) -> str:
+    """A path in git's tree, counted from the folder `prefix`, which ends in `/` or is the root."""
+    return path.removeprefix(prefix) if path.startswith(prefix) else "../" * prefix.count("/") + path
 
 
 def read_blame(out: bytes) -> Porcelain:

@@ -105,12 +105,13 @@ class RecordedBlocks:
         found: set[int] = set()
         for line in seeds:
             change = sources[unspaced(line.content)].change
-            elsewhere = {path for files in known for path in files.get(line.content.strip(), ())} - {change.path}
+            own = self.attribution.prefix + change.path
+            elsewhere = {path for files in known for path in files.get(line.content.strip(), ())} - {own}
             if change.path == place.path or elsewhere or self.attribution.stood_on(change) not in stood[:MOST_COMMITS]:
                 continue
             if self.attribution.was_there_unseen(place.path, change):
                 continue
-            name = f"{place.commit}:{change.path}"
+            name = f"{place.commit}:{own}"
             self.attribution.fetch_names([name])
             left = Counter(unspaced(text) for text in self.attribution.lines_named(name))
             if not left[unspaced(line.content)]:

@@ -161,7 +161,7 @@ def line_counts(git: Git, within: Sequence[str]) -> dict[str, int]:
     if head is None:
         return {}
     ends = (EMPTY_TREES[len(head)], head)
-    out = git.run("diff", "--numstat", "--no-renames", "--no-textconv", "-z", *ends, "--", *within)
+    out = git.run("diff", "--numstat", "--no-renames", "--no-textconv", "--relative", "-z", *ends, "--", *within)
     rows = (row.split("\t", 2) for row in out.decode("utf-8", "surrogateescape").split("\0") if row)
     return {path: int(added) for added, _, path in rows if added.isdigit()}
 

@@ -18,7 +18,7 @@ from remit.provenance.attribution import Attribution
 from remit.provenance.evidence import unspaced
 from remit.provenance.histories import NEVER, SLACK_S
 from remit.provenance.origins import Labels
-from remit.provenance.porcelain import Place
+from remit.provenance.porcelain import Place, from_workspace
 from remit.workspace.git import Git
 
 HEADER = re.compile(rb"commit ([0-9a-f]{40,64}) (\d+)((?: [0-9a-f]{40,64})*) ?$")
@@ -75,14 +75,16 @@ def lives(git: Git, attribution: Attribution, within: Sequence[str] = ()) -> lis
     if wanted is None:
         return []
     changes = list(read_changes(git.run("log", *OPTIONS, wanted, "--", *within)))
-    labels = attribution.labels(change.place for change in changes if change.path and change.hunks)
+    places = {change.place for change in changes if change.path and change.hunks}
+    here = {place: from_workspace(place, attribution.prefix) for place in places}
+    labels = attribution.labels(here.values())
     found: list[Life] = []
     files: Files = {}
     for _, group in groupby(changes, key=lambda change: change.commit):
         gone: list[Gone] = []
         fresh: list[Slot] = []
         for change in group:
-            replay(change, labels.get(change.place, []), files, gone, fresh)
+            replay(change, labels.get(here.get(change.place, change.place), []), files, gone, fresh)
         moves(gone, fresh)
         found += settle(gone, fresh)
     return found

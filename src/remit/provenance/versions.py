@@ -66,6 +66,15 @@ class Versions:
         fresh = set(names) - self.names.keys()
         self.names |= self.resolved(sorted(name for name in fresh if "\n" not in name))
 
+    @cached_property
+    def prefix(self) -> str:
+        """The workspace's place in its repository, with a final `/`; empty where it is the repository's root."""
+        if (self.workspace.root / ".git").exists() or self.workspace.common_dir is None:
+            return ""
+        from remit.workspace.observe import prefix_in_repository  # for start-up speed: few lie deeper
+
+        return prefix_in_repository(self.workspace)
+
     def resolved(self, names: Sequence[str]) -> dict[str, str | None]:
         """The blobs of those names, as `<commit>:<path>`. Source: git-cat-file(1), read 2026-11."""
         if not names or self.workspace.common_dir is None:
@@ -105,13 +114,14 @@ class Versions:
 
     def fetch_names(self, names: Iterable[str]) -> None:
         """Have the contents of those versions at hand, by names as `<commit>:<path>`."""
-        fresh = set(names) - self.names.keys()
+        asked = set(names)
+        fresh = asked - self.names.keys()
         for name in [name for name in fresh if name.partition(":")[0].strip("0")]:
             self.names.setdefault(name, None)
         for name in fresh - self.names.keys():
             self.names[name] = self.working(name.partition(":")[2])
         self.names |= self.resolved(sorted(name for name in fresh if self.names[name] is None and "\n" not in name))
-        self.load({blob for name in fresh if (blob := self.names[name])})
+        self.load({blob for name in asked if (blob := self.names[name])})
 
     def load(self, blobs: set[str]) -> None:
         """Have those contents at hand, as far as they can be had."""

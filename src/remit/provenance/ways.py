@@ -61,17 +61,22 @@ class History:
         self.leaving: dict[str, list[int]] = {}
         """By content, the places of the records that left it; not those of git."""
         self.sighted: dict[str, int] = {}
-        """By content, the place of the record before which it was there first."""
+        """By content, the place of the record before which it was there first; git's own tell of what was there."""
         for at, found in enumerate(self.recorded):
             if found.before is not None:
                 self.sighted.setdefault(found.before, at)
-            if found.after is not None and not found.by_git:
+            if found.after is not None and found.by_git:
+                self.sighted.setdefault(found.after, at)
+            elif found.after is not None:
                 self.leaving.setdefault(found.after, []).append(at)
+
+    def seen(self, version: str) -> int:
+        """How many records there are up to where that content was seen first: all where it never was."""
+        return self.sighted.get(version, len(self.recorded))
 
     def after_seeing(self, version: str) -> frozenset[str]:
         """The records of what happened when that content had been seen already; none where it never was."""
-        at = self.sighted.get(version, len(self.recorded))
-        return frozenset(found.record for found in self.recorded[at:])
+        return frozenset(found.record for found in self.recorded[self.seen(version) :])
 
     def until(self, seq: int) -> int:
         """How many records there are up to that one."""
@@ -89,17 +94,19 @@ def chains(
     """The ways in which `version` may have come about, best first; several only where none is certain.
 
     `settled` are contents that history had before the parent: what they held and the parent has not, was taken out.
+    What was recorded when the version had been seen says nothing against the last content before it.
     """
     if exact := certain(version, parent, history):
         return (exact,)
     newest = max((r.seq for r in history.recorded), default=0)
+    then = max((r.seq for r in history.recorded[: history.seen(version)]), default=0)
     found: list[tuple[Step, ...]] = []
     seen: set[str | None] = {None, parent, version}
     for last in reversed(history.recorded):
         if last.after in seen or last.after is None or last.by_git:
             continue
         seen.add(last.after)
-        strict = last.seq < newest or last.after in settled
+        strict = last.seq < (then if last.seq <= then else newest) or last.after in settled
         gap = Step(last.after, version, None, loose=True, strict=strict)
         found.append((*back_from(last.after, parent, history, history.until(last.seq)), gap))
         if len(found) == MOST_CANDIDATES:
@@ -118,6 +125,7 @@ def back_from(version: str, parent: str | None, history: History, bound: int) ->
             if gap is None:
                 break
             steps.append(gap)
+            bound -= history.recorded[bound - 1].after == wanted
             wanted = gap.before
             continue
         found = history.recorded[at]
@@ -155,11 +163,12 @@ def recorded_step(found: Recorded, after: str) -> Step:
 
 
 def gap_before(wanted: str, history: History, bound: int) -> Step | None:
-    """The step that nobody recorded, from what was seen last to `wanted`; None where git brought it, or none was."""
+    """The step that nobody recorded, from what was seen last to `wanted`; None where nothing was. Where git was seen to
+    have `wanted`, it took the place of what the file held until then: somebody may have changed and committed that.
+    """
     last = history.recorded[bound - 1] if bound else None
-    if last is None or last.after is None or last.by_git:
-        return None
-    return Step(last.after, wanted, None, loose=True)
+    before = None if last is None else last.after if last.after != wanted else last.before if last.by_git else None
+    return None if before is None else Step(before, wanted, None, loose=True)
 
 
 def wanted_pairs(steps: Sequence[Step]) -> tuple[tuple[str | None, str], ...]:

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from remit.workspace.git import Git
 from remit.workspace.place import LOGS, Workspace
-from remit.workspace.tracked import trouble
+from remit.workspace.tracked import folder_trouble, trouble
 
 REFS = "refs/remit/log/"
 PLAIN = ("-c", "grep.lineNumber=false", "-c", "grep.column=false", "-c", "grep.patternType=default")
@@ -36,7 +36,7 @@ def tracked_head_lines(workspace: Workspace, name: str) -> Iterator[tuple[bytes,
     Raises GitError, OSError.
     """
     path = f"{LOGS}/{name}"
-    if trouble(workspace.root / path) is None:
+    if folder_trouble(workspace.tracked_logs) is None and trouble(workspace.root / path) is None:
         found = (line for line in (workspace.root / path).read_bytes().splitlines() if MARK.encode() in line)
         yield from ((line, path) for line in found)
     if workspace.common_dir is not None:

@@ -117,7 +117,7 @@ class Notes:
     def listed(self, tip: str | None) -> dict[str, list[Listed]]:
         """Every note of a tree by its commit; several where trees of another depth were mixed."""
         found: dict[str, list[Listed]] = {}
-        out = self.git.text("ls-tree", "-r", "-z", tip) if tip else ""
+        out = self.git.text("ls-tree", "--full-tree", "-r", "-z", tip) if tip else ""
         for row in out.split("\0")[:-1]:
             about, _, path = row.partition("\t")
             commit = path.replace("/", "")

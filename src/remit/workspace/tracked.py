@@ -8,7 +8,7 @@ import os
 import re
 from collections.abc import Iterator
 from pathlib import Path
-from stat import S_ISREG
+from stat import S_ISDIR, S_ISLNK, S_ISREG
 
 from remit.workspace.beneath import write_below
 from remit.workspace.place import LOGS, Workspace
@@ -54,7 +54,8 @@ def readable(logs: Path) -> list[Path]:
     left = TOGETHER_BYTES
     found: list[Path] = []
     for name in names_in(logs)[:MOST_FILES]:
-        if trouble(logs / name) is None and (left := left - (logs / name).stat().st_size) >= 0:
+        why, size = inspected(logs / name)
+        if why is None and (left := left - size) >= 0:
             found.append(logs / name)
     return found
 
@@ -70,15 +71,34 @@ def names_in(logs: Path) -> list[str]:
 
 def trouble(path: Path) -> str | None:
     """Why a file is not read as a log; None where it is."""
+    return inspected(path)[0]
+
+
+def inspected(path: Path) -> tuple[str | None, int]:
+    """Why a file is not read as a log, None where it is; and its bytes."""
     try:
         status = path.lstat()
     except FileNotFoundError:
-        return "it is missing"
+        return "it is missing", 0
+    except OSError as error:
+        return f"it cannot be looked at ({error.strerror})", 0
+    if not S_ISREG(status.st_mode):
+        return "it is no regular file", 0
+    why = f"it is larger than {MOST_BYTES >> 20} MiB" if status.st_size > MOST_BYTES else None
+    return why, status.st_size
+
+
+def folder_trouble(logs: Path) -> str | None:
+    """Why nothing in the folder is read; None where it is, or where there is none."""
+    try:
+        status = logs.lstat()
+    except FileNotFoundError:
+        return None
     except OSError as error:
         return f"it cannot be looked at ({error.strerror})"
-    if not S_ISREG(status.st_mode):
-        return "it is no regular file"
-    return f"it is larger than {MOST_BYTES >> 20} MiB" if status.st_size > MOST_BYTES else None
+    if not S_ISDIR(status.st_mode):
+        return "it is a link" if S_ISLNK(status.st_mode) else "it is no folder"
+    return None if os.access(logs, os.R_OK | os.X_OK) else "it cannot be read"
 
 
 def noted(state: Path) -> list[str]:

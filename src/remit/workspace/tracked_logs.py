@@ -15,7 +15,7 @@ from remit.workspace.contents import batch
 from remit.workspace.git import Git
 from remit.workspace.observe import prefix_in_repository
 from remit.workspace.place import LOGS, Workspace, is_there
-from remit.workspace.tracked import ATTRIBUTES, MOST_BYTES, is_log, note, trouble
+from remit.workspace.tracked import ATTRIBUTES, MOST_BYTES, folder_trouble, is_log, note, trouble
 
 AS_THEY_ARE = b"""\
 # Written by `remit ledger push`. Logs are read byte for byte, and merged by no line: `remit ledger push` settles it.
@@ -67,9 +67,9 @@ class TrackedLogs:
         return any(is_there(f"{self.workspace.git_dir}/{name}") for name in STOPPED)
 
     def present(self, name: str) -> bytes | None:
-        """The file as it lies there; None where there is none, or none that is read."""
+        """The file as it lies there; None where there is none, or none that is read. No link leads to another."""
         path = self.path(name)
-        return path.read_bytes() if trouble(path) is None else None
+        return path.read_bytes() if folder_trouble(path.parent) is None and trouble(path) is None else None
 
     def committed(self, name: str) -> bytes | None:
         """The file as HEAD has it."""

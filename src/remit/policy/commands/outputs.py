@@ -55,6 +55,12 @@ OPENED = (
 Bun 1 and Ruby 3.4, read 2026-11."""
 
 
+READS = re.compile(
+    r"\.read(?:_text|_bytes|lines?)?\(|\b(?:readFile|readFileSync|readTextFile)\(|\bFile\.(?:read|foreach)\b"
+)
+"""What reads a file, maybe the one that is written then: of that, parts may stay."""
+
+
 class Output(Struct, frozen=True):
     """One file, as the text names it: relative to where the command starts, or absolute."""
 
@@ -143,11 +149,12 @@ def _of_programs(text: str) -> Iterator[Output]:
     if head is None or not INTERPRETER.match(head[1]) or not INLINE.search(text):
         return
     known = _assigned(text)
+    how: How = "edited" if READS.search(text) else "whole"
     for form in OPENED:
         for found in form.finditer(text):
             path = found["path"] or known.get(found["name"] or "")
             if path:
-                yield Output(path, "whole")
+                yield Output(path, how)
 
 
 def _assigned(text: str) -> dict[str, str]:
