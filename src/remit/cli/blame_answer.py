@@ -135,7 +135,7 @@ def answered(question: Question, *, fewer: bool, only_lines: bool) -> Answer:
         store = store_of(workspace)
         content, options = other_content(question, stack)
         blamer = GivenLines(workspace, index, store, content)
-        blamer.prepare(question.path, lambda: run.lines.over)
+        blamer.prepare(question.path, lambda: run.lines.over, classes=only_lines or fewer)
         try:
             porcelain = read_blame(run.lines.result())
         except GitError as error:

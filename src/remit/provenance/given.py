@@ -18,6 +18,9 @@ from remit.workspace.place import Workspace
 SOME = 64
 """Lines that are taken apart at a time."""
 
+FEW = 64
+"""Changes whose contents are read before it is known that they are wanted."""
+
 AT_ONCE_S = 0.0001
 """How soon what git says is taken from it, whatever else is being done: its pipe holds little."""
 
@@ -39,20 +42,33 @@ class GivenLines(Blamer):
         if content is not None:
             self.attribution = OtherContent(workspace, index, store, content)
 
-    def prepare(self, path: str, over: Callable[[], bool]) -> None:
-        """Read what was recorded of a file and take its lines apart, while git still looks for where they come from."""
+    def prepare(self, path: str, over: Callable[[], bool], *, classes: bool) -> None:
+        """Read what was recorded of a file and take its lines apart, while git still looks for where they come from.
+
+        `classes` says whether those of the changes will be asked for.
+        """
         if not self.attribution.anything_recorded:
             return
         self.attribution.begin()
         if not self.attribution.history(path).recorded:
             return
         sys.setswitchinterval(AT_ONCE_S)
+        if classes and not over():
+            self.expect_classes(path)
         lines = self.attribution.lines(self.attribution.working(path)) or ()
         for at in range(0, len(lines), SOME):
             if over():
                 return
             for line in lines[at : at + SOME]:
                 take_apart(line)
+
+    def expect_classes(self, path: str) -> None:
+        """Have at hand what tells the classes of a file's changes, where they are few."""
+        from remit.provenance.syntax import expect  # the grammars' tables, which few answers need, take a while
+
+        changes = [change for change, _ in self.attribution.calls[path]]
+        if len(changes) <= FEW:
+            expect(changes, self.attribution.store)
 
     def git_lines(self, path: str, arguments: Sequence[str]) -> list[GitLine]:
         """The lines that were given."""

@@ -14,6 +14,7 @@ from remit.core.contents import LineRange, range_hash
 from remit.core.record import KEY
 from remit.core.syntax.change import FileChange, classify_change
 from remit.core.syntax.nodes import spans
+from remit.ledger.changes import Change
 from remit.provenance.intent_map import Part, Told
 from remit.workspace.contents import ContentStore
 from remit.workspace.head import OID
@@ -101,6 +102,11 @@ def classed(documents: Sequence[dict[str, Any]], store: ContentStore) -> list[di
     contents = {name: found for name, found in loaded.items() if len(found) <= CLASSED_BYTES}
     classes = {name: computed_class(r.metadata.body, contents) for name, r in open_.items()}
     return [with_class(document, classes.get(str(document.get("id")))) for document in documents]
+
+
+def expect(changes: Iterable[Change], store: ContentStore) -> None:
+    """Have the contents at hand that `classed` asks for, where the store holds what it was asked for once."""
+    store.load_many(name for change in changes for name in (change.before_blob, change.after_blob) if name)
 
 
 def recorded_class(record: _Record) -> str | None:
