@@ -1,6 +1,5 @@
 """Blame of lines that git has told already: with a content of the asker's own, or read backwards."""
 
-import sys
 from collections.abc import Callable, Sequence
 from functools import partial
 
@@ -11,18 +10,11 @@ from remit.ledger.index import Index
 from remit.provenance.attribution import Attribution
 from remit.provenance.blame import BlamedLine, Blamer
 from remit.provenance.porcelain import GitLine
-from remit.provenance.put_words import take_apart
 from remit.workspace.contents import ContentStore
 from remit.workspace.place import Workspace
 
-SOME = 64
-"""Lines that are taken apart at a time."""
-
 FEW = 64
 """Changes whose contents are read before it is known that they are wanted."""
-
-AT_ONCE_S = 0.0001
-"""How soon what git says is taken from it, whatever else is being done: its pipe holds little."""
 
 NOT_TRACED_BACK = ("-L", "--reverse", "--contents", "--ignore-rev", "--since", "--after", "--until", "--before")
 
@@ -43,24 +35,15 @@ class GivenLines(Blamer):
             self.attribution = OtherContent(workspace, index, store, content)
 
     def prepare(self, path: str, over: Callable[[], bool], *, classes: bool) -> None:
-        """Read what was recorded of a file and take its lines apart, while git still looks for where they come from.
+        """Read what was recorded of a file, while git still looks for where its lines come from.
 
-        `classes` says whether those of the changes will be asked for.
+        `classes` says whether those of the changes will be asked for; they are looked into until git is `over`.
         """
         if not self.attribution.anything_recorded:
             return
         self.attribution.begin()
-        if not self.attribution.history(path).recorded:
-            return
-        sys.setswitchinterval(AT_ONCE_S)
-        if classes and not over():
+        if self.attribution.history(path).recorded and classes and not over():
             self.expect_classes(path)
-        lines = self.attribution.lines(self.attribution.working(path)) or ()
-        for at in range(0, len(lines), SOME):
-            if over():
-                return
-            for line in lines[at : at + SOME]:
-                take_apart(line)
 
     def expect_classes(self, path: str) -> None:
         """Have at hand what tells the classes of a file's changes, where they are few."""

@@ -205,12 +205,6 @@ def mark_of(word: str) -> int:
     return crc32(word.encode("utf-8", "surrogatepass"))
 
 
-def take_apart(line: bytes) -> None:
-    """Have a line's marks at hand."""
-    marks_of(line)
-    unspaced(line)
-
-
 @lru_cache(MOST_READ * TOGETHER)
 def marks_of_line(line: bytes) -> tuple[int, ...]:
     """The mark of the line without its white space, those of each run of its signs, and those of its ends."""
