@@ -7,7 +7,6 @@ layout. Where they tell no content, the tool's own answer does, or what the call
 origin, and so is what a person changed in the agent's proposal before they let it pass.
 """
 
-from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
 from remit.core.call import Outcome, ToolCall
@@ -109,8 +108,6 @@ class FileTool:
         if after is None or before is None or known is None or not self.outcome.ok or given_anew:
             return fresh_of(known) if known is not None and after is not None else whole_of(change)
         if told is not None:
-            if put_in(told, self.hunks(before, told)) == put_in(after, known.hunks):
-                return ()  # of two places that its context names, a tool may have taken the other
             own = set(own_lines(before, told, after, self.hunks))
             return tuple(LineRange(*span) for span in spans_of(set(numbers_of(known.hunks)) - own))
         by_person = self.outcome.changed_by_person or self.call.proposal is not None
@@ -129,12 +126,6 @@ def numbers_of(hunks: Iterable[Hunk]) -> Iterator[int]:
     """The numbers of the lines that these hunks put in."""
     for hunk in hunks:
         yield from range(hunk.new, hunk.new + hunk.new_lines)
-
-
-def put_in(content: bytes, hunks: Iterable[Hunk]) -> Counter[bytes]:
-    """The lines that these hunks put into a content."""
-    lines = lines_of(content)
-    return Counter(lines[number - 1] for number in numbers_of(hunks) if number <= len(lines))
 
 
 def fresh_of(known: Difference) -> tuple[LineRange, ...]:
