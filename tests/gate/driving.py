@@ -180,3 +180,12 @@ def effects(root: Path) -> dict[str, str]:
     """What the newest mutation did: path -> operation."""
     found = records(root, "mutation")
     return {f["path"]: f["operation"] for f in body(found[-1])["files"]} if found else {}
+
+
+def uncontained(repository: Path, home: Path) -> Agent:
+    """An agent under INT-001 whose commands run as they are."""
+    found = Agent(governed(repository), home)
+    config = repository / ".orchestration" / "remit.toml"
+    config.write_text(config.read_text() + '\n[containment]\nrewrite = "off"\n')
+    found.select()
+    return found

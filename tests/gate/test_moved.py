@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from conftest import run_git
-from gate.driving import Agent, governed, records
+from gate.driving import Agent, records, uncontained
 from gate.test_proved import ran, unproved
 from provenance.test_blame import ME, sessions
 
@@ -16,11 +16,7 @@ PERSONS = "def persons_own_function(arguments):\n    return arguments.count('per
 @pytest.fixture
 def agent(repository: Path, home: Path) -> Agent:
     """An agent whose commands run as they are."""
-    found = Agent(governed(repository), home)
-    config = repository / ".orchestration" / "remit.toml"
-    config.write_text(config.read_text() + '\n[containment]\nrewrite = "off"\n')
-    found.select()
-    return found
+    return uncontained(repository, home)
 
 
 def moved(agent: Agent, command: str = "mv src/a.py src/b.py") -> list[list[int]] | None:

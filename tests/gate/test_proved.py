@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from gate.driving import Agent, governed, records
+from gate.driving import Agent, records, uncontained
 from remit.core.call import SessionKey, ToolCall
 from remit.core.contents import Hunk, LineRange, Version, git_blob, sha256
 from remit.core.record import KEY
@@ -25,11 +25,7 @@ PERSONS = "the_person_typed_this = 1\n"
 
 @pytest.fixture
 def agent(repository: Path, home: Path) -> Agent:
-    found = Agent(governed(repository), home)
-    config = repository / ".orchestration" / "remit.toml"
-    config.write_text(config.read_text() + '\n[containment]\nrewrite = "off"\n')
-    found.select()
-    return found
+    return uncontained(repository, home)
 
 
 def ran(agent: Agent, command: str, *, person: dict[str, str] | None = None) -> dict[str, Any]:

@@ -70,6 +70,20 @@ class Hunk(Struct, frozen=True):
     new_lines: int
 
     @property
+    def gone(self) -> range:
+        """The numbers of the lines that went; where none did, the place before which lines came, as an empty range."""
+        return _numbers(self.old, self.old_lines)
+
+    @property
+    def came(self) -> range:
+        """The numbers of the lines that are new; where none are, the place before which lines went."""
+        return _numbers(self.new, self.new_lines)
+
+    @property
     def added(self) -> LineRange | None:
         """The lines that are new; None where lines only went."""
         return LineRange(self.new, self.new + self.new_lines - 1) if self.new_lines else None
+
+
+def _numbers(first: int, count: int) -> range:
+    return range(first, first + count) if count else range(first + 1, first + 1)

@@ -106,10 +106,10 @@ class FileTool:
         before = change.before.content if change.before else b""
         given_anew = self.outcome.changed_by_person and told == after
         if after is None or before is None or known is None or not self.outcome.ok or given_anew:
-            return fresh_of(known) if known is not None and after is not None else whole_of(change)
+            return known.added if known is not None and after is not None else whole_of(change)
         if told is not None:
             own = set(own_lines(before, told, after, self.hunks))
-            return tuple(LineRange(*span) for span in spans_of(set(numbers_of(known.hunks)) - own))
+            return tuple(LineRange(*span) for span in spans_of(came(known.hunks) - own))
         by_person = self.outcome.changed_by_person or self.call.proposal is not None
         if known.told and not by_person:
             return ()
@@ -122,15 +122,9 @@ class FileTool:
         return self.store.hunks({"": (old, new)})[""] if small is None else small
 
 
-def numbers_of(hunks: Iterable[Hunk]) -> Iterator[int]:
+def came(hunks: Iterable[Hunk]) -> set[int]:
     """The numbers of the lines that these hunks put in."""
-    for hunk in hunks:
-        yield from range(hunk.new, hunk.new + hunk.new_lines)
-
-
-def fresh_of(known: Difference) -> tuple[LineRange, ...]:
-    """All new lines."""
-    return tuple(LineRange(*span) for span in spans_of(numbers_of(known.hunks)))
+    return {number for hunk in hunks for number in hunk.came}
 
 
 def own_lines(
@@ -139,15 +133,14 @@ def own_lines(
     """The lines of `after`, from 1, that the call put there: those that are new in `told`, what it would have left, and
     stand here still or in another layout.
     """
-    wrote = set(numbers_of(hunks(before, told)))
+    wrote = came(hunks(before, told))
     told, after = in_one_encoding(told, after)
     old, new = lines_of(told), lines_of(after)
     at, shift = 1, 0
     for hunk in hunks(told, after):
-        gone, came = span(hunk.old, hunk.old_lines), span(hunk.new, hunk.new_lines)
-        yield from (n + shift for n in range(at, gone.start) if n in wrote)
-        yield from relaid(gone, came, wrote, old, new)
-        at, shift = gone.stop, came.stop - gone.stop
+        yield from (n + shift for n in range(at, hunk.gone.start) if n in wrote)
+        yield from relaid(hunk.gone, hunk.came, wrote, old, new)
+        at, shift = hunk.gone.stop, hunk.came.stop - hunk.gone.stop
     yield from (n + shift for n in range(at, len(old) + 1) if n in wrote)
 
 
@@ -161,11 +154,6 @@ def in_one_encoding(told: bytes, after: bytes) -> tuple[bytes, bytes]:
     except UnicodeDecodeError:
         return told.translate(None, NOT_ASCII), after.translate(None, NOT_ASCII)
     return told, after
-
-
-def span(first: int, count: int) -> range:
-    """The numbers of a hunk's lines on one side; where it has none, the place before which it lies."""
-    return range(first, first + count) if count else range(first + 1, first + 1)
 
 
 def relaid(gone: range, came: range, wrote: set[int], old: Sequence[bytes], new: Sequence[bytes]) -> Iterator[int]:

@@ -31,11 +31,9 @@ def settled(change: Change, known: Difference | None) -> Iterator[int]:
         return
     old, new = lines_of(before), lines_of(after)
     held = set(in_conflict(old))
-    gone = Counter(
-        old[n - 1].strip() for h in known.hunks for n in range(h.old, h.old + h.old_lines) if n in held and old[n - 1]
-    )
+    gone = Counter(old[n - 1].strip() for hunk in known.hunks for n in hunk.gone if n in held and old[n - 1])
     for hunk in known.hunks:
-        for number in range(hunk.new, hunk.new + hunk.new_lines):
+        for number in hunk.came:
             if number <= len(new) and gone[text := new[number - 1].strip()] > 0:
                 gone[text] -= 1
                 yield number

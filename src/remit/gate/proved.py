@@ -86,7 +86,7 @@ def all_told(change: Change, known: Difference | None, told: Counter[bytes] | No
 
 def fresh_in(known: Difference, new: Sequence[bytes]) -> list[int]:
     """The numbers of the new lines, from 1."""
-    return [n for hunk in known.hunks for n in range(hunk.new, hunk.new + hunk.new_lines) if 0 < n <= len(new)]
+    return [n for hunk in known.hunks for n in hunk.came if 0 < n <= len(new)]
 
 
 def moved_lines(
