@@ -13,7 +13,7 @@ from remit.adapters import ROWS
 from remit.adapters.claude import parse
 from remit.core.events import After
 from remit.core.textdiff import small_hunks
-from remit.gate.announced import own_lines
+from remit.gate.announced import own_lines, put_in
 
 OLD = "def measured(rows):\n    return sum(rows)\n\n\ndef counted(rows):\n    return len(rows)\n"
 EDIT = {"old_string": "    return sum(rows)\n", "new_string": "    total_margin = sum(rows)\n    return total_margin\n"}
@@ -171,3 +171,11 @@ def test_a_tool_that_keeps_the_encoding_of_a_file_wrote_what_it_was_told(agent: 
     agent.tell("Write", before["call_id"], **arguments)
     [left] = unproved(records(agent.cwd, "mutation")[-1]).values()
     assert not any(first <= number <= last for first, last in left or () for number in (2, 3))
+
+
+@pytest.mark.parametrize("more", [b"", b"the_person_typed_this = 1\n"], ids=["the call's alone", "and a person's"])
+def test_of_two_places_that_a_patch_may_mean_its_tool_may_have_taken_the_other(more: bytes) -> None:
+    one, two, own = b"def one():\n    return 0\n", b"def two():\n    return 0\n", b"def own():\n    return 1\n"
+    before, told, after = one + two, one + own + two, one + two + own + more
+    same = put_in(told, small_hunks(before, told) or ()) == put_in(after, small_hunks(before, after) or ())
+    assert same == (not more)

@@ -18,10 +18,8 @@ from msgspec.structs import replace
 from conftest import run_git
 from gate.driving import Agent, body, governed, machine, records
 from remit.cli.restore import restore
-from remit.core.call import Outcome, SessionKey, ToolCall
-from remit.core.decision import Decision
+from remit.core.call import SessionKey
 from remit.gate.gate import Gate
-from remit.gate.untold import Untold
 from remit.workspace.observe import changes, observe
 from remit.workspace.place import workspace_at
 
@@ -318,18 +316,3 @@ def test_without_git_it_is_undone_too(tmp_path: Path, home: Path) -> None:
     assert (root / "notes.md").read_text() == "one\n"
     assert not (root / "other.md").exists()
     assert (root / "src" / "y").exists()
-
-
-def test_an_agent_that_hears_nothing_after_a_call_is_told_with_the_next_refusal(repo: Path, home: Path) -> None:
-    """Claude Code's form of a failed call is heard by it, and not by Codex: so the words wait where a row says so."""
-    call = ToolCall("codex", SessionKey("s"), "shell", "execute", str(repo))
-    gate = Gate.open(governed(repo), machine(home))
-    untold = Untold(gate.state)
-    deaf, heard = Outcome(ok=False), Outcome()
-    untold.after(call, heard, "heard")
-    assert untold.waiting(call.session) == ""
-    untold.keep(call.session, {"": "waits"})
-    assert untold.before(call, Decision("deny", "deny", "destructive", "enforce")) == "waits"
-    assert untold.before(call, Decision("deny", "deny", "destructive", "enforce")) == ""
-    untold.after(replace(call, agent="nobody"), deaf, "unknown agents hear nothing")
-    assert gate.prompted(call.session, "codex").startswith("unknown agents hear nothing")

@@ -7,6 +7,7 @@ layout. Where they tell no content, the tool's own answer does, or what the call
 origin, and so is what a person changed in the agent's proposal before they let it pass.
 """
 
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
 from remit.core.call import Outcome, ToolCall
@@ -108,6 +109,8 @@ class FileTool:
         if after is None or before is None or known is None or not self.outcome.ok or given_anew:
             return known.added if known is not None and after is not None else whole_of(change)
         if told is not None:
+            if put_in(told, self.hunks(before, told)) == put_in(after, known.hunks):
+                return ()  # of two places that its context names, a tool may have taken the other
             own = set(own_lines(before, told, after, self.hunks))
             return tuple(LineRange(*span) for span in spans_of(came(known.hunks) - own))
         by_person = self.outcome.changed_by_person or self.call.proposal is not None
@@ -125,6 +128,12 @@ class FileTool:
 def came(hunks: Iterable[Hunk]) -> set[int]:
     """The numbers of the lines that these hunks put in."""
     return {number for hunk in hunks for number in hunk.came}
+
+
+def put_in(content: bytes, hunks: Iterable[Hunk]) -> Counter[bytes]:
+    """The lines that these hunks put into a content."""
+    lines = lines_of(content)
+    return Counter(lines[number - 1] for number in came(hunks) if number <= len(lines))
 
 
 def own_lines(

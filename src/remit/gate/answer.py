@@ -4,6 +4,7 @@ from collections.abc import Callable
 from typing import Any, TypeVar
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from remit.core.decision import Decision
 from remit.gate.state import StateError
@@ -26,6 +27,13 @@ class Answer(Struct, frozen=True):
     """What the tool is to run with in place of what the agent gave it, where hooks said so."""
     message: str = ""
     """What the person is told, at a turn's end."""
+
+    def saying(self, words: str) -> "Answer":
+        """The answer with what has to be said beside it."""
+        if not words:
+            return self
+        reason = joined(self.reason, words) if self.reason else ""
+        return replace(self, reason=reason, context=joined(self.context, words))
 
 
 class Attempts:

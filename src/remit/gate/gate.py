@@ -6,8 +6,6 @@ enforce in `judging`, remember in `remembering`.
 
 from collections.abc import Callable
 
-from msgspec.structs import replace
-
 from remit.core.call import Outcome, SessionKey, ToolCall
 from remit.core.decision import UNGOVERNED, Decision
 from remit.core.events import SessionEnded, SessionStarted
@@ -71,11 +69,11 @@ class Gate(Site):
             earlier = self.twice.earlier("before", call, now)
             if earlier is not None:
                 return earlier
-            answer = self.with_words(Judging(self).judged(call), self.untrusted_notice(call.session))
-            answer = self.with_words(answer, Untold(self.state).before(call, answer.decision))
+            answer = Judging(self).judged(call)
+            answer = Untold(self.state).before(call, answer.saying(self.untrusted_notice(call.session)))
             if call.whole_workspace and goes_on(answer.decision):
                 Steering(self).keep()
-            return self.twice.tell("before", call, now, self.with_words(answer, self.news))
+            return self.twice.tell("before", call, now, answer.saying(self.news))
         except CannotRecord as error:
             return Judging(self).unrecordable(call, error)
 
@@ -97,7 +95,7 @@ class Gate(Site):
         heard = Hearing(self).heard(call, outcome, remembering.changed)
         more = self.after_command(call, token) if call.whole_workspace else ""
         late = Attempts().made(lambda: Untold(self.state).beside(call, outcome), "")
-        told = self.with_words(Answer(passed, context=joined(known, found, heard, more, late)), self.news)
+        told = Answer(passed, context=joined(known, found, heard, more, late)).saying(self.news)
         return self.twice.tell("after", call, now, told)
 
     def after_command(self, call: ToolCall, token: str) -> str:
@@ -106,13 +104,6 @@ class Gate(Site):
         missed = tries.made(lambda: ContainedCalls(self).missed(call), "")
         tries.made(lambda: Untold(self.state).arrived(call, token), None)
         return joined(missed, tries.made(lambda: Steering(self).put_back(call), ""), tries.said)
-
-    def with_words(self, answer: Answer, words: str) -> Answer:
-        """The answer with what has to be said beside it."""
-        if not words:
-            return answer
-        reason = joined(answer.reason, words) if answer.reason else ""
-        return replace(answer, reason=reason, context=joined(answer.context, words))
 
     def started(self, event: SessionStarted, agent: str) -> str:
         """A session began, or lost its context: the protocol, and its intent where it has one."""
