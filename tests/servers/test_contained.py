@@ -164,7 +164,7 @@ def test_a_daemon_that_died_meanwhile_is_done_without(quick: Place) -> None:
 def test_a_signal_reaches_the_command_and_what_it_then_does_counts(quick: Place, number: int) -> None:
     text = (
         f"import signal,time,sys; signal.signal({number}, lambda *a: (open('src/got','w').write('g'), sys.exit(5)));"
-        "print('ready', flush=True); time.sleep(30)"
+        "print('ready', flush=True); [time.sleep(0.1) for _ in range(300)]"  # one that comes before a sleep ends none
     )
     process = quick.start(f'python3 -c "{text}"')
     assert process.stdout is not None
