@@ -137,3 +137,31 @@ def test_a_block_that_a_person_moves_between_turns_is_not_the_persons(agent: Age
     agent.send("UserPromptSubmit", prompt="and now")
     commit(agent.cwd)
     assert [line.origin for line in blame(agent.cwd, "src/human.py")][4:] == ["ai"] * 3
+
+
+TRIED = "    except OSError:\n        pass\n    return None\n"
+
+
+def test_the_plain_end_of_a_block_that_moved_goes_with_it_though_the_other_file_says_the_same(agent: Agent) -> None:
+    """git takes the end for the copy that was there before: more lines in a row are alike in that file."""
+    path = agent.cwd / "src/human.py"
+    path.write_text("def shut(door):\n    try:\n        door.shut()\n" + TRIED + "\n\n" + HUMAN)
+    commit(agent.cwd)
+    own = "def measured(wall):\n    height = tape_along(wall, 28)\n    try:\n        wall.note(height)\n" + TRIED
+    agent.write("src/new.py", own + "\nLEFT_BEHIND = measured(0)\n")
+    commit(agent.cwd)
+    (agent.cwd / "src/new.py").write_text("LEFT_BEHIND = measured(0)\n")
+    path.write_text(path.read_text() + "\n" + own)
+    commit(agent.cwd)
+    assert [who for who, _ in origins(agent.cwd, "src/human.py")[13:]] == [ME] * 7
+
+
+def test_a_plain_end_that_stayed_where_it_was_does_not_go_with_the_block(agent: Agent) -> None:
+    path = agent.cwd / "src/human.py"
+    own = "def measured(wall):\n    try:\n        wall.measured_height()\n"
+    agent.write("src/new.py", own + TRIED)
+    commit(agent.cwd)
+    (agent.cwd / "src/new.py").write_text("def other():\n    try:\n        other()\n" + TRIED)
+    path.write_text(HUMAN + "\n" + own + TRIED)
+    commit(agent.cwd)
+    assert [who for who, _ in origins(agent.cwd, "src/human.py")[8:]] == [None] * 3

@@ -4,17 +4,17 @@ Asked only of lines that no record explains, and answered only where nothing but
 git is started a few times, however many lines there are.
 """
 
-from collections import Counter
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from itertools import groupby
+from collections.abc import Iterable, Mapping, Sequence
 
 from remit.core.contents import Hunk
 from remit.core.own_words import is_strong, says_something
+from remit.core.spans import spans_of
 from remit.core.text import quoted_path
 from remit.ledger.changes import Change
 from remit.provenance.attribution import Attribution
-from remit.provenance.evidence import is_telling, unspaced
-from remit.provenance.origins import Label, relaid, weaker
+from remit.provenance.evidence import unspaced
+from remit.provenance.moved import MOST_RUNS, Moved
+from remit.provenance.origins import Label, at, relaid, weaker
 from remit.provenance.porcelain import GitLine, Place, path_from, read_porcelain
 from remit.provenance.recorded_blocks import RecordedBlocks
 from remit.provenance.shifted import shifted
@@ -23,7 +23,6 @@ from remit.workspace.git import Git, GitError
 Line = tuple[Place, int]
 """A line of a version."""
 
-MOST_RUNS = 200
 MOST_LAYOUTS = 8
 """Commits that only changed the layout and are looked behind, for one file."""
 
@@ -48,7 +47,7 @@ class Elsewhere:
             plain = any(line.content.strip() and not says_something(line.content) for line in suspects)
             return self.relaid(suspects, DEPTH) if plain else {}
         called = self.attribution.put.may_be_a_calls(line.content for line in suspects)
-        found = self.moved(path, arguments, suspects) if called else {}
+        found = Moved(self.git, self.attribution).labels(path, arguments, suspects) if called else {}
         rest = [line for line in suspects if line.line not in found]
         found = {**self.relaid(rest, DEPTH), **found}
         rest = [line for line in suspects if line.line not in found]
@@ -75,60 +74,6 @@ class Elsewhere:
         was, now = (self.attribution.lines(blob) or () for blob in (change.before_blob, change.after_blob))
         same = unspaced(text)
         return sum(unspaced(line) == same for line in now) > sum(unspaced(line) == same for line in was)
-
-    def moved(self, path: str, arguments: Sequence[str], suspects: Sequence[GitLine]) -> dict[int, Label]:
-        """Those that stood elsewhere in the version before, and stand there no more."""
-        spans = ["-w", "-M", "-C", "-C", *spans_of(suspects)]
-        try:
-            out = self.git.run("blame", "--porcelain", *without_ranges(arguments), *spans, "--", path)
-        except GitError:
-            return {}
-        again = read_porcelain(out, self.attribution.prefix)
-        before = {line.line: line for line in suspects}
-        other = [line for line in again if line.line in before and line.place != before[line.line].place]
-        labels = self.attribution.labels_of(other)
-        known = {
-            line.line: label
-            for line in other
-            if (label := at(labels.get(line.place, ()), line.number)) and not self.attribution.was_observed(label)
-        }
-        gone, single = self.gone([(before[line.line], line) for line in other if line.line in known])
-        runs = in_runs(sorted(line.line for line in other if line.line in gone), known)
-        return {
-            number: weaker(known[number], "moved")
-            for run in runs
-            if is_telling([before[number].content for number in run]) and not single.isdisjoint(run)
-            for number in run
-        }
-
-    def gone(self, pairs: Sequence[tuple[GitLine, GitLine]]) -> tuple[set[int], set[int]]:
-        """The lines of which there are no more than there were: a copy leaves the original where it is, and is new. And
-        those that say something and stood in one place only: of many alike, nothing tells which one went where.
-        """
-        sources = {(to.place, origin.place.in_tree) for to, origin in pairs}
-        names = {name for to, path in sources for name in self.versions(to, path)}
-        self.attribution.fetch_names(names)
-        counts: dict[str, Counter[bytes]] = {}
-        found: set[int] = set()
-        single: set[int] = set()
-        for to, origin in pairs:
-            old, new = self.versions(to.place, origin.place.in_tree)
-            for name in {old, new} - counts.keys():
-                counts[name] = Counter(unspaced(line) for line in self.attribution.lines_named(name))
-            text = unspaced(to.content)
-            same_file = origin.place.path == to.place.path
-            if counts[new][text] < counts[old][text] + same_file:
-                found.add(to.line)
-            if counts[old][text] == 1 and says_something(to.content):
-                single.add(to.line)
-        return found, single
-
-    def versions(self, place: Place, path: str) -> tuple[str, str]:
-        """The names of a file's contents before and after the change that `place` came with."""
-        if not place.committed:
-            return f"HEAD:{path}", f"{place.commit}:{path}"
-        commit = place.previous.partition(" ")[0] if place.previous else f"{place.commit}^"
-        return f"{commit}:{path}", f"{place.commit}:{path}"
 
     def relaid(self, suspects: Sequence[GitLine], depth: int) -> dict[int, Label]:
         """Those that only changed their layout, by the hunk that they stand in."""
@@ -167,7 +112,7 @@ class Elsewhere:
     def behind(self, place: Place, numbers: set[int], depth: int) -> dict[int, Label]:
         """The labels of those lines of the version before `place`."""
         commit, _, path = (place.previous or "").partition(" ")
-        spans = [f"-L{low},{high}" for low, high in runs_of(sorted(numbers))[:MOST_RUNS]]
+        spans = [f"-L{low},{high}" for low, high in spans_of(numbers)[:MOST_RUNS]]
         try:
             out = self.git.run("blame", "--porcelain", *spans, commit, "--", path_from(path, self.attribution.prefix))
         except GitError:
@@ -194,33 +139,3 @@ def stayed(old: Sequence[bytes], new: Sequence[bytes], hunks: Sequence[Hunk], as
         if at_end or (is_strong(new[to]) and old.count(new[to]) == new.count(new[to]) == 1):
             found[to] = origin
     return found
-
-
-def at(labels: Sequence[Label | None], number: int) -> Label | None:
-    """The label of a line, from 1."""
-    return labels[number - 1] if 0 < number <= len(labels) else None
-
-
-def in_runs(numbers: Sequence[int], known: dict[int, Label]) -> list[list[int]]:
-    """Numbers that follow each other and have one record, together."""
-    key: Callable[[tuple[int, int]], tuple[int, str]] = lambda pair: (pair[1] - pair[0], known[pair[1]].record)  # noqa: E731
-    return [[number for _, number in run] for _, run in groupby(enumerate(numbers), key=key)]
-
-
-def runs_of(numbers: Sequence[int]) -> list[tuple[int, int]]:
-    """First and last of numbers that follow each other."""
-    runs = [[n for _, n in run] for _, run in groupby(enumerate(numbers), key=lambda pair: pair[1] - pair[0])]
-    return [(run[0], run[-1]) for run in runs]
-
-
-def spans_of(lines: Sequence[GitLine]) -> list[str]:
-    """The lines as git's options; with very many runs, from the first to the last."""
-    runs = runs_of(sorted({line.line for line in lines}))
-    if len(runs) > MOST_RUNS:
-        runs = [(runs[0][0], runs[-1][1])]
-    return [f"-L{low},{high}" for low, high in runs]
-
-
-def without_ranges(arguments: Sequence[str]) -> list[str]:
-    """Git blame's arguments but for its ranges: the lines asked about are told instead."""
-    return [argument for argument in arguments if not argument.startswith("-L")]

@@ -253,6 +253,11 @@ def weaker(label: Label, grade: Grade) -> Label:
     return label if GRADES.index(label.grade) >= GRADES.index(grade) else replace(label, grade=grade)
 
 
+def at(labels: Sequence[Label | None], number: int) -> Label | None:
+    """The label of a line, from 1."""
+    return labels[number - 1] if 0 < number <= len(labels) else None
+
+
 def merged(several: Sequence[Labels]) -> Labels:
     """For each line the first label that one of them has."""
     if len(several) == 1:
