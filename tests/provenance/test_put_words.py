@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from conftest import run_git
 from gate.driving import Agent, governed
 from remit.core.contents import Hunk
-from remit.core.own_words import own_words
+from remit.core.own_words import lacks_a_word, own_words
 from remit.gate.gate import Gate
 from remit.ledger.changes import Change
 from remit.ledger.index import Index, PutMarks
@@ -34,6 +34,27 @@ def test_every_word_of_a_line_that_was_put_there_is_known(texts: list[str], at: 
     assert all(len(marks_of(text.encode())) == len(own_words(text.encode())) for text in texts)
 
 
+@given(
+    st.lists(st.sampled_from([*WORDS, "_own", "2abc", "Return", "naïve", "é_x"]), max_size=5),
+    st.binary(max_size=9),
+    st.data(),
+)
+def test_a_line_that_a_glance_rules_out_has_a_word_that_nobody_put(
+    words: list[str], more: bytes, data: st.DataObject
+) -> None:
+    line = b"(".join([*(word.encode() for word in words), more])
+    put = data.draw(st.sets(st.sampled_from(marks_of(line)))) if marks_of(line) else set[int]()
+    if lacks_a_word(line, put):
+        assert not put.issuperset(marks_of(line))
+
+
+def test_a_glance_rules_out_what_has_a_word_of_its_own() -> None:
+    put = marked([b"alpha = beta_value(42)"]).words
+    assert not any(lacks_a_word(line, put) for line in (b"", b"return None", b"beta_value = alpha", b"7"))
+    assert lacks_a_word(b"alpha = gamma", put)
+    assert lacks_a_word(b"Alpha = beta_value", put)
+
+
 def test_of_a_content_that_is_lost_nothing_is_ruled_out(repository: Path, home: Path) -> None:
     agent = Agent(governed(repository), home)
     agent.select()
@@ -41,10 +62,10 @@ def test_of_a_content_that_is_lost_nothing_is_ruled_out(repository: Path, home: 
     gate = Gate.open(repository)
     with Index.open(gate.workspace.state / "index.db", gate.workspace.log_folder) as index:
         index.catch_up()
-        assert not PutWords(index, gate.store).may_hold("src/new.py", [b"beta_second = 2"])
+        assert not PutWords(index, gate.store).may_be_put("src/new.py", [b"beta_second = 2"])
         index.keep_put_words(PutMarks(c.id, c.path, None, None) for c in index.changes_of("src/new.py"))
-        assert PutWords(index, gate.store).may_hold("src/new.py", [b"beta_second = 2"])
-        assert PutWords(index, gate.store).may_hold(None, [b"beta_second = 2"])
+        assert PutWords(index, gate.store).may_be_put("src/new.py", [b"beta_second = 2"])
+        assert PutWords(index, gate.store).held([b"beta_second = 2"])
 
 
 def test_what_was_read_once_is_not_read_again_and_what_is_new_is(repository: Path, home: Path) -> None:
@@ -54,13 +75,13 @@ def test_what_was_read_once_is_not_read_again_and_what_is_new_is(repository: Pat
     gate = Gate.open(repository)
     with Index.open(gate.workspace.state / "index.db", gate.workspace.log_folder) as index:
         index.catch_up()
-        assert PutWords(index, gate.store).may_hold("src/new.py", [b"alpha_first"])
+        assert PutWords(index, gate.store).may_be_put("src/new.py", [b"alpha_first"])
         assert index.changes_without_words("src/new.py", 10) == ()
         agent.write("src/new.py", "alpha_first = 1\nbeta_second = 2\n")
         index.catch_up()
         assert len(index.changes_without_words(None, 10)) == 1
-        assert PutWords(index, gate.store).may_hold("src/new.py", [b"beta_second"])
-        assert not PutWords(index, gate.store).may_hold("src/other.py", [b"beta_second"])
+        assert PutWords(index, gate.store).may_be_put("src/new.py", [b"beta_second"])
+        assert not PutWords(index, gate.store).may_be_put("src/other.py", [b"beta_second"])
 
 
 def test_the_answer_is_the_same_from_an_index_that_was_deleted(repository: Path, home: Path) -> None:
@@ -122,6 +143,6 @@ def test_what_was_found_by_comparing_is_no_calls(repository: Path, home: Path) -
     with Index.open(gate.workspace.state / "index.db", gate.workspace.log_folder) as index:
         index.catch_up()
         put = PutWords(index, gate.store)
-        assert put.may_hold(None, [b"by_person = 2"])
+        assert put.held([b"by_person = 2"])
         assert not put.may_be_a_calls([b"by_person = 2"])
         assert put.may_be_a_calls([b"by_person = 2", b"gamma_third = 3"])

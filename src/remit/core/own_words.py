@@ -1,7 +1,9 @@
 """Which words and lines tell somebody's text from everybody's: of no value are `}`, `try:` and `return None`."""
 
 import re
+from collections.abc import Container
 from functools import lru_cache
+from zlib import crc32
 
 WORD = re.compile(r"[^\W\d_]\w*|\d+")
 
@@ -25,6 +27,11 @@ COMMON = frozenset(
 )
 """Words of many languages that tell nobody's line from another's."""
 
+COMMON_BYTES = frozenset(word.encode() for word in COMMON)
+LETTERS = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz"
+BETWEEN = bytes(set(range(256)) - {*LETTERS, *b"0123456789_"})
+APART = bytes.maketrans(BETWEEN, b" " * len(BETWEEN))
+
 
 @lru_cache(MOST_KNOWN)
 def is_own(word: str) -> bool:
@@ -36,6 +43,18 @@ def is_own(word: str) -> bool:
 def own_words(line: bytes) -> tuple[str, ...]:
     """The words of a line that are not everybody's."""
     return tuple(filter(is_own, WORD.findall(line.decode("utf-8", "replace"))))
+
+
+def lacks_a_word(line: bytes, marks: Container[int]) -> bool:
+    """Whether the line has a word of its own whose CRC-32 is none of the marks, as far as a glance tells: of lines in
+    ASCII, by words that begin with a letter.
+    """
+    if not line.isascii():
+        return False
+    for word in line.translate(APART).split():
+        if crc32(word) not in marks and word[0] in LETTERS and word.lower() not in COMMON_BYTES:
+            return True
+    return False
 
 
 def says_something(line: bytes) -> bool:

@@ -1,7 +1,6 @@
 """How two contents differ, for small changes. Larger ones are git's to tell."""
 
 from collections.abc import Sequence
-from difflib import SequenceMatcher
 
 from remit.core.contents import Hunk, LineRange
 
@@ -80,6 +79,8 @@ def differing(a: list[bytes], b: list[bytes]) -> list[tuple[str, int, int, int, 
     """The parts that differ."""
     if not set(a) & set(b):
         return [("replace", 0, len(a), 0, len(b))] if a or b else []
+    from difflib import SequenceMatcher  # not loaded for a start that compares nothing
+
     return [code for code in SequenceMatcher(None, a, b, autojunk=False).get_opcodes() if code[0] != "equal"]
 
 

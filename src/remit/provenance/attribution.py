@@ -137,7 +137,7 @@ class Attribution(Histories):
 
     def may_be_put(self, place: Place, lines: Iterable[GitLine]) -> bool:
         """Whether a record of that file may have put one of those lines there; any may have put a plain one."""
-        return self.put.may_hold(quoted_path(place.path), (line.content for line in lines), plain=True)
+        return self.put.may_be_put(quoted_path(place.path), (line.content for line in lines))
 
     def hope(self, place: Place, lines: Sequence[GitLine] | None) -> Hope | None:
         """What records may have put there of the lines that are asked about; None where it may be anything: a plain

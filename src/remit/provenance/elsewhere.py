@@ -43,10 +43,11 @@ class Elsewhere:
         suspects = [line for line in lines if line.place in young]
         if not suspects:
             return {}
-        if not self.attribution.put.may_hold(None, (line.content for line in suspects)):
+        held = self.attribution.put.held([line.content for line in suspects])
+        if not held:
             plain = any(line.content.strip() and not says_something(line.content) for line in suspects)
             return self.relaid(suspects, DEPTH) if plain else {}
-        called = self.attribution.put.may_be_a_calls(line.content for line in suspects)
+        called = self.attribution.put.may_be_a_calls(held)
         found = Moved(self.git, self.attribution).labels(path, arguments, suspects) if called else {}
         rest = [line for line in suspects if line.line not in found]
         found = {**self.relaid(rest, DEPTH), **found}

@@ -12,7 +12,7 @@ from zlib import crc32
 from msgspec import Struct
 
 from remit.core.contents import Hunk
-from remit.core.own_words import own_words
+from remit.core.own_words import lacks_a_word, own_words
 from remit.core.textdiff import lines_of
 from remit.ledger.changes import Change
 from remit.ledger.index import Index, PutMarks
@@ -43,6 +43,11 @@ class Marked(Struct, frozen=True):
         if crc32(unspaced(line)) in self.lines:
             return True
         return self.words.issuperset(marks_of(line)) and self.may_go_on(line)
+
+    def held(self, lines: Iterable[bytes]) -> list[bytes]:
+        """Those of the lines with a word of their own that may come from there."""
+        left = [line for line in lines if not lacks_a_word(line, self.words)]
+        return [line for line in left if own_words(line) and self.may_hold(line)]
 
     def may_begin(self, line: bytes) -> bool:
         """As `may_hold`, where the rest of a line may come from elsewhere."""
@@ -76,34 +81,39 @@ class PutWords:
         self.known: dict[str | None, Marked | None] = {}
         self.apart: dict[str, dict[str, Marked]] = {}
 
-    def may_hold(self, path: str | None, lines: Iterable[bytes], *, plain: bool = False) -> bool:
-        """Whether a record may have put one of those lines into that file, or into any.
-
-        A line without a word of its own tells nothing; `plain` says whether it counts as one that may be.
-        """
+    def may_be_put(self, path: str, lines: Iterable[bytes]) -> bool:
+        """Whether a record may have put one of those lines into that file: any may have put a plain one."""
         known = self.marks(path)
         if known is None:
             return True
-        return any(known.may_hold(line) if own_words(line) else plain for line in lines)
+        left = (line for line in lines if not lacks_a_word(line, known.words))
+        return any(not own_words(line) or known.may_hold(line) for line in left)
+
+    def held(self, lines: Sequence[bytes]) -> Sequence[bytes]:
+        """Those of the lines with a word of their own that a record may have put into any file."""
+        known = self.marks(None)
+        return lines if known is None else known.held(lines)
 
     def may_have_words(self, path: str, lines: Iterable[bytes]) -> bool:
         """Whether records may have put all words of one of those lines into that file, wherever each stood."""
         known = self.marks(path)
-        return known is None or any(known.words.issuperset(marks) for marks in map(marks_of, lines) if marks)
+        if known is None:
+            return True
+        left = (line for line in lines if not lacks_a_word(line, known.words))
+        return any(known.words.issuperset(marks) for marks in map(marks_of, left) if marks)
 
     def may_be_a_calls(self, lines: Iterable[bytes]) -> bool:
         """Whether a call may have put one of those lines into any file: what was found by comparing does not count."""
         if self.marks(None) is None:
             return True
-        called = united(self.index.put_words(calls=True))
-        return any(own_words(line) and called.may_hold(line) for line in lines)
+        return bool(united(self.index.put_words(calls=True)).held(lines))
 
     def hope(self, path: str, lines: Iterable[bytes]) -> Hope | None:
         """Those of the lines that records may have put into that file; None where that cannot be told."""
         known = self.marks(path)
         if known is None:
             return None
-        wanted = tuple(line for line in lines if own_words(line) and known.may_hold(line))
+        wanted = tuple(known.held(lines))
         records = self.by_record(path) if wanted else {}
         return Hope(wanted, frozenset(name for name, put in records.items() if any(map(put.may_begin, wanted))))
 

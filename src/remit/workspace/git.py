@@ -2,12 +2,12 @@
 that has to come before (`git_settings`).
 """
 
-import subprocess
 from collections.abc import Iterable
 from pathlib import Path
 
 from remit.workspace import git_ahead
 from remit.workspace.git_ahead import GUARDS, taken
+from remit.workspace.git_process import finished
 from remit.workspace.git_settings import overrides
 
 TIMEOUT_S = 60.0
@@ -38,14 +38,14 @@ class Git:
         try:
             if (told := told_ahead(tuple(command), stdin)) is not None and told[0] in ok:
                 return told[1]
-            done = subprocess.run(command, input=stdin, capture_output=True, timeout=TIMEOUT_S, check=False)
+            code, out, said = finished(command, stdin, TIMEOUT_S)
         except FileNotFoundError as error:
             raise GitError(arguments, None, "git is not on PATH; install it, or mend PATH") from error
-        except (OSError, subprocess.TimeoutExpired) as error:
+        except OSError as error:
             raise GitError(arguments, None, str(error)) from error
-        if done.returncode not in ok:
-            raise GitError(arguments, done.returncode, done.stderr.decode("utf-8", "replace"))
-        return done.stdout
+        if code not in ok:
+            raise GitError(arguments, code, said.decode("utf-8", "replace"))
+        return out
 
     def begin(self, *arguments: str) -> None:
         """Start what `run` will be asked for soon, in a process that began so: it asks once, and ends."""

@@ -5,11 +5,11 @@ with it, or an agent wrote them. Source: git-config(1), gitattributes(5), githoo
 """
 
 import re
-import subprocess
 from functools import lru_cache
 from pathlib import Path
 
 from remit.workspace.git_ahead import TELLING
+from remit.workspace.git_process import finished
 from remit.workspace.place import common_folder, git_folder, is_folder, is_there
 
 RUNS = re.compile(
@@ -96,15 +96,16 @@ def read_settings(files: tuple[Path, ...], _states: tuple[tuple[int, ...], ...])
         try:
             if NAMES_ONE.search(file.read_bytes()):
                 found |= listed(file)
-        except (OSError, subprocess.SubprocessError):
+        except OSError:
             found["?"] = str(file)
     return found
 
 
 def listed(file: Path) -> dict[str, str]:
-    """All that one settings file says. A key without a value is `true`. Raises OSError, SubprocessError."""
-    command = ["git", "config", "--file", str(file), "--includes", "--null", "--list"]
-    out = subprocess.run(command, capture_output=True, check=True, timeout=SECONDS, stdin=subprocess.DEVNULL).stdout
+    """All that one settings file says. A key without a value is `true`. Raises OSError."""
+    code, out, said = finished(["git", "config", "--file", str(file), "--includes", "--null", "--list"], b"", SECONDS)
+    if code:
+        raise OSError(said.decode("utf-8", "replace"))
     entries = (entry.partition("\n") for entry in out.decode("utf-8", "surrogateescape").split("\0") if entry)
     return {lowered(key): value if line else "true" for key, line, value in entries}
 
