@@ -291,6 +291,20 @@ def test_links_and_what_is_too_large_are_not_read(agent: Agent, tmp_path: Path, 
     assert tracked(agent.cwd).read_bytes() == before
 
 
+def test_a_folder_in_the_files_place_is_named_and_nothing_is_lost(agent: Agent) -> None:
+    remit(agent.cwd, "ledger", "push")
+    path = tracked(agent.cwd)
+    path.unlink()
+    path.mkdir()
+    (path / "kept").write_text("a person's")
+    done = remit(agent.cwd, "ledger", "push", "--json", code=4)
+    assert f"{path.name}' is a folder" in done
+    assert "move it away" in done
+    path.rename(agent.cwd / "aside")
+    remit(agent.cwd, "ledger", "push")
+    assert path.is_file()
+
+
 def test_a_link_to_a_folder_with_the_same_file_is_no_tracked_log(agent: Agent, tmp_path: Path) -> None:
     data(agent.cwd, "ledger", "push")
     (agent.cwd / LOGS).rename(tmp_path / "elsewhere")

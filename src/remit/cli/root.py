@@ -1,7 +1,7 @@
 """The tree of commands, loaded when they are called."""
 
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 import click
 from click.exceptions import NoSuchCommand
@@ -276,6 +276,16 @@ def say_in_json(error: click.UsageError) -> None:
     click.echo(document({"schema_version": 1, "error": told}))
 
 
+def reached(context: click.Context, words: Sequence[str]) -> click.Context:
+    """The command that the words name, as far as they name one."""
+    for word in words:
+        command = context.command.get_command(context, word) if isinstance(context.command, click.Group) else None
+        if command is None:
+            break
+        context = click.Context(command, parent=context, info_name=word)
+    return context
+
+
 class Commands(click.Group):
     """A group whose commands are imported when they are called; their help lines stand in the table above."""
 
@@ -304,10 +314,12 @@ class Commands(click.Group):
         asked = sys.argv[1:]
         try:
             return super().invoke(ctx)
-        except click.UsageError as error:
+        except click.UsageError as raised:
+            # click's parser does not say whose option lacks its value
+            error = raised if raised.ctx else click.UsageError(raised.format_message(), reached(ctx, asked))
             if "--json" in asked[: asked.index("--") if "--" in asked else None]:
                 say_in_json(error)
-            raise
+            raise error from None
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         """The list in `--help`, without importing one of them."""

@@ -38,6 +38,16 @@ class GitHoldsIndex(RuntimeError):
         )
 
 
+class FolderInTheWay(OSError):
+    """A folder stands where a log's file belongs."""
+
+    def __init__(self, path: Path) -> None:
+        super().__init__(
+            f"{str(path)!r} is a folder, where the log's file belongs, so nothing was written"
+            "\nhint: move it away; `remit ledger push` then writes the file from the ledger, which has every record"
+        )
+
+
 class _Blob(Struct, frozen=True):
     """A version of a tracked log in the history."""
 
@@ -92,7 +102,8 @@ class TrackedLogs:
         return found
 
     def put(self, contents: dict[str, bytes], own: str) -> bool:
-        """Write these files and stage them; whether any is another than HEAD has. Raises GitHoldsIndex, GitError.
+        """Write these files and stage them; whether any is another than HEAD has. Raises GitHoldsIndex, FolderInTheWay,
+        GitError.
 
         Nothing is written where it could not be staged: the file changes at a commit's moment only.
         """
@@ -100,6 +111,9 @@ class TrackedLogs:
         if lock.exists() and self.index != lock:
             raise GitHoldsIndex(lock)
         files = {ATTRIBUTES: AS_THEY_ARE, **contents}
+        for path in map(self.path, files):
+            if path.is_dir() and not path.is_symlink():
+                raise FolderInTheWay(path)
         note(self.workspace.state, own, map(sha256, files.values()))
         for name, content in files.items():
             self.stage(name, content)
