@@ -169,6 +169,20 @@ def test_the_whole_chain(name: str, repository: Path, home: Path) -> None:
     assert "the chain is whole" in remit(repository, "ledger", "verify")
 
 
+def test_in_warn_each_model_hears_what_enforce_would_refuse(name: str, repository: Path, home: Path) -> None:
+    """Gemini CLI's and Qwen Code's models read nothing before a call: they hear it with the call's result."""
+    agent = AGENTS[name]
+    wire_up(repository, name)
+    remit(repository, "mode", "warn")
+    steps = [agent.write(repository / "outside.md", "no\n"), agent.shell("ls"), Say("done")]
+    with agent.wire(ScriptedModel(steps)).serve() as wire:
+        done = agent.run(repository, home, wire.url, "do the work")
+        shown = wire.requests[-1].told
+    assert done.returncode == 0, done
+    assert (repository / "outside.md").read_text() == "no\n"
+    assert "in enforce it would be refused" in shown, shown
+
+
 def test_what_init_wrote_uninstall_takes_out_byte_for_byte(name: str, repository: Path, home: Path) -> None:
     agent = AGENTS[name]
     before: dict[Path, bytes | None] = {}
