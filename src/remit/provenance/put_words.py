@@ -5,7 +5,7 @@ answer.
 """
 
 from array import array
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from functools import lru_cache
 from zlib import crc32
 
@@ -19,12 +19,16 @@ from remit.ledger.index import Index, PutMarks
 from remit.provenance.evidence import unspaced
 from remit.provenance.reformatted import signs
 from remit.workspace.contents import ContentStore
+from remit.workspace.place import Workspace
 
 MOST_READ = 400
 """Records whose contents are read at once; with more that nobody read yet, nothing is ruled out this time."""
 
 TOGETHER = 50
 """Contents that are held at a time."""
+
+AT_ONCE = 10
+"""Records whose contents are read at a time where calls come first."""
 
 RUN = 3
 """Signs that follow each other and have one mark. A line that was wrapped consists of such runs of the one it was, as
@@ -150,10 +154,28 @@ class PutWords:
         """Take in the records that nobody read yet; whether those are all."""
         changes = self.index.changes_without_words(path, MOST_READ)
         for at in range(0, len(changes), TOGETHER):
-            some = changes[at : at + TOGETHER]
-            contents = self.store.load_many({c.after_blob for c in some if c.after_blob and not c.by_git})
-            self.index.keep_put_words(put_by(c, contents.get(c.after_blob or "")) for c in some)
+            self.take(changes[at : at + TOGETHER])
         return len(changes) < MOST_READ
+
+    def take(self, changes: Sequence[Change]) -> None:
+        """Take in what these changes put into files."""
+        contents = self.store.load_many({c.after_blob for c in changes if c.after_blob and not c.by_git})
+        self.index.keep_put_words(put_by(c, contents.get(c.after_blob or "")) for c in changes)
+
+
+def kept_up(workspace: Workspace, machine: str, enough: Callable[[], bool]) -> bool:
+    """Bring the index up to date, and take in the records that nobody read yet, until it is `enough`; whether more is
+    left. Raises OSError, GitError, LedgerError, sqlite3.Error.
+    """
+    with Index.open(workspace.state / "index.db", workspace.log_folder) as index:
+        index.catch_up()
+        put, before = PutWords(index, ContentStore(workspace, machine)), None
+        while (changes := index.changes_without_words(None, AT_ONCE)) and changes != before:
+            if enough():
+                return True
+            put.take(changes)
+            before = changes
+    return False
 
 
 def told_all(change: Change) -> bool:

@@ -28,8 +28,8 @@ from remit.servers.environment import environment
 from remit.servers.frames import ACKNOWLEDGED, OTHER_VERSION, FrameError, Request, pack, unpack
 from remit.servers.gates import Gates, Leaving, report
 from remit.servers.hook import LIMIT, answer
-from remit.servers.maps import Maps
 from remit.servers.threads import Threads
+from remit.servers.upkeep import Upkeep
 from remit.servers.watches import Watch, Watches
 from remit.tools.conversations import Intake, everything
 
@@ -68,7 +68,7 @@ class Daemon:
         self.stopping = threading.Event()
         self.watches = Watches()
         self.gates = Gates(self.stopping, self.watches)
-        self.maps = Maps(self.gates)
+        self.upkeep = Upkeep(self.gates)
         self.threads = Threads(self.attend)
         self.last = time.monotonic()
         self.busy = 0
@@ -144,7 +144,7 @@ class Daemon:
                 self.gates.each(note)
                 self.gates.each(tell_watched)
                 self.listen()
-            self.maps.keep(self.last, now)
+            self.upkeep.keep(self.last, now)
             if self.watches.suspicious:
                 self.gates.each(undo_lingering)
             if now - swept >= self.sweep_s:
@@ -174,7 +174,7 @@ class Daemon:
         """The last work of this process."""
         self.gates.each(fold)
         self.gates.each(sweep)
-        self.maps.bring_up()
+        self.upkeep.bring_up()
         self.listen()
 
     def attend(self, connection: socket.socket) -> None:

@@ -1,4 +1,4 @@
-"""The daemon keeps the intent map up with the ledger, while nobody waits for it."""
+"""The daemon keeps the intent map and the index up with the ledger, while nobody waits for it."""
 
 import json
 import subprocess
@@ -10,7 +10,9 @@ import pytest
 
 from gate.driving import governed
 from remit.gate.gate import Gate
-from remit.servers.maps import LATEST_S, QUIET_S, Maps
+from remit.ledger.index import Index
+from remit.servers.upkeep import LATEST_S, QUIET_S, Upkeep
+from remit.workspace.place import workspace_at
 from servers.test_daemon import Installed, binary, installed
 from servers.test_watches import Warm
 
@@ -30,53 +32,53 @@ def agent(repository: Path, home: Path) -> Iterator[Warm]:
 
 
 def test_a_change_is_in_the_map_once_it_is_quiet(agent: Warm) -> None:
-    maps = Maps(agent.gates)
+    upkeep = Upkeep(agent.gates)
     agent.write("src/new.py", "def first():\n    return 1\n")
     called = time.monotonic()
-    maps.keep(called, called + QUIET_S / 2)
+    upkeep.keep(called, called + QUIET_S / 2)
     assert not (agent.cwd / MAP).exists()
-    maps.keep(called, called + QUIET_S)
+    upkeep.keep(called, called + QUIET_S)
     assert "function `first`" in (agent.cwd / MAP).read_text()
 
 
 def test_an_agent_without_pause_does_not_put_it_off_for_ever(agent: Warm) -> None:
-    maps = Maps(agent.gates)
+    upkeep = Upkeep(agent.gates)
     agent.write("src/new.py", "x = 1\n")
     later = time.monotonic() + LATEST_S
-    maps.keep(later, later)
+    upkeep.keep(later, later)
     assert "src/new.py" in (agent.cwd / MAP).read_text()
 
 
 def test_without_a_call_nothing_is_looked_at(agent: Warm) -> None:
-    maps = Maps(agent.gates)
+    upkeep = Upkeep(agent.gates)
     agent.write("src/new.py", "x = 1\n")
     now = time.monotonic()
-    maps.keep(now, now + 1)
+    upkeep.keep(now, now + 1)
     (agent.cwd / MAP).unlink()
-    maps.keep(now, now + 3600)
+    upkeep.keep(now, now + 3600)
     assert not (agent.cwd / MAP).exists()
-    maps.keep(now + 3601, now + 3602)
+    upkeep.keep(now + 3601, now + 3602)
     assert (agent.cwd / MAP).exists()
 
 
 def test_what_cannot_be_written_is_told_once_and_ends_nothing(agent: Warm, capsys: pytest.CaptureFixture[str]) -> None:
-    maps = Maps(agent.gates)
+    upkeep = Upkeep(agent.gates)
     agent.write("src/new.py", "x = 1\n")
     (agent.cwd / MAP).mkdir()
-    maps.bring_up()
-    maps.bring_up()
+    upkeep.bring_up()
+    upkeep.bring_up()
     assert capsys.readouterr().err.count("the intent map of") == 1
     (agent.cwd / MAP).rmdir()
-    maps.bring_up()
+    upkeep.bring_up()
     assert (agent.cwd / MAP).is_file()
 
 
 def test_the_watcher_and_the_calls_after_it_see_no_effect_of_it(agent: Warm) -> None:
     agent.watching()
-    maps = Maps(agent.gates)
+    upkeep = Upkeep(agent.gates)
     before = agent.ask("Bash", command="make all")
     agent.write("src/new.py", "x = 1\n")
-    maps.bring_up()
+    upkeep.bring_up()
     assert (agent.cwd / MAP).exists()
     agent.tell("Bash", before["call_id"], {"stdout": ""}, command="make all")
     agent.send("Stop")
@@ -107,3 +109,17 @@ def test_a_daemon_of_its_own_does_it_and_remit_map_changes_nothing(installed: In
     assert b"#### src/new.py" in text
     assert "is as the ledger says" in installed.remit("map")
     assert path.read_bytes() == text
+
+
+def test_who_asks_for_blame_finds_the_index_and_the_words_of_all_records_there(agent: Warm) -> None:
+    for n in range(30):
+        agent.write(f"src/new_{n}.py", f"def first_{n}():\n    return {n}\n")
+    workspace = workspace_at(agent.cwd, agent.cwd)
+    upkeep = Upkeep(agent.gates)
+    upkeep.bring_up()
+    while upkeep.left:
+        upkeep.bring_up()
+    with Index.open(workspace.state / "index.db", workspace.log_folder) as index:
+        assert index.catch_up() == 0
+        assert index.changes_without_words(None, 1) == ()
+        assert len(index.put_words()) == 30
