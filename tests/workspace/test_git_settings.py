@@ -1,5 +1,6 @@
 """Programs that a repository's settings name: none of them runs when Remit looks."""
 
+import re
 from pathlib import Path
 
 import pytest
@@ -65,12 +66,15 @@ def test_the_users_own_filters_go_on_to_run(repository: Path, home: Path) -> Non
     assert Git(repository).run("cat-file", "--filters", ":a.up") == b"WORD\n"
 
 
-def test_a_partial_clone_fetches_nothing(repository: Path, tmp_path: Path) -> None:
+def test_a_partial_clone_fetches_nothing_and_says_how_to_get_what_it_lacks(repository: Path, tmp_path: Path) -> None:
     run_git(repository, "config", "uploadpack.allowFilter", "true")
     run_git(tmp_path, "clone", "-q", "--no-checkout", "--filter=blob:none", f"file://{repository}", "partial")
     blob = run_git(repository, "rev-parse", "HEAD:README.md").strip()
-    with pytest.raises(GitError):
+    with pytest.raises(GitError, match="partial clone") as told:
         Git(tmp_path / "partial").run("cat-file", "blob", blob)
+    (way,) = re.findall("`(git fetch [^`]*)`", str(told.value))
+    run_git(tmp_path / "partial", *way.split()[1:])
+    assert Git(tmp_path / "partial").run("cat-file", "blob", blob) == (repository / "README.md").read_bytes()
 
 
 def test_a_filter_that_cannot_be_switched_off_is_an_error(repository: Path) -> None:

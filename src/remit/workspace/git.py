@@ -12,12 +12,21 @@ from remit.workspace.git_settings import overrides
 
 TIMEOUT_S = 60.0
 
+LACKING = "from promisor remote"
+"""What git says where a partial clone lacks something, and it may not fetch that."""
+
+TO_FILL = (
+    "this partial clone lacks a part of its history that is needed here, and Remit itself fetches nothing\n"
+    "hint: `git fetch --refetch --no-filter` brings all of it over, once; `git blame FILE` what that file needs"
+)
+
 
 class GitError(RuntimeError):
     """git could not be run, or said no."""
 
     def __init__(self, arguments: Iterable[str], code: int | None, message: str) -> None:
         command = " ".join(["git", *arguments])
+        message = TO_FILL if LACKING in message else message
         super().__init__(f"`{command[:300]}` failed ({code}): {message.strip()[:500]}")
         self.code = code
         self.message = message
