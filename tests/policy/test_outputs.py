@@ -2,7 +2,9 @@
 
 import pytest
 
-from remit.policy.commands.outputs import outputs
+from remit.policy.commands.outputs import Output, outputs
+from remit.policy.commands.syntax import parse
+from remit.policy.commands.words import Refused
 
 NAMED: list[tuple[str, dict[str, str]]] = [
     ("make > build.log", {"./build.log": "whole"}),
@@ -55,3 +57,18 @@ def test_an_output_is_named(command: str, named: dict[str, str]) -> None:
 def test_what_is_only_mentioned_is_no_output(command: str) -> None:
     found = {output.path: output.how for output in outputs(command)}
     assert not {path for path, how in found.items() if how != "added" and path.endswith(("app.py", "y.py", "a.py"))}
+
+
+ROWS = "| a | b |\n" * 2000
+
+
+def test_a_table_in_a_here_document_is_no_row_of_pipes() -> None:
+    assert outputs(f"cat > a.md <<'E'\n{ROWS}E\nls | wc") == (Output("./a.md", "whole"),)
+
+
+@pytest.mark.parametrize("text", ["a|" * 20_000, "[[ a" * 10_000, "cat <<X\nX\n" + "a|" * 9000])
+def test_what_keeps_the_parser_busy_at_its_end_is_not_parsed(text: str) -> None:
+    """It goes back through all that was opened, for a time that grows with the square of it: 31 seconds for 60 kB."""
+    with pytest.raises(Refused, match="more than 1000 pipes"):
+        parse(text)
+    assert outputs(text) == ()
