@@ -56,8 +56,8 @@ release: .venv/ready  ## dist/*.whl with the hook client for Linux and macOS, x8
 bench: .venv/ready  ## budgets, as ratios measured in one run
 	.venv/bin/python benchmarks/hook.py
 
-bench-provenance: .venv/ready  ## who wrote a line, where that is known by construction; WORDS="--repo PATH --runs 3"
-	.venv/bin/python -m benchmarks.provenance $(WORDS)
+bench-provenance: .venv/ready  ## who wrote a line, where that is known by construction; REPO="PATH PATH" WORDS="--runs 3"
+	.venv/bin/python -m benchmarks.provenance $(foreach path,$(REPO),--repo $(path)) $(WORDS)
 
 clean:  ## remove what the other targets made
 	rm -rf .venv dist site .pytest_cache .ruff_cache .hypothesis .import_linter_cache

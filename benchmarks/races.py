@@ -23,7 +23,7 @@ from remit.gate.governing import govern, set_mode
 from remit.gate.remembering import restore
 from remit.ledger.log import MachineLog
 from remit.workspace.beneath import opened, put_whole, write_below
-from remit.workspace.intents_edit import IntentsFileChanged, write_intents
+from remit.workspace.intents_writing import IntentsFileChanged, write_intents
 from remit.workspace.place import FOLDER, workspace_at
 from remit.workspace.sandbox.committing import Committing
 from remit.workspace.sandbox.staged import Touched

@@ -6,7 +6,7 @@ import os
 import random
 import shutil
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
 from .agent_trace_tool import PROGRAM, AgentTraceTool
@@ -14,8 +14,9 @@ from .code import Block, blocks_of
 from .constructed import CONSTRUCTED
 from .git_tool import GitTool
 from .load import busy
+from .real import scenario as real_scenario
 from .remit_tool import RemitTool
-from .replay import Replayed, replay
+from .replay import Replayed, named, replay
 from .rewrites import REWRITES
 from .scenario import Run, Score, run
 from .speed import Speed, measured
@@ -24,8 +25,8 @@ from .tools import Tool
 from .traps import TRAPS
 
 TOOLS: dict[str, Callable[[], Tool]] = {"remit": RemitTool, "git": GitTool, "agent-trace": AgentTraceTool}
-TRACKS: dict[str, dict[str, Run]] = {"constructed": CONSTRUCTED, "rewrites": REWRITES, "traps": TRAPS}
-ALL = (*TRACKS, "replay", "speed")
+TRACKS: dict[str, Mapping[str, Run]] = {"constructed": CONSTRUCTED, "rewrites": REWRITES, "traps": TRAPS}
+ALL = (*TRACKS, "real", "replay", "speed")
 
 
 def main(words: Sequence[str]) -> int:
@@ -34,11 +35,13 @@ def main(words: Sequence[str]) -> int:
     for name in [name for name in os.environ if name.startswith(("GIT_", "REMIT_", "CLAUDE", "XDG_"))]:
         del os.environ[name]
     if asked.list:
-        print("\n".join(f"{track}: {name}" for track, scenarios in TRACKS.items() for name in scenarios))
+        print("\n".join(f"{track}: {name}" for track in ALL for name in scenarios(track, asked)))
         return 0
+    if "real" in (asked.track or ()) and not asked.repo:
+        arguments().error("the track `real` plays a repository's history: name one with --repo PATH")
     tracks = asked.track or (ALL if not asked.only else TRACKS)
     with busy(asked.load):
-        rows = [row for track in tracks if track in TRACKS for row in played(track, asked)]
+        rows = [row for track in tracks for row in played(track, asked)]
         replayed = [replay(path, asked.sample, asked.seed) for path in asked.repo] if "replay" in tracks else []
     speed = measured(asked.seed, asked.rounds, asked.pairs) if "speed" in tracks else None
     if asked.json:
@@ -52,7 +55,7 @@ def main(words: Sequence[str]) -> int:
 def played(track: str, asked: argparse.Namespace) -> list[Row]:
     """The scenarios of a track, each for every tool and seed."""
     real: list[Block] = [block for path in asked.repo for block in blocks_of(path)]
-    known = {name: scenario for name, scenario in TRACKS[track].items() if not asked.only or name in asked.only}
+    known = {name: run for name, run in scenarios(track, asked).items() if not asked.only or name in asked.only}
     rows: list[Row] = []
     for name, scenario in known.items():
         for tool in asked.tool or ["remit"]:
@@ -63,6 +66,13 @@ def played(track: str, asked: argparse.Namespace) -> list[Row]:
             if sys.stderr.isatty():
                 print(f"\r{track}: {name:<70}", end="", file=sys.stderr)
     return rows
+
+
+def scenarios(track: str, asked: argparse.Namespace) -> Mapping[str, Run]:
+    """The scenarios of a track, by their names; of the real one, the repositories."""
+    if track == "real":
+        return {named(path): real_scenario(path, asked.commits) for path in asked.repo}
+    return TRACKS.get(track, {})
 
 
 def tell(asked: argparse.Namespace, rows: list[Row], replayed: list[Replayed], speed: Speed | None) -> None:
@@ -110,6 +120,7 @@ def arguments() -> argparse.ArgumentParser:
         "--repo", type=Path, action="append", default=[], help="a repository: replayed, and its code used"
     )
     found.add_argument("--sample", type=int, default=0, help="replay compares so many files; 0 is all")
+    found.add_argument("--commits", type=int, default=25, help="the real track plays so many commits of each --repo")
     found.add_argument("--pairs", type=int, default=200, help="pairs of git commit that are timed")
     found.add_argument("--rounds", type=int, default=7, help="rounds of timed blame")
     found.add_argument("--load", type=int, default=0, help="so many busy processes beside it")

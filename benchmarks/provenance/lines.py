@@ -10,8 +10,7 @@ from typing import Literal
 
 from remit.core.own_words import is_strong
 
-PAD = 40
-"""Equal lines around a difference that are looked at too: a hunk may slide that far."""
+from .shortest import sources
 
 
 @dataclass(frozen=True)
@@ -81,46 +80,9 @@ def written(texts: Iterable[bytes], who: Author) -> list[Line]:
     return [Line(text, who) for text in texts]
 
 
-def sources(old: Sequence[bytes], new: Sequence[bytes]) -> list[set[int | None]]:
-    """For each line of `new`, what it may have been in `old` by any shortest diff; None for added."""
-    start = max(0, common(old, new) - PAD)
-    end = max(0, min(common(old[::-1], new[::-1]), min(len(old), len(new)) - start) - PAD)
-    a, b = old[start : len(old) - end], new[start : len(new) - end]
-    middle = possible(a, b)
-    shift = len(old) - len(new)
-    return [
-        *({i} for i in range(start)),
-        *({None if i is None else i + start for i in found} for found in middle),
-        *({j + shift} for j in range(len(new) - end, len(new))),
-    ]
-
-
-def possible(a: Sequence[bytes], b: Sequence[bytes]) -> list[set[int | None]]:
-    """`sources`, by the table of longest common subsequences from both sides."""
-    ahead, behind = table(a, b), table(a[::-1], b[::-1])
-    best = ahead[len(a)][len(b)]
-    rest = [[behind[len(a) - i][len(b) - j] for j in range(len(b) + 1)] for i in range(len(a) + 1)]
-    places: dict[bytes, list[int]] = {}
-    for i, text in enumerate(a):
-        places.setdefault(text, []).append(i)
-    found: list[set[int | None]] = []
-    for j, text in enumerate(b):
-        kept: set[int | None] = {i for i in places.get(text, ()) if ahead[i][j] + 1 + rest[i + 1][j + 1] == best}
-        if any(ahead[i][j] + rest[i][j + 1] == best for i in range(len(a) + 1)):
-            kept.add(None)
-        found.append(kept)
-    return found
-
-
-def table(a: Sequence[bytes], b: Sequence[bytes]) -> list[list[int]]:
-    """Lengths of the longest common subsequences of all beginnings."""
-    rows = [[0] * (len(b) + 1)]
-    for x in a:
-        above, row = rows[-1], [0]
-        for j, y in enumerate(b):
-            row.append(above[j] + 1 if x == y else max(above[j + 1], row[j]))
-        rows.append(row)
-    return rows
+def texts(lines: Iterable[Line]) -> tuple[bytes, ...]:
+    """What lines say."""
+    return tuple(line.text for line in lines)
 
 
 def common(a: Sequence[bytes], b: Sequence[bytes]) -> int:
@@ -131,7 +93,7 @@ def common(a: Sequence[bytes], b: Sequence[bytes]) -> int:
 def doubt(old: Sequence[Line], new: Sequence[Line], by: Author | None) -> None:
     """Note on the lines whatever else a diff of both contents could say of them. `by` wrote what is new, if known."""
     at = {id(line): i for i, line in enumerate(old)}
-    for line, may_be in zip(new, sources([o.text for o in old], [n.text for n in new]), strict=True):
+    for line, may_be in zip(new, sources(texts(old), texts(new)), strict=True):
         for i in may_be - {at.get(id(line))}:
             if i is not None:
                 line.also |= old[i].authors

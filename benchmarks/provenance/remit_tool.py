@@ -20,7 +20,13 @@ from remit.workspace.place import git_root, workspace_at
 from .lines import Claim
 from .tools import Refused, Session
 
-CLASSES: dict[str, EventClass] = {"PreToolUse": "pre", "PostToolUse": "post"}
+CLASSES: dict[str, EventClass] = {
+    "PreToolUse": "pre",
+    "PostToolUse": "post",
+    "BeforeTool": "pre",
+    "AfterTool": "post",
+}
+
 
 NOT_CONTAINED = '[containment]\nrewrite = "off"\n'
 """As with an agent that takes no other command from its hook. What runs contained is known exactly, and asks nothing of
@@ -59,23 +65,26 @@ class RemitTool:
         around = Environment(self.home, self.home / "tmp", settings=row.settings, own_folders=row.own_folders)
         frame = Frame(session.agent, str(payload["cwd"]), CLASSES.get(event, "note"))
         reply = answer(json.dumps(payload, ensure_ascii=False).encode(), frame, around)
-        said: dict[str, Any] = json.loads(reply.stdout).get("hookSpecificOutput", {}) if reply.stdout else {}
-        refused = event == "PreToolUse" and (reply.exit_code or said.get("permissionDecision") is not None)
+        answered: dict[str, Any] = json.loads(reply.stdout) if reply.stdout else {}
+        said = {"decision": answered.get("decision"), **answered.get("hookSpecificOutput", {})}
+        spoken = said["decision"] is not None or said.get("permissionDecision") is not None
+        refused = frame.event_class == "pre" and (reply.exit_code or spoken)
         if refused or reply.stderr:
             raise Refused(f"{event} {payload.get('tool_name')}: {reply.stderr!r} {said}")
 
     def select(self, session: Session) -> None:
+        event, shell = ("BeforeTool", "run_shell_command") if session.agent == "gemini" else ("PreToolUse", "Bash")
         payload: dict[str, Any] = {
             "session_id": session.id,
             "cwd": str(self.root),
-            "hook_event_name": "PreToolUse",
-            "tool_name": "Bash",
+            "hook_event_name": event,
+            "tool_name": shell,
             "tool_input": {"command": f"remit intent select {session.intent}"},
             "tool_use_id": f"select-{session.id}-{session.subagent}-{session.intent}",
         }
         if session.subagent:
             payload["agent_id"] = session.subagent
-        self.hook(session, "PreToolUse", payload)
+        self.hook(session, event, payload)
 
     def message(self, subject: str, agents: Sequence[str]) -> str:
         return subject

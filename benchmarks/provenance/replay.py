@@ -75,7 +75,7 @@ def replay(repository: Path, sample: int, seed: int) -> Replayed:
         root, home = Path(folder).resolve() / "repo", Path(folder).resolve() / "home"
         (home / "tmp").mkdir(parents=True)
         run("clone", "-q", "--shared", str(repository.resolve()), str(root), cwd=home)
-        found = Replayed(repository.parent.name if repository.name in ("repo", ".git") else repository.name)
+        found = Replayed(named(repository))
         began = time.perf_counter()
         run("log", "-p", "-U0", "-M", "--first-parent", cwd=root)
         found.log_s = time.perf_counter() - began
@@ -85,6 +85,12 @@ def replay(repository: Path, sample: int, seed: int) -> Replayed:
         found.replay_s = time.perf_counter() - began
         compare(root, commits, text_files(root, sample, seed, found), found)
         return found
+
+
+def named(repository: Path) -> str:
+    """What a repository is called: its folder, or the one above where that is called as any is."""
+    folder = repository.resolve()
+    return folder.parent.name if folder.name in ("repo", ".git") else folder.name
 
 
 def run(*words: str, cwd: Path) -> bytes:

@@ -13,7 +13,8 @@ from .lines import Claim, Line, Verdict, verdict
 from .tools import Refused, Tool
 from .world import BrokenScenario, World
 
-Run = Callable[[World, Code], None]
+Run = Callable[[World, Code], "Score | None"]
+"""What is played; what it counted on its way, if anything."""
 
 
 @dataclass
@@ -32,6 +33,8 @@ class Score:
     gaps: list[str] = field(default_factory=list[str])
     grades: Counter[str] = field(default_factory=Counter[str])
     seconds: float = 0
+    refused: int = 0
+    """Calls of agents that the tool did not let pass, where the scenario goes on without them."""
     broken: str = ""
 
     @property
@@ -47,6 +50,7 @@ class Score:
         self.kept += other.kept
         self.grades += other.grades
         self.seconds += other.seconds
+        self.refused += other.refused
         self.wrong += other.wrong
         self.gaps += other.gaps
         self.broken = self.broken or other.broken
@@ -59,9 +63,9 @@ def run(make: Callable[[], Tool], name: str, scenario: Run, seed: int, real: Seq
         world = World(make(), Path(folder).resolve(), f"{seed}:{name}")
         code = Code(random.Random(f"{seed}:{name}:code"), real)
         try:
-            scenario(world, code)
+            found = scenario(world, code) or Score()
             world.settle()
-            found = counted(world)
+            found.add(counted(world))
         except (BrokenScenario, Refused) as error:
             found = Score(broken=f"{type(error).__name__}: {error}"[:600])
     found.seconds = time.perf_counter() - began

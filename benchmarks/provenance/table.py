@@ -103,6 +103,7 @@ def document(row: Row) -> dict[str, Any]:
         **counts,
         "certain": s.certain,
         "open": s.open,
+        "refused": s.refused,
         "kept": s.kept,
         "grades": dict(s.grades),
         "wrong": s.wrong,

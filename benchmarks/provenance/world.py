@@ -29,6 +29,16 @@ How = Literal["write", "edit", "multi", "patch", "shell", "script"]
 
 Texts = Sequence[bytes]
 
+EVENTS = {
+    "gemini": {
+        "PreToolUse": "BeforeTool",
+        "PostToolUse": "AfterTool",
+        "UserPromptSubmit": "BeforeAgent",
+        "Stop": "AfterAgent",
+    }
+}
+"""What an agent calls its events, where it does not say it in Claude Code's words."""
+
 
 class BrokenScenario(AssertionError):
     """The files are not what the scenario says they are: its truth is none."""
@@ -126,6 +136,18 @@ class World:
         target = self.root / path
         target.parent.mkdir(parents=True, exist_ok=True)
         target.write_bytes(self.data(path))
+
+    def rename(self, old: str, new: str) -> None:
+        """A file gets another name."""
+        (self.root / new).parent.mkdir(parents=True, exist_ok=True)
+        (self.root / old).rename(self.root / new)
+        self.files[new] = self.files.pop(old)
+        self.remember(new)
+
+    def remove(self, path: str) -> None:
+        """A file goes."""
+        (self.root / path).unlink()
+        del self.files[path]
 
     def remember(self, path: str) -> None:
         """So that this version is known again in a commit."""
@@ -225,10 +247,14 @@ class World:
         self.after(session, call)
 
     def read(self, session: Session, path: str) -> None:
-        """The session reads a file."""
+        """The session reads a file, each time in words of its own: two agents that say the same within two seconds may
+        be one, whose hooks another runs as well.
+        """
         if session.agent == "codex":
             return
-        call: Call = ("Read", {"file_path": str(self.root / path)}, {})
+        name = "read_file" if session.agent == "gemini" else "Read"
+        given = {"file_path": str(self.root / path), "limit": 10_000 + self.calls}
+        call: Call = (name, given, {})
         self.before(session, call)
         self.after(session, call)
 
@@ -256,12 +282,12 @@ class World:
         document: dict[str, Any] = {
             "session_id": session.id,
             "cwd": str(self.root / self.standing),
-            "hook_event_name": event,
+            "hook_event_name": EVENTS.get(session.agent, {}).get(event, event),
             **fields,
         }
         if session.subagent:
             document["agent_id"] = session.subagent
-        self.tool.hook(session, event, document)
+        self.tool.hook(session, document["hook_event_name"], document)
 
     def called(self, session: Session, path: str, lines: Sequence[Line], how: How) -> Call:
         """The call as the agent's hook tells it: the tool's name, its arguments, its answer."""

@@ -11,7 +11,8 @@ import pytest
 from conftest import run_git
 from gate.driving import Agent, body, governed, records
 from remit.gate.gate import Gate
-from remit.ledger.heads import EVERY, kept_heads, log_health, read_frontier
+from remit.ledger.heads import EVERY, kept_heads, read_frontier
+from remit.ledger.health import log_health
 
 MAIN = "from remit.cli import main; main()"
 

@@ -16,7 +16,8 @@ from gate.driving import Agent, allowed, body, governed, machine, records, refus
 from remit.gate.approvals import LATE_S, Approvals, Question, Reply
 from remit.gate.asking import Asking
 from remit.gate.gate import Gate
-from remit.gate.state import SCHEMA_VERSION, State
+from remit.gate.state import State
+from remit.gate.state_file import SCHEMA_VERSION
 from remit.workspace.living import is_gone, started, this_process
 
 

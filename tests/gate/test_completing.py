@@ -14,7 +14,7 @@ from remit.core.call import SessionKey
 from remit.gate import verifying
 from remit.gate.gate import Gate
 from remit.gate.governing import set_mode
-from remit.gate.intents import Refused
+from remit.gate.intent_refusals import Refused
 
 KEY = SessionKey("session-1")
 

@@ -14,7 +14,7 @@ from conftest import run_git
 from gate.driving import Agent, allowed, body, governed, machine, records, refusal
 from remit.core.call import SessionKey
 from remit.gate.gate import Gate
-from remit.gate.intents import Refused
+from remit.gate.intent_refusals import Refused
 
 INTENTS = """\
 version: "1.0"

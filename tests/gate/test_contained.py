@@ -4,9 +4,11 @@ The intent owns `src/**`. They run in the real sandbox, below the decision on th
 """
 
 import os
+import resource
 import shutil
 import subprocess
 import time
+from contextlib import ExitStack
 from pathlib import Path
 
 import pytest
@@ -146,6 +148,18 @@ def test_what_stays_is_a_covered_mutation_and_what_does_not_is_a_denial(gate: Ga
     assert [f["path"] for f in mutation["files"]] == ["src/a.py"]
     denied = [r["violation"]["error_type"] for r in found if r["event"] == "denied"]
     assert denied == ["SCOPE_VIOLATION"]
+
+
+def test_a_process_with_many_open_files_runs_commands_all_the_same(gate: Gate, how: Containment) -> None:
+    """As a daemon has them: select(2) takes no descriptor from 1024 on."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (min(4096, hard), hard))
+    with ExitStack() as stack:
+        stack.callback(resource.setrlimit, resource.RLIMIT_NOFILE, (soft, hard))
+        for _ in range(1100):
+            stack.enter_context(Path(os.devnull).open("rb"))
+        assert run(gate, how, "echo n > src/new").code == 0
+        assert run(gate, how, "sleep 30", seconds=0.5).code != 0
 
 
 def test_a_commit_works_inside_and_takes_effect(gate: Gate, how: Containment) -> None:

@@ -231,6 +231,33 @@ def test_a_program_that_reads_a_file_before_it_writes_it_replaces_parts(agent: A
     assert unproved(record) == {"src/x.py": [[2, 2]]}
 
 
+@pytest.mark.parametrize(("named", "left"), [("src/x.py", [[1, 1]]), ("x.py", None)], ids=["there", "elsewhere"])
+def test_a_line_that_a_diff_adds_to_one_file_is_no_proof_in_another(
+    agent: Agent, named: str, left: list[list[int]] | None
+) -> None:
+    agent.write("src/x.py", "if TYPE_CHECKING:\n    pass\n")
+    agent.write("src/y.py", "if TYPE_CHECKING:\n    import re\n")
+    diff = "@@ -1,2 +1,2 @@\n-if TYPE_CHECKING:\n+if TYPE_CHECKING:  # pragma: no_cover_of_typing\n     pass\n"
+    command = f"patch -p1 --directory=. <<'E'\n--- a/{named}\n+++ b/{named}\n{diff}E"
+    new = "if TYPE_CHECKING:  # pragma: no_cover_of_typing\n"
+    person = {"src/x.py": f"{new}    pass\n", "src/y.py": f"{new}    import re\n"}
+    assert unproved(ran(agent, command, person=person))["src/y.py"] == left
+
+
+WHOLE_LINES = {
+    "program": "python3 - <<'E'\nfrom pathlib import Path\np = Path('src/x.py')\ns = p.read_text()\n"
+    "s = s.replace('''def of(s):\n    return str(s)''', '''def of(s):\n    return unicode(s)''')\np.write_text(s)\nE",
+    "sed": "sed -i -e '2c\\\n    return unicode(s)' src/x.py && python3 -c pass",
+}
+
+
+@pytest.mark.parametrize("command", WHOLE_LINES.values(), ids=WHOLE_LINES)
+def test_a_word_of_a_line_that_the_text_says_whole_is_put_into_no_other(agent: Agent, command: str) -> None:
+    agent.write("src/x.py", "def of(s):\n    return str(s)\n\nif isinstance(sep, str):\n    pass\n")
+    after = "def of(s):\n    return unicode(s)\n\nif isinstance(sep, unicode):\n    pass\n"
+    assert unproved(ran(agent, command, person={"src/x.py": after})) == {"src/x.py": [[4, 4]]}
+
+
 @pytest.mark.parametrize(("after", "left"), [("a\n\nb\n\n", [[2, 2], [4, 4]]), ("a\nb\n\n", [[3, 3]])])
 def test_empty_lines_alone_are_anybodys(agent: Agent, after: str, left: list[list[int]]) -> None:
     agent.write("src/x.py", "a\nb\n")
@@ -282,10 +309,34 @@ def test_a_word_that_was_put_into_many_lines_is_looked_for_once() -> None:
 def test_beyond_a_bound_nothing_more_is_looked_for() -> None:
     said = Said(b"sed -i -f rules x # " + b"filler " * 30_000)
     old = [b"name_%d" % n for n in range(20_000)]
-    assert list(said.replaces(old, [b"other%d" % n for n in range(20_000)], Hunk(1, 20_000, 1, 20_000))) == []
+    assert list(said.replaces(old, [b"other%d" % n for n in range(20_000)], [Hunk(1, 20_000, 1, 20_000)])) == []
     assert len(said.replacing) == MOST_QUOTED
 
 
 def test_a_long_block_of_equal_lines_is_found_as_one() -> None:
     text = b"call_of_many_times()\n" * 1_000
     assert open_lines(Change("x", None, seen(text)), Difference((Hunk(0, 0, 1, 1_000),)), Said(text), None) == ()
+
+
+WALKED = """\
+def walk_through_everything(rows):
+    try:
+        rows.load()
+{person}    except OSError:
+        pass
+    for row in rows:
+        emit(row)
+    return None
+"""
+
+
+def test_plain_lines_that_are_the_texts_only_together_are_the_agents(agent: Agent) -> None:
+    command = f"cat > src/app.py <<'E'\ndef main():\n    return 1\n{WALKED.format(person='')}E\npython3 -c pass"
+    text = "def main():\n    return 1\n" + WALKED.format(person=PERSONS)
+    assert unproved(ran(agent, command, person={"src/app.py": text})) == {"src/app.py": [[6, 6]]}
+
+
+def test_in_a_file_that_the_text_does_not_name_they_are_anybodys(agent: Agent) -> None:
+    command = f"python3 -c pass <<'E'\n{WALKED.format(person='')}E"
+    text = "def main():\n    return 1\n" + WALKED.format(person=PERSONS)
+    assert unproved(ran(agent, command, person={"src/app.py": text})) == {"src/app.py": [[6, 11]]}

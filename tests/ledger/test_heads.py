@@ -11,16 +11,15 @@ from remit.core.treehead import TreeHead, public_of, sign
 from remit.ledger.foreign import NothingToImport, foreign_records, import_file
 from remit.ledger.heads import (
     FoundHead,
-    HeadsReport,
     altered_inside,
-    check_heads,
     keep_head,
     kept_heads,
-    log_health,
     measure,
     read_frontier,
     recorded_heads,
 )
+from remit.ledger.heads_check import HeadsReport, check_heads
+from remit.ledger.health import log_health
 from remit.ledger.reader import lines
 
 SEED, OTHER = bytes(range(32)), bytes(range(1, 33))

@@ -13,7 +13,8 @@ from remit.core.merkle import root
 from remit.core.record import Record
 from remit.ledger.archive import opened
 from remit.ledger.compact import compact
-from remit.ledger.heads import leaves, log_health, measure
+from remit.ledger.heads import leaves, measure
+from remit.ledger.health import log_health
 from remit.ledger.index import Index, forget
 from remit.ledger.prune import detail_of, keeping, plan_pruning, prune, pruned_before, pruned_parts
 from remit.ledger.reader import Place, lines, positions

@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 
 from remit.core.contents import Hunk
 from remit.provenance.alike import equal_blocks, may_come_from
-from remit.provenance.origins import relaid
+from remit.provenance.reformatted import relaid
 from remit.provenance.shifted import shifted
 
 texts = st.lists(st.sampled_from("abcde"), max_size=16)

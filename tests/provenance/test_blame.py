@@ -153,3 +153,28 @@ def test_white_space_and_revisions_are_gits_to_follow(agent: Agent) -> None:
     assert sessions(agent.cwd, "src/new.py") == [ME, ME]
     assert sessions(agent.cwd, "src/new.py", "-w") == [ME, ME]
     assert sessions(agent.cwd, "src/new.py", "HEAD~1") == [ME, ME]
+
+
+HEAD = "def first(hole):\n    try:\n        hole.measure()\n"
+END = "    except OSError:\n        pass\n    return measure\n"
+INSERTED = """\
+def second(depth):
+    try:
+        depth.sound()
+    except OSError:
+        pass
+    return sound
+
+"""
+
+
+def test_lines_that_git_takes_for_new_ones_stay_theirs_where_records_tell_of_every_step(agent: Agent) -> None:
+    other = Agent(agent.cwd, agent.home, "session-2")
+    other.select()
+    agent.write("src/new.py", HEAD + END + "\n" + "TAIL = 1\n")
+    commit(agent.cwd)
+    other.read("src/new.py")
+    other.write("src/new.py", HEAD + INSERTED + END + "\n" + "TAIL = 1\n")
+    other.write("src/new.py", HEAD + INSERTED + END + "    measured = 2\n" + "TAIL = 1\n")
+    commit(agent.cwd)
+    assert sessions(agent.cwd, "src/new.py")[10:] == [ME, ME, ME, "session-2", ME]

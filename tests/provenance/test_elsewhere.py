@@ -165,3 +165,25 @@ def test_a_plain_end_that_stayed_where_it_was_does_not_go_with_the_block(agent: 
     path.write_text(HUMAN + "\n" + own + TRIED)
     commit(agent.cwd)
     assert [who for who, _ in origins(agent.cwd, "src/human.py")[8:]] == [None] * 3
+
+
+def test_a_copy_in_a_renamed_file_leaves_the_original_to_those_who_had_it(agent: Agent) -> None:
+    (agent.cwd / "src/old.py").write_text(BLOCK)
+    commit(agent.cwd)
+    run_git(agent.cwd, "mv", "src/old.py", "src/new.py")
+    commit(agent.cwd)
+    agent.read("src/new.py")
+    agent.write("src/new.py", BLOCK + "\n\n# The same for the other till.\n" + BLOCK)
+    commit(agent.cwd)
+    assert [who for who, _ in origins(agent.cwd, "src/new.py")] == [None] * 3 + [ME] * 6
+
+
+def test_lines_that_a_commit_left_in_the_work_tree_have_not_moved_to_another_file(agent: Agent) -> None:
+    agent.write("src/new.py", BLOCK)
+    (agent.cwd / "src/human.py").write_text(HUMAN + BLOCK)
+    run_git(agent.cwd, "add", "src/human.py")
+    run_git(agent.cwd, "commit", "-q", "-m", "a part")
+    agent.read("src/new.py")
+    assert [who for who, _ in origins(agent.cwd, "src/human.py")] == [None] * 7
+    commit(agent.cwd)
+    assert [who for who, _ in origins(agent.cwd, "src/human.py")] == [None] * 7

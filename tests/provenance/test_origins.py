@@ -12,7 +12,7 @@ from remit.core.contents import Hunk
 from remit.provenance.attribution import without_plain
 from remit.provenance.beforehand import told
 from remit.provenance.origins import Label, Pairs, carried, merged, walk
-from remit.provenance.ways import History, Recorded, Step, chains
+from remit.provenance.ways import MOST_CANDIDATES, History, Recorded, Step, chains
 
 texts = st.lists(st.sampled_from("abc"), max_size=8).map(tuple)
 Text = tuple[str, ...]
@@ -204,6 +204,19 @@ def test_a_content_was_seen_before_the_first_record_that_found_it() -> None:
     history = History([wrote(1, "A", "B"), wrote(2, "B", "C"), wrote(3, "B", "D")])
     assert history.after_seeing("B") == {"r2", "r3"}
     assert history.after_seeing("D") == frozenset()
+
+
+def test_a_content_that_was_there_before_any_record_left_it_was_brought_back() -> None:
+    history = History([wrote(1, "A", "B"), wrote(2, "B", "A"), wrote(3, "A", "D")])
+    assert [history.brought_back(version) for version in "ABDX"] == [True, False, False, False]
+
+
+def test_of_older_contents_those_are_candidates_of_which_people_took_out_most() -> None:
+    calls = [wrote(10 * n, f"v{n - 1}", f"v{n}") for n in range(1, 60)]
+    small = Recorded(205, "small", "v20", "v21", hunks=(Hunk(1, 1, 1, 1),), observed=True)
+    back = Recorded(225, "back", "v22", "main", hunks=(Hunk(1, 30, 1, 0),), observed=True)
+    befores = [way[-1].before for way in chains("V", "P", History([*calls, small, back]))]
+    assert befores == [*(f"v{n}" for n in range(59, 59 - MOST_CANDIDATES, -1)), "v22", "v20"]
 
 
 def recorded(seq: int, before: str, after: str, *, by_git: bool = False) -> Recorded:

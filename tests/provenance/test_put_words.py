@@ -68,6 +68,24 @@ def test_of_a_content_that_is_lost_nothing_is_ruled_out(repository: Path, home: 
         assert PutWords(index, gate.store).held([b"beta_second = 2"])
 
 
+def test_of_more_marks_than_are_worth_it_nothing_is_ruled_out_in_all_files_together(
+    repository: Path, home: Path
+) -> None:
+    agent = Agent(governed(repository), home)
+    agent.select()
+    agent.write("src/new.py", "alpha_first = 1\n")
+    gate = Gate.open(repository)
+    with Index.open(gate.workspace.state / "index.db", gate.workspace.log_folder) as index:
+        index.catch_up()
+        strange = [b"beta_second = 2"]
+        assert PutWords(index, gate.store).held(strange) == []
+        assert index.put_bytes() > 8
+        few = PutWords(index, gate.store, most_bytes=8)
+        assert few.held(strange) == strange
+        assert few.may_be_a_calls(strange)
+        assert not few.may_be_put("src/new.py", strange)
+
+
 def test_what_was_read_once_is_not_read_again_and_what_is_new_is(repository: Path, home: Path) -> None:
     agent = Agent(governed(repository), home)
     agent.select()

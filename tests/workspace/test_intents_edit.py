@@ -17,17 +17,10 @@ from ruamel.yaml import YAML
 from remit.core.contents import sha256
 from remit.core.intent import PRIORITIES, STATUSES, Constraint, Criterion, Intent
 from remit.core.validation import describe_rule
-from remit.workspace.intents_edit import (
-    EditRefused,
-    FieldValue,
-    IntentsFileChanged,
-    add_intent,
-    next_id,
-    remove_intent,
-    set_fields,
-    write_intents,
-)
+from remit.workspace.intents_edit import add_intent, next_id, remove_intent, set_fields
 from remit.workspace.intents_file import parse_intents
+from remit.workspace.intents_spelling import FieldValue
+from remit.workspace.intents_writing import EditRefused, IntentsFileChanged, write_intents
 
 NOW = "2026-03-01T12:00:00Z"
 

@@ -12,8 +12,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from remit.core.intent import Constraint, Criterion, IntentsDocument, LintFinding
-from remit.workspace.intents_file import LIMIT, compose, parse_intents, read_intents
+from remit.core.intent import FILE_LIMIT, Constraint, Criterion, IntentsDocument, LintFinding
+from remit.workspace.intents_cache import read_intents
+from remit.workspace.intents_file import parse_intents
+from remit.workspace.yaml_nodes import compose
 
 TIDY = """\
     constraints: [Keep it small]
@@ -380,7 +382,7 @@ def make_link(path: Path) -> None:
 
 def make_huge(path: Path) -> None:
     with path.open("wb") as file_:
-        file_.truncate(LIMIT + 1)
+        file_.truncate(FILE_LIMIT + 1)
 
 
 @pytest.mark.parametrize("make", [make_folder, make_fifo, make_link, make_huge])
@@ -458,7 +460,7 @@ def test_yaml_is_not_imported_while_the_cache_is_warm(intents_file: Path, tmp_pa
     cache = tmp_path / "cache"
     read_intents(intents_file, cache)
     script = (
-        "import sys; from pathlib import Path; from remit.workspace.intents_file import read_intents;"
+        "import sys; from pathlib import Path; from remit.workspace.intents_cache import read_intents;"
         "assert read_intents(Path(sys.argv[1]), Path(sys.argv[2])).sha256;"
         "assert not {'yaml', 'ruamel.yaml'} & sys.modules.keys()"
     )

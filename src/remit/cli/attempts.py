@@ -7,7 +7,7 @@ import click
 from remit.core.record import Body, CallPart
 from remit.gate.effects import as_document
 from remit.gate.gate import Gate
-from remit.gate.intents import refusal
+from remit.gate.intent_refusals import refusal
 from remit.servers.environment import enter
 
 

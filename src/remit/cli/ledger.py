@@ -19,13 +19,16 @@ from remit.cli.output import (
     reports_failures,
 )
 from remit.core.treehead import public_of, verifier_key
+from remit.gate.heads_found import heads_report
 from remit.gate.tracked_check import tracked_findings
-from remit.gate.witness import heads_report, make_head, newest_head, own_seed
+from remit.gate.witness import make_head, newest_head, own_seed
 from remit.gate.witness import witness as write_witness
+from remit.ledger.findings import LedgerFinding
 from remit.ledger.foreign import import_file
-from remit.ledger.heads import HeadsReport, leaves
+from remit.ledger.heads import leaves
+from remit.ledger.heads_check import HeadsReport
 from remit.ledger.prune import Pruned, pruned_parts
-from remit.ledger.verify import LedgerFinding, verify_log
+from remit.ledger.verify import verify_log
 
 
 @click.group()

@@ -6,7 +6,7 @@ import click
 import msgspec
 
 from remit.cli.output import REFUSED, Failure, emit, governed_gate, json_option, repo_option, reports_failures
-from remit.cli.people import below_an_agent
+from remit.cli.people import PERSON, below_an_agent
 from remit.core.redaction import redact
 from remit.gate.gate import Gate
 from remit.gate.lessons import Lessons, brain_path, entries
@@ -52,7 +52,7 @@ def lesson(
 
 def by_a_person(gate: Gate, wanted: Entry) -> Entry:
     """Write it for the person who runs this."""
-    return Lessons(gate.workspace, gate.state, gate.recorder).record(None, "person", wanted)
+    return Lessons(gate.workspace, gate.state, gate.recorder).record(None, PERSON, wanted)
 
 
 def written(gate: Gate, text: str) -> Entry:

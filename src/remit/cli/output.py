@@ -16,14 +16,14 @@ from remit.cli.failure import INTEGRITY as INTEGRITY
 from remit.cli.failure import REFUSED, UNAVAILABLE, Failure
 from remit.cli.failure import USAGE as USAGE
 from remit.core.text import defused, plain_json
-from remit.gate.intents import IntentError, Refused
+from remit.gate.intent_refusals import IntentError, Refused
 from remit.gate.site import Site
-from remit.gate.state import StateError
+from remit.gate.state_file import StateError
 from remit.ledger.segments import LedgerError
 from remit.servers.environment import enter
 from remit.workspace.git import GitError
 from remit.workspace.git_settings import repository_of
-from remit.workspace.intents_edit import EditRefused, IntentsFileChanged, IntentsFileLocked
+from remit.workspace.intents_writing import EditRefused, IntentsFileChanged, IntentsFileLocked
 
 if TYPE_CHECKING:
     from remit.gate.gate import Gate

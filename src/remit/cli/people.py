@@ -9,13 +9,16 @@ from remit.adapters import ROWS
 from remit.cli.attempts import attempted
 from remit.cli.output import REFUSED, Failure
 from remit.gate.gate import Gate
-from remit.gate.state import StateError
+from remit.gate.state_file import StateError
 from remit.servers.environment import enter
 from remit.workspace.processes import below
 
 AGENT_VARIABLES = ("CLAUDECODE", "CLAUDE_CODE_SESSION_ID", "CODEX_SESSION_ID", "GEMINI_CLI", "QWEN_CODE_SESSION_ID")
 """Set by agents in the shells they start; a shell can unset them, so the process tree is looked at too."""
 
+
+PERSON = "person"
+"""Who did it, in a record of what was run here."""
 
 CALL_S = 600.0
 """A command that runs longer than its agent waits for it has been given up."""

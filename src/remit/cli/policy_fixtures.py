@@ -16,7 +16,7 @@ from remit.gate.gate import Gate
 from remit.gate.reporting import reported
 from remit.ledger.index import Index
 from remit.policy.fixtures import BadFixture, read_fixture, replayed
-from remit.workspace.intents_file import read_regular
+from remit.workspace.whole_files import read_regular
 
 FIXTURE_MOST = 4 * 1024 * 1024
 """Bytes of a fixture. A pipe or a device in the folder would never end."""

@@ -4,9 +4,9 @@ from pathlib import Path
 
 import click
 
-from remit.cli.intent import session_of, session_option
+from remit.cli.intent_sessions import session_of, session_option
 from remit.cli.output import emit, governed_gate, json_option, repo_option, reports_failures
-from remit.cli.people import below_an_agent
+from remit.cli.people import PERSON, below_an_agent
 from remit.gate.lessons import Lessons, todo_lists
 from remit.servers.selecting import todo_item
 
@@ -26,7 +26,7 @@ def todo(items: tuple[str, ...], session: str | None, repo: Path, as_json: bool)
     gate = governed_gate(repo)
     if items and not below_an_agent():
         key = session_of(gate, session)
-        Lessons(gate.workspace, gate.state, gate.recorder).write_todo(key, "person", [*map(todo_item, items)])
+        Lessons(gate.workspace, gate.state, gate.recorder).write_todo(key, PERSON, [*map(todo_item, items)])
     found = todo_lists(gate.workspace)
     text = "\n\n".join(f"session {name}\n{body}" for name, body in found)
     data = [{"session_id": name, "list": body} for name, body in found]

@@ -24,8 +24,8 @@ from remit.core.text import shown
 from remit.core.trailers import TrailerFinding, against_policy
 from remit.gate.gate import Gate
 from remit.gate.governing import VERSIONS, copies_of
+from remit.gate.heads_found import heads_report
 from remit.gate.tracked_check import tracked_findings
-from remit.gate.witness import heads_report
 from remit.ledger.index import Index
 from remit.ledger.verify import verify_log
 from remit.provenance.attribution import Attribution

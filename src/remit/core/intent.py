@@ -113,6 +113,10 @@ class LintFinding(Struct, frozen=True):
     column: int = 1
 
 
+FILE_LIMIT = 4 * 1024 * 1024
+"""Bytes of an intents file. A larger one is refused unread."""
+
+
 class IntentsDocument(Struct, frozen=True):
     """What a reader made of an intents file. One bad intent does not hide the others."""
 

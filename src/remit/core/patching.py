@@ -4,7 +4,9 @@ Lines are looked for as Codex does: as they are, then without white space at the
 Source: openai/codex, codex-rs/apply-patch/src/lib.rs and seek_sequence.rs, read 2026-11.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from itertools import repeat
+from typing import TypeAlias
 
 from remit.core.patch import FileOperation, Patch, PatchHunk
 
@@ -12,6 +14,9 @@ from remit.core.patch import FileOperation, Patch, PatchHunk
 class DoesNotApply(ValueError):
     """The patch does not fit the files. The message says where."""
 
+
+Origin: TypeAlias = int | None
+"""The line, from 0, that one was before; None for one that the patch puts there."""
 
 LOOKS: tuple[Callable[[str], str], ...] = (str, str.rstrip, str.strip)
 
@@ -37,16 +42,29 @@ def result(operation: FileOperation, before: bytes | None) -> bytes:
         return "".join(f"{line}\n" for line in lines).encode("utf-8", "replace")
     if before is None:
         raise DoesNotApply(f"{operation.path[:80]!r} is to be updated, and is not there")
-    lines = before.decode("utf-8", "surrogateescape").split("\n")
-    if lines[-1] == "":
-        lines.pop()
-    changed = updated(lines, operation.hunks) if operation.hunks else lines
-    return "".join(f"{line}\n" for line in changed).encode("utf-8", "surrogateescape")
+    changed = updated(lines_in(before), operation.hunks)
+    return "".join(f"{line}\n" for line, _ in changed).encode("utf-8", "surrogateescape")
 
 
-def updated(lines: list[str], hunks: Sequence[PatchHunk]) -> list[str]:
+def origins(patch: Patch, path: str, before: bytes) -> list[Origin] | None:
+    """For each line that the patch leaves in a file, the line that it was, by the signs of the patch's own lines. None
+    where it does not update that file once. Raises DoesNotApply.
+    """
+    own = [o for o in patch.operations if path in (o.path, o.moved_to)]
+    if len(own) != 1 or own[0].kind != "update" or own[0].moved_to is not None:
+        return None
+    return [origin for _, origin in updated(lines_in(before), own[0].hunks)]
+
+
+def lines_in(content: bytes) -> list[str]:
+    """The lines of a file."""
+    lines = content.decode("utf-8", "surrogateescape").split("\n")
+    return lines if lines[-1] else lines[:-1]
+
+
+def updated(lines: list[str], hunks: Sequence[PatchHunk]) -> list[tuple[str, Origin]]:
     """The lines after all hunks, which come in the order of the file."""
-    out: list[str] = []
+    out: list[tuple[str, Origin]] = []
     done = 0
     for hunk in hunks:
         at = done
@@ -54,11 +72,21 @@ def updated(lines: list[str], hunks: Sequence[PatchHunk]) -> list[str]:
             at = place(lines, [hunk.context], at, end=False) + 1
         old = [line[1:] for line in hunk.lines if line[0] != "+"]
         new = [line[1:] for line in hunk.lines if line[0] != "-"]
+        signs = [line[0] for line in hunk.lines]
+        full = len(old)
         start, old, new = located(lines, old, new, at, hunk)
-        out += lines[done:start]
-        out += new
+        out += [(lines[n], n) for n in range(done, start)]
+        out += zip(new, places(signs, start) if len(old) == full else repeat(None), strict=False)
         done = start + len(old)
-    return out + lines[done:]
+    return out + [(lines[n], n) for n in range(done, len(lines))]
+
+
+def places(signs: Iterable[str], start: int) -> Iterator[Origin]:
+    """For each line that a hunk leaves, the old line that it is: the hunk's old lines begin at `start`."""
+    for sign in signs:
+        if sign != "-":
+            yield start if sign == " " else None
+        start += sign != "+"
 
 
 def located(

@@ -1,6 +1,6 @@
 """How two contents differ, for small changes. Larger ones are git's to tell."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from remit.core.contents import Hunk, LineRange
 
@@ -42,6 +42,23 @@ def hunks_at(old: bytes, new: bytes, told: Sequence[LineRange]) -> tuple[Hunk, .
     if origins is None:
         origins = subsequence(a, rest)
     return None if origins is None else hunks_between(len(a), len(b), dict(zip(kept, origins, strict=True)))
+
+
+def hunks_by(old: bytes, new: bytes, origins: Mapping[int, int]) -> tuple[Hunk, ...] | None:
+    """The differences, where it is known which lines stay: `origins` maps an index in `new` to its index in `old`. What
+    was taken out and put in again in its place stays, too. None where that is too large to tell cheaply.
+    """
+    a, b = lines_of(old), lines_of(new)
+    same = {to: origin for to, origin in origins.items() if to < len(b) and origin < len(a) and a[origin] == b[to]}
+    found: list[Hunk] = []
+    for rough in hunks_between(len(a), len(b), same):
+        gone, came = rough.gone, rough.came
+        if max(len(gone), len(came)) > MOST_LINES and gone and came:
+            return None
+        parts = differing(a[gone.start - 1 : gone.stop - 1], b[came.start - 1 : came.stop - 1])
+        at, to = gone.start - 1, came.start - 1
+        found += (hunk(0, at + i, at + i_end, to + j, to + j_end) for _, i, i_end, j, j_end in parts)
+    return tuple(found)
 
 
 def subsequence(a: Sequence[bytes], rest: Sequence[bytes]) -> list[int] | None:

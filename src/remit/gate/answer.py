@@ -7,7 +7,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from remit.core.decision import Decision
-from remit.gate.state import StateError
+from remit.gate.state_file import StateError
 from remit.ledger.segments import LedgerError
 from remit.workspace.git import GitError
 

@@ -4,7 +4,7 @@ from remit.core.call import SessionKey
 from remit.core.intent import Intent
 from remit.core.lifecycle import completion_obstacles
 from remit.core.text import shown
-from remit.gate.intents import Refused, refusal
+from remit.gate.intent_refusals import Refused, refusal, selectable_ids
 from remit.gate.site import Site
 from remit.gate.verifying import Verifying
 
@@ -44,7 +44,7 @@ class Completing:
                 f"{shown(intent_id, 60)} is not the active intent of this session ({active or 'none is'}).",
                 TOOL,
                 active,
-                intents.selectable_ids(self.site.governing),
+                selectable_ids(self.site.governing),
             )
         intent = intents.known(intent_id)
         if intent is None:

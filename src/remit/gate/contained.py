@@ -14,13 +14,14 @@ from remit.core.call import ToolCall
 from remit.core.config import ContainmentRules
 from remit.core.facts import Facts
 from remit.gate.answer import Attempts
+from remit.gate.call_records import contents_of
 from remit.gate.contained_paths import existing, literal
 from remit.gate.contained_recording import Recording, Result
 from remit.gate.contained_taking import Taking
 from remit.gate.contained_tickets import Ticket
 from remit.gate.contained_verdicts import Verdicts
 from remit.gate.contained_words import too_much
-from remit.gate.remembering import contents_of, restore
+from remit.gate.remembering import restore
 from remit.gate.site import Site
 from remit.gate.steady import uncontained
 from remit.workspace.sandbox import landlock, places, warm
@@ -109,7 +110,7 @@ class Contained:
     # -- without one ----------------------------------------------------------------------------------------
 
     def compared(self, call: ToolCall, command: Sequence[str], limits: Limits, before: Facts) -> Result:
-        """Run it where it may write; then undo what it changed beyond that. The call was prepared: see `Judging`."""
+        """Run it where it may write; then undo what it changed beyond that. The call was prepared: see `Preparing`."""
         ended = self.ran(call, command, limits, before)
         tries = Attempts()
         pending = self.recording.remembering.came_back(call, tries)

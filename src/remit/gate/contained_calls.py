@@ -25,7 +25,8 @@ from remit.gate.contained_tickets import Tickets
 from remit.gate.governing import Governing
 from remit.gate.observed import observed_head
 from remit.gate.site import Site
-from remit.gate.state import PendingCall, StateError
+from remit.gate.state import PendingCall
+from remit.gate.state_file import StateError
 from remit.policy.classify import classify
 from remit.policy.commands.background import IN_BACKGROUND, outlives
 from remit.policy.contain import RULE

@@ -73,7 +73,7 @@ class Recording:
         pending = replace(pending, judged=tuple(done), whole=not self.staged)
         outcome = Outcome(ok=ended.code == 0, exit_code=ended.code, summary=ended.stopped)
         changes = tuple(c for c in done.values() if c.before is None or c.after is None or c.before != c.after)
-        records = tries.made(lambda: self.remembering.records_of(call, outcome, pending, changes, tries), ())
+        records = tries.made(lambda: self.remembering.records.of(call, outcome, pending, changes, tries), ())
         if self.ticket is not None:
             records = records[:-1]  # its hook records what came of the call
         waiting = tries.made(lambda: self.site.recorder.append_or_spool(records), None)

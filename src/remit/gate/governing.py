@@ -28,7 +28,7 @@ from remit.workspace.config import (
     read_hooks,
 )
 from remit.workspace.ignore import IntentIgnore, read_ignore
-from remit.workspace.intents_file import read_intents
+from remit.workspace.intents_cache import read_intents
 from remit.workspace.place import ENFORCE, FOLDER, GOVERNED, Workspace, is_folder, is_there, main_worktree
 
 CACHE = "intents-cache"

@@ -11,7 +11,7 @@ import msgspec
 from msgspec import Struct
 
 from remit.policy.engine import Check
-from remit.workspace.intents_file import write_atomically
+from remit.workspace.whole_files import write_atomically
 
 GROUP = "remit.checks"
 CACHE = ".local/state/remit/checks.json"

@@ -10,22 +10,20 @@ from remit.core.facts import Facts, Waiver
 from remit.core.record import Body, DecisionPart, Record
 from remit.core.text import shown
 from remit.gate import effects
-from remit.gate.announced import announced
 from remit.gate.answer import Answer
 from remit.gate.answer import joined as lines
+from remit.gate.approvals import Reply
 from remit.gate.asking import Asking, with_words
-from remit.gate.between import Between, put_loose
-from remit.gate.companions import scope_then
 from remit.gate.contained_calls import ContainedCalls
 from remit.gate.gather import CUT, Gathered, gather
 from remit.gate.governing import Governing
-from remit.gate.guarded import Guarded
 from remit.gate.installed import installed_checks
+from remit.gate.preparing import Preparing
 from remit.gate.pressure import Pressure
 from remit.gate.repository_hooks import RepositoryHooks, Said
 from remit.gate.site import Site
-from remit.gate.snapshots import NOTHING, Kept, Snapshots, refused_by, way_back
-from remit.gate.state import PendingCall, RemitCall
+from remit.gate.snapshots import NOTHING, refused_by, way_back
+from remit.gate.state import RemitCall
 from remit.gate.trusting import trusted_hooks
 from remit.gate.user_hooks import findings, joined
 from remit.policy.classify import classify
@@ -33,8 +31,7 @@ from remit.policy.commands import analyse
 from remit.policy.engine import decide, waiver
 from remit.policy.lasting import held_back, holding, may_be_passed_on
 from remit.policy.violations import explain, violation_of
-from remit.workspace.history import known_commits
-from remit.workspace.observe import Observation, glance, observe_paths, versions
+from remit.workspace.observe import glance
 
 
 class Judging:
@@ -69,21 +66,25 @@ class Judging:
         if reply is not None and reply.allow:
             once = frozenset(waiver(f, facts) for f in holding(decision))
             return self.judged(said.call, once, said)
-        if reply is not None:
-            decision = with_words(decision, reply)
-        elif may_be_passed_on(decision) and asks(call.agent):
-            decision = replace(decision, effect="ask")
+        decision = after_asking(call, decision, reply)
         if call.remit_tool is not None:
             self.announce(call)
         if waived and decision.effect == "allow":
             self.pressure.permit(call.session, tuple(str(t.path or t.resolved) for t in facts.targets))
         if decision.effect not in ("allow", "ask", "contain"):
             return with_said(self.refused(call, facts, decision), said)
+        return self.let_through(call, facts, decision, rules, said, uncontained)
+
+    def let_through(
+        self, call: ToolCall, facts: Facts, decision: Decision, rules: Governing, said: Said, uncontained: str
+    ) -> Answer:
+        """Keep what the call may change, record the decision, and answer; refused where it cannot be kept."""
+        contained = ContainedCalls(self.site)
         kept = NOTHING
         if decision.effect == "contain" and contained.staged:
             contained.remember(call, facts, decision, rules)
         elif decision.call_class == "destructive" or call.remit_tool is not None:
-            kept = self.prepare(call, facts, decision, rules)
+            kept = Preparing(self.site).prepared(call, facts, decision, rules)
         if kept.refusal is not None:
             return with_said(self.refused(call, facts, refused_by(decision, kept.refusal)), said)
         use = self.use_record(call, facts, decision, rules, said, uncontained)
@@ -169,55 +170,6 @@ class Judging:
         self.site.keep(effects.keepable([(path, now)]))
         self.site.state.put_seen(call.session, {path: now.version})
 
-    def prepare(self, call: ToolCall, facts: Facts, decision: Decision, rules: Governing) -> Kept:
-        """Look at what the call may change, keep it, and remember that the call is under way, unless it may not be."""
-        now = self.site.environment.clock()
-        judged = tuple(str(t.path) for t in facts.targets if t.path is not None)
-        whole = call.whole_workspace or call.remit_tool is not None
-        before = self.site.observe() if whole else observe_paths(self.site.workspace, judged)
-        if self.between(call, before):
-            before = self.site.observe()
-        self.site.keep(effects.keepable(before.files.items()))
-        if whole:
-            Guarded(self.site.workspace).keep(before.files)
-        kept = Snapshots(self.site).before(call, facts, decision, before)
-        if kept.refusal is not None:
-            return kept
-        pending = PendingCall(
-            intent_id=facts.session.intent_id,
-            verdict=decision.verdict,
-            mode=decision.mode,
-            rules=tuple(f.rule for f in decision.findings),
-            judged=judged,
-            whole=whole,
-            head=before.head,
-            before=versions(before),
-            intent_sha256=rules.document.sha256 if rules.document else "",
-            agent=call.agent,
-            effect=call.effect,
-            transcript=call.transcript,
-            owned_scope=scope_then(facts, decision),
-            known_commits=known_commits(self.site.workspace, before.head) if whole else (),
-            writes=writes_of(call, facts),
-            announced={} if whole else announced(call, facts.targets, before),
-            grants=decision.grants,
-            snapshot=kept.snapshot,
-        )
-        self.site.state.put_call(call.session, call.call_id, call.tool, call.arguments_sha256, pending, now)
-        if call.transcript:
-            self.site.state.put_transcript(call.session, call.agent, call.transcript)
-        return kept
-
-    def between(self, call: ToolCall, before: Observation) -> bool:
-        """What changed since the last call, before this one can have done it; whether anything of that was undone."""
-        between, undone = Between(self.site), False
-        if call.whole_workspace:
-            undone = between.noticed_everywhere("before a command", before, call.session)
-            put_loose(self.site.state, call.session.session_id)
-        elif call.remit_tool is None:
-            between.noticed("before an edit", before.files, call.session)
-        return undone
-
     def use_record(
         self, call: ToolCall, facts: Facts, decision: Decision, rules: Governing, said: Said, uncontained: str
     ) -> Record:
@@ -296,19 +248,19 @@ class Judging:
         return Answer(Decision("allow", "allow", call_class, mode), context=f"{trouble}. This call was not recorded.")
 
 
+def after_asking(call: ToolCall, decision: Decision, reply: Reply | None) -> Decision:
+    """The decision in the words of a person who did not say yes; where nobody was asked, the agent may ask its own."""
+    if reply is not None:
+        return with_words(decision, reply)
+    return replace(decision, effect="ask") if may_be_passed_on(decision) and asks(call.agent) else decision
+
+
 def with_said(answer: Answer, said: Said) -> Answer:
     """The answer with the hooks' words, and their arguments."""
     if not said.ran:
         return answer
     arguments = said.call.arguments if said.rewriters else None
     return replace(answer, context=lines(answer.context, *said.words), arguments=arguments)
-
-
-def writes_of(call: ToolCall, facts: Facts) -> tuple[str, ...] | None:
-    """All that a command writes in the workspace, where its text tells; None where it does not, or is no command."""
-    if call.command is None or call.unproved or analyse(call.command).outcome != "literal_writes":
-        return None
-    return tuple(str(t.path) for t in (*facts.targets, *facts.perhaps) if t.path is not None)
 
 
 def named(facts: Facts) -> list[str]:

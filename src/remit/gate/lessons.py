@@ -23,9 +23,9 @@ from remit.gate.recorder import Recorder
 from remit.gate.state import State
 from remit.ledger import lock
 from remit.workspace.beneath import write_below
-from remit.workspace.intents_file import read_regular
 from remit.workspace.place import FOLDER, Workspace
 from remit.workspace.shared_brain import LIMIT, Entry, appended, block, blocks, one_line, plain, read_entries, replaced
+from remit.workspace.whole_files import read_regular
 
 BRAIN = "AGENT.md"
 TODO = "TODO.md"

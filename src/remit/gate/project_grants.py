@@ -11,7 +11,7 @@ from remit.gate.governing import Governing
 from remit.gate.state import State
 from remit.workspace.config import ConfigError, config_text, read_config
 from remit.workspace.grants_file import with_grant, without_grant
-from remit.workspace.intents_edit import IntentsFileChanged, write_intents
+from remit.workspace.intents_writing import IntentsFileChanged, write_intents
 from remit.workspace.observe import glance
 from remit.workspace.place import Workspace
 

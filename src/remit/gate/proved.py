@@ -5,10 +5,13 @@ which the text of its call names or holds. All else is of unknown origin, and th
 
 - a file whose content the text says is replaced (`> f`, `cp a f`, `open("f", "w")`, `--output f`): all of it, unless
   the text holds lines of that content: then those;
-- a file in which the text says that parts are replaced (`sed -i`): the lines whose new part stands in the text;
+- a file in which the text says that parts are replaced (`sed -i`): the lines whose new part stands in the text, and
+  not in another line of the file that the text holds;
 - in any file: lines that stand in the text one after the other, one of them at least being nobody else's to write;
-- in a file that the text names as written: the lines, however plain, where the text holds all that are new;
-- in a file to which a diff in the text adds lines: the lines, however plain, where it adds all that are new.
+- in a file that the text names as written: such lines, too, where they are nobody else's only together; and the lines,
+  however plain, where the text holds all that are new;
+- in a file to which a diff in the text adds lines: the lines, however plain, where it adds all that are new; in no
+  other file those that only diffs of files which did change add.
 
 A file that is merely mentioned, or lies in a folder that is, is not named: a person may save the very test that runs.
 """
@@ -29,7 +32,7 @@ from remit.gate.environment import Environment
 from remit.gate.moved import is_own, moved_from
 from remit.gate.said import MOST_TEXT, Said
 from remit.gate.state import PendingCall
-from remit.gate.told_diffs import all_added, told_diffs
+from remit.gate.told_diffs import all_added, beside_diffs, told_diffs
 from remit.workspace.observe import Change
 from remit.workspace.place import Workspace
 from remit.workspace.versions import Seen
@@ -57,16 +60,24 @@ def unproved(
         for path in inside(workspace, call, [output.path], around)
     }
     told = added_by(call, workspace, around)
+    beside = said_beside(call, told, done) or said
     if pending is None:
         named |= {path: "edited" for path in inside(workspace, call, call.paths, around)}
     left = {
         c.path: moved_lines(c, was, said, named.get(c.path), call, workspace)
         if named.get(c.path) != "whole" and (was := moved_from(c, done))
-        else open_lines(c, known.get(c.path), said, named.get(c.path))
+        else open_lines(c, known.get(c.path), said if c.path in told else beside, named.get(c.path))
         for c in done
         if c.after is not None and not all_told(c, known.get(c.path), told.get(c.path))
     }
     return {path: lines for path, lines in left.items() if lines}
+
+
+def said_beside(call: ToolCall, told: Mapping[str, Counter[bytes]], done: Sequence[Change]) -> Said | None:
+    """What the call says of files that its diffs do not name; None where these may be other files than it seems."""
+    if not told or not call.command or not told.keys() <= {change.path for change in done}:
+        return None
+    return Said(beside_diffs(call.command)[:MOST_TEXT].encode("utf-8", "replace"))
 
 
 def added_by(call: ToolCall, workspace: Workspace, around: Environment) -> dict[str, Counter[bytes]]:
@@ -147,10 +158,9 @@ def open_lines(change: Change, known: Difference | None, said: "Said", how: "How
     if how is not None and not surplus and all(said.has(new[n - 1]) for n in fresh):
         return ()
     old = lines_of(change.before.content) if change.before and change.before.content else []
-    told = set(said.holds(new, fresh, surplus | {line.strip() for line in old}))
+    told = set(said.holds(new, fresh, surplus | {line.strip() for line in old}, named=how is not None))
     if how == "edited":
-        replaced = (n for hunk in known.hunks for n in said.replaces(old, new, hunk))
-        told |= {n for n in replaced if new[n - 1].strip() not in surplus}
+        told |= {n for n in said.replaces(old, new, known.hunks) if new[n - 1].strip() not in surplus}
     left = spans_of(set(fresh) - told)
     if not any(new[n - 1].strip() for first, last in left for n in range(first, last + 1)):
         left = [(first, last) for first, last in left if told.isdisjoint((first - 1, last + 1))]

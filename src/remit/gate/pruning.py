@@ -4,7 +4,7 @@ from msgspec import Struct
 
 from remit.core.record import Body
 from remit.gate.gate import Gate
-from remit.gate.witness import heads_report
+from remit.gate.heads_found import heads_report
 from remit.ledger.index import forget
 from remit.ledger.prune import Plan, detail_of, keeping, plan_pruning, prune, pruned_before
 from remit.ledger.verify import verify_log

@@ -1,36 +1,29 @@
 """After a call: what really changed, into the ledger; what could not be written, into the spool."""
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 
-from msgspec import UNSET
 from msgspec.structs import replace
 
 from remit.core.call import Outcome, ToolCall
-from remit.core.contents import LineRange
-from remit.core.intent import Intent
-from remit.core.once import Once
-from remit.core.record import Body, Record, Vcs
+from remit.core.record import Body
 from remit.core.text import shown
 from remit.gate import effects
-from remit.gate.announced import FileTool
 from remit.gate.answer import Attempts, joined
-from remit.gate.conflicts import less_settled
+from remit.gate.call_records import CallRecords, intent_then
 from remit.gate.observed import explain, last_known
 from remit.gate.pressure import Pressure
-from remit.gate.proved import unproved, whole_of, without
 from remit.gate.site import Site
-from remit.gate.state import PendingCall, Session
+from remit.gate.state import PendingCall
 from remit.gate.tampering import is_bookkeeping, is_way_out
 from remit.gate.undoing import NOTHING, Undoing, Undone
 from remit.gate.undone_words import in_words
-from remit.gate.windows import Windows, sessions_of, within
+from remit.gate.windows import Windows, within
 from remit.policy.classify import classify
 from remit.workspace.beneath import remove_below, write_below
 from remit.workspace.history import brought
 from remit.workspace.observe import Change, Observation, at_commit, changes, identity, observe_paths
 from remit.workspace.place import FOLDER
-from remit.workspace.transcripts import last_model
 from remit.workspace.versions import Seen
 
 REMARKS = 20
@@ -42,23 +35,18 @@ class Remembering:
 
     def __init__(self, site: Site) -> None:
         self.site = site
+        self.records = CallRecords(site)
+        """Who writes down what it comes to."""
         self.changed: tuple[str, ...] = ()
         """The paths that the call turned out to have changed."""
         self.own: tuple[str, ...] = ()
         """Those of them that it wrote itself: not what git brought, and not what others may have written."""
-        self.remarks: tuple[str, ...] = ()
-        """What the comparison could not see."""
         self.news = ""
         """What the model must hear of effects that were undone, now or with the next answer that it hears."""
         self.after: Observation | None = None
         """What was found when the call came back."""
         self.row: int | None = None
         """Where the state has the call that came back."""
-
-    @Once
-    def vcs(self) -> Vcs | None:
-        """HEAD when the call came back: its records agree on it."""
-        return self.site.recorder.vcs
 
     def remembered(self, call: ToolCall, outcome: Outcome) -> str:
         """Record what came of the call; what the model should know about it.
@@ -70,7 +58,7 @@ class Remembering:
         done = tries.made(lambda: self.effects_of(call, pending), ()) if pending or is_destructive(call) else ()
         self.changed = tuple(c.path for c in done)
         self.own = tuple(c.path for c in done if not c.brought and not c.shared)
-        records = tries.made(lambda: self.records_of(call, outcome, pending, done, tries), ())
+        records = tries.made(lambda: self.records.of(call, outcome, pending, done, tries), ())
         waiting = tries.made(lambda: self.site.recorder.append_or_spool(records, sync=bool(done)), None)
         put_back = tries.made(lambda: self.put_back(pending, done), ())
         stray = tuple(c for c in done if c.path not in put_back)
@@ -147,51 +135,17 @@ class Remembering:
         if self.row is not None:
             self.site.state.drop_call(self.row)
 
-    def records_of(
-        self, call: ToolCall, outcome: Outcome, pending: PendingCall | None, done: tuple[Change, ...], tries: Attempts
-    ) -> tuple[Record, ...]:
-        """The records of a call that came back: its effects first."""
-        session = tries.made(lambda: self.site.state.active(call.session), Session())
-        result = self.result_record(call, outcome, pending.intent_id if pending else session.intent_id)
-        if not done:
-            return (result,)
-        tries.made(lambda: self.site.keep(contents_of(done)), None)
-        known = tries.made(lambda: self.differences(call, outcome, done), {})
-        model = (last_model(Path(call.transcript)) if call.transcript else None) or session.model
-        return (*self.change_records(call, outcome, pending, done, known, model, tries), result)
-
-    def change_records(
-        self,
-        call: ToolCall,
-        outcome: Outcome,
-        pending: PendingCall | None,
-        done: tuple[Change, ...],
-        known: Mapping[str, effects.Difference],
-        model: str | None,
-        tries: Attempts,
-    ) -> list[Record]:
-        """What the call changed, and what git brought with it, each in a record of its own."""
-        own, old = tuple(c for c in done if not c.brought and not c.shared), tuple(c for c in done if c.brought)
-        unclear = tuple(c for c in done if c.shared)
-        nobodys = {c.path: whole_of(c) for c in own if c.after}
-        left = tries.made(lambda: self.left_open(call, outcome, pending, own, known), nobodys)
-        return [
-            *([self.mutation_record(call, outcome, pending, own, known, left, model)] if own else []),
-            *([self.brought_record(call, old)] if old else []),
-            *([self.unclear_record(call, unclear)] if unclear else []),
-        ]
-
     def effects_of(self, call: ToolCall, pending: PendingCall | None) -> tuple[Change, ...]:
         """What the call changed, by comparing; where it was never seen before, against HEAD, its own paths only."""
         if pending is None:
             paths = self.site.inside(call)
             now = observe_paths(self.site.workspace, paths)
-            head = self.vcs.revision if self.vcs else None
+            head = self.records.vcs.revision if self.records.vcs else None
             old = at_commit(self.site.workspace, head, paths) if isinstance(head, str) else dict.fromkeys(paths)
             return changes(self.site.workspace, Observation(None, old), now)
         after = self.site.observe() if pending.whole else observe_paths(self.site.workspace, pending.judged)
         self.after = after
-        self.remarks = tuple(shown(remark, 200) for remark in after.remarks[:REMARKS])
+        self.records.remarks = tuple(shown(remark, 200) for remark in after.remarks[:REMARKS])
         before = self.restored(pending)
         found = changes(self.site.workspace, before, after)
         if not pending.whole:
@@ -224,116 +178,13 @@ class Remembering:
         """The observation from before the call, its contents from the store."""
         return Observation(pending.head, {p: effects.reseen(v, self.site.store) for p, v in pending.before.items()})
 
-    def differences(self, call: ToolCall, outcome: Outcome, done: tuple[Change, ...]) -> dict[str, effects.Difference]:
-        """What the call put into each file."""
-        positions = {path: r for raw, r in outcome.positions.items() for path in self.site.inside_paths(call, (raw,))}
-        return effects.differences(done, positions, self.site.store)
-
-    def mutation_record(
-        self,
-        call: ToolCall,
-        outcome: Outcome,
-        pending: PendingCall | None,
-        done: tuple[Change, ...],
-        known: Mapping[str, effects.Difference],
-        left: Mapping[str, tuple[LineRange, ...]],
-        model: str | None,
-    ) -> Record:
-        """The record of what changed. `left` are the lines that nothing proves to be the call's."""
-        intent, session = self.intent_then(pending), call.session.session_id
-        added = {c.path: d.added if (d := known.get(c.path)) else () for c in done}
-        all_ = {c.path: effects.traced_ranges(c.after, added[c.path]) for c in done}
-        own = {
-            c.path: effects.traced_ranges(c.after, without(added[c.path], left[c.path]))
-            if left.get(c.path)
-            else all_[c.path]
-            for c in done
-        }
-        open_ = {c.path: effects.traced_ranges(c.after, left.get(c.path, ())) for c in done}
-        changed = tuple(
-            effects.mutated_file(c, intent, all_[c.path], known.get(c.path), left.get(c.path, ())) for c in done
-        )
-        body = effects.mutation_body(call, outcome, pending, intent, changed)
-        files = tuple(
-            effects.traced_file(c.path, own[c.path], session, body_intent(body), model, open_[c.path]) for c in done
-        )
-        return self.site.recorder.record(body, call.agent, files, vcs=self.vcs)
-
-    def left_open(
-        self,
-        call: ToolCall,
-        outcome: Outcome,
-        pending: PendingCall | None,
-        done: tuple[Change, ...],
-        known: Mapping[str, effects.Difference],
-    ) -> dict[str, tuple[LineRange, ...]]:
-        """By path, the new lines that nothing proves to be the call's. What a contained command left is its own, but
-        for what it only carried.
-        """
-        workspace, around = self.site.workspace, self.site.environment
-        left: dict[str, tuple[LineRange, ...]] = {}
-        if pending is None or pending.whole:
-            left = unproved(call, pending, done, known, workspace, around)
-        elif pending.effect != "execute":
-            left = FileTool(call, outcome, pending, self.site.store).left_open(done, known, workspace, around)
-        return less_settled(left, done, known)
-
-    def intent_then(self, pending: PendingCall | None) -> Intent | None:
-        """The intent as it was when the call was let through."""
-        if pending is None or pending.intent_id is None:
-            return None
-        return Intent(pending.intent_id, pending.owned_scope)
-
-    def brought_record(self, call: ToolCall, done: tuple[Change, ...]) -> Record:
-        """The record of contents that git brought from older commits: not this call's, and nobody's to undo."""
-        body = Body(
-            event="human_edit",
-            intent_id=None,
-            session_id=None,
-            files=tuple(effects.mutated_file(c, None, ()) for c in done),
-            covered=True,
-            detail={"origin": "git", "noticed_in": call.session.session_id},
-        )
-        return self.site.recorder.record(body)
-
-    def unclear_record(self, call: ToolCall, done: tuple[Change, ...]) -> Record:
-        """The record of changes that commands of several sessions may have made: no one of them is named alone."""
-        body = Body(
-            event="human_edit",
-            intent_id=None,
-            session_id=None,
-            files=tuple(effects.mutated_file(c, None, ()) for c in done),
-            covered=False,
-            detail={
-                "origin": "unknown",
-                "candidates": self.windows.described(sessions_of(done), call),
-                "noticed_in": call.session.session_id,
-            },
-        )
-        return self.site.recorder.record(body)
-
-    def result_record(self, call: ToolCall, outcome: Outcome, intent_id: str | None) -> Record:
-        """The record that the call came back."""
-        result = {"ok": outcome.ok, "exit_code": outcome.exit_code, "summary": shown(effects.redacted(outcome.summary))}
-        body = Body(
-            event="tool_result",
-            intent_id=intent_id,
-            session_id=call.session.session_id,
-            agent_id=call.session.agent_id or UNSET,
-            call=effects.call_part(call),
-            result=result,
-            detail={"observation": list(self.remarks)} if self.remarks else UNSET,
-            duration_ms=UNSET if outcome.duration_ms is None else outcome.duration_ms,
-        )
-        return self.site.recorder.record(body, call.agent, vcs=self.vcs)
-
     def warning(self, call: ToolCall, pending: PendingCall | None, done: tuple[Change, ...]) -> str:
         """What the model is told about effects that its intent does not own."""
         if pending is None and is_destructive(call):
             return f"Remit: this {call.tool} call ran without a verdict: its hook did not ask before. Tell the person."
         if pending is None or not pending.intent_id or not pending.whole:
             return ""
-        intent = self.intent_then(pending)
+        intent = intent_then(pending)
         stray = [c.path for c in done if not c.brought and not c.shared and not effects.in_scope(c.path, intent)]
         if not stray:
             return ""
@@ -363,16 +214,6 @@ def unclaimed(change: Change, call: ToolCall, pending: PendingCall) -> Change:
 def is_destructive(call: ToolCall) -> bool:
     """Whether the call may have changed something."""
     return classify(call) == "destructive"
-
-
-def contents_of(done: Iterable[Change]) -> Iterator[tuple[str, bytes]]:
-    """Both sides of each change, where they are at hand."""
-    return effects.keepable((c.path, side) for c in done for side in (c.before, c.after))
-
-
-def body_intent(body: Body) -> str | None:
-    """The intent of a record's body."""
-    return body.intent_id if isinstance(body.intent_id, str) else None
 
 
 def restore(root: Path, path: str, before: Seen | None) -> None:

@@ -68,6 +68,9 @@ class Said:
                 places.append(number)
         self.quoted: dict[bytes, bool] = {}
         self.replacing: dict[bytes, bool] = {}
+        self.around: dict[bytes, list[bytes]] = {}
+        """By new part, the lines that the file and the text both have, and that it is a part of."""
+        self.apart: dict[tuple[bytes, ...], bool] = {}
 
     def has(self, line: bytes) -> bool:
         """Whether that line stands there."""
@@ -80,16 +83,20 @@ class Said:
         came, there = Counter(line.strip() for line in fresh), Counter(line.strip() for line in whole)
         return {text for text, count in came.items() if text and 0 < self.times[text] < max(count, there[text])}
 
-    def holds(self, new: Sequence[bytes], fresh: Iterable[int], old: Container[bytes]) -> Iterator[int]:
+    def holds(
+        self, new: Sequence[bytes], fresh: Iterable[int], old: Container[bytes], *, named: bool = False
+    ) -> Iterator[int]:
         """Those of the fresh lines of `new`, from 1, that stand there one after the other as they do here, where one of
-        those that follow each other is nobody else's to write, and none of `old`.
+        those that follow each other is nobody else's to write, and none of `old`; in a file that is `named` as written,
+        where several are together.
         """
         texts = [line.strip() for line in new]
         held = self.held(texts)
         for first, last in spans_of(n for n in fresh if held[n - 1]):
             runs = pairwise([first, *(n for n in range(first + 1, last + 1) if held[n - 1] != held[n - 2]), last + 1])
             for start, end in runs:
-                if any(is_strong(text) and text not in old for text in texts[start - 1 : end - 1]):
+                own = {text for text in texts[start - 1 : end - 1] if text not in old}
+                if any(map(is_strong, own)) or (named and is_strong(b" ".join(own))):
                     yield from range(start, end)
 
     def held(self, texts: Sequence[bytes]) -> list[int]:
@@ -129,14 +136,34 @@ class Said:
             known[part] = part in self.text
         return known[part]
 
-    def replaces(self, old: Sequence[bytes], new: Sequence[bytes], hunk: Hunk) -> Iterator[int]:
-        """The lines of a hunk, from 1, that took another's place, and of which the new part stands there."""
-        if hunk.old_lines != hunk.new_lines:
-            return
-        for offset in range(hunk.new_lines):
-            was, now = old[hunk.old - 1 + offset], new[hunk.new - 1 + offset]
-            if any(len(part) >= SHORTEST and self.tells(part, self.replacing) for part in new_parts(was, now)):
-                yield hunk.new + offset
+    def replaces(self, old: Sequence[bytes], new: Sequence[bytes], hunks: Iterable[Hunk]) -> Iterator[int]:
+        """The lines of those hunks, from 1, that took another's place, and of which the new part stands there: not only
+        within a line that the file has as the text has it, since who says a whole line replaces no word of others.
+        """
+        there: set[bytes] | None = None
+        for hunk in hunks:
+            for n in hunk.came if hunk.old_lines == hunk.new_lines else ():
+                now = new[n - 1]
+                found = new_parts(old[hunk.old + n - hunk.new - 1], now)
+                parts = [part for part in found if len(part) >= SHORTEST and self.tells(part, self.replacing)]
+                if parts and there is None:
+                    there = {line.strip() for line in (*old, *new) if self.has(line)}
+                if there is not None and any(self.is_apart(part, now, there) for part in parts):
+                    yield n
+
+    def is_apart(self, part: bytes, now: bytes, there: Iterable[bytes]) -> bool:
+        """Whether a part stands there outside all lines of the file but the one that is asked about."""
+        if part not in self.around:
+            self.around[part] = [line for line in there if part in line]
+        others = [line for line in self.around[part] if line not in now]
+        if len(others) > FEW:
+            return False
+        if (part, *others) not in self.apart:
+            text = self.text
+            for line in others:
+                text = text.replace(line, BEYOND)
+            self.apart[part, *others] = part in text
+        return self.apart[part, *others]
 
 
 def quoted(text: bytes) -> list[bytes]:

@@ -17,7 +17,8 @@ from remit.gate.governing import Governing, governing, mark, resume
 from remit.gate.intents import Intents
 from remit.gate.recorder import Recorder
 from remit.gate.snapshot_store import snapshot_store
-from remit.gate.state import State, StateError
+from remit.gate.state import State
+from remit.gate.state_file import StateError
 from remit.gate.trusting import notice_once, untrusted
 from remit.gate.user_hooks import UserHooks
 from remit.workspace.contents import ContentStore

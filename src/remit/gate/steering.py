@@ -20,8 +20,8 @@ from remit.gate import effects
 from remit.gate.contained_calls import CLIENT
 from remit.gate.site import Site
 from remit.policy.classify import classify
-from remit.workspace.intents_file import write_atomically
 from remit.workspace.snapshots_private import Copies
+from remit.workspace.whole_files import write_atomically
 
 FACT = "steering"
 FOLDER = "steering"

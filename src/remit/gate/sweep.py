@@ -16,10 +16,11 @@ from remit.core.record import KEY, Body, Record
 from remit.gate import effects
 from remit.gate.answer import Attempts
 from remit.gate.between import Between
+from remit.gate.call_records import contents_of
 from remit.gate.lingering import Lingering
 from remit.gate.observed import explain, last_observed
 from remit.gate.proved import all_said
-from remit.gate.remembering import Remembering, contents_of
+from remit.gate.remembering import Remembering
 from remit.gate.site import Site
 from remit.gate.state import OpenCall, PendingCall
 from remit.gate.undoing import NOTHING, Undoing, Undone
@@ -76,9 +77,10 @@ class Sweep:
         records: list[Record] = [self.missing(call, pending)]
         if done:
             self.site.keep(contents_of(done))
-            known = remembering.differences(call, Outcome(), done)
+            known = remembering.records.differences(call, Outcome(), done)
             model = self.state.active(call.session).model
-            records = [*remembering.change_records(call, Outcome(), pending, done, known, model, self.tries), *records]
+            changed = remembering.records.of_changes(call, Outcome(), pending, done, known, model, self.tries)
+            records = [*changed, *records]
             self.site.recorder.append_or_spool(records, sync=True)
             after = remembering.after
             undone = self.tries.made(lambda: self.undone(call, pending, done, known, after), NOTHING)

@@ -3,7 +3,6 @@
 from msgspec.structs import replace
 
 from remit.core.intent import FINAL, Intent
-from remit.workspace.intents_file import parse_intents
 from remit.workspace.observe import HOOKS, WATCHED, Change
 from remit.workspace.place import FOLDER
 
@@ -38,6 +37,8 @@ def is_bookkeeping(change: Change) -> bool:
 
 def ruled(text: bytes | None) -> dict[str, Intent] | None:
     """What the file allows, by id; None where it has errors: then it allows nothing, but nobody could work either."""
+    from remit.workspace.intents_file import parse_intents  # milliseconds, and few calls change that file
+
     document = parse_intents(text or b"active_intents: []\n")
     return None if document.errors else {i.id: bare(i) for i in document.intents}
 

@@ -34,6 +34,16 @@ def added_lines(lines: Iterable[str]) -> Iterator[tuple[str, str]]:
             yield path, line[1:]
 
 
+def beside_diffs(command: str) -> str:
+    """The text less what its diffs add: they say which file that goes to."""
+    inside, left = False, list[str]()
+    for line in command.split("\n"):
+        inside = inside or FILE.match(line) is not None
+        if not (inside and line.startswith("+")):
+            left.append(line)
+    return "\n".join(left)
+
+
 def all_added(new: Iterable[bytes], told: Counter[bytes]) -> bool:
     """Whether the diff adds all these lines."""
     return Counter(line.strip() for line in new) <= told

@@ -6,12 +6,12 @@ from itertools import pairwise
 from msgspec import Struct, json
 
 from remit.core.merkle import leaf_hash
-from remit.core.record import KEY
 from remit.gate.gate import Gate
 from remit.gate.own_log import own_file
+from remit.ledger.bodies import Line
+from remit.ledger.findings import LedgerFinding
 from remit.ledger.heads import leaves
 from remit.ledger.segments import UNREADABLE
-from remit.ledger.verify import LedgerFinding
 from remit.workspace.place import LOGS
 from remit.workspace.tracked import MOST_FILES, TOGETHER_BYTES, folder_trouble, names_in, readable, trouble
 from remit.workspace.tracked_logs import TrackedLogs
@@ -36,15 +36,7 @@ class _Body(Struct):
     chain: _Chain
 
 
-class _Metadata(Struct, rename={"body": KEY}):
-    body: _Body
-
-
-class _Line(Struct):
-    metadata: _Metadata
-
-
-_LINE = json.Decoder(_Line)
+_LINE = json.Decoder(Line[_Body])
 
 
 class _Read(Struct, frozen=True):

@@ -11,9 +11,10 @@ from remit.core.record import Body
 from remit.core.redaction import redact
 from remit.core.text import quoted_path, shown
 from remit.gate import effects
+from remit.gate.call_records import contents_of
 from remit.gate.hook_commands import variables_for
 from remit.gate.observed import explain
-from remit.gate.remembering import Remembering, contents_of
+from remit.gate.remembering import Remembering
 from remit.gate.site import Site
 from remit.workspace.observe import Change, changes
 from remit.workspace.running import Ran, run

@@ -13,7 +13,8 @@ from msgspec.structs import replace
 
 from remit.core.call import SessionKey, ToolCall
 from remit.gate.answer import Answer
-from remit.gate.state import State, StateError
+from remit.gate.state import State
+from remit.gate.state_file import StateError
 
 FOLD_S = 2.0
 """Two hooks of one event start together; so late no second one comes."""

@@ -4,7 +4,7 @@ Nothing of this lies on the way to a decision: it runs after a call, at a sessio
 """
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -21,31 +21,22 @@ from remit.core.treehead import (
     sign,
 )
 from remit.gate.environment import Environment
-from remit.gate.own_log import own_file
 from remit.ledger.heads import (
     EVERY,
     WHOLE_BYTES,
     FoundHead,
-    HeadsReport,
-    KeyUnusable,
     altered_inside,
-    check_heads,
     keep_head,
     kept_heads,
-    leaves,
     log_bytes,
     measure,
-    note_in,
     read_frontier,
-    recorded_heads,
 )
 from remit.ledger.log import MachineLog
-from remit.ledger.reader import lines
-from remit.workspace.contents import ContentStore
+from remit.ledger.segments import LedgerError
 from remit.workspace.git import Git
 from remit.workspace.head import head_commit
 from remit.workspace.identity import machine_id
-from remit.workspace.log_refs import shared_head_lines, tracked_head_lines
 from remit.workspace.place import Workspace
 
 REF = "refs/notes/remit"
@@ -89,6 +80,16 @@ class Writer(Protocol):
     def recovery(self, detail: dict[str, Any], /) -> Record:
         """The record of a repair."""
         ...
+
+
+class KeyUnusable(LedgerError):
+    """This machine's key cannot sign."""
+
+    def __init__(self, path: Path, why: str) -> None:
+        super().__init__(
+            f"the key {str(path)!r} cannot sign: {why}\n"
+            "hint: move it and the file `machine` beside it away; a new key is made, and older heads become unproved"
+        )
 
 
 def key_path(home: Path) -> Path:
@@ -194,31 +195,3 @@ def _origin(note: str) -> str | None:
         return read_note(note).head.origin
     except NotATreeHead:
         return None
-
-
-def noted_heads(workspace: Workspace) -> Iterator[FoundHead]:
-    """The heads in commits' notes. Raises GitError."""
-    if workspace.common_dir is None:
-        return
-    listed = Git(workspace.root).text("notes", f"--ref={REF}", "list", ok=(0, 1))
-    pairs = [(note, commit) for note, _, commit in (line.partition(" ") for line in listed.splitlines())]
-    contents = ContentStore(workspace, "").load_many(note for note, _ in pairs)
-    for note, commit in pairs:
-        for part in split_heads(contents.get(note, b"").decode("utf-8", "replace")):
-            yield FoundHead(part, f"note of commit {commit[:12]}")
-
-
-def shared_heads(workspace: Workspace, log: MachineLog) -> Iterator[FoundHead]:
-    """The heads in logs that were shared as refs, and in this log's tracked file. Raises GitError, OSError."""
-    name = own_file(log)
-    tracked = tracked_head_lines(workspace, name) if name else ()
-    found = (*shared_head_lines(workspace), *tracked)
-    return (FoundHead(note, where) for line, where in found if (note := note_in(line)))
-
-
-def heads_report(recorder: Writer, config: Config) -> HeadsReport:
-    """Every head of this log that is found, against the log. Raises OSError, LedgerError, GitError, InvalidKey."""
-    folder = recorder.workspace.log_folder
-    outside = [*noted_heads(recorder.workspace), *shared_heads(recorder.workspace, recorder.log)]
-    found = [*outside, *kept_heads(folder), *recorded_heads(lines(folder))]
-    return check_heads(leaves(folder), found, recorder.log.name, trusted_keys(recorder.environment.home, config))

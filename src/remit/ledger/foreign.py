@@ -16,7 +16,9 @@ from remit.core.contents import sha256
 from remit.core.merkle import leaf_hash
 from remit.core.record import KEY
 from remit.core.shapes import read_older
-from remit.ledger.heads import FoundHead, check_heads
+from remit.ledger.bodies import Line
+from remit.ledger.heads import FoundHead
+from remit.ledger.heads_check import check_heads
 from remit.ledger.index import Filters
 from remit.ledger.segments import FOREIGN, LINE_LIMIT, UNREADABLE, LedgerError
 
@@ -62,14 +64,9 @@ class _Body(Struct):
     note: str = ""
 
 
-class _Metadata(Struct, rename={"body": KEY}):
-    body: _Body
-
-
-class _Line(Struct):
+class _Line(Line[_Body]):
     id: str
     timestamp: str
-    metadata: _Metadata
 
 
 _LINE = json.Decoder(_Line)

@@ -1,11 +1,11 @@
-"""Tree heads of a log: how they are made, where they are kept, and whether the log still bears them out.
+"""Tree heads of a log: what they are made of, where they are kept, and whether their lines are still there.
 
 The tree's leaves are the lines of the log in the order in which they stand. A head that somebody kept vouches for
 every line under it: a line that was altered, taken out or cut off since makes another root.
 """
 
 import os
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator
 from functools import lru_cache
 from pathlib import Path
 from typing import Any
@@ -13,12 +13,10 @@ from typing import Any
 from msgspec import Struct, json
 
 from remit.core.merkle import Peaks, grow, leaf_hash, summit
-from remit.core.record import KEY
-from remit.core.treehead import NotATreeHead, SignedHead, TreeHead, is_signed_by, read_note
+from remit.ledger.bodies import Line
 from remit.ledger.reader import LineNotThere, LogLine, Place, positions, read_at, segment_size
-from remit.ledger.segments import UNREADABLE, ZEROS, LedgerError, archive_path, segments
+from remit.ledger.segments import UNREADABLE, ZEROS, archive_path, segments
 from remit.ledger.tiles import tile_row
-from remit.ledger.verify import LedgerFinding
 
 FOLDER = "heads"
 EVERY = 1024
@@ -63,15 +61,6 @@ class FoundHead(Struct, frozen=True):
     where: str
 
 
-class HeadsReport(Struct, frozen=True):
-    """What the heads say about a log. Its first `witnessed` lines are as they were when `newest` was signed."""
-
-    findings: tuple[LedgerFinding, ...]
-    heads: int
-    witnessed: int
-    newest: str = ""
-
-
 def read_frontier(folder: Path) -> Frontier | None:
     """What is remembered of the newest head; None where nothing readable is."""
     at = f"{folder}/{FOLDER}/frontier.json"
@@ -98,7 +87,7 @@ def log_bytes(folder: Path) -> int:
 
 def measure(folder: Path, known: Frontier | None, *, whole: bool) -> Measured:
     """The log's tree as it is now. Unless `whole`, it goes on from `known`, where that still fits."""
-    if known is not None and not whole and _stands(folder, known):
+    if known is not None and not whole and stands(folder, known):
         peaks = [(height, bytes.fromhex(digest)) for height, digest in known.peaks]
         after = Place(known.segment, known.offset + known.length + 1, known.seq + 1)
         grown = _measured(_ended(folder, after), peaks, known.size, None)
@@ -132,7 +121,7 @@ def _measured(found: Iterable[LogLine], peaks: Peaks, size: int, asked: int | No
     return Measured(Frontier(size, summit(peaks).hex(), kept, *place), earlier)
 
 
-def _stands(folder: Path, known: Frontier) -> bool:
+def stands(folder: Path, known: Frontier) -> bool:
     """Whether the last line under a head is still where it was, or its hash is where it was pruned."""
     try:
         line = read_at(folder, known.segment, known.offset, known.length)
@@ -166,15 +155,7 @@ class _Noted(Struct):
     note: str = ""
 
 
-class _Metadata(Struct, rename={"body": KEY}):
-    body: _Noted
-
-
-class _Line(Struct):
-    metadata: _Metadata
-
-
-_LINE = json.Decoder(_Line)
+_LINE = json.Decoder(Line[_Noted])
 
 
 def recorded_heads(found: Iterable[LogLine]) -> Iterator[FoundHead]:
@@ -192,166 +173,7 @@ def note_in(raw: bytes) -> str:
         return ""
 
 
-def check_heads(leaves: Iterable[bytes], found: Iterable[FoundHead], origin: str, keys: Sequence[bytes]) -> HeadsReport:
-    """Hold a log's leaf hashes against every head that was found of it; heads of other logs are passed over.
-
-    A head signed by none of `keys` is a warning and decides nothing: anybody could have put it there.
-    """
-    findings: list[LedgerFinding] = []
-    trusted: dict[int, list[tuple[TreeHead, str]]] = {}
-    heads = 0
-    for one in _distinct(found):
-        signed = _read(one, findings)
-        if signed is None or signed.head.origin != origin:
-            continue
-        heads += 1
-        trouble = _signature_trouble(signed, one.where, keys)
-        if trouble is not None:
-            findings.append(trouble)
-        else:
-            trusted.setdefault(signed.head.size, []).append((signed.head, one.where))
-    roots, count = _roots(leaves, trusted)
-    findings += _contradicted(trusted, roots, count)
-    borne = [
-        (head.size, where) for kept in trusted.values() for head, where in kept if roots.get(head.size) == head.root
-    ]
-    witnessed, newest = max(borne, default=(0, ""))
-    return HeadsReport(tuple(findings), heads, witnessed, newest)
-
-
-def _distinct(found: Iterable[FoundHead]) -> list[FoundHead]:
-    """Each note once: a head is kept in several places on purpose."""
-    first: dict[str, FoundHead] = {}
-    for one in found:
-        first.setdefault(one.note, one)
-    return list(first.values())
-
-
-def _read(one: FoundHead, findings: list[LedgerFinding]) -> SignedHead | None:
-    try:
-        return read_note(one.note)
-    except NotATreeHead as error:
-        findings.append(LedgerFinding("head_unreadable", "warning", f"{one.where}: {error}"))
-        return None
-
-
-def _signature_trouble(signed: SignedHead, where: str, keys: Sequence[bytes]) -> LedgerFinding | None:
-    verdicts = [is_signed_by(signed, key) for key in keys]
-    size = signed.head.size
-    if False in verdicts:
-        text = f"{where}: a head of {size} records bears this log's key, and its signature is false"
-        return LedgerFinding("head_forged", "error", text)
-    if True not in verdicts:
-        text = f"{where}: a head of {size} records is signed by a key that is not trusted here, so it proves nothing"
-        return LedgerFinding("unproved", "warning", text)
-    return None
-
-
-def _roots(leaves: Iterable[bytes], sizes: Iterable[int]) -> tuple[dict[int, bytes], int]:
-    wanted = set(sizes)
-    peaks: Peaks = []
-    count = 0
-    found = {0: summit([])}
-    for count, leaf in enumerate(leaves, 1):
-        grow(peaks, leaf)
-        if count in wanted:
-            found[count] = summit(peaks)
-    return found, count
-
-
-def _contradicted(
-    trusted: dict[int, list[tuple[TreeHead, str]]], roots: dict[int, bytes], count: int
-) -> Iterator[LedgerFinding]:
-    for size, kept in sorted(trusted.items()):
-        for head, where in kept:
-            if size > count:
-                text = f"{where}: a head vouches for {size} records, and the log has {count}: the rest was cut off"
-                yield LedgerFinding("truncated", "error", text, count, size - 1)
-            elif roots[size] != head.root:
-                text = f"{where}: the first {size} records are not those that were signed: altered, removed or moved"
-                yield LedgerFinding("rewritten", "error", text, 0, size - 1)
-
-
-class LogHealth(Struct, frozen=True):
-    """Whether the log looks whole without reading all of it: its last lines, its head, and the newest tree head."""
-
-    ok: bool
-    why: str = ""
-    records_checked: int = 0
-
-
-HEALTH_BYTES = 1024 * 1024
-
-
-class _Chain(Struct):
-    prev: str
-
-
-class _ChainBody(Struct):
-    chain: _Chain
-    event: str = ""
-    reason: str = ""
-
-
-class _ChainMetadata(Struct, rename={"body": KEY}):
-    body: _ChainBody
-
-
-class _ChainLine(Struct):
-    metadata: _ChainMetadata
-
-
-_CHAIN = json.Decoder(_ChainLine)
-
-
-def log_health(folder: Path) -> LogHealth:
-    """A cheap look for `doctor`: the newest megabyte's chain, and the last line under the newest tree head.
-
-    `remit ledger verify` reads everything; this only notices damage that is recent, or that cut the log. Raises
-    OSError.
-    """
-    names = segments(folder)
-    frontier = read_frontier(folder)
-    if frontier is not None and not _stands(folder, frontier):
-        return LogHealth(False, f"the newest tree head covers {frontier.size} records, and its last one is not there")
-    if not names:
-        return LogHealth(True)
-    return _chain_health(_newest_lines(folder, names[-1]))
-
-
-def _newest_lines(folder: Path, segment: str) -> list[bytes]:
-    size = segment_size(folder, segment)
-    start = max(0, size - HEALTH_BYTES)
-    found = read_at(folder, segment, start, size - start).split(b"\n")
-    return found[1 if start else 0 : -1]
-
-
-def _chain_health(found: list[bytes]) -> LogHealth:
-    leaf = ""
-    for number, raw in enumerate(found):
-        try:
-            body = _CHAIN.decode(raw).metadata.body
-        except UNREADABLE:
-            return LogHealth(False, f"a line near the end is no record: {raw[:60]!r}", number)
-        if body.event == "recovery" and body.reason in (INSIDE_ALTERED, "tail_lost"):
-            return LogHealth(False, f"a recovery record says {body.reason!r}: see `remit ledger verify`", number)
-        if leaf and body.chain.prev.removeprefix("sha256:") != leaf:
-            return LogHealth(False, "a line near the end was altered, removed or moved", number)
-        leaf = leaf_hash(raw).hex()
-    return LogHealth(True, "", len(found))
-
-
 def altered_inside(known: Frontier, measured: Measured) -> dict[str, Any]:
     """The detail of the record that says so, naming both roots."""
     found = measured.earlier or ZEROS
     return {"reason": INSIDE_ALTERED, "size": known.size, "expected_root": known.root, "found_root": found}
-
-
-class KeyUnusable(LedgerError):
-    """This machine's key cannot sign."""
-
-    def __init__(self, path: Path, why: str) -> None:
-        super().__init__(
-            f"the key {str(path)!r} cannot sign: {why}\n"
-            "hint: move it and the file `machine` beside it away; a new key is made, and older heads become unproved"
-        )

@@ -232,6 +232,10 @@ class Index:
         where = f"{'p.path = ?' if path else '? is null'} and {told}"
         return tuple(PutMarks(*row) for row in self._rows(f"select * from put_words p where {where}", [path]))
 
+    def put_bytes(self) -> int:
+        """How many bytes of marks `keep_put_words` was told."""
+        return int(self._rows("select total(length(words) + length(lines)) from put_words", [])[0][0])
+
     def newest_changes(self, limit: int) -> tuple[Change, ...]:
         """What the newest `limit` records that changed files say, the newest first."""
         newest = "select distinct record from files order by record desc limit ?"
@@ -359,7 +363,7 @@ class Index:
 
 def is_long(folder: Path) -> bool:
     """Whether the log is first indexed aside."""
-    from remit.ledger.heads import log_bytes  # signatures take a while to load, and most indexes stand already
+    from remit.ledger.heads import log_bytes  # for start-up speed: most indexes stand already
 
     return log_bytes(folder) > BULK_BYTES
 

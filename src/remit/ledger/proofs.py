@@ -8,7 +8,7 @@ from msgspec import Struct
 from remit.core.merkle import node_hash, root
 from remit.core.proofs import ConsistencyProof, InclusionProof, consistency_path, inclusion_path
 from remit.core.treehead import TreeHead
-from remit.ledger.log import seq_of
+from remit.ledger.newest import seq_of
 from remit.ledger.reader import LogLine, Place, positions, segment_index, segment_lines
 from remit.ledger.segments import LedgerError, archived_segments, first_seq, live_segments, segments
 from remit.ledger.tiles import HASH_BYTES, WIDTH, hashes, tile_row

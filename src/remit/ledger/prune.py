@@ -12,14 +12,14 @@ from typing import Any
 
 from msgspec import Struct, json
 
-from remit.core.record import KEY
 from remit.ledger import lock
 from remit.ledger.archive import Archive, DamagedArchive, Piece, opened, write_archive
+from remit.ledger.bodies import Line
 from remit.ledger.changes import changes_on
+from remit.ledger.findings import LedgerFinding
 from remit.ledger.reader import LogLine, lines, segment_lines
 from remit.ledger.segments import ARCHIVE, UNREADABLE, archive_path, archived_segments, first_seq, flush_folder
 from remit.ledger.tiles import HASH_BYTES, hashes, tile_row
-from remit.ledger.verify import LedgerFinding
 
 WHAT_WAS_DONE = frozenset({"mutation", "human_edit"})
 """Attribution is read from these: they stay while a file of theirs exists, unless all are to go."""
@@ -77,13 +77,8 @@ class _Body(Struct):
     pruned: tuple[tuple[int, int], ...] = ()
 
 
-class _Metadata(Struct, rename={"body": KEY}):
-    body: _Body
-
-
-class _Line(Struct):
+class _Line(Line[_Body]):
     timestamp: str
-    metadata: _Metadata
 
 
 _LINE = json.Decoder(_Line)

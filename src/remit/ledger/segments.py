@@ -133,6 +133,13 @@ def write_head(folder: "Path", head: Head) -> None:
         os.close(descriptor)
 
 
+def write_all(descriptor: int, content: bytes) -> None:
+    """One write; more only where the system took a part, which ends in its error or in success."""
+    written = os.write(descriptor, content)
+    while written < len(content):
+        written += os.write(descriptor, content[written:])
+
+
 def whole_lines(descriptor: int, end: int) -> int:
     """The offset after the last newline before `end`; 0 where there is none. Reads from the end."""
     while end > 0:

@@ -2,9 +2,13 @@
 
 import re
 from collections.abc import Collection, Hashable, Iterable, Sequence
+from functools import cached_property
+
+from msgspec import Struct
 
 from remit.core.contents import Hunk
-from remit.provenance.evidence import unspaced
+from remit.core.own_words import is_strong, says_something
+from remit.provenance.evidence import TELLING_LINES, unspaced
 from remit.provenance.shifted import span
 
 Block = tuple[int, int, int]
@@ -96,3 +100,77 @@ def beside(numbers: Iterable[int], lines: Sequence[bytes]) -> set[tuple[bytes, b
 def say_the_same(old: Sequence[bytes], new: Sequence[bytes]) -> bool:
     """Whether both are one text but for layout, or nearly."""
     return b"".join(old).translate(None, LAYOUT) == b"".join(new).translate(None, LAYOUT)
+
+
+MOST_COMPARED = 20_000
+"""Lines of runs that are compared for single lines: of contents that repeat themselves all is soon looked through."""
+
+
+class Runs(Struct, dict=True):
+    """Whether single lines may have changed their place or their layout: never a no where `shifted` or `relaid` find
+    that they did. All numbers are indices from 0.
+    """
+
+    old: Sequence[bytes]
+    new: Sequence[bytes]
+    hunks: Sequence[Hunk]
+    compared: int = 0
+
+    @cached_property
+    def spans(self) -> tuple[range, range]:
+        """The parts that differ."""
+        return span(self.hunks)
+
+    @cached_property
+    def came(self) -> dict[bytes, list[int]]:
+        """Where the lines that the hunks put in stand, by what they say without white space."""
+        return places(self.new, (i for h in self.hunks for i in range(h.new - 1, h.new - 1 + h.new_lines)))
+
+    @cached_property
+    def there(self) -> dict[bytes, list[int]]:
+        """Where the lines of the old part that differs stand."""
+        return places(self.old, self.spans[0])
+
+    @cached_property
+    def relaid(self) -> list[Hunk]:
+        """The hunks that say what stood there."""
+        both = (h for h in self.hunks if h.old_lines and h.new_lines)
+        return [h for h in both if say_the_same(self.old[h.old - 1 : h.old - 1 + h.old_lines], put_in(self.new, h))]
+
+    def may_return(self, origin: int) -> bool:
+        """Whether a line that a hunk took out may be there still."""
+        if any(origin + 1 in h.gone for h in self.relaid):
+            return True
+        return any(self.tells(origin, to) for to in self.came.get(unspaced(self.old[origin]), ()))
+
+    def in_layout(self, to: int) -> bool:
+        """Whether a line stands in a hunk that says what stood there."""
+        return any(to + 1 in h.came for h in self.relaid)
+
+    def origins(self, to: int) -> Iterable[int]:
+        """The lines that one may have been that a hunk put in, where the hunk says something else."""
+        return (i for i in self.there.get(unspaced(self.new[to]), ()) if self.tells(i, to))
+
+    def tells(self, origin: int, to: int) -> bool:
+        """Whether these two stand in runs that are equal and that tell themselves from others, or may."""
+        was, now = self.spans
+        words = 0
+        for way, offset in ((1, 0), (-1, -1)):
+            while origin + offset in was and to + offset in now:
+                one, other = self.old[origin + offset], self.new[to + offset]
+                self.compared += 1
+                if unspaced(one) != unspaced(other):
+                    break
+                if is_strong(one) or is_strong(other) or self.compared > MOST_COMPARED:
+                    return True
+                words += says_something(one) or says_something(other)
+                offset += way
+        return words >= TELLING_LINES or (words > 0 and len(was) == len(now))
+
+
+def places(lines: Sequence[bytes], numbers: Iterable[int]) -> dict[bytes, list[int]]:
+    """Where those lines stand, by what they say without white space."""
+    found: dict[bytes, list[int]] = {}
+    for i in numbers:
+        found.setdefault(unspaced(lines[i]), []).append(i)
+    return found

@@ -14,10 +14,12 @@ from remit.ledger.changes import Change
 from remit.provenance.attribution import Attribution
 from remit.provenance.evidence import unspaced
 from remit.provenance.moved import MOST_RUNS, Moved
-from remit.provenance.origins import Label, at, relaid, weaker
+from remit.provenance.origins import Label, at, weaker
 from remit.provenance.porcelain import GitLine, Place, path_from, read_porcelain
 from remit.provenance.recorded_blocks import RecordedBlocks
+from remit.provenance.reformatted import relaid
 from remit.provenance.shifted import shifted
+from remit.provenance.ways import stood
 from remit.workspace.git import Git, GitError
 
 Line = tuple[Place, int]
@@ -52,7 +54,23 @@ class Elsewhere:
         rest = [line for line in suspects if line.line not in found]
         found = {**self.relaid(rest, DEPTH), **found}
         rest = [line for line in suspects if line.line not in found]
-        return {**RecordedBlocks(self.git, self.attribution).labels(rest), **found} if rest and called else found
+        found = {**RecordedBlocks(self.git, self.attribution).labels(rest), **found} if rest and called else found
+        return {**found, **self.straightened(path, arguments, suspects)}
+
+    def straightened(self, path: str, arguments: Sequence[str], suspects: Sequence[GitLine]) -> dict[int, Label]:
+        """Labels of the lines that git took for each other, by line of the file asked about."""
+        strong = [line for line in suspects if is_strong(line.content)]
+        places = [place for place in dict.fromkeys(line.place for line in strong) if self.stood(place, strong)]
+        if not places:
+            return {}
+        from remit.provenance.straightened import Straightened  # for start-up speed: few files hold such lines
+
+        return Straightened(self.git, self.attribution).labels(path, arguments, places)
+
+    def stood(self, place: Place, lines: Iterable[GitLine]) -> bool:
+        """Whether records tell that one of the lines, which git says came with that version, was there before."""
+        ways, numbers = self.attribution.sure_ways(place), [line.number for line in lines if line.place == place]
+        return bool(ways and stood(ways[0], self.attribution.parent(place), numbers))
 
     def put_beside(self, lines: Iterable[GitLine], own: Mapping[int, Label], found: Mapping[int, Label]) -> set[int]:
         """Those of the lines that a call put into a file, maybe, while all that said the same stayed there: none of
@@ -101,9 +119,11 @@ class Elsewhere:
         old, new = map(self.attribution.lines, pair)
         if old is None or new is None:
             return {}
-        asked = (number - 1 for number in numbers if number <= len(new))
-        found = {**stayed(old, new, hunks, asked), **shifted(old, new, hunks), **relaid(old, new, hunks)}
-        return {b + 1: a + 1 for b, a in found.items()}
+        asked = [number for number in numbers if number <= len(new)]
+        stay = stayed(old, new, hunks, [number - 1 for number in asked])
+        found = {**stay, **shifted(old, new, hunks), **relaid(old, new, hunks)}
+        told = [stood(way, pair[0], asked) for way in self.attribution.sure_ways(place)]
+        return {b + 1: a + 1 for b, a in found.items()} | (told[0] if told else {})
 
     def pair(self, place: Place) -> tuple[str, str] | None:
         """The contents of the version before that one, and of that one; None where one is not known."""

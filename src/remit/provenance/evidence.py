@@ -1,15 +1,20 @@
-"""When lines that look like a recorded version's are evidence that they came from it.
+"""How sure it is who put a line there, and when lines that look like a recorded version's are evidence of it.
 
 A false claim costs more than a gap: lines that anybody would write (`}`, `try:`, `return None`) prove nothing, and of
 a block enough has to be left.
 """
 
-from collections.abc import Iterable
-from functools import lru_cache
+from collections.abc import Container, Iterable, Sequence
+from functools import cached_property, lru_cache
+from itertools import pairwise
+from typing import Literal, TypeAlias
 
 from msgspec import Struct
+from msgspec.structs import replace
 
+from remit.core.contents import Hunk
 from remit.core.own_words import MOST_KNOWN, is_strong, says_something
+from remit.core.spans import spans_of
 
 ENOUGH = 0.75
 """Of a block that stands: a person who changes a line or two of it leaves more, one who writes anew leaves less."""
@@ -17,6 +22,29 @@ ENOUGH = 0.75
 STRONG_LINES = 3
 MANY_LINES = 8
 TELLING_LINES = 3
+
+Grade: TypeAlias = Literal["exact", "payload", "preserved", "ledger", "moved", "normalised", "note"]
+GRADES: tuple[Grade, ...] = ("exact", "payload", "preserved", "ledger", "moved", "normalised", "note")
+"""Strongest first: the same blob; the position that the tool's own call told; what git's diff keeps; a recorded
+version that still stands; a block found elsewhere; the same but for layout; a note that came with the repository."""
+
+
+class Label(Struct, frozen=True):
+    """The record that put a line there, and how sure that is."""
+
+    record: str
+    grade: Grade
+    proved: bool = True
+    """Whether it was that record's call; else it was under way then, and nothing tells who wrote the line."""
+
+
+Labels: TypeAlias = Sequence[Label | None]
+Told: TypeAlias = list[Label | None]
+
+
+def weaker(label: Label, grade: Grade) -> Label:
+    """The label, no surer than `grade`."""
+    return label if GRADES.index(label.grade) >= GRADES.index(grade) else replace(label, grade=grade)
 
 
 @lru_cache(MOST_KNOWN)
@@ -58,3 +86,64 @@ def is_evidence(found: Kept, *, strict: bool, part: bool = False, seen: bool = T
         return enough and (strong >= STRONG_LINES or (strong > 0 and len(kept) == len(telling)))
     many = len({line.strip() for line in kept if says_something(line)}) >= MANY_LINES
     return strong >= STRONG_LINES or many or (part and strong > 0)
+
+
+class Passage(Struct, frozen=True, dict=True):
+    """Past which lines of blocks have to come to keep their labels: a step from `old` of which nothing tells that it
+    was one. `strict` and `seen` are as in `is_evidence`.
+    """
+
+    old: Sequence[bytes]
+    hunks: Sequence[Hunk]
+    strict: bool
+    seen: bool
+
+    @cached_property
+    def nothing_new(self) -> bool:
+        """Whether lines only went."""
+        return not any(hunk.new_lines for hunk in self.hunks)
+
+    @cached_property
+    def cuts(self) -> list[int]:
+        """Before which lines others were put."""
+        return [hunk.old for hunk in self.hunks if hunk.new_lines and not hunk.old_lines]
+
+    def kept(self, block: Sequence[int], stays: Container[int]) -> Sequence[int]:
+        """The lines of a block that keep its label, where so many of all stay."""
+        found = Kept(tuple(self.old[i] for i in block), tuple(self.old[i] for i in block if i in stays))
+        part = self.nothing_new
+        if not is_evidence(found, strict=self.strict, part=part, seen=self.seen) and (
+            not self.seen or self.strict or not is_untouched(block, self.hunks)
+        ):
+            return ()
+        if not self.strict or part:
+            return block
+        return telling_lines(block, self.old, stays, self.cuts)
+
+
+def is_untouched(block: Sequence[int], hunks: Iterable[Hunk]) -> bool:
+    """Whether a block stands as it stood, between the lines that it stood between."""
+    for hunk in hunks:
+        start = hunk.old - 1 if hunk.old_lines else hunk.old
+        end = start + hunk.old_lines
+        if start <= block[-1] + 1 and (end >= block[0] if hunk.old_lines else start >= block[0]):
+            return False
+    return True
+
+
+def telling_lines(
+    block: Sequence[int], old: Sequence[bytes], stays: Container[int], cuts: Iterable[int]
+) -> Sequence[int]:
+    """The lines of a block that keep its label where something even speaks against it. Of one that something was taken
+    out of, or put into (before the lines of `cuts`), those that are nobody else's and what stayed between them: who
+    writes anew writes `pass` and `}`, too.
+    """
+    inside = [i for i in cuts if block[0] < i <= block[-1]]
+    if not inside and all(i in stays or not old[i].strip() for i in block):
+        return [i for i in block if old[i].strip()]
+    found: list[int] = []
+    for first, last in spans_of(i for i in block if i in stays):
+        for start, end in pairwise([first, *(i for i in inside if first < i <= last), last + 1]):
+            own = [i for i in range(start, end) if is_strong(old[i])]
+            found += range(own[0], own[-1] + 1) if own else ()
+    return found

@@ -96,11 +96,15 @@ class Histories(Versions):
         return (way,) if way else ()
 
     def may_be_later(self, place: Place, version: str) -> bool:
-        """Whether a call that left the file with that content may have begun when a commit had it. Commits tell whole
-        seconds: in the same one, it matters where the content had been seen before.
+        """Whether a call that left the file with that content may have begun when a commit had it; any call, where the
+        content was there before and was brought back, as by going to a branch and back. Commits tell whole seconds: in
+        the same one, it matters where the content had been seen before.
         """
-        seen = self.history(place.path).after_seeing(version)
-        late = (at >= place.at + (c.id not in seen) for c, at in self.calls[place.path] if c.after_blob == version)
+        history = self.history(place.path)
+        seen, back = history.after_seeing(version), history.brought_back(version)
+        late = (
+            at >= place.at + (c.id not in seen) for c, at in self.calls[place.path] if back or c.after_blob == version
+        )
         return place.committed and (place.at > time.time() or any(late))
 
     def only_adds(self, place: Place) -> bool:

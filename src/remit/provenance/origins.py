@@ -5,43 +5,23 @@ on the way to it, and each line keeps the label of the step that added it. Commi
 a squash or a filter that leaves contents as they were needs no work at all.
 """
 
-from collections.abc import Callable, Iterable, Sequence
-from itertools import pairwise
-from typing import Literal, TypeAlias
+from collections.abc import Callable, Sequence
+from functools import partial
+from typing import TypeAlias
 
 from msgspec import Struct, field
 from msgspec.structs import replace
 
 from remit.core.contents import Hunk
 from remit.core.own_words import is_strong
-from remit.core.spans import numbers_of, outside, spans_of
+from remit.core.spans import numbers_of, outside
 from remit.provenance.adrift import adrift
 from remit.provenance.alike import may_come_from
-from remit.provenance.evidence import Kept, is_evidence
-from remit.provenance.reformatted import respaced, same_but_for_layout
-from remit.provenance.shifted import shifted, span
+from remit.provenance.evidence import GRADES as GRADES
+from remit.provenance.evidence import Grade, Label, Labels, Passage, Told, weaker
+from remit.provenance.reformatted import relaid
+from remit.provenance.shifted import carried, shifted, staying
 from remit.provenance.ways import Step
-
-Grade: TypeAlias = Literal["exact", "payload", "preserved", "ledger", "moved", "normalised", "note"]
-GRADES: tuple[Grade, ...] = ("exact", "payload", "preserved", "ledger", "moved", "normalised", "note")
-"""Strongest first: the same blob; the position that the tool's own call told; what git's diff keeps; a recorded
-version that still stands; a block found elsewhere; the same but for layout; a note that came with the repository."""
-
-MOST_RELAID = 2_000
-"""Lines of the part that differs, within which layout is looked through as a whole."""
-
-
-class Label(Struct, frozen=True):
-    """The record that put a line there, and how sure that is."""
-
-    record: str
-    grade: Grade
-    proved: bool = True
-    """Whether it was that record's call; else it was under way then, and nothing tells who wrote the line."""
-
-
-Labels: TypeAlias = list[Label | None]
-
 
 Moves: TypeAlias = dict[int, int]
 """For lines of the next content, the line that they were; indices from 0."""
@@ -91,9 +71,9 @@ def blank(step: Step, pairs: Pairs) -> Labels | None:
     return None if lines is None else unlabelled(len(lines))
 
 
-def unlabelled(count: int) -> Labels:
+def unlabelled(count: int) -> Told:
     """So many lines of which nothing is known."""
-    found: Labels = [None]
+    found: Told = [None]
     return found * count
 
 
@@ -103,12 +83,25 @@ def stepped(labels: Labels | None, step: Step, pairs: Pairs) -> Labels | None:
     if labels is None or hunks is None:
         return None
     own = Label(step.record, "payload" if step.told else "exact") if step.record else None
-    known = [i for i, label in enumerate(labels) if label] if step.loose or step.unproved else ()
-    if not known:
+    if not (step.loose or step.unproved) or not any(labels):
         return opened(carried(labels, hunks, own), hunks, step)
     old, new = pairs.lines(step.before), pairs.lines(step.after)
     if old is None or new is None or len(old) != len(labels):
         return opened(carried(unlabelled(len(labels)) if step.loose else labels, hunks, own), hunks, step)
+    if step.loose and step.record is None and not step.unproved:
+        from remit.provenance.after_gap import AfterGap  # for start-up speed: most steps were recorded
+
+        passing, whole = passage(step, old, hunks), partial(compared, labels, step, old, new, hunks, pairs)
+        return AfterGap(labels, passing, new, grade_of(step), whole)
+    return compared(labels, step, old, new, hunks, pairs)
+
+
+def compared(
+    labels: Labels, step: Step, old: Sequence[bytes], new: Sequence[bytes], hunks: Sequence[Hunk], pairs: Pairs
+) -> Told:
+    """The labels after one step, of which it matters what the lines say."""
+    known = [i for i, label in enumerate(labels) if label]
+    own = Label(step.record, "payload" if step.told else "exact") if step.record else None
     moved = may_come_from(known, old, new, hunks)
     same_words, came_from = moved_lines(step, old, new, hunks, pairs) if moved else NO_MOVES
     stays = staying(len(old), hunks) | set(came_from.values())
@@ -134,7 +127,7 @@ def moved_lines(
     return pairs.moves[key]
 
 
-def opened(labels: Labels, hunks: Sequence[Hunk], step: Step) -> Labels:
+def opened(labels: Told, hunks: Sequence[Hunk], step: Step) -> Told:
     """The labels, where of those that the step put there the unproved ones are open."""
     if not step.unproved:
         return labels
@@ -143,94 +136,28 @@ def opened(labels: Labels, hunks: Sequence[Hunk], step: Step) -> Labels:
     return [replace(label, proved=False) if label and n in open_ else label for n, label in enumerate(labels)]
 
 
-def carried(labels: Sequence[Label | None], hunks: Sequence[Hunk], added: Label | None) -> Labels:
-    """The labels after one step: what git's diff keeps, keeps its label; what it adds gets the step's."""
-    out: Labels = []
-    at = 0
-    for hunk in hunks:
-        start = hunk.old - 1 if hunk.old_lines else hunk.old
-        out += labels[at:start]
-        out += [added] * hunk.new_lines
-        at = start + hunk.old_lines
-    return [*out, *labels[at:]]
-
-
-def honestly(labels: Labels, old: Sequence[bytes], stays: set[int], step: Step, hunks: Sequence[Hunk]) -> Labels:
+def honestly(labels: Labels, old: Sequence[bytes], stays: set[int], step: Step, hunks: Sequence[Hunk]) -> Told:
     """The labels that may pass a loose step, graded for it: a block of which enough stayed, and that tells itself from
     another's. A proposal that was thrown away leaves its `try:` and `return None` in what a person writes then; where
     nobody wrote anything, what stays is a part of it.
     """
-    grade: Grade = "ledger" if step.strict else "preserved"
-    nothing_new = not any(hunk.new_lines for hunk in hunks)
-    cuts = [hunk.old for hunk in hunks if hunk.new_lines and not hunk.old_lines]
+    passing, grade = passage(step, old, hunks), grade_of(step)
     found = unlabelled(len(labels))
     for block in blocks(labels):
-        kept = Kept(tuple(old[i] for i in block), tuple(old[i] for i in block if i in stays))
-        seen = step.record is not None
-        alike = is_evidence(kept, strict=step.strict, part=nothing_new, seen=seen)
-        if alike or (seen and not step.strict and is_untouched(block, hunks)):
-            for i in telling_lines(block, old, stays, cuts) if step.strict and not nothing_new else block:
-                known = labels[i]
-                found[i] = weaker(known, grade) if known is not None else None
+        for i in passing.kept(block, stays):
+            known = labels[i]
+            found[i] = weaker(known, grade) if known is not None else None
     return found
 
 
-def is_untouched(block: Sequence[int], hunks: Iterable[Hunk]) -> bool:
-    """Whether a block stands as it stood, between the lines that it stood between."""
-    for hunk in hunks:
-        start = hunk.old - 1 if hunk.old_lines else hunk.old
-        end = start + hunk.old_lines
-        if start <= block[-1] + 1 and (end >= block[0] if hunk.old_lines else start >= block[0]):
-            return False
-    return True
+def passage(step: Step, old: Sequence[bytes], hunks: Sequence[Hunk]) -> Passage:
+    """What blocks have to pass in a loose step."""
+    return Passage(old, hunks, strict=step.strict, seen=step.record is not None)
 
 
-def telling_lines(block: Sequence[int], old: Sequence[bytes], stays: set[int], cuts: Iterable[int]) -> Sequence[int]:
-    """The lines of a block that keep its label where something even speaks against it. Of one that something was taken
-    out of, or put into (before the lines of `cuts`), those that are nobody else's and what stayed between them: who
-    writes anew writes `pass` and `}`, too.
-    """
-    inside = [i for i in cuts if block[0] < i <= block[-1]]
-    if not inside and all(i in stays or not old[i].strip() for i in block):
-        return [i for i in block if old[i].strip()]
-    found: list[int] = []
-    for first, last in spans_of(i for i in block if i in stays):
-        for start, end in pairwise([first, *(i for i in inside if first < i <= last), last + 1]):
-            own = [i for i in range(start, end) if is_strong(old[i])]
-            found += range(own[0], own[-1] + 1) if own else ()
-    return found
-
-
-def staying(count: int, hunks: Sequence[Hunk]) -> set[int]:
-    """Which of so many lines no hunk takes out."""
-    found = set(range(count))
-    for hunk in hunks:
-        start = hunk.old - 1 if hunk.old_lines else hunk.old
-        found -= set(range(start, start + hunk.old_lines))
-    return found
-
-
-def relaid(old: Sequence[bytes], new: Sequence[bytes], hunks: Sequence[Hunk]) -> dict[int, int]:
-    """For lines of `new` that only changed their layout, the line of `old` that they were.
-
-    Hunk by hunk; and over all of them where that finds more than a diff kept: in a block that was indented anew, a diff
-    takes one `return` for another.
-    """
-    found: dict[int, int] = {}
-    for hunk in hunks:
-        if hunk.old_lines and hunk.new_lines:
-            a, b = hunk.old - 1, hunk.new - 1
-            matched = same_but_for_layout(old[a : a + hunk.old_lines], new[b : b + hunk.new_lines])
-            found |= {b + to: a + origin for to, origin in matched.items()}
-    was, now = span(hunks)
-    kept = len(was) - sum(hunk.old_lines for hunk in hunks)
-    if len(hunks) < 2 or max(len(was), len(now)) > MOST_RELAID:
-        return found
-    matched = respaced(old[was.start : was.stop], new[now.start : now.stop])
-    if len(matched) <= kept + len(found):
-        return found
-    came = {i for hunk in hunks for i in range(hunk.new - 1, hunk.new - 1 + hunk.new_lines)}
-    return {**{now.start + to: was.start + a for to, a in matched.items() if now.start + to in came}, **found}
+def grade_of(step: Step) -> Grade:
+    """How sure labels are after a loose step."""
+    return "ledger" if step.strict else "preserved"
 
 
 def blocks(labels: Sequence[Label | None]) -> list[list[int]]:
@@ -248,11 +175,6 @@ def blocks(labels: Sequence[Label | None]) -> list[list[int]]:
     return found
 
 
-def weaker(label: Label, grade: Grade) -> Label:
-    """The label, no surer than `grade`."""
-    return label if GRADES.index(label.grade) >= GRADES.index(grade) else replace(label, grade=grade)
-
-
 def at(labels: Sequence[Label | None], number: int) -> Label | None:
     """The label of a line, from 1."""
     return labels[number - 1] if 0 < number <= len(labels) else None
@@ -262,5 +184,6 @@ def merged(several: Sequence[Labels]) -> Labels:
     """For each line the first label that one of them has."""
     if len(several) == 1:
         return several[0]
-    length = max(map(len, several), default=0)
-    return [next((labels[i] for labels in several if i < len(labels) and labels[i]), None) for i in range(length)]
+    from remit.provenance.after_gap import FirstOf  # for start-up speed: most versions came about in one way
+
+    return FirstOf(several)

@@ -27,6 +27,9 @@ MOST_READ = 400
 TOGETHER = 50
 """Contents that are held at a time."""
 
+MOST_BYTES = 8 * 1024 * 1024
+"""Marks of all files together that one answer is worth: they become sets, sixteen times as large."""
+
 AT_ONCE = 10
 """Records whose contents are read at a time where calls come first."""
 
@@ -77,10 +80,13 @@ class Hope(Struct, frozen=True):
 
 
 class PutWords:
-    """The words and lines that the records of one index put into files, of one path or of all."""
+    """The words and lines that the records of one index put into files, of one path or of all: of these only while
+    their marks take `most_bytes` at most.
+    """
 
-    def __init__(self, index: Index, store: ContentStore) -> None:
+    def __init__(self, index: Index, store: ContentStore, most_bytes: int = MOST_BYTES) -> None:
         self.index = index
+        self.most_bytes = most_bytes
         self.store = store
         self.known: dict[str | None, Marked | None] = {}
         self.apart: dict[str, dict[str, Marked]] = {}
@@ -146,7 +152,9 @@ class PutWords:
         return self.known[path]
 
     def all_put(self, path: str | None) -> Marked | None:
-        """What is kept of that path."""
+        """What is kept of that path, or of all as long as that is not too much."""
+        if path is None and self.index.put_bytes() > self.most_bytes:
+            return None
         rows = self.index.put_words(path)
         return None if any(row.words is None for row in rows) else united(rows)
 

@@ -4,7 +4,6 @@ Only a block that tells itself from all others, that has left the file it was wr
 version before has, is taken for the recorded one.
 """
 
-from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 
 from msgspec import Struct
@@ -22,6 +21,8 @@ MOST_PLACES = 4
 MOST_ASKED = 50
 MOST_COMMITS = 8
 FEWEST_LINES = 3
+UNCOMMITTED = "0" * 40
+"""What git blame calls the commit of what the work tree holds."""
 
 
 class Source(Struct, frozen=True):
@@ -109,14 +110,24 @@ class RecordedBlocks:
             elsewhere = {path for files in known for path in files.get(line.content.strip(), ())} - {own}
             if change.path == place.path or elsewhere or self.attribution.stood_on(change) not in stood[:MOST_COMMITS]:
                 continue
-            if self.attribution.was_there_unseen(place.path, change):
+            if self.attribution.was_there_unseen(place.path, change) or self.is_younger(change, place):
                 continue
-            name = f"{place.commit}:{own}"
-            self.attribution.fetch_names([name])
-            left = Counter(unspaced(text) for text in self.attribution.lines_named(name))
-            if not left[unspaced(line.content)]:
+            if not self.stands(unspaced(line.content), own, (place.commit, UNCOMMITTED)):
                 found.add(line.number)
         return found
+
+    def stands(self, text: bytes, path: str, commits: Sequence[str]) -> bool:
+        """Whether a line stands in one of those versions of a file: who commits a part of their work has the rest in
+        the work tree.
+        """
+        names = [f"{commit}:{path}" for commit in commits]
+        self.attribution.fetch_names(names)
+        return any(unspaced(line) == text for name in names for line in self.attribution.lines_named(name))
+
+    def is_younger(self, change: Change, place: Place) -> bool:
+        """Whether a call began when that version was there: what it put anywhere came from there, and not to it."""
+        then = self.attribution.history_then(place, change.path)
+        return all(change.id != found.record for found in then.recorded)
 
     def found_in(self, commit: str, texts: Sequence[bytes]) -> dict[bytes, set[str]]:
         """The files of a commit that have those texts."""

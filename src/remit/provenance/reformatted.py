@@ -3,16 +3,44 @@
 import re
 from collections.abc import Iterable, Sequence
 
+from remit.core.contents import Hunk
 from remit.core.own_words import says_something
 from remit.provenance.alike import WORD, equal_blocks, say_the_same
 from remit.provenance.evidence import is_telling, unspaced
+from remit.provenance.shifted import span
 
 TOKEN = re.compile(rb"\w+|[^\w\s]")
 MOST_TOKENS = 20_000
 FEWEST_TOKENS = 4
 """Of a hunk that was wrapped: fewer could be anybody's."""
 
+MOST_RELAID = 2_000
+"""Lines of the part that differs, within which layout is looked through as a whole."""
+
 CLOSING = frozenset(b")]}")
+
+
+def relaid(old: Sequence[bytes], new: Sequence[bytes], hunks: Sequence[Hunk]) -> dict[int, int]:
+    """For lines of `new` that only changed their layout, the line of `old` that they were.
+
+    Hunk by hunk; and over all of them where that finds more than a diff kept: in a block that was indented anew, a diff
+    takes one `return` for another.
+    """
+    found: dict[int, int] = {}
+    for hunk in hunks:
+        if hunk.old_lines and hunk.new_lines:
+            a, b = hunk.old - 1, hunk.new - 1
+            matched = same_but_for_layout(old[a : a + hunk.old_lines], new[b : b + hunk.new_lines])
+            found |= {b + to: a + origin for to, origin in matched.items()}
+    was, now = span(hunks)
+    kept = len(was) - sum(hunk.old_lines for hunk in hunks)
+    if len(hunks) < 2 or max(len(was), len(now)) > MOST_RELAID:
+        return found
+    matched = respaced(old[was.start : was.stop], new[now.start : now.stop])
+    if len(matched) <= kept + len(found):
+        return found
+    came = {i for hunk in hunks for i in range(hunk.new - 1, hunk.new - 1 + hunk.new_lines)}
+    return {**{now.start + to: was.start + a for to, a in matched.items() if now.start + to in came}, **found}
 
 
 def same_but_for_layout(old: Sequence[bytes], new: Sequence[bytes]) -> dict[int, int]:

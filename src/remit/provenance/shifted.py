@@ -1,10 +1,13 @@
-"""Blocks that went from one place of a file to another."""
+"""What a diff leaves where it was, and blocks that went from one place of a file to another."""
 
 from collections.abc import Iterable, Sequence
+from typing import TypeVar
 
 from remit.core.contents import Hunk
 from remit.core.own_words import is_strong
 from remit.provenance.evidence import unspaced
+
+T = TypeVar("T")
 
 
 def shifted(old: Sequence[bytes], new: Sequence[bytes], hunks: Sequence[Hunk]) -> dict[int, int]:
@@ -52,3 +55,24 @@ def span(hunks: Iterable[Hunk]) -> tuple[range, range]:
     old = [i for h in found for i in (h.old - bool(h.old_lines), h.old - bool(h.old_lines) + h.old_lines)]
     new = [i for h in found for i in (h.new - bool(h.new_lines), h.new - bool(h.new_lines) + h.new_lines)]
     return range(min(old, default=0), max(old, default=0)), range(min(new, default=0), max(new, default=0))
+
+
+def carried(labels: Sequence[T | None], hunks: Sequence[Hunk], added: T | None) -> list[T | None]:
+    """The labels after one step: what git's diff keeps, keeps its label; what it adds gets the step's."""
+    out: list[T | None] = []
+    at = 0
+    for hunk in hunks:
+        start = hunk.old - 1 if hunk.old_lines else hunk.old
+        out += labels[at:start]
+        out += [added] * hunk.new_lines
+        at = start + hunk.old_lines
+    return [*out, *labels[at:]]
+
+
+def staying(count: int, hunks: Sequence[Hunk]) -> set[int]:
+    """Which of so many lines no hunk takes out."""
+    found = set(range(count))
+    for hunk in hunks:
+        start = hunk.old - 1 if hunk.old_lines else hunk.old
+        found -= set(range(start, start + hunk.old_lines))
+    return found

@@ -1,7 +1,8 @@
 """How a version came about: the recorded steps that lead to it, or the recorded versions that come nearest."""
 
 from bisect import bisect_left, bisect_right
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Iterable, Sequence
+from heapq import nlargest
 
 from msgspec import Struct
 
@@ -10,6 +11,11 @@ from remit.core.spans import Span
 
 MOST_CANDIDATES = 12
 """Recorded versions that are compared with a version that nobody recorded, the newest first."""
+
+MOST_LEFT = 4
+"""Older ones that are candidates too, of which people took out most: whoever goes from a branch back to main takes out
+all that it brought, and a squash brings it back when main has long gone on.
+"""
 
 
 class Recorded(Struct, frozen=True):
@@ -62,7 +68,13 @@ class History:
         """By content, the places of the records that left it; not those of git."""
         self.sighted: dict[str, int] = {}
         """By content, the place of the record before which it was there first; git's own tell of what was there."""
+        self.followed: dict[tuple[str, str | None, int], tuple[Step, ...]] = {}
+        """What `back_from` found: it tells the same of all the versions that no record knows what was before."""
+        self.taken_out: dict[str, int] = {}
+        """By content, how many lines of it went when it was left without any call."""
         for at, found in enumerate(self.recorded):
+            if found.before is not None and found.observed and found.hunks:
+                self.taken_out[found.before] = sum(hunk.old_lines for hunk in found.hunks)
             if found.before is not None:
                 self.sighted.setdefault(found.before, at)
             if found.after is not None and found.by_git:
@@ -73,6 +85,10 @@ class History:
     def seen(self, version: str) -> int:
         """How many records there are up to where that content was seen first: all where it never was."""
         return self.sighted.get(version, len(self.recorded))
+
+    def brought_back(self, version: str) -> bool:
+        """Whether that content had been there before the first record that left it."""
+        return self.seen(version) <= self.leaving.get(version, (-1,))[0]
 
     def after_seeing(self, version: str) -> frozenset[str]:
         """The records of what happened when that content had been seen already; none where it never was."""
@@ -101,21 +117,36 @@ def chains(
     newest = max((r.seq for r in history.recorded), default=0)
     then = max((r.seq for r in history.recorded[: history.seen(version)]), default=0)
     found: list[tuple[Step, ...]] = []
-    seen: set[str | None] = {None, parent, version}
+    for last, after in left_last({None, parent, version}, history):
+        strict = last.seq < (then if last.seq <= then else newest) or after in settled
+        gap = Step(after, version, None, loose=True, strict=strict)
+        found.append((*back_from(after, parent, history, history.until(last.seq)), gap))
+    return tuple(found)
+
+
+def left_last(seen: set[str | None], history: History) -> list[tuple[Recorded, str]]:
+    """The newest records that left contents which were not `seen`, and these; and some older ones."""
+    found: list[tuple[Recorded, str]] = []
     for last in reversed(history.recorded):
-        if last.after in seen or last.after is None or last.by_git:
+        if last.after is None or last.after in seen or last.by_git:
             continue
         seen.add(last.after)
-        strict = last.seq < (then if last.seq <= then else newest) or last.after in settled
-        gap = Step(last.after, version, None, loose=True, strict=strict)
-        found.append((*back_from(last.after, parent, history, history.until(last.seq)), gap))
-        if len(found) == MOST_CANDIDATES:
-            break
-    return tuple(found)
+        found.append((last, last.after))
+    left = [each for each in found[MOST_CANDIDATES:] if each[1] in history.taken_out]
+    return [*found[:MOST_CANDIDATES], *nlargest(MOST_LEFT, left, key=lambda each: history.taken_out[each[1]])]
 
 
 def back_from(version: str, parent: str | None, history: History, bound: int) -> tuple[Step, ...]:
     """The chain that ends in `version`, followed backwards from record `bound` while records tell how it came about."""
+    before = parent if parent is None or parent in history.leaving or parent in history.sighted else ""
+    key = (version, before, bound)
+    if key not in history.followed:
+        history.followed[key] = followed_back(version, before, history, bound)
+    return history.followed[key]
+
+
+def followed_back(version: str, parent: str | None, history: History, bound: int) -> tuple[Step, ...]:
+    """The same, from the records."""
     steps: list[Step] = []
     wanted: str | None = version
     while wanted is not None and (wanted != parent or not steps):
@@ -169,6 +200,35 @@ def gap_before(wanted: str, history: History, bound: int) -> Step | None:
     last = history.recorded[bound - 1] if bound else None
     before = None if last is None else last.after if last.after != wanted else last.before if last.by_git else None
     return None if before is None else Step(before, wanted, None, loose=True)
+
+
+def stood(steps: Sequence[Step], parent: str | None, numbers: Iterable[int]) -> dict[int, int]:
+    """For those lines after the steps that none of them put there, the line of `parent` that they are, from 1.
+
+    Only calls tell so, and only from `parent` on without a gap: what a person changed is known by comparing alone.
+    """
+    if not steps or steps[0].before != parent or any(s.hunks is None or s.loose or s.unproved for s in steps):
+        return {}
+    found: dict[int, int] = {}
+    for number in numbers:
+        origin: int | None = number
+        for step in reversed(steps):
+            origin = None if origin is None else before(step.hunks or (), origin)
+        if origin is not None:
+            found[number] = origin
+    return found
+
+
+def before(hunks: Iterable[Hunk], number: int) -> int | None:
+    """The line before a change that a line after it is, both from 1; None for one that the change put there."""
+    shift = 0
+    for hunk in hunks:
+        if number in hunk.came:
+            return None
+        if number < hunk.came.start:
+            break
+        shift += hunk.new_lines - hunk.old_lines
+    return number - shift
 
 
 def wanted_pairs(steps: Sequence[Step]) -> tuple[tuple[str | None, str], ...]:

@@ -21,7 +21,7 @@ from remit.gate.gate import Gate
 from remit.servers.dialogs import Dialogs, elicited, shows_forms, with_said
 from remit.tools.catalogue import TOOLS, run_tool
 from remit.tools.result import Caller, NeedsPerson, ToolResult
-from remit.workspace.intents_edit import IntentsFileChanged
+from remit.workspace.intents_writing import IntentsFileChanged
 
 CALL_ID_KEYS = ("claudecode/toolUseId", "callId")
 """Where agents put the id of the call that their hook announced."""

@@ -10,13 +10,13 @@ from remit.core.decision import Decision
 from remit.core.lifecycle import IllegalTransition
 from remit.gate.answer import Answer, CannotRecord
 from remit.gate.gate import Gate
-from remit.gate.intents import IntentError, Refused
+from remit.gate.intent_refusals import IntentError, Refused
 from remit.gate.judging import Judging
 from remit.gate.lessons import BOXES, LessonError, Lessons, TodoItem
 from remit.policy.classify import classify
 from remit.policy.commands import analyse
 from remit.policy.violations import explain
-from remit.workspace.intents_edit import EditRefused
+from remit.workspace.intents_writing import EditRefused
 from remit.workspace.shared_brain import KNOWN, Entry
 
 LESSON_OPTIONS = frozenset({"--kind", "--problem", "--resolution", "--pattern", "--path", "--intent"})

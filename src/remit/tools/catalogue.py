@@ -9,7 +9,7 @@ from msgspec import Struct
 from remit.core.decision import Violation
 from remit.core.intent import Intent
 from remit.gate.gate import Gate
-from remit.gate.intents import Refused, refusal
+from remit.gate.intent_refusals import Refused, refusal
 from remit.tools.notes import RecordLesson, UpdateTodoList, record_lesson, update_todo_list
 from remit.tools.proposals import (
     ProposeIntent,

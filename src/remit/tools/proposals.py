@@ -15,7 +15,7 @@ from remit.core.text import shown
 from remit.gate.approvals import Question, Reply
 from remit.gate.asking import NOBODY, TIMEOUT_S
 from remit.gate.gate import Gate
-from remit.gate.intents import Refused, check_scope, refusal
+from remit.gate.intent_refusals import Refused, check_scope, refusal
 from remit.policy.risk import sensitive
 from remit.tools.result import Caller, NeedsPerson, ToolResult, Words
 

@@ -10,10 +10,10 @@ from msgspec import Struct
 from remit.core.syntax.grammars import GRAMMARS, missing
 from remit.gate.gate import Gate
 from remit.gate.governing import governing
-from remit.gate.state import StateError
+from remit.gate.state_file import StateError
 from remit.gate.tracked_check import tracked_findings
 from remit.gate.trusting import untrusted_line
-from remit.ledger.heads import log_health
+from remit.ledger.health import log_health
 from remit.ledger.index import Index
 from remit.ledger.segments import LedgerError
 from remit.ledger.verify import verify_log

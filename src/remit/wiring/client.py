@@ -17,7 +17,7 @@ from pathlib import Path
 
 from remit.core.contents import sha256
 from remit.wiring.insertions import as_object
-from remit.workspace.intents_file import write_atomically
+from remit.workspace.whole_files import write_atomically
 
 FOLDER = ".local/share/remit/bin"
 """Below HOME."""

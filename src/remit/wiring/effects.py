@@ -4,7 +4,7 @@ from datetime import UTC, datetime
 
 from remit.core.text import shown
 from remit.gate.gate import Gate
-from remit.gate.state import StateError
+from remit.gate.state_file import StateError
 from remit.gate.watched import watched
 from remit.ledger.index import Index
 from remit.ledger.moments import moment

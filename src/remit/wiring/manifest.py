@@ -10,7 +10,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from remit.wiring.insertions import Insertions
-from remit.workspace.intents_file import write_atomically
+from remit.workspace.whole_files import write_atomically
 
 PLACE = ".local/state/remit/wired.json"
 """Below HOME."""

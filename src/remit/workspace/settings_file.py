@@ -6,8 +6,8 @@ import stat
 from pathlib import Path
 
 from remit.workspace.beneath import remove_below, write_below
-from remit.workspace.intents_file import read_regular
 from remit.workspace.place import FOLDER, is_folder, is_there
+from remit.workspace.whole_files import read_regular
 
 LIMIT = 64 * 1024 * 1024
 """Bytes of a settings file. Claude Code keeps histories in one, so they can be large."""

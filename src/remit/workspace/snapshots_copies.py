@@ -4,11 +4,11 @@ from collections.abc import Iterable, Mapping
 
 import msgspec
 
-from remit.workspace.intents_file import write_atomically
 from remit.workspace.place import Workspace
 from remit.workspace.snapshots import Dirty, Entry, Listing, Snapshot, content_of, is_plain, is_private, unspelled
 from remit.workspace.snapshots import spelled as spell
 from remit.workspace.snapshots_private import Copies
+from remit.workspace.whole_files import write_atomically
 
 
 class CopyStore:

@@ -13,8 +13,8 @@ from pathlib import Path
 import msgspec
 
 from remit.workspace.git import Git
-from remit.workspace.intents_file import write_atomically
 from remit.workspace.place import Workspace
+from remit.workspace.whole_files import write_atomically
 
 TOGETHER = 8
 """So many packs become one, of which so many become one again: there are never more than a few times as many."""

@@ -7,8 +7,8 @@ from pathlib import Path
 from msgspec.structs import replace
 
 from remit.core.contents import sha256
-from remit.workspace.intents_file import write_atomically
 from remit.workspace.snapshots import NOT_KEPT, Snapshot
+from remit.workspace.whole_files import write_atomically
 
 KEY = re.compile(r"[0-9a-f]{64}")
 

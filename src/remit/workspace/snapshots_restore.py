@@ -11,7 +11,6 @@ from msgspec import Struct
 from remit.core.contents import sha256
 from remit.workspace.git import Git
 from remit.workspace.hidden import index_flags
-from remit.workspace.intents_file import write_atomically
 from remit.workspace.place import Workspace
 from remit.workspace.snapshots import (
     Dirty,
@@ -27,6 +26,7 @@ from remit.workspace.snapshots import (
 )
 from remit.workspace.snapshots_plan import Plan, Present, planned
 from remit.workspace.snapshots_write import File, delete_file, sweep, write_files
+from remit.workspace.whole_files import write_atomically
 
 AT_ONCE = 200
 """Files whose contents are in memory together."""

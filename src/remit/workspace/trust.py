@@ -8,7 +8,7 @@ from msgspec import Struct
 
 from remit.core.contents import sha256
 from remit.core.hooks import Brought
-from remit.workspace.intents_file import write_atomically
+from remit.workspace.whole_files import write_atomically
 
 FOLDER = ".local/state/remit/trust"
 

@@ -8,6 +8,7 @@ nor are names that a string, a macro or a framework could mean.
 from typing import Literal, TypeAlias
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from remit.core.syntax import reserved
 
@@ -151,7 +152,7 @@ PYTHON = Naming(
     private="underscore",
 )
 
-_SCRIPT = Naming(
+JAVASCRIPT = Naming(
     variables=kinds("identifier"),
     labels=kinds("property_identifier private_property_identifier statement_identifier"),
     poison=kinds(
@@ -187,28 +188,16 @@ _SCRIPT = Naming(
     never=r"arguments|undefined|NaN|Infinity|require|module|exports|\$\w+",
     private="module",
 )
-JAVASCRIPT = _SCRIPT
-TYPESCRIPT = Naming(
-    variables=_SCRIPT.variables,
-    labels=_SCRIPT.labels,
-    poison=_SCRIPT.poison | kinds("ambient_declaration module"),
-    through=_SCRIPT.through,
-    bindings={**_SCRIPT.bindings, "required_parameter.pattern": "unseen", "optional_parameter.pattern": "unseen"},
-    needs=_SCRIPT.needs,
+TYPESCRIPT = replace(
+    JAVASCRIPT,
+    poison=JAVASCRIPT.poison | kinds("ambient_declaration module"),
+    bindings={**JAVASCRIPT.bindings, "required_parameter.pattern": "unseen", "optional_parameter.pattern": "unseen"},
     unless={
         "required_parameter": kinds("accessibility_modifier readonly decorator override_modifier"),
         "optional_parameter": kinds("accessibility_modifier readonly decorator override_modifier"),
     },
-    functions=_SCRIPT.functions
+    functions=JAVASCRIPT.functions
     | kinds("function_type constructor_type function_signature method_signature call_signature"),
-    blocks=_SCRIPT.blocks,
-    dynamic=_SCRIPT.dynamic,
-    silent=_SCRIPT.silent,
-    injectors=_SCRIPT.injectors,
-    titled=_SCRIPT.titled,
-    reserved=_SCRIPT.reserved,
-    never=_SCRIPT.never,
-    private="module",
 )
 
 GO = Naming(
@@ -308,26 +297,20 @@ C = Naming(
     reserved=reserved.C,
     private="static",
 )
-CPP = Naming(
-    variables=C.variables,
-    labels=C.labels,
+CPP = replace(
+    C,
     poison=C.poison | kinds("qualified_identifier template_function lambda_capture_initializer"),
-    through=C.through,
     bindings={
         **C.bindings,
         "optional_parameter_declaration.declarator": "function",
         "for_range_loop.declarator": "body",
     },
-    unless=C.unless,
     functions=C.functions | kinds("lambda_expression"),
     blocks=C.blocks | kinds("for_range_loop try_statement catch_clause"),
     walls=kinds("field_declaration_list"),
     sealed=C.sealed | kinds("optional_parameter_declaration template_declaration requires_expression"),
-    poison_unless=C.poison_unless,
-    dynamic=C.dynamic,
     revealing=C.revealing | kinds("source_location"),
     reserved=reserved.CPP,
-    private="static",
 )
 
 RUBY = Naming(

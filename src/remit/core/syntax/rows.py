@@ -8,6 +8,7 @@ import re
 from typing import Literal, TypeAlias
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from remit.core.syntax.comments import is_instruction
 from remit.core.syntax.naming import NAMING, Kinds, Naming, kinds
@@ -81,51 +82,6 @@ class Row(Struct, frozen=True, kw_only=True):
         return self.spoken or re.match(self.kept, comment) is not None or is_instruction(comment)
 
 
-_SCRIPT_COMMAS = kinds(
-    "arguments formal_parameters object array object_pattern array_pattern named_imports export_clause type_parameters"
-    " type_arguments enum_body"
-)
-_SCRIPT_SEMICOLONS = kinds(
-    "expression_statement lexical_declaration variable_declaration return_statement throw_statement break_statement"
-    " continue_statement import_statement export_statement debugger_statement do_statement type_alias_declaration"
-)
-_SCRIPT_COMMENTS = (
-    r"#!|///\s*<|/\*\s*(webpack|@vite|@jsx|istanbul)|//\s*@jsx|(//|/\*)\s*[#@]__|(//|/\*\*?)[\s*]*@(jsx|jest-env)"
-)
-_SCRIPT_RESTRICTED = kinds("abstract accessor async declare global interface module namespace type")
-_SCRIPT_DEFINITIONS = {
-    "function_declaration": "function",
-    "generator_function_declaration": "function",
-    "class_declaration": "class",
-    "method_definition": "method",
-}
-_SCRIPT_VALUES = {
-    "variable_declarator": "value",
-    "pair": "value",
-    "field_definition": "value",
-    "public_field_definition": "value",
-    "assignment_expression": "right",
-    "export_statement": "value",
-}
-_SCRIPT_NAMED = {
-    "pair": "key",
-    "field_definition": "property",
-    "assignment_expression": "left",
-    "export_statement": "default",
-}
-_SCRIPT_MOVABLE = kinds("function_declaration generator_function_declaration method_definition")
-_TYPED_DEFINITIONS = {
-    **_SCRIPT_DEFINITIONS,
-    "function_signature": "function",
-    "abstract_class_declaration": "class",
-    "interface_declaration": "interface",
-    "type_alias_declaration": "type",
-    "enum_declaration": "enum",
-    "internal_module": "namespace",
-    "module": "module",
-}
-_TYPED_CONTAINERS = kinds("class_declaration abstract_class_declaration internal_module")
-
 PYTHON = Row(
     name="python",
     suffixes=(".py", ".pyi", ".pyw"),
@@ -148,62 +104,67 @@ PYTHON = Row(
 JAVASCRIPT = Row(
     name="javascript",
     suffixes=(".js", ".mjs", ".cjs", ".jsx"),
-    definitions=_SCRIPT_DEFINITIONS,
-    named_by=_SCRIPT_NAMED,
-    values=_SCRIPT_VALUES,
+    definitions={
+        "function_declaration": "function",
+        "generator_function_declaration": "function",
+        "class_declaration": "class",
+        "method_definition": "method",
+    },
+    named_by={
+        "pair": "key",
+        "field_definition": "property",
+        "assignment_expression": "left",
+        "export_statement": "default",
+    },
+    values={
+        "variable_declarator": "value",
+        "pair": "value",
+        "field_definition": "value",
+        "public_field_definition": "value",
+        "assignment_expression": "right",
+        "export_statement": "value",
+    },
     containers=kinds("class_declaration"),
     wrappers=kinds("export_statement"),
     prefixes=kinds("decorator"),
     comments=kinds("comment"),
-    kept=_SCRIPT_COMMENTS,
+    kept=(
+        r"#!|///\s*<|/\*\s*(webpack|@vite|@jsx|istanbul)|//\s*@jsx|(//|/\*)\s*[#@]__|(//|/\*\*?)[\s*]*@(jsx|jest-env)"
+    ),
     order="free",
-    movable=_SCRIPT_MOVABLE,
-    commas=_SCRIPT_COMMAS,
-    semicolons=_SCRIPT_SEMICOLONS,
+    movable=kinds("function_declaration generator_function_declaration method_definition"),
+    commas=kinds(
+        "arguments formal_parameters object array object_pattern array_pattern named_imports export_clause"
+        " type_parameters type_arguments enum_body"
+    ),
+    semicolons=kinds(
+        "expression_statement lexical_declaration variable_declaration return_statement throw_statement break_statement"
+        " continue_statement import_statement export_statement debugger_statement do_statement type_alias_declaration"
+    ),
     quotes=True,
-    restricted=_SCRIPT_RESTRICTED,
+    restricted=kinds("abstract accessor async declare global interface module namespace type"),
     naming=NAMING["javascript"],
 )
-TYPESCRIPT = Row(
+TYPESCRIPT = replace(
+    JAVASCRIPT,
     name="typescript",
     suffixes=(".ts", ".mts", ".cts"),
-    definitions=_TYPED_DEFINITIONS,
-    named_by=_SCRIPT_NAMED,
-    values=_SCRIPT_VALUES,
-    containers=_TYPED_CONTAINERS,
-    wrappers=kinds("export_statement"),
+    definitions={
+        **JAVASCRIPT.definitions,
+        "function_signature": "function",
+        "abstract_class_declaration": "class",
+        "interface_declaration": "interface",
+        "type_alias_declaration": "type",
+        "enum_declaration": "enum",
+        "internal_module": "namespace",
+        "module": "module",
+    },
+    containers=kinds("class_declaration abstract_class_declaration internal_module"),
     prefixes=kinds("decorator function_signature method_signature"),
-    comments=kinds("comment"),
-    kept=_SCRIPT_COMMENTS,
-    order="free",
-    movable=_SCRIPT_MOVABLE,
-    commas=_SCRIPT_COMMAS,
-    semicolons=_SCRIPT_SEMICOLONS,
     lines=kinds("object_type interface_body"),
-    quotes=True,
-    restricted=_SCRIPT_RESTRICTED,
     naming=NAMING["typescript"],
 )
-TSX = Row(
-    name="tsx",
-    suffixes=(".tsx",),
-    definitions=_TYPED_DEFINITIONS,
-    named_by=_SCRIPT_NAMED,
-    values=_SCRIPT_VALUES,
-    containers=_TYPED_CONTAINERS,
-    wrappers=kinds("export_statement"),
-    prefixes=kinds("decorator function_signature method_signature"),
-    comments=kinds("comment"),
-    kept=_SCRIPT_COMMENTS,
-    order="free",
-    movable=_SCRIPT_MOVABLE,
-    commas=_SCRIPT_COMMAS,
-    semicolons=_SCRIPT_SEMICOLONS,
-    lines=kinds("object_type interface_body"),
-    quotes=True,
-    restricted=_SCRIPT_RESTRICTED,
-    naming=NAMING["typescript"],
-)
+TSX = replace(TYPESCRIPT, name="tsx", suffixes=(".tsx",))
 GO = Row(
     name="go",
     suffixes=(".go",),
@@ -294,17 +255,13 @@ C = Row(
     macros=kinds("preproc_def preproc_function_def"),
     naming=NAMING["c"],
 )
-CPP = Row(
+CPP = replace(
+    C,
     name="cpp",
     suffixes=(".cc", ".cpp", ".cxx", ".hh", ".hpp", ".hxx", ".ipp"),
     definitions={**C.definitions, "class_specifier": "class", "namespace_definition": "namespace"},
-    named_by=C.named_by,
     containers=kinds("namespace_definition class_specifier struct_specifier"),
     wrappers=kinds("template_declaration"),
-    order="runs",
-    movable=kinds("function_definition"),
-    separator="::",
-    macros=C.macros,
     naming=NAMING["cpp"],
 )
 RUBY = Row(

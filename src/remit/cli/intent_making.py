@@ -1,0 +1,182 @@
+"""`remit intent new`, `fork` and `edit`: what an intent owns, keeps to and is done by, from a person's words."""
+
+from pathlib import Path
+from typing import Any
+
+import click
+import msgspec
+from msgspec.structs import replace
+
+from remit.cli.constraints import constraints_of
+from remit.cli.output import Failure, emit, governed_gate, json_option, open_gate, repo_option, reports_failures
+from remit.cli.people import PERSON, only_people
+from remit.cli.scopes import warn_of
+from remit.core.intent import PRIORITIES, Criterion, Intent, is_intent_id
+from remit.core.text import shown
+from remit.gate.gate import Gate
+from remit.gate.intents import changes_in
+from remit.gate.proposing import proposed_name
+from remit.ledger.index import Index
+from remit.provenance.stats import proposed_scope
+
+MOST_RECORDS = 100_000
+
+
+@click.command("new")
+@click.argument("name", required=False)
+@click.option("--scope", "-s", "scope", multiple=True, metavar="GLOB", help="Files it owns; repeatable.")
+@click.option(
+    "--from-session",
+    metavar="ID",
+    help="Own what this session changed, beside any --scope; NAME is its first prompt's first line by default.",
+)
+@click.option("--id", "intent_id", metavar="INT-001", help="Its id; the next free one by default.")
+@click.option("--constraint", multiple=True, metavar="TEXT", help="What to keep to; repeatable.")
+@click.option("--criterion", multiple=True, metavar="TEXT", help="What must be true in the end; repeatable.")
+@click.option("--description", default="", help="What it is about.")
+@click.option("--priority", type=click.Choice(PRIORITIES), default="MEDIUM", show_default=True)
+@repo_option
+@json_option
+@reports_failures
+def new(
+    name: str | None,
+    scope: tuple[str, ...],
+    from_session: str | None,
+    intent_id: str | None,
+    constraint: tuple[str, ...],
+    criterion: tuple[str, ...],
+    description: str,
+    priority: str,
+    repo: Path,
+    as_json: bool,
+) -> None:
+    """Make an intent, as DRAFT: the first agent to select it starts it.
+
+    Example: remit intent new "JWT login" --scope 'src/auth/**' --scope 'tests/auth/**'
+    """
+    only_people("making an intent")
+    if intent_id is not None and not is_intent_id(intent_id):
+        raise Failure("INVALID_INTENT_ID", f"{intent_id!r} is not an intent id, such as INT-001", target="--id")
+    gate = open_gate(repo)
+    if from_session is not None:
+        scope = tuple(dict.fromkeys((*scope, *touched(gate, from_session))))
+    name = name_or_proposed(gate, name, from_session)
+    if not scope:
+        raise Failure("USAGE", "an intent owns files, and none were named", fix="add --scope 'src/**', for example")
+    wanted = msgspec.convert(
+        {
+            "id": intent_id or "",
+            "name": name,
+            "owned_scope": scope,
+            "constraints": constraints_of(constraint),
+            "acceptance_criteria": [Criterion(text) for text in criterion],
+            "description": description,
+            "priority": priority,
+        },
+        type=Intent,
+        from_attributes=True,
+    )
+    made = gate.intents.create(wanted, by=PERSON)
+    warn_of(gate, made.owned_scope)
+    told(made, as_json)
+
+
+def name_or_proposed(gate: Gate, name: str | None, session: str | None) -> str:
+    """The name as given, else the one that the session's first prompt proposes. Raises Failure where there is none."""
+    if name is None and session is not None and gate.governed:
+        name = proposed_name(gate, session)
+        if not name:
+            said = f"no transcript tells what session {session!r} was asked for"
+            raise Failure("USAGE", said, fix=f'name it: remit intent new "JWT login" --from-session {session}')
+    if name is None or not name.strip():
+        raise Failure("USAGE", f"{name or ''!r} names nothing: an intent needs a name", fix='for example "JWT login"')
+    return name
+
+
+def touched(gate: Gate, session: str) -> tuple[str, ...]:
+    """The scope that a session's changes propose. Raises Failure where it changed nothing."""
+    workspace = gate.workspace
+    with Index.open(workspace.state / "index.db", workspace.log_folder) as index:
+        index.catch_up()
+        found = index.find(event="mutation", session_id=session, limit=MOST_RECORDS)
+    paths = sorted({change.path for document in found for change in changes_in(document)})
+    if not paths:
+        raise Failure(
+            "NOTHING_TOUCHED",
+            f"session {session!r} changed no file that was recorded",
+            fix="`remit status` lists the sessions, `remit log --session ID` what they did",
+        )
+    return proposed_scope(paths)
+
+
+@click.command("fork")
+@click.argument("intent_id")
+@click.option("--name", help="Its name; that of the other by default.")
+@repo_option
+@json_option
+@reports_failures
+def fork(intent_id: str, name: str | None, repo: Path, as_json: bool) -> None:
+    """Make a new DRAFT with the scope, constraints and criteria of another, which may be finished."""
+    only_people("making an intent")
+    gate = governed_gate(repo)
+    old = gate.intents.get(intent_id)
+    wanted = replace(
+        old,
+        id="",
+        name=name or old.title,
+        status="DRAFT",
+        blocked_reason=None,
+        created_at=None,
+        updated_at=None,
+        references=(*old.references, *([intent_id] if intent_id not in old.references else [])),
+    )
+    made = gate.intents.create(wanted, by=PERSON)
+    told(made, as_json)
+
+
+@click.command("edit")
+@click.argument("intent_id")
+@click.option("--name", help="A new name.")
+@click.option("--scope", "-s", multiple=True, metavar="GLOB", help="The whole new scope; repeatable.")
+@click.option("--add-scope", multiple=True, metavar="GLOB", help="Patterns to add to the scope; repeatable.")
+@click.option("--description", help="A new description.")
+@click.option("--constraint", multiple=True, metavar="TEXT", help="All constraints anew; repeatable.")
+@click.option("--criterion", multiple=True, metavar="TEXT", help="All acceptance criteria anew; repeatable.")
+@click.option("--priority", type=click.Choice(PRIORITIES))
+@repo_option
+@json_option
+@reports_failures
+def edit(intent_id: str, repo: Path, as_json: bool, **given: Any) -> None:
+    """Change fields of an intent; comments and order in the file survive."""
+    only_people("editing an intent")
+    if given["name"] is not None and not given["name"].strip():
+        raise Failure("USAGE", f"{given['name']!r} names nothing: an intent needs a name")
+    gate = governed_gate(repo)
+    changes = edits(gate.intents.get(intent_id), given)
+    if not changes:
+        raise Failure(
+            "NOTHING_TO_DO", "no field was given", fix="for example: remit intent edit INT-001 --add-scope 'docs/**'"
+        )
+    changed = gate.intents.edit(intent_id, changes, by=PERSON)
+    if "owned_scope" in changes:
+        warn_of(gate, changed.owned_scope)
+    told(changed, as_json)
+
+
+def edits(old: Intent, given: dict[str, Any]) -> dict[str, Any]:
+    """The fields to set, from the options that were given."""
+    changes: dict[str, Any] = {k: given[k] for k in ("name", "description", "priority") if given[k] is not None}
+    if given["scope"] or given["add_scope"]:
+        base = given["scope"] or old.owned_scope
+        changes["owned_scope"] = (*base, *(p for p in given["add_scope"] if p not in base))
+    if given["constraint"]:
+        changes["constraints"] = constraints_of(given["constraint"])
+    if given["criterion"]:
+        changes["acceptance_criteria"] = tuple(Criterion(text) for text in given["criterion"])
+    return changes
+
+
+def told(intent: Intent, as_json: bool) -> None:
+    """Say what stands in the file now."""
+    owns = shown(", ".join(intent.owned_scope), 2000)
+    emit(msgspec.to_builtins(intent), as_json, f"{intent.id} {shown(intent.title)}\nowns {owns}")

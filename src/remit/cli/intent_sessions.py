@@ -1,0 +1,84 @@
+"""`remit intent select` and `clear`: which intent a session works under."""
+
+from pathlib import Path
+
+import click
+import msgspec
+
+from remit.cli.output import Failure, emit, governed_gate, json_option, repo_option, reports_failures
+from remit.cli.people import PERSON, below_an_agent
+from remit.core.call import SessionKey
+from remit.gate.gate import Gate
+from remit.ledger.index import Index
+
+session_option = click.option("--session", metavar="ID", help="Whose; needed where several sessions are known.")
+
+
+@click.command("select")
+@click.argument("intent_id")
+@session_option
+@repo_option
+@json_option
+@reports_failures
+def select(intent_id: str, session: str | None, repo: Path, as_json: bool) -> None:
+    """Select the intent that a session works under.
+
+    Run by an agent in its shell, the agent's hook has selected already; this prints what binds the agent.
+    """
+    gate = governed_gate(repo)
+    if below_an_agent():
+        found = gate.intents.get(intent_id)
+        emit(msgspec.to_builtins(found), as_json, gate.intents.block(found))
+        return
+    selection = gate.intents.select(session_of(gate, session), PERSON, intent_id)
+    emit(msgspec.to_builtins(selection), as_json, selection.block)
+
+
+@click.command("clear")
+@session_option
+@repo_option
+@json_option
+@reports_failures
+def clear(session: str | None, repo: Path, as_json: bool) -> None:
+    """Release a session's intent."""
+    gate = governed_gate(repo)
+    if below_an_agent():
+        emit({"released": None}, as_json, "released, if one was active")
+        return
+    released = gate.intents.clear(session_of(gate, session), PERSON)
+    emit({"released": released}, as_json, f"{released} is released" if released else "no intent was active")
+
+
+def session_of(gate: Gate, session: str | None) -> SessionKey:
+    """The session that a person names, which must be known. Without one there must be exactly one."""
+    if session is not None:
+        return known_session(gate, session)
+    known = gate.state.recent_sessions(2)
+    if len(known) != 1:
+        raise Failure(
+            "WHICH_SESSION",
+            "no session is known here" if not known else "several sessions are known here",
+            fix="name one with --session; `remit status` lists them",
+        )
+    return known[0]
+
+
+def known_session(gate: Gate, session: str) -> SessionKey:
+    """The session of that id. Raises Failure where Remit never heard of it."""
+    key = SessionKey(session)
+    if gate.state.session(key) is None and not recorded(gate, session):
+        known = ", ".join(k.session_id for k in gate.state.recent_sessions(3)) or "none"
+        raise Failure(
+            "UNKNOWN_SESSION",
+            f"no session {session!r} is known here (the newest: {known})",
+            fix="`remit status` lists them; a session is known from its agent's first call here",
+        )
+    return key
+
+
+def recorded(gate: Gate, session: str) -> bool:
+    """Whether any record names the session."""
+    workspace = gate.workspace
+    with Index.open(workspace.state / "index.db", workspace.log_folder) as index:
+        index.catch_up()
+        return bool(list(index.find(session_id=session, limit=1)))

@@ -1,0 +1,136 @@
+"""The fields of one mapping in the intents file, by name; whatever is wrong with them is gathered."""
+
+from collections.abc import Sequence
+from typing import TypeVar
+
+from remit.core.intent import LintCode, LintFinding, Severity
+from remit.core.validation import parse_time
+from remit.workspace.yaml_nodes import Node, Scalar, Series, Table, is_null
+
+Choice = TypeVar("Choice", bound=str)
+_TRUE = frozenset({"true", "yes", "on"})
+_FALSE = frozenset({"false", "no", "off"})
+_PLAIN_TAGS = frozenset(
+    {None, "!", *(f"tag:yaml.org,2002:{kind}" for kind in ("str", "int", "null", "bool", "timestamp"))}
+) | frozenset({f"tag:yaml.org,2002:{kind}" for kind in ("seq", "map", "float")})
+
+
+class Fields:
+    """The fields of one mapping, read by name. What is wrong is gathered in `findings`, never raised."""
+
+    def __init__(self, node: Node, known: frozenset[str], intent_id: str | None = None) -> None:
+        self.node = node
+        self.intent_id = intent_id
+        self.findings: list[LintFinding] = []
+        self.nodes: dict[str, Node] = self.pairs(node)
+        for name in self.nodes:
+            if name not in known:
+                self.unknown(self.nodes[name], name)
+
+    def wrong(self, node: Node, field: str | None, message: str, code: LintCode = "INVALID_FIELD") -> None:
+        """Note an error at `node`."""
+        self._note(code, "error", message, field, node)
+
+    def unknown(self, node: Node, field: str) -> None:
+        """Warn of a key that means nothing to Remit."""
+        self._note("UNKNOWN_KEY", "warning", f"{field[:80]!r} is not a key Remit knows; kept", field, node)
+
+    def pairs(self, node: Node, field: str | None = None) -> dict[str, Node]:
+        """The mapping's values by key, the first of each."""
+        found: dict[str, Node] = {}
+        if not isinstance(node, Table):
+            self.wrong(node, field, f"expected a mapping, got {said_of(node)}")
+            return found
+        for key, value in node.pairs:
+            name = key.text if isinstance(key, Scalar) else None
+            if name is None:
+                self.wrong(key, field, f"a key must be text, got {said_of(key)}")
+            elif name == "<<":
+                self.wrong(key, field, "merge keys (<<) are not read; write the fields out")
+            elif name in found:
+                self.wrong(key, field or name, f"the key {name[:80]!r} stands here a second time")
+            else:
+                found[name] = value
+        return found
+
+    def given(self, field: str) -> Node | None:
+        """The value, unless the field is absent or null."""
+        node = self.nodes.get(field)
+        return None if node is None or is_null(node) else node
+
+    def as_text(self, node: Node, field: str) -> str | None:
+        """The text of `node`; None, and noted, where it has none."""
+        if is_null(node):
+            self.wrong(node, field, f"{field} is empty here; expected text")
+        elif node.tag not in _PLAIN_TAGS:
+            self.wrong(node, field, f"{node.tag} reads as a YAML tag; quote a value that starts with !")
+        elif not isinstance(node, Scalar):
+            self.wrong(node, field, f"{field} is {said_of(node)}; expected text (quote braces and brackets)")
+        else:
+            return node.text
+        return None
+
+    def text(self, field: str) -> str | None:
+        """A text field; None where it is absent, null or wrong."""
+        node = self.given(field)
+        return None if node is None else self.as_text(node, field)
+
+    def items(self, field: str) -> tuple[Node, ...]:
+        """The nodes of a list field."""
+        node = self.given(field)
+        if node is None:
+            return ()
+        if isinstance(node, Series):
+            return node.items
+        self.wrong(node, field, f"{field} is {said_of(node)}; expected a list")
+        return ()
+
+    def texts(self, field: str) -> tuple[str, ...]:
+        """A list of texts, wrong items left out."""
+        read = (self.as_text(node, field) for node in self.items(field))
+        return tuple(text for text in read if text is not None)
+
+    def choice(self, field: str, among: Sequence[Choice], default: Choice, code: LintCode = "INVALID_FIELD") -> Choice:
+        """One of a few words, spelled as they are."""
+        text = self.text(field)
+        if text is None:
+            return default
+        for each in among:
+            if text == each:
+                return each
+        self.wrong(self.nodes[field], field, f"{field} is {text[:80]!r}; expected {any_of(among)}", code)
+        return default
+
+    def flag(self, field: str) -> bool:
+        """A boolean, false where it is absent."""
+        node = self.given(field)
+        if node is None:
+            return False
+        word = node.text.lower() if isinstance(node, Scalar) and not node.style else ""
+        if word not in _TRUE | _FALSE:
+            self.wrong(node, field, f"{field} is {said_of(node)}; expected true or false")
+        return word in _TRUE
+
+    def time(self, field: str) -> str | None:
+        """A timestamp, as written."""
+        text = self.text(field)
+        if text is not None and parse_time(text) is None:
+            said = f"{field} is {text[:80]!r}; expected ISO 8601 with Z or an offset: 2026-02-16T10:00:00Z"
+            self.wrong(self.nodes[field], field, said, "INVALID_TIMESTAMP_FORMAT")
+        return text
+
+    def _note(self, code: LintCode, severity: Severity, message: str, field: str | None, node: Node) -> None:
+        finding = LintFinding(code, severity, message, self.intent_id, field, node.line, node.column)
+        self.findings.append(finding)
+
+
+def any_of(words: Sequence[str]) -> str:
+    """The words as one says what is expected: a, b or c."""
+    return " or ".join([", ".join(words[:-1]), words[-1]]) if len(words) > 1 else words[0]
+
+
+def said_of(node: Node) -> str:
+    """The value, as a finding quotes it."""
+    if isinstance(node, Scalar):
+        return "empty" if is_null(node) else repr(node.text[:80])
+    return "a list" if isinstance(node, Series) else "a mapping"

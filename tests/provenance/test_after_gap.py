@@ -1,0 +1,86 @@
+"""What is told of single lines after a step that nobody recorded is what is told of all of them together."""
+
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from remit.core.contents import Hunk
+from remit.core.textdiff import hunks_between
+from remit.provenance.after_gap import AfterGap
+from remit.provenance.origins import Label, Pairs, compared, merged, stepped
+from remit.provenance.ways import Step
+
+LINES: tuple[bytes, ...] = (
+    b"",
+    b"    ",
+    b"}",
+    b"    }",
+    b"return None",
+    b"    return None",
+    b'"""',
+    b"    ticket = 1",
+    b"queue",
+    b"compute_invoice_total(customer, ledger)",
+    b"    compute_invoice_total(customer, ledger)",
+    b"compute_invoice_total(customer,",
+    b"    ledger)",
+    b"settle_outstanding_balance()",
+    b"archive_quarterly_report('now')",
+    b'    archive_quarterly_report("now")',
+)
+RECORDS = (None, "r1", "r2", "r3")
+
+
+@st.composite
+def gaps(draw: st.DrawFn) -> tuple[list[bytes], list[bytes], tuple[Hunk, ...], list[Label | None], bool]:
+    """Two contents, a difference of them (any, not only a diff's), and labels of the first."""
+    old = draw(st.lists(st.sampled_from(LINES), min_size=1, max_size=14))
+    new = draw(st.lists(st.sampled_from(LINES), max_size=6))
+    for _ in range(draw(st.integers(0, 3))):
+        start, end = sorted(draw(st.tuples(*[st.integers(0, len(old))] * 2)))
+        at = draw(st.integers(0, len(new)))
+        new[at:at] = old[start:end]
+    origins: dict[int, int] = {}
+    at = 0
+    for to, line in enumerate(new):
+        same = [i for i in range(at, len(old)) if old[i] == line]
+        if same and draw(st.integers(0, 4)):
+            origins[to] = draw(st.sampled_from(same[:3]))
+            at = origins[to] + 1
+    labels: list[Label | None] = []
+    while len(labels) < len(old):
+        record = draw(st.sampled_from(RECORDS))
+        labels += [Label(record, "exact") if record else None] * draw(st.integers(1, 8))
+    return old, new, hunks_between(len(old), len(new), origins), labels[: len(old)], draw(st.booleans())
+
+
+@settings(max_examples=500, deadline=None)
+@given(gaps())
+def test_a_line_has_the_label_that_it_has_among_all(
+    gap: tuple[list[bytes], list[bytes], tuple[Hunk, ...], list[Label | None], bool],
+) -> None:
+    old, new, hunks, labels, strict = gap
+    step = Step("old", "new", None, hunks=hunks, loose=True, strict=strict)
+    pairs = Pairs(lambda name: old if name == "old" else new, lambda _a, _b: hunks)
+    after = stepped(labels, step, pairs)
+    assert after is not None
+    whole = compared(labels, step, old, new, hunks, pairs)
+    assert [after[i] for i in range(len(after))] == whole
+    assert list(after) == whole
+
+
+def test_of_several_the_first_that_tells_is_believed_line_by_line() -> None:
+    a, b = Label("r1", "exact"), Label("r2", "exact")
+    first = merged([[None, a], [b, b, b]])
+    assert [first[0], first[1], first[2], len(first)] == [b, a, b, 3]
+    assert (list(first), first[1:]) == ([b, a, b], [a, b])
+
+
+def test_a_line_is_told_without_comparing_the_others() -> None:
+    old = [b"compute_invoice_total(customer)", b"}", b"archive_quarterly_report()", b"settle_balance(ledger, 12)"]
+    new = [*old, b"}", b"a person's own statement"]
+    labels = [Label("r1", "exact")] * 4
+    step = Step("old", "new", None, hunks=(Hunk(4, 0, 5, 2),), loose=True, strict=True)
+    after = stepped(labels, step, Pairs(lambda name: old if name == "old" else new, lambda _a, _b: None))
+    assert isinstance(after, AfterGap)
+    assert [after[0], after[4]] == [Label("r1", "ledger"), None]
+    assert "all" not in vars(after)
