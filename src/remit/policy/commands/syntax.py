@@ -5,10 +5,9 @@ and a newline only between statements.
 """
 
 import re
-from collections.abc import Iterator
+from collections.abc import Sequence
 from functools import cache
 from itertools import pairwise
-from time import thread_time
 from typing import TYPE_CHECKING
 
 from remit.policy.commands.options import names
@@ -23,16 +22,10 @@ DEEPEST = 60
 LARGEST = 5000
 """Nodes of the syntax tree; a larger command is unknown, so that no text takes long."""
 
-LONG = 1024
-"""Bytes from which on it is looked at how long parsing takes."""
+MOST_OPENED = 2000
+"""Of what a text with errors makes the parser go back to, for a time that grows with the square of it."""
 
-MOST_S = 0.25
-"""Seconds of work for one text: 64 KiB of ordinary commands take a sixth of that."""
-
-MOST_OPENED = 1000
-"""Of what makes the parser go back at the text's end, in one go and for a time that grows with the square of it."""
-
-OPENS = re.compile(r"\||\[\[|<<")
+OPENS = re.compile(r"[|()]|\[\[|<<")
 DOCUMENT = re.compile(r"<<-?[ \t]*[\\'\"]?([\w.-]+)")
 
 BLANK = re.compile(rb"(?:[ \t\n]|(?<=[ \t\n])\\\n)*")
@@ -89,40 +82,29 @@ def parse(text: str) -> "Node":
     """The syntax tree of `text`; raises Refused where the grammar does not know it, or may not see it unmasked."""
     if any(character > "\xff" for character in text):
         raise Refused("the command holds characters that are not read here")
-    root = _root(text)
+    if sum(len(OPENS.findall(line)) for line in outside_documents(text)) > MOST_OPENED:
+        raise Refused(f"the command has more than {MOST_OPENED} pipes, brackets or here-documents")
+    root = _parser().parse(text.encode()).root_node
     if root.has_error:
         raise Refused("the command is not understood as bash")
     _check_size(root)
     return root
 
 
-def _root(text: str) -> "Node":
-    raw = text.encode()
-    if len(raw) < LONG:
-        return _parser().parse(raw).root_node
-    if sum(len(OPENS.findall(line)) for line in outside_documents(text)) > MOST_OPENED:
-        raise Refused(f"the command has more than {MOST_OPENED} pipes, tests or here-documents")
-    end = thread_time() + MOST_S
-    try:
-        # Of bytes as a whole no progress is reported.
-        return (
-            _parser()
-            .parse(lambda at, _: raw[at : at + LONG], progress_callback=lambda _, __: thread_time() > end)
-            .root_node
-        )
-    except ValueError:
-        raise Refused("the command takes too long to be understood as bash") from None
-
-
-def outside_documents(text: str) -> Iterator[str]:
-    """The lines of a command but for those of its here-documents."""
+def outside_documents(text: str) -> Sequence[str]:
+    """The lines of a command but for those of its here-documents. One that does not end is none."""
+    lines, inside = text.split("\n"), list[str]()
+    found: list[str] = []
     ends = ""
-    for line in text.split("\n"):
+    for line in lines:
         if not ends:
-            yield line
-            ends = next((found[1] for found in DOCUMENT.finditer(line)), "")
+            found.append(line)
+            ends = next((mark[1] for mark in DOCUMENT.finditer(line)), "")
         elif line.strip("\t") == ends:
-            ends = ""
+            ends, inside = "", []
+        else:
+            inside.append(line)
+    return found + inside
 
 
 def _check_size(root: "Node") -> None:
