@@ -365,8 +365,8 @@ def text(lines: Sequence[Line]) -> str:
 
 def v4a(file: str, old: Sequence[Line], new: Sequence[Line]) -> str:
     """The change as `apply_patch` takes it, three lines of context around."""
-    start = common([o.text for o in old], [n.text for n in new])
     signed = [sign + line.text.decode("utf-8", "replace") for sign, line in steps(old, new)]
+    start = next((n for n, line in enumerate(signed) if line[0] != " "), len(signed))
     body = signed[max(0, start - 3) :] if old else signed
     return "\n".join(
         [

@@ -178,3 +178,34 @@ def test_lines_that_git_takes_for_new_ones_stay_theirs_where_records_tell_of_eve
     other.write("src/new.py", HEAD + INSERTED + END + "    measured = 2\n" + "TAIL = 1\n")
     commit(agent.cwd)
     assert sessions(agent.cwd, "src/new.py")[10:] == [ME, ME, ME, "session-2", ME]
+
+
+def test_a_plain_line_amid_what_a_person_wrote_is_no_line_of_the_block_that_waits(repository: Path, home: Path) -> None:
+    """An agent's two blocks are committed one after the other, each with a person's below it. What the first commit
+    holds of the second block is alike only.
+    """
+    agent = Agent(governed(repository), home)
+    agent.select()
+    one = "def weighed(crate):\n    heavy = scale_of(crate, 12)\n    crate.label = painted\n    return heavy_crates\n\n"
+    two = "def opened(bottle):\n    if bottle is None:\n        return None\n    return bottle.cork_pulled()\n\n"
+    mine = "def labelled(jar):\n    if jar is None:\n        return None\n    return jar.paper_glued()\n\n"
+    agent.write("src/new.py", one + two)
+    path = agent.cwd / "src/new.py"
+    path.write_text(one + mine)
+    commit(agent.cwd)
+    origins = [line.origin for line in blame(agent.cwd, "src/new.py")]
+    assert origins[:4] == ["ai"] * 4
+    assert "ai" not in origins[5:9]
+
+
+def test_a_renamed_file_keeps_the_agents_lines_though_a_person_changed_one_before(repository: Path, home: Path) -> None:
+    agent = Agent(governed(repository), home)
+    agent.select()
+    agent.write("src/new.py", "def weighed(crate):\n    heavy = scale_of(crate, 12)\n    return heavy\n")
+    path = agent.cwd / "src/new.py"
+    path.write_text(path.read_text() + "TOTAL_OF_ALL = 3\n")
+    commit(agent.cwd)
+    run_git(agent.cwd, "mv", "src/new.py", "src/renamed.py")
+    agent.shell("python3 -c 'pass'")
+    commit(agent.cwd)
+    assert [line.origin for line in blame(agent.cwd, "src/renamed.py")][:3] == ["ai"] * 3

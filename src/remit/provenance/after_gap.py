@@ -54,7 +54,7 @@ class AfterGap(Sequence[Label | None]):
     def one(self, index: int) -> Label | None:
         """The label of one line; all are worked out where it hangs on which lines went to another place."""
         origin = self.origins[index]
-        if origin is None:
+        if origin is None or origin in self.passing.stranded:
             return self.all[index] if self.may_arrive(index) else None
         label = self.labels[origin]
         if label is None:

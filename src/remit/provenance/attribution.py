@@ -172,7 +172,8 @@ class Attribution(Histories):
             return ()
         for change in reversed(self.index.changes_leaving(sha256(content))):
             way = certain(version, self.parent(place), self.history_then(place, change.path))
-            if way and not self.was_there_unseen(place.path, change):
+            called = any(not step.loose for step in way)
+            if called and not self.was_there_unseen(place.path, change):
                 return (way,)
         return ()
 

@@ -4,7 +4,7 @@ A false claim costs more than a gap: lines that anybody would write (`}`, `try:`
 a block enough has to be left.
 """
 
-from collections.abc import Container, Iterable, Sequence
+from collections.abc import Callable, Container, Iterable, Sequence
 from functools import cached_property, lru_cache
 from itertools import pairwise
 from typing import Literal, TypeAlias
@@ -90,13 +90,14 @@ def is_evidence(found: Kept, *, strict: bool, part: bool = False, seen: bool = T
 
 class Passage(Struct, frozen=True, dict=True):
     """Past which lines of blocks have to come to keep their labels: a step from `old` of which nothing tells that it
-    was one. `strict` and `seen` are as in `is_evidence`.
+    was one. `strict` and `seen` are as in `is_evidence`; `anybodys` works out lines that prove nothing.
     """
 
     old: Sequence[bytes]
     hunks: Sequence[Hunk]
     strict: bool
     seen: bool
+    anybodys: Callable[[], frozenset[int]]
 
     @cached_property
     def nothing_new(self) -> bool:
@@ -119,6 +120,11 @@ class Passage(Struct, frozen=True, dict=True):
         if not self.strict or part:
             return block
         return telling_lines(block, self.old, stays, self.cuts)
+
+    @cached_property
+    def stranded(self) -> frozenset[int]:
+        """The lines that lose their label where they stand: a diff only found them alike."""
+        return frozenset() if self.strict or self.nothing_new else self.anybodys()
 
 
 def is_untouched(block: Sequence[int], hunks: Iterable[Hunk]) -> bool:

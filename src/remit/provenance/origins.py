@@ -15,7 +15,7 @@ from msgspec.structs import replace
 from remit.core.contents import Hunk
 from remit.core.own_words import is_strong
 from remit.core.spans import numbers_of, outside
-from remit.provenance.adrift import adrift
+from remit.provenance.adrift import adrift, stranded
 from remit.provenance.alike import may_come_from
 from remit.provenance.evidence import GRADES as GRADES
 from remit.provenance.evidence import Grade, Label, Labels, Passage, Told, weaker
@@ -91,7 +91,7 @@ def stepped(labels: Labels | None, step: Step, pairs: Pairs) -> Labels | None:
     if step.loose and step.record is None and not step.unproved:
         from remit.provenance.after_gap import AfterGap  # for start-up speed: most steps were recorded
 
-        passing, whole = passage(step, old, hunks), partial(compared, labels, step, old, new, hunks, pairs)
+        passing, whole = passage(step, old, new, hunks), partial(compared, labels, step, old, new, hunks, pairs)
         return AfterGap(labels, passing, new, grade_of(step), whole)
     return compared(labels, step, old, new, hunks, pairs)
 
@@ -105,8 +105,10 @@ def compared(
     moved = may_come_from(known, old, new, hunks)
     same_words, came_from = moved_lines(step, old, new, hunks, pairs) if moved else NO_MOVES
     stays = staying(len(old), hunks) | set(came_from.values())
-    kept = honestly(labels, old, stays, step, hunks) if step.loose else labels
-    after = opened(carried(kept, hunks, own), hunks, step)
+    passing = passage(step, old, new, hunks)
+    kept = honestly(labels, stays, step, passing) if step.loose else labels
+    stands = [None if i in passing.stranded else label for i, label in enumerate(kept)] if step.loose else kept
+    after = opened(carried(stands, hunks, own), hunks, step)
     for to in () if step.trusted else adrift(old, new, hunks, step.unproved):
         after[to] = Label(step.record, "exact", proved=False) if step.record and after[to] else after[to]
     for to, origin in came_from.items():
@@ -136,12 +138,12 @@ def opened(labels: Told, hunks: Sequence[Hunk], step: Step) -> Told:
     return [replace(label, proved=False) if label and n in open_ else label for n, label in enumerate(labels)]
 
 
-def honestly(labels: Labels, old: Sequence[bytes], stays: set[int], step: Step, hunks: Sequence[Hunk]) -> Told:
+def honestly(labels: Labels, stays: set[int], step: Step, passing: Passage) -> Told:
     """The labels that may pass a loose step, graded for it: a block of which enough stayed, and that tells itself from
     another's. A proposal that was thrown away leaves its `try:` and `return None` in what a person writes then; where
     nobody wrote anything, what stays is a part of it.
     """
-    passing, grade = passage(step, old, hunks), grade_of(step)
+    grade = grade_of(step)
     found = unlabelled(len(labels))
     for block in blocks(labels):
         for i in passing.kept(block, stays):
@@ -150,9 +152,9 @@ def honestly(labels: Labels, old: Sequence[bytes], stays: set[int], step: Step, 
     return found
 
 
-def passage(step: Step, old: Sequence[bytes], hunks: Sequence[Hunk]) -> Passage:
+def passage(step: Step, old: Sequence[bytes], new: Sequence[bytes], hunks: Sequence[Hunk]) -> Passage:
     """What blocks have to pass in a loose step."""
-    return Passage(old, hunks, strict=step.strict, seen=step.record is not None)
+    return Passage(old, hunks, step.strict, step.record is not None, partial(stranded, old, new, hunks))
 
 
 def grade_of(step: Step) -> Grade:
