@@ -59,8 +59,11 @@ class Elsewhere:
 
     def straightened(self, path: str, arguments: Sequence[str], suspects: Sequence[GitLine]) -> dict[int, Label]:
         """Labels of the lines that git took for each other, by line of the file asked about."""
-        strong = [line for line in suspects if is_strong(line.content)]
-        places = [place for place in dict.fromkeys(line.place for line in strong) if self.stood(place, strong)]
+        own: dict[Place, list[GitLine]] = {}
+        for line in suspects:
+            own.setdefault(line.place, []).append(line)
+        places = [place for place, lines in own.items() if self.stood(place, lines)]
+        places = [n for n in places if self.stood(n, [line for line in own[n] if is_strong(line.content)])]
         if not places:
             return {}
         from remit.provenance.straightened import Straightened  # for start-up speed: few files hold such lines
@@ -68,9 +71,9 @@ class Elsewhere:
         return Straightened(self.git, self.attribution).labels(path, arguments, places)
 
     def stood(self, place: Place, lines: Iterable[GitLine]) -> bool:
-        """Whether records tell that one of the lines, which git says came with that version, was there before."""
-        ways, numbers = self.attribution.sure_ways(place), [line.number for line in lines if line.place == place]
-        return bool(ways and stood(ways[0], self.attribution.parent(place), numbers))
+        """Whether records tell that one of these lines, which git says came with that version, was there before."""
+        ways = self.attribution.sure_ways(place)
+        return bool(ways and stood(ways[0], self.attribution.parent(place), [line.number for line in lines]))
 
     def put_beside(self, lines: Iterable[GitLine], own: Mapping[int, Label], found: Mapping[int, Label]) -> set[int]:
         """Those of the lines that a call put into a file, maybe, while all that said the same stayed there: none of
