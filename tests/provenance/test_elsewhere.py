@@ -187,3 +187,19 @@ def test_lines_that_a_commit_left_in_the_work_tree_have_not_moved_to_another_fil
     assert [who for who, _ in origins(agent.cwd, "src/human.py")] == [None] * 7
     commit(agent.cwd)
     assert [who for who, _ in origins(agent.cwd, "src/human.py")] == [None] * 7
+
+
+def test_a_line_asked_about_alone_is_whose_it_is_in_the_whole_file(agent: Agent) -> None:
+    path = agent.cwd / "src/human.py"
+    own = "def measured(wall):\n    height = tape_along(wall, 28)\n    try:\n        wall.note(height)\n" + TRIED
+    agent.write("src/new.py", own + "\nLEFT_BEHIND = measured(0)\n")
+    commit(agent.cwd)
+    (agent.cwd / "src/new.py").write_text("LEFT_BEHIND = measured(0)\n")
+    path.write_text("def shut(door):\n    try:\n        door.shut()\n" + TRIED + "\n\n" + HUMAN + "\n" + own)
+    commit(agent.cwd)
+    whole = blame(agent.cwd, "src/human.py")
+    assert [line.session_id for line in whole[-7:]] == [ME] * 7
+    alone = [line for n in range(1, len(whole) + 1) for line in blame(agent.cwd, "src/human.py", f"-L{n},{n}")]
+    assert [(line.line, line.session_id, line.grade) for line in alone] == [
+        (line.line, line.session_id, line.grade) for line in whole
+    ]

@@ -12,12 +12,14 @@ from msgspec.structs import replace
 from remit.core.authorship import NOT_KNOWN, Author
 from remit.core.own_words import is_strong
 from remit.core.record import KEY
+from remit.core.spans import joined
 from remit.core.text import shown
 from remit.ledger.index import Index
 from remit.ledger.segments import FOREIGN
 from remit.provenance.attribution import Attribution
 from remit.provenance.candidates import Candidate, candidates
 from remit.provenance.elsewhere import Elsewhere
+from remit.provenance.moved import MOST_RUNS, without_ranges
 from remit.provenance.noted import Noted
 from remit.provenance.origins import Label, at
 from remit.provenance.porcelain import GitLine, Place, read_porcelain
@@ -30,6 +32,9 @@ NO = 128
 """git's exit code where it cannot do what it is asked."""
 
 LINES = re.compile(r"-L(\d+),(\d+)")
+
+AROUND = 40
+"""Lines before and after those of a range, that may tell what they are a part of."""
 
 
 class BlamedLine(Struct, frozen=True):
@@ -114,7 +119,28 @@ class Blamer:
         return {**ForeignLines(self.attribution).authors([n for n in lines if n.line not in noted]), **noted}
 
     def labels(self, path: str, arguments: Sequence[str], lines: Sequence[GitLine]) -> dict[int, Label]:
-        """The label of each line that has one, by its number in the file asked about."""
+        """The label of each line that has one, by its number in the file asked about. Of lines in ranges, those around
+        them tell, too: a plain one is a part of the block that it stands in.
+        """
+        found = self.labels_among(path, arguments, lines)
+        if not any(argument.startswith("-L") for argument in arguments):
+            return found
+        left = [n.line for n in lines if n.line not in found and self.attribution.may_be_recorded(n.place)]
+        wide = self.around(path, arguments, left) if left else []
+        more = self.labels_among(path, arguments, wide) if len(wide) > len(left) else {}
+        return {**{line: more[line] for line in left if line in more}, **found}
+
+    def around(self, path: str, arguments: Sequence[str], numbers: Iterable[int]) -> list[GitLine]:
+        """These lines, with some before and after them; none where git says no."""
+        spans = joined((max(1, number - AROUND), number + AROUND) for number in numbers)
+        ranges = [f"-L{first},{last}" for first, last in spans[:MOST_RUNS]]
+        try:
+            return Blamer.git_lines(self, path, [*without_ranges(arguments), *ranges])
+        except GitError:
+            return []
+
+    def labels_among(self, path: str, arguments: Sequence[str], lines: Sequence[GitLine]) -> dict[int, Label]:
+        """The labels of lines, as far as these lines tell them."""
         own = self.attribution.labels_of(lines)
         found = {line.line: label for line in lines if (label := at(own[line.place], line.number))}
         observed = [line for line in lines if line.line in found and self.attribution.was_observed(found[line.line])]
