@@ -72,10 +72,21 @@ def one(
     known = {name: [held[place] for place in objects(change, name, versions.prefix) if place in held] for name in words}
     found = {name: left_before(quoted_path(name), change.seq) or next(iter(known[name]), None) for name in words}
     sources = {name: blob for name, blob in found.items() if blob and name not in made} | taken_away(files)
+    if not change.command:
+        sources = {path: blob for path, blob in sources.items() if went_on(versions, blob, change.after_blob)}
     whole = next((path for path, blob in sources.items() if blob == change.after_blob), None)
     if whole and not change.before_blob:
         return Copied(whole)
     return Copied(spans=lines_of_others(versions, change, set(sources.values()))) if sources else Copied()
+
+
+def went_on(versions: Versions, before: str, after: str | None) -> bool:
+    """Whether a file goes on as another, as a patch says that moves it: half of what it said is there. Who tells a file
+    tool what to put into several, wrote that.
+    """
+    versions.load({before, after or ""} - {""})
+    old, new = list(filter(is_strong, versions.lines(before) or ())), set(versions.lines(after) or ())
+    return 2 * sum(line in new for line in old) >= len(old)
 
 
 def names_in(change: Change) -> list[str]:
