@@ -6,7 +6,8 @@ from hypothesis import strategies as st
 from remit.core.contents import Hunk
 from remit.core.textdiff import hunks_between
 from remit.provenance.after_gap import AfterGap
-from remit.provenance.origins import Label, Pairs, compared, merged, stepped
+from remit.provenance.evidence import Label
+from remit.provenance.origins import Pairs, compared, merged, stepped
 from remit.provenance.ways import Step
 
 LINES: tuple[bytes, ...] = (

@@ -11,7 +11,9 @@ from hypothesis import strategies as st
 from remit.core.contents import Hunk
 from remit.provenance.attribution import without_plain
 from remit.provenance.beforehand import told
-from remit.provenance.origins import Label, Pairs, carried, merged, walk
+from remit.provenance.evidence import Label
+from remit.provenance.origins import Pairs, merged, walk
+from remit.provenance.shifted import carried
 from remit.provenance.ways import MOST_CANDIDATES, History, Recorded, Step, chains
 
 texts = st.lists(st.sampled_from("abc"), max_size=8).map(tuple)

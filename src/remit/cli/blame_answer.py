@@ -21,8 +21,8 @@ from remit.cli.later import Later
 from remit.cli.noted import index_of, store_of
 from remit.ledger.index import Index
 from remit.provenance.blame import BlamedLine, Blamer
+from remit.provenance.evidence import GRADES
 from remit.provenance.given import GivenLines, blame_backwards
-from remit.provenance.origins import GRADES
 from remit.provenance.porcelain import GitLine, located, read_blame
 from remit.workspace.contents import scratch
 from remit.workspace.git import Git, GitError

@@ -108,7 +108,7 @@ def given(words: Sequence[str], plain: Plain) -> bool:
 
     from remit.cli.blame_answer import CLASSES, Only, give, questioned  # loaded while git works
     from remit.cli.failure import Failure
-    from remit.provenance.origins import GRADES
+    from remit.provenance.evidence import GRADES
     from remit.workspace.git import GitError
     from remit.workspace.place import locate
 

@@ -5,7 +5,7 @@ from itertools import pairwise, zip_longest
 
 from remit.core.contents import Hunk
 from remit.core.spans import Span
-from remit.provenance.alike import put_in, say_the_same
+from remit.provenance.alike import is_layout, put_in
 from remit.provenance.evidence import is_telling, unspaced
 
 
@@ -60,8 +60,3 @@ def is_open(hunk: Hunk, unproved: Sequence[Span]) -> bool:
     """Whether some of the hunk's new lines are not proved."""
     start, end = placed(hunk)
     return any(first <= end and last > start for first, last in unproved)
-
-
-def is_layout(hunk: Hunk, old: Sequence[bytes], new: Sequence[bytes]) -> bool:
-    """Whether the hunk says what stood there."""
-    return say_the_same(old[hunk.old - 1 : hunk.old - 1 + hunk.old_lines], put_in(new, hunk))

@@ -83,12 +83,17 @@ def may_come_from(
         if not targets.isdisjoint(range(h.new - 1, h.new - 1 + h.new_lines))
         and not sources.isdisjoint(range(h.old - 1, h.old - 1 + h.old_lines))
     )
-    return any(say_the_same(old[h.old - 1 : h.old - 1 + h.old_lines], put_in(new, h)) for h in both)
+    return any(is_layout(h, old, new) for h in both)
 
 
 def put_in(new: Sequence[bytes], hunk: Hunk) -> Sequence[bytes]:
     """The lines that a hunk puts in."""
     return new[hunk.new - 1 : hunk.new - 1 + hunk.new_lines]
+
+
+def is_layout(hunk: Hunk, old: Sequence[bytes], new: Sequence[bytes]) -> bool:
+    """Whether the hunk says what stood there."""
+    return say_the_same(old[hunk.old - 1 : hunk.old - 1 + hunk.old_lines], put_in(new, hunk))
 
 
 def beside(numbers: Iterable[int], lines: Sequence[bytes]) -> set[tuple[bytes, bytes, int]]:
@@ -134,8 +139,7 @@ class Runs(Struct, dict=True):
     @cached_property
     def relaid(self) -> list[Hunk]:
         """The hunks that say what stood there."""
-        both = (h for h in self.hunks if h.old_lines and h.new_lines)
-        return [h for h in both if say_the_same(self.old[h.old - 1 : h.old - 1 + h.old_lines], put_in(self.new, h))]
+        return [h for h in self.hunks if h.old_lines and h.new_lines and is_layout(h, self.old, self.new)]
 
     def may_return(self, origin: int) -> bool:
         """Whether a line that a hunk took out may be there still."""

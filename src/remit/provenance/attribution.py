@@ -12,10 +12,12 @@ from remit.core.textdiff import lines_of
 from remit.ledger.changes import Change
 from remit.ledger.index import Index
 from remit.provenance.alike import may_come_from
+from remit.provenance.evidence import Label, Labels
 from remit.provenance.histories import Histories
-from remit.provenance.origins import Label, Labels, Walked, blocks, carried, merged, walk
+from remit.provenance.origins import Walked, blocks, merged, walk
 from remit.provenance.porcelain import GitLine, Place
 from remit.provenance.put_words import Hope, Marked, PutWords, marked
+from remit.provenance.shifted import carried
 from remit.provenance.ways import Step, certain
 from remit.workspace.contents import ContentStore
 from remit.workspace.place import Workspace

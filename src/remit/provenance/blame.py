@@ -19,9 +19,9 @@ from remit.ledger.segments import FOREIGN
 from remit.provenance.attribution import Attribution
 from remit.provenance.candidates import Candidate, candidates
 from remit.provenance.elsewhere import Elsewhere
+from remit.provenance.evidence import Label, at
 from remit.provenance.moved import MOST_RUNS, without_ranges
 from remit.provenance.noted import Noted
-from remit.provenance.origins import Label, at
 from remit.provenance.porcelain import GitLine, Place, read_porcelain
 from remit.provenance.recorded_blocks import RecordedBlocks
 from remit.workspace.contents import ContentStore

@@ -12,14 +12,12 @@ from remit.core.spans import spans_of
 from remit.core.text import quoted_path
 from remit.ledger.changes import Change
 from remit.provenance.attribution import Attribution
-from remit.provenance.evidence import unspaced
+from remit.provenance.evidence import Label, at, unspaced, weaker
 from remit.provenance.moved import MOST_RUNS, Moved
-from remit.provenance.origins import Label, at, weaker
 from remit.provenance.porcelain import GitLine, Place, path_from, read_porcelain
 from remit.provenance.recorded_blocks import RecordedBlocks
 from remit.provenance.reformatted import relaid
 from remit.provenance.shifted import shifted
-from remit.provenance.ways import stood
 from remit.workspace.git import Git, GitError
 
 Line = tuple[Place, int]
@@ -63,17 +61,16 @@ class Elsewhere:
         for line in suspects:
             own.setdefault(line.place, []).append(line)
         places = [place for place, lines in own.items() if self.stood(place, lines)]
-        places = [n for n in places if self.stood(n, [line for line in own[n] if is_strong(line.content)])]
         if not places:
             return {}
         from remit.provenance.straightened import Straightened  # for start-up speed: few files hold such lines
 
         return Straightened(self.git, self.attribution).labels(path, arguments, places)
 
-    def stood(self, place: Place, lines: Iterable[GitLine]) -> bool:
-        """Whether records tell that one of these lines, which git says came with that version, was there before."""
-        ways = self.attribution.sure_ways(place)
-        return bool(ways and stood(ways[0], self.attribution.parent(place), [line.number for line in lines]))
+    def stood(self, place: Place, lines: Sequence[GitLine]) -> bool:
+        """Whether records tell that one of these lines was there before which are nobody else's."""
+        there = self.attribution.stood(place, [line.number for line in lines])
+        return any(line.number in there and is_strong(line.content) for line in lines)
 
     def put_beside(self, lines: Iterable[GitLine], own: Mapping[int, Label], found: Mapping[int, Label]) -> set[int]:
         """Those of the lines that a call put into a file, maybe, while all that said the same stayed there: none of
@@ -125,8 +122,7 @@ class Elsewhere:
         asked = [number for number in numbers if number <= len(new)]
         stay = stayed(old, new, hunks, [number - 1 for number in asked])
         found = {**stay, **shifted(old, new, hunks), **relaid(old, new, hunks)}
-        told = [stood(way, pair[0], asked) for way in self.attribution.sure_ways(place)]
-        return {b + 1: a + 1 for b, a in found.items()} | (told[0] if told else {})
+        return {b + 1: a + 1 for b, a in found.items()} | self.attribution.stood(place, asked)
 
     def pair(self, place: Place) -> tuple[str, str] | None:
         """The contents of the version before that one, and of that one; None where one is not known."""

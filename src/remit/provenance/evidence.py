@@ -47,6 +47,11 @@ def weaker(label: Label, grade: Grade) -> Label:
     return label if GRADES.index(label.grade) >= GRADES.index(grade) else replace(label, grade=grade)
 
 
+def at(labels: Sequence[Label | None], number: int) -> Label | None:
+    """The label of a line, from 1."""
+    return labels[number - 1] if 0 < number <= len(labels) else None
+
+
 @lru_cache(MOST_KNOWN)
 def unspaced(line: bytes) -> bytes:
     """A line without its white space: what it is compared by where its layout does not matter."""

@@ -12,10 +12,10 @@ from remit.core.spans import joined
 from remit.core.text import quoted_path
 from remit.ledger.changes import Change
 from remit.ledger.index import Index
-from remit.provenance.origins import Label
+from remit.provenance.evidence import Label
 from remit.provenance.porcelain import Place
 from remit.provenance.versions import Held, Versions
-from remit.provenance.ways import History, Recorded, Step, certain, chains, wanted_pairs
+from remit.provenance.ways import History, Recorded, Step, certain, chains, stood, wanted_pairs
 from remit.workspace.contents import ContentStore
 from remit.workspace.git import GitError
 from remit.workspace.place import Workspace
@@ -94,6 +94,13 @@ class Histories(Versions):
         then = self.history_then(place) if self.may_be_later(place, version) else history
         way = certain(version, self.parent(place), then)
         return (way,) if way else ()
+
+    def stood(self, place: Place, numbers: Iterable[int]) -> dict[int, int]:
+        """For those lines, which git says came with that version, that were in the version before by records: their
+        numbers there.
+        """
+        ways = self.sure_ways(place)
+        return stood(ways[0], self.parent(place), numbers) if ways else {}
 
     def may_be_later(self, place: Place, version: str) -> bool:
         """Whether a call that left the file with that content may have begun when a commit had it; any call, where the

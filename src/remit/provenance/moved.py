@@ -10,8 +10,7 @@ from itertools import groupby
 from remit.core.own_words import says_something
 from remit.core.spans import spans_of
 from remit.provenance.attribution import Attribution
-from remit.provenance.evidence import is_telling, unspaced
-from remit.provenance.origins import Label, at, weaker
+from remit.provenance.evidence import Label, at, is_telling, unspaced, weaker
 from remit.provenance.porcelain import GitLine, Place, read_porcelain
 from remit.workspace.git import Git, GitError
 

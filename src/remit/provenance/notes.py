@@ -33,9 +33,8 @@ from remit.core.spans import numbers_of, spans_of
 from remit.ledger.heads import kept_heads
 from remit.provenance.additions import Addition, additions
 from remit.provenance.blame import Blamer, model_of
-from remit.provenance.evidence import is_telling
+from remit.provenance.evidence import Label, at, is_telling
 from remit.provenance.histories import NEVER, SLACK_S
-from remit.provenance.origins import Label, at
 from remit.provenance.porcelain import GitLine, Place, from_workspace
 from remit.workspace.git import Git
 from remit.workspace.notes import Contents, Notes

@@ -17,7 +17,6 @@ from remit.core.own_words import is_strong
 from remit.core.spans import numbers_of, outside
 from remit.provenance.adrift import adrift, stranded
 from remit.provenance.alike import may_come_from
-from remit.provenance.evidence import GRADES as GRADES
 from remit.provenance.evidence import Grade, Label, Labels, Passage, Told, weaker
 from remit.provenance.reformatted import relaid
 from remit.provenance.shifted import carried, shifted, staying
@@ -175,11 +174,6 @@ def blocks(labels: Sequence[Label | None]) -> list[list[int]]:
             found.append([i])
             last = label.record
     return found
-
-
-def at(labels: Sequence[Label | None], number: int) -> Label | None:
-    """The label of a line, from 1."""
-    return labels[number - 1] if 0 < number <= len(labels) else None
 
 
 def merged(several: Sequence[Labels]) -> Labels:

@@ -11,8 +11,7 @@ from msgspec import Struct
 from remit.core.own_words import is_strong
 from remit.ledger.changes import Change
 from remit.provenance.attribution import Attribution
-from remit.provenance.evidence import unspaced
-from remit.provenance.origins import Label
+from remit.provenance.evidence import Label, unspaced
 from remit.provenance.porcelain import GitLine, Place
 from remit.workspace.git import Git, GitError
 

@@ -8,9 +8,8 @@ from collections.abc import Sequence
 from typing import TypeAlias
 
 from remit.provenance.attribution import Attribution
-from remit.provenance.origins import Label, at
+from remit.provenance.evidence import Label, at
 from remit.provenance.porcelain import GitLine, Place, path_from, read_porcelain
-from remit.provenance.ways import stood
 from remit.workspace.git import Git, GitError
 
 MOST_PLACES = 4
@@ -38,11 +37,6 @@ class Straightened:
             found = {**self.followed(place, path, arguments), **found}
         return found
 
-    def kept(self, place: Place, numbers: Sequence[int]) -> dict[int, int]:
-        """For those lines of a version that were there before, by records, their numbers then."""
-        ways, parent = self.attribution.sure_ways(place), self.attribution.parent(place)
-        return stood(ways[0], parent, numbers) if ways else {}
-
     def followed(self, place: Place, path: str, arguments: Sequence[str]) -> dict[int, Label]:
         """The labels of the lines of which git says, of that version, something else than records do."""
         commit, _, old = (place.previous or "").partition(" ")
@@ -53,7 +47,7 @@ class Straightened:
         except GitError:
             return {}
         numbers = {origin(line): line.line for line in then}
-        kept = self.kept(place, list(numbers.values()))
+        kept = self.attribution.stood(place, numbers.values())
         behind = {line.line: line for line in before}
         labels = self.attribution.labels_of(before)
         own = self.attribution.labels([place])[place]

@@ -15,9 +15,8 @@ from remit.core.contents import Hunk
 from remit.core.own_words import is_strong
 from remit.provenance.additions import path_said
 from remit.provenance.attribution import Attribution
-from remit.provenance.evidence import unspaced
+from remit.provenance.evidence import Labels, unspaced
 from remit.provenance.histories import NEVER, SLACK_S
-from remit.provenance.origins import Labels
 from remit.provenance.porcelain import Place, from_workspace
 from remit.workspace.git import Git
 

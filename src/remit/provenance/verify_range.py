@@ -9,8 +9,8 @@ from remit.core.text import quoted_path
 from remit.ledger.changes import Change
 from remit.provenance.additions import Addition, additions
 from remit.provenance.attribution import Attribution
+from remit.provenance.evidence import at
 from remit.provenance.notes import place_of
-from remit.provenance.origins import at
 from remit.provenance.verify_rules import Range, Spot
 from remit.workspace.git import Git
 
