@@ -4,8 +4,8 @@ from pathlib import Path
 
 
 def daemons_of(home: Path) -> list[int]:
-    """The daemons of this home, stopped ones and those whose door is gone too."""
-    found = (path for path in Path("/proc").iterdir() if path.name.isdigit())
+    """The daemons of this home, stopped ones and those whose door is gone too; none where there is no /proc."""
+    found = (path for path in Path("/proc").glob("[0-9]*"))
     return [int(path.name) for path in found if is_daemon(path) and f"HOME={home}" in fields(path / "environ")]
 
 

@@ -1,10 +1,7 @@
 """Real agents in a repository full of ways to change a file: the set-up, one conversation, what the ledger says."""
 
 import json
-import os
-import signal
-from collections.abc import Callable, Generator, Iterator
-from contextlib import suppress
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import NamedTuple
 
@@ -13,7 +10,6 @@ import pytest
 from conftest import run_git
 from e2e.test_four_agents import AGENTS, records, remit, wire_up
 from gate.driving import overlay
-from processes import daemons_of
 from remit.host.scripted import Conversation, Say, ScriptedModel, Use
 
 BEFORE = "as it was\n"
@@ -68,14 +64,6 @@ def workspace(repository: Path, home: Path, name: str) -> Path:
     run_git(repository, "commit", "-q", "-m", "tools")
     wire_up(repository, name)
     return repository
-
-
-@pytest.fixture(autouse=True)
-def no_daemon_stays(home: Path) -> Generator[None]:
-    yield
-    for pid in daemons_of(home):
-        with suppress(ProcessLookupError):
-            os.kill(pid, signal.SIGKILL)
 
 
 def take(agent: str, folder: Path, home: Path, *uses: Use | Callable[[Conversation], Use]) -> Told:

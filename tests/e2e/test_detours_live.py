@@ -21,7 +21,6 @@ from e2e.detours import (
     CODES,
     blamed,
     file_of,
-    no_daemon_stays,
     refused,
     take,
     undone,
@@ -31,7 +30,7 @@ from e2e.test_four_agents import AGENTS, name, records, remit
 from remit.adapters import ROWS
 from remit.host.scripted import Conversation, Use
 
-__all__ = ["name", "no_daemon_stays", "workspace"]
+__all__ = ["name", "workspace"]
 
 pytestmark = [pytest.mark.live, pytest.mark.slow]
 

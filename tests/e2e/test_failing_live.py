@@ -20,7 +20,6 @@ import pytest
 
 from e2e.npm import Result
 from e2e.test_four_agents import AGENTS, remit, wire_up
-from processes import daemons_of
 from remit.adapters import ROWS
 from remit.adapters.row import Event
 from remit.host.scripted import Conversation, Say, ScriptedModel, Use
@@ -135,13 +134,10 @@ def name(request: pytest.FixtureRequest) -> str:
 
 
 @pytest.fixture(autouse=True)
-def no_daemon_stays(home: Path) -> Generator[None]:
+def no_door_stays_silent() -> Generator[None]:
     yield
     while SILENT:
         SILENT.pop().close()
-    for pid in daemons_of(home):
-        with suppress(ProcessLookupError):
-            os.kill(pid, signal.SIGKILL)
 
 
 def run(name: str, folder: Path, home: Path, *steps: Any) -> tuple[Result, list[str], int]:

@@ -10,12 +10,12 @@ from pathlib import Path
 import pytest
 
 from conftest import run_git
-from e2e.detours import CODES, no_daemon_stays, take, workspace
+from e2e.detours import CODES, take, workspace
 from e2e.npm import clean_environment
 from e2e.test_four_agents import AGENTS, name, records
 from remit.adapters import ROWS
 
-__all__ = ["name", "no_daemon_stays", "workspace"]
+__all__ = ["name", "workspace"]
 
 pytestmark = [pytest.mark.live, pytest.mark.slow]
 
