@@ -121,6 +121,32 @@ def test_a_line_of_its_own_holds_its_place_and_so_does_one_in_another_layout(
     assert list(adrift(old, new, (Hunk(1, 1, 1, 1), Hunk(3, 1, 3, 1)), ((1, 1), (3, 3)))) == found
 
 
+def function(*names: str) -> list[bytes]:
+    head, *calls = names
+    body = [f"    {name} = {head}(rows)" for name in calls]
+    return of(f"def {head}(rows):", *body, "    try:", "        rows.flush()", "    except OSError:", "        pass")
+
+
+FIRST = function("tabulated", "total_allocation", "widest_column", "deepest_nesting")
+SECOND = function("printed", "smallest_margin", "measured_widths", "longest_line", "pages_left")
+PUT_FOR_IT = function("written_by_hand", "narrowest_gap", "paper_size", "ink_left", "pages")
+
+
+@pytest.mark.parametrize("below", [[], of("", "def there_before(measured_widths):", "    return measured_widths")])
+def test_the_end_of_a_function_that_a_person_put_for_another_is_not_the_agents(below: list[bytes]) -> None:
+    versions = {"P": [*BASE, *below], "R": [*BASE, *FIRST, b"", *SECOND, *below]}
+    versions["V"] = [*BASE, *FIRST, b"", *PUT_FOR_IT, *below]
+    found = origin(versions, [wrote(1, "P", "R")])
+    assert found[len(BASE) :] == [*["r1"] * (len(FIRST) + 1), *[None] * (len(PUT_FOR_IT) + len(below))]
+
+
+def test_the_end_of_a_function_of_which_a_line_is_another_stays_the_agents() -> None:
+    versions = {"P": BASE, "R": [*BASE, *FIRST, b"", *SECOND]}
+    versions["V"] = [*BASE, *FIRST, b"", *SECOND[:6], b"        rows.narrow()", *SECOND[7:]]
+    found = origin(versions, [wrote(1, "P", "R")])
+    assert found[len(BASE) :] == [*["r1"] * (len(FIRST) + 7), None, *["r1"] * 2]
+
+
 def test_a_quote_at_a_lines_end_is_no_empty_line_before_the_next() -> None:
     said = Said(b"cat > f <<'END'\ndef measured_widths(rows):\n\n    return rows\nEND")
     new = of("", "def measured_widths(rows):", "", "    return rows")

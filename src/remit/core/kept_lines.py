@@ -9,7 +9,8 @@ from typing import TypeAlias
 
 from remit.core.edits import Edit, Patching, Replacement, Replacements, encoded
 from remit.core.patching import DoesNotApply, origins
-from remit.core.textdiff import common, lines_of
+from remit.core.shortest import common
+from remit.core.textdiff import lines_of
 
 Kept: TypeAlias = Mapping[int, int]
 """For lines after the edit, the line that they were; indices from 0."""

@@ -3,8 +3,9 @@
 from collections.abc import Mapping, Sequence
 
 from remit.core.contents import Hunk, LineRange
+from remit.core.shortest import common, shortest
 
-MOST_LINES = 200
+MOST_LINES = 1000
 """Lines of the part that differs, on the longer side. Beyond that git is both quicker and better."""
 
 
@@ -16,13 +17,8 @@ def lines_of(content: bytes) -> list[bytes]:
 
 def small_hunks(old: bytes, new: bytes) -> tuple[Hunk, ...] | None:
     """The differences, as a diff without context tells them; None where they are too large to tell cheaply."""
-    a, b = lines_of(old), lines_of(new)
-    start = common(a, b)
-    end = common(a[start:][::-1], b[start:][::-1])
-    a, b = a[start : len(a) - end], b[start : len(b) - end]
-    if max(len(a), len(b)) > MOST_LINES and a and b:
-        return None
-    return tuple(hunk(start, *opcode[1:]) for opcode in differing(a, b))
+    found = shortest(lines_of(old), lines_of(new), MOST_LINES)
+    return None if found is None else tuple(hunk(*part) for part in found)
 
 
 def hunks_at(old: bytes, new: bytes, told: Sequence[LineRange]) -> tuple[Hunk, ...] | None:
@@ -53,11 +49,11 @@ def hunks_by(old: bytes, new: bytes, origins: Mapping[int, int]) -> tuple[Hunk, 
     found: list[Hunk] = []
     for rough in hunks_between(len(a), len(b), same):
         gone, came = rough.gone, rough.came
-        if max(len(gone), len(came)) > MOST_LINES and gone and came:
+        parts = shortest(a[gone.start - 1 : gone.stop - 1], b[came.start - 1 : came.stop - 1], MOST_LINES)
+        if parts is None:
             return None
-        parts = differing(a[gone.start - 1 : gone.stop - 1], b[came.start - 1 : came.stop - 1])
         at, to = gone.start - 1, came.start - 1
-        found += (hunk(0, at + i, at + i_end, to + j, to + j_end) for _, i, i_end, j, j_end in parts)
+        found += (hunk(at + i, at + i_end, to + j, to + j_end) for i, i_end, j, j_end in parts)
     return tuple(found)
 
 
@@ -81,26 +77,12 @@ def hunks_between(old_lines: int, new_lines: int, origins: dict[int, int]) -> tu
     a = b = 0
     for to, origin in [*sorted(origins.items()), (new_lines, old_lines)]:
         if to > b or origin > a:
-            found.append(hunk(0, a, origin, b, to))
+            found.append(hunk(a, origin, b, to))
         a, b = origin + 1, to + 1
     return tuple(found)
 
 
-def hunk(offset: int, a: int, a_end: int, b: int, b_end: int) -> Hunk:
+def hunk(a: int, a_end: int, b: int, b_end: int) -> Hunk:
     """A hunk of half-open index ranges; where nothing was, or is, the line before is named."""
     old, new = a_end - a, b_end - b
-    return Hunk(offset + a + bool(old), old, offset + b + bool(new), new)
-
-
-def differing(a: list[bytes], b: list[bytes]) -> list[tuple[str, int, int, int, int]]:
-    """The parts that differ."""
-    if not set(a) & set(b):
-        return [("replace", 0, len(a), 0, len(b))] if a or b else []
-    from difflib import SequenceMatcher  # not loaded for a start that compares nothing
-
-    return [code for code in SequenceMatcher(None, a, b, autojunk=False).get_opcodes() if code[0] != "equal"]
-
-
-def common(a: Sequence[object], b: Sequence[object]) -> int:
-    """How many lines, or bytes, both begin with."""
-    return next((i for i, (x, y) in enumerate(zip(a, b, strict=False)) if x != y), min(len(a), len(b)))
+    return Hunk(a + bool(old), old, b + bool(new), new)

@@ -8,7 +8,7 @@ from itertools import pairwise
 from remit.core.contents import Hunk
 from remit.core.own_words import is_strong
 from remit.core.spans import spans_of
-from remit.core.textdiff import common
+from remit.core.shortest import common
 
 MOST_TEXT = 1 << 18
 """Bytes of a call's own words that are looked through: twice what a system hands to a shell as one word."""
