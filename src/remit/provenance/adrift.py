@@ -34,15 +34,16 @@ def stranded(old: Sequence[bytes], new: Sequence[bytes], hunks: Sequence[Hunk]) 
     around: list[Hunk] = []
     for hunk, after in zip_longest(hunks, hunks[1:]):
         around.append(hunk)
-        whole = range(hunk.gone.stop - 1, after.gone.start - 1 if after else len(old))
-        between = paragraph(old, whole) if is_telling(old[whole.start : whole.stop]) else whole
+        run = range(hunk.gone.stop - 1, after.gone.start - 1 if after else len(old))
+        between = paragraph(old, run) if is_telling(old[run.start : run.stop]) else run
         written = (hunk.new_lines or (after and after.new_lines)) and not is_layout(hunk, old, new)
-        goes_on = written and not is_telling(old[between.start : between.stop])
-        stayed += between if goes_on else ()
-        if goes_on and after and between == whole:
+        plain = between if written and not is_telling(old[between.start : between.stop]) else ()
+        if plain and after and between == run:
+            stayed += plain
             continue
-        if 0 < sum(bool(old[i].strip()) for i in stayed) < gone(old, new, around):
-            found.update(stayed)
+        for lines in (stayed, [*stayed, *plain]):
+            if 0 < sum(bool(old[i].strip()) for i in lines) < gone(old, new, around):
+                found.update(lines)
         stayed, around = [], []
     return frozenset(found)
 
