@@ -389,3 +389,22 @@ def test_a_quoted_name_and_a_file_without_a_last_newline_are_read_from_the_patch
     found = {a.path: a.spans for a in additions(Git(repository), [head])}
     assert found == {odd: ((1, 2),), "src/plain.py": ((1, 3),)}
     assert {a.path: a.spans for a in added_lines(Git(repository), [head], [odd])} == {odd: ((1, 2),)}
+
+
+def test_a_merge_that_takes_out_the_end_of_a_file_hides_no_other_commit(repository: Path) -> None:
+    path = repository / "src" / "plain.py"
+    path.write_text("".join(f"line_{n} = {n}\n" for n in range(9)))
+    commit(repository)
+    run_git(repository, "checkout", "-q", "-b", "side")
+    path.write_text(path.read_text() + "\n# the end\nlast = 1\n")
+    commit(repository)
+    run_git(repository, "checkout", "-q", "-")
+    path.write_text("first = 0\n" + path.read_text())
+    commit(repository)
+    run_git(repository, "merge", "-q", "--no-commit", "side")
+    path.write_text("".join(path.read_text().splitlines(keepends=True)[:7]) + "by_the_merge = 2\nline_8 = 8\n")
+    merge = commit(repository)
+    (repository / "src" / "later.py").write_text("+++ b/other.py\n")
+    head = commit(repository)
+    found = [(a.commit, a.path, a.spans) for a in additions(Git(repository), [merge, head])]
+    assert found == [(merge, "src/plain.py", ((8, 8),)), (head, "src/later.py", ((1, 1),))]

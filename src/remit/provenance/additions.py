@@ -18,6 +18,7 @@ CHARS_AT_ONCE = 30_000
 
 HEADER = re.compile(rb"commit ([0-9a-f]{40,64}) (\d+)((?: [0-9a-f]{40,64})*) ?$")
 HUNK = re.compile(rb"(@@+)((?: -\d+(?:,\d+)?)+) \+(\d+)(?:,(\d+))? @@")
+SIGNS = (b" ", b"+", b"-")
 ESCAPE = re.compile(rb'\\([0-7]{3}|[abtnvfr"\\])')
 LETTERS = dict(zip(b'abtnvfr"\\', b'\a\b\t\n\v\f\r"\\', strict=True))
 
@@ -91,14 +92,24 @@ def staged(git: Git, head: str | None) -> Iterator[Addition]:
 
 
 def read_patch(out: bytes, *, parent: str | None = None) -> Iterator[Addition]:
-    """The additions in a patch without context. Lines of hunks are counted, so that no content passes for a header."""
+    """The additions in a patch without context. Lines of hunks are counted, so that no content passes for a header;
+    those of a merge are told by their signs, since git counts them wrongly where a merge takes out the end of a file.
+    """
     about = _About(parent=parent)
     spans: list[int] = []
     lines = iter(out.split(b"\n"))
+    sides = number = 0
     for line in lines:
         if hunk := HUNK.match(line):
-            spans += _added(lines, hunk)
+            sides, number = len(hunk[1]) - 1, int(hunk[3])
+            spans += _added(lines, hunk) if sides == 1 else ()
             continue
+        if sides > 1 and line.startswith(SIGNS):
+            signs = line[:sides]
+            spans += [number] if signs == b"+" * sides else ()
+            number += b"+" in signs
+            continue
+        sides = sides if line.startswith(b"\\") else 0
         if about.path is not None and spans and not line.startswith(b"\\"):
             yield _addition(about, spans)
             spans, about.path = [], None
@@ -141,22 +152,14 @@ def _letter(found: re.Match[bytes]) -> bytes:
 
 
 def _added(lines: Iterator[bytes], hunk: re.Match[bytes]) -> Iterator[int]:
-    """The numbers of the lines of a hunk that no side before had."""
-    sides = len(hunk[1]) - 1
-    old = [int(part.partition(b",")[2] or 1) for part in hunk[2].split()]
-    number, left = int(hunk[3]), int(hunk[4] or 1)
-    while left > 0 or any(count > 0 for count in old):
+    """The numbers of the lines that a hunk put there."""
+    gone, number, left = int(hunk[2].partition(b",")[2] or 1), int(hunk[3]), int(hunk[4] or 1)
+    while left > 0 or gone > 0:
         line = next(lines, None)
         if line is None:
             return
-        signs = line[:sides]
-        if line.lstrip(b" ").startswith(b"\\") and b"-" not in signs and b"+" not in signs:
-            continue
-        gone = b"-" in signs
-        stood = ord("-") if gone else ord(" ")
-        old = [count - (sign == stood) for count, sign in zip(old, signs, strict=False)]
-        if gone:
-            continue
-        if signs == b"+" * sides:
+        if line.startswith(b"+"):
             yield number
-        number, left = number + 1, left - 1
+        gone -= line.startswith((b"-", b" "))
+        if line.startswith((b"+", b" ")):
+            number, left = number + 1, left - 1
