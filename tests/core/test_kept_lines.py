@@ -64,6 +64,14 @@ def test_a_line_that_a_patch_takes_out_and_puts_in_again_stays() -> None:
     assert put(edit) == (Hunk(7, 1, 7, 1),)
 
 
+def test_what_both_texts_begin_or_end_with_as_often_is_no_guess() -> None:
+    before = b"if skip:\n    # stop\n    end()\n"
+    edit = replacing("if skip:\n    # stop", "if skip:\n    log = {\n    }\n    # stop")
+    assert kept_lines(edit, "f", before, guess=False) == {0: 0, 3: 1, 4: 2}
+    doubled = replacing("if skip:\n    # stop", "if skip:\n    # stop\n    log()\n    # stop")
+    assert kept_lines(doubled, "f", before, guess=False) == {0: 0, 4: 2}
+
+
 UNTOLD: list[tuple[Edit, bytes]] = [
     (WholeFile("x\n"), FILE),
     (Replacements((Replacement("rows", "lines", every=True),)), FILE),

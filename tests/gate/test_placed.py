@@ -76,6 +76,23 @@ def test_an_answer_that_took_the_copy_for_the_original_is_put_right(agent: Agent
     assert sessions(agent.cwd, "src/app.py") == [AGENTS] * 4 + [PERSONS] * 6
 
 
+def test_an_answer_that_took_one_empty_line_for_another_is_put_right_there_alone(agent: Agent) -> None:
+    """Between two replacements an empty line stays. The answer keeps another one, and a line within the first."""
+    path = agent.cwd / "src/app.py"
+    path.write_text("one\nkept = 1\ntwo\n\nthree\n")
+    commit(agent.cwd)
+    first, second = ("one\nkept = 1\ntwo", "ONE\n\nONE_MORE\nkept = 1\nTWO"), ("three", "THREE")
+    edits = [{"old_string": a, "new_string": b} for a, b in (first, second)]
+    arguments: dict[str, Any] = {"file_path": str(path), "edits": edits}
+    agent.read("src/app.py")
+    before = agent.ask("MultiEdit", **arguments)
+    path.write_text("ONE\n\nONE_MORE\nkept = 1\nTWO\n\nTHREE\n")
+    lines = ["-one", "+ONE", "+", "+ONE_MORE", " kept = 1", "-two", "-", "-three", "+TWO", "+", "+THREE"]
+    hunk = {"oldStart": 1, "oldLines": 5, "newStart": 1, "newLines": 7, "lines": lines}
+    agent.tell("MultiEdit", before["call_id"], {"filePath": str(path), "structuredPatch": [hunk]}, **arguments)
+    assert hunks(agent) == ([[1, 1, 1, 3], [3, 1, 5, 1], [5, 1, 7, 1]], True)
+
+
 def test_where_somebody_else_wrote_too_the_arguments_tell_no_places(agent: Agent) -> None:
     patched(agent, "the_person_typed_this = 1\n")
     assert hunks(agent)[1] is None

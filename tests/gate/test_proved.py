@@ -284,6 +284,23 @@ def test_the_text_may_hold_lines_in_the_forms_that_programs_take(command: str, a
     assert opened(command, after) == ()
 
 
+HASHED = "example.org/printed/handbook v1.19.2 h1:PmFC1S6h8ljIz\nexample.org/printed/handbook v1.19.2/go.mod h1:XBu"
+
+
+@pytest.mark.parametrize(
+    ("command", "whose"),
+    [
+        (f"cat > go.sum <<'E'\n{HASHED}\nE", "anybody's"),
+        (f"patch -p1 <<'E'\n-{HASHED[:36]}\nE", "anybody's"),
+        (f"echo {HASHED[:36]} >> go.mod", "the agent's"),
+        (f"sed -i '3a {HASHED[:36]}' go.mod", "the agent's"),
+        (f"cat > go.sum <<'E'\n{HASHED}\nE\nprintf '{HASHED[:36]}\\n' >> go.mod", "the agent's"),
+    ],
+)
+def test_a_line_that_another_of_the_text_begins_with_is_proved_by_its_own_words_only(command: str, whose: str) -> None:
+    assert opened(command, HASHED[:36].encode() + b"\n") == ((LineRange(1, 1),) if whose == "anybody's" else ())
+
+
 def test_what_anybody_would_write_is_proved_by_no_text() -> None:
     assert opened("./gen 'try:\\n    return None\\n'", b"try:\n    return None\n") == (LineRange(1, 2),)
 
@@ -334,6 +351,17 @@ def test_plain_lines_that_are_the_texts_only_together_are_the_agents(agent: Agen
     command = f"cat > src/app.py <<'E'\ndef main():\n    return 1\n{WALKED.format(person='')}E\npython3 -c pass"
     text = "def main():\n    return 1\n" + WALKED.format(person=PERSONS)
     assert unproved(ran(agent, command, person={"src/app.py": text})) == {"src/app.py": [[6, 6]]}
+
+
+def test_so_are_those_that_a_diff_in_the_text_adds_beside_a_persons(agent: Agent) -> None:
+    agent.write("src/app.py", "def main():\n    return 1\n")
+    added = "".join(f"+{line}\n" for line in WALKED.format(person="").split("\n")[:-1])
+    diff = (
+        f"--- a/src/app.py\n+++ b/src/app.py\n@@ -1,2 +1,{2 + added.count(chr(10))} @@\n def main():\n     return 1\n"
+    )
+    text = "def main():\n    return 1\n" + WALKED.format(person=PERSONS)
+    found = unproved(ran(agent, f"patch -p1 <<'E'\n{diff}{added}E", person={"src/app.py": text}))
+    assert found == {"src/app.py": [[6, 6]]}
 
 
 def test_in_a_file_that_the_text_does_not_name_they_are_anybodys(agent: Agent) -> None:

@@ -23,6 +23,9 @@ NAMED: list[tuple[str, dict[str, str]]] = [
         {"./x.py": "edited"},
     ),
     ("uv run python -c \"p='a.txt'; open(p, mode='w')\"", {"./a.txt": "whole"}),
+    ("python3 - <<'E'\nwith open('src/x.py', 'a') as f:\n    f.write('a')\nE", {"./src/x.py": "added"}),
+    ("python3 -c \"from pathlib import Path; Path('x.py').open('a').write('y')\"", {"./x.py": "added"}),
+    ('node -e \'require("fs").appendFileSync("a.js", "x")\'', {"./a.js": "added"}),
     ('node -e \'require("fs").writeFileSync("a.js", "x")\'', {"./a.js": "whole"}),
     ("python gen.py --output src/g.py", {"./src/g.py": "whole"}),
     ("echo hi > out/é.txt; unknown", {"./out/é.txt": "whole"}),
@@ -44,7 +47,7 @@ NOT_NAMED = [
     "cat > gen.py <<'EOF'\nopen('src/y.py', 'w')\nEOF\npython gen.py",
     'git commit -m \'see open("src/app.py", "w") > src/app.py\'',
     "echo 'unclosed",
-    "x" * 70_000 + " > a.py",
+    "x" * 270_000 + " > a.py",
 ]
 
 
@@ -64,6 +67,12 @@ ROWS = "| a | b |\n" * 2000
 
 def test_a_table_in_a_here_document_is_no_row_of_pipes() -> None:
     assert outputs(f"cat > a.md <<'E'\n{ROWS}E\nls | wc") == (Output("./a.md", "whole"),)
+
+
+@pytest.mark.parametrize("mark", ["'EOT'", '"EOT"', "EOT"])
+@pytest.mark.parametrize("program", ["cat > a.md", "tee a.md > /dev/null", "true && tee 'a.md' >/dev/null"])
+def test_a_file_that_a_long_command_writes_is_named(program: str, mark: str) -> None:
+    assert outputs(f"{program} <<{mark}\n{ROWS * 6}EOT\n") == (Output("./a.md", "whole"),)
 
 
 @pytest.mark.parametrize(

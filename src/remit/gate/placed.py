@@ -1,15 +1,15 @@
 """How a file tool's call changed its files, where its own arguments tell which lines it left alone.
 
 The answer of a tool may tell so, too. It is a diff as a rule: where it says that lines came outside of what the
-arguments touch, it took a copy for the original.
+arguments touch, it took a copy for the original; and of empty lines often one for another.
 """
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping
 
 from remit.core.call import ToolCall
 from remit.core.contents import Hunk
 from remit.core.edits import Unclear, proposed
-from remit.core.kept_lines import Kept, kept_lines
+from remit.core.kept_lines import Kept, kept_lines, together
 from remit.core.textdiff import hunks_by, lines_of
 from remit.gate.effects import Difference, inside
 from remit.gate.environment import Environment
@@ -39,9 +39,14 @@ def told(call: ToolCall, raw: str, change: Change, known: Difference | None) -> 
     sure = kept_lines(call.edit, raw, before, guess=False)
     if sure is None or not makes(call, raw, before, after):
         return None
-    if known is not None and known.told and agree(known.hunks, sure, lines_of(after)):
-        return None
-    hunks = hunks_by(before, after, kept_lines(call.edit, raw, before) or sure)
+    stay = kept_lines(call.edit, raw, before) or sure
+    if known is not None and known.told:
+        new, wrong = lines_of(after), contradicted(known.hunks, sure)
+        if not wrong:
+            return None
+        copied = any(new[n].strip() for n in wrong)
+        stay = stay if copied else together(sure, known.hunks, len(new))
+    hunks = hunks_by(before, after, stay)
     return None if hunks is None else Difference(hunks, told=True)
 
 
@@ -53,6 +58,6 @@ def makes(call: ToolCall, raw: str, before: bytes, after: bytes) -> bool:
         return False
 
 
-def agree(hunks: Iterable[Hunk], sure: Kept, new: Sequence[bytes]) -> bool:
-    """Whether none of the lines that came was there, by the arguments. An empty one counts for neither."""
-    return not any(number - 1 in sure and new[number - 1].strip() for hunk in hunks for number in hunk.came)
+def contradicted(hunks: Iterable[Hunk], sure: Kept) -> list[int]:
+    """The lines that came, by the hunks, and that were there, by the arguments; from 0."""
+    return [number - 1 for hunk in hunks for number in hunk.came if number - 1 in sure]

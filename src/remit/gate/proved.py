@@ -10,8 +10,8 @@ which the text of its call names or holds. All else is of unknown origin, and th
 - in any file: lines that stand in the text one after the other, one of them at least being nobody else's to write;
 - in a file that the text names as written: such lines, too, where they are nobody else's only together; and the lines,
   however plain, where the text holds all that are new;
-- in a file to which a diff in the text adds lines: the lines, however plain, where it adds all that are new; in no
-  other file those that only diffs of files which did change add.
+- in a file to which a diff in the text adds lines: such lines, too; and the lines, however plain, where it adds all
+  that are new; in no other file those that only diffs of files which did change add.
 
 A file that is merely mentioned, or lies in a folder that is, is not named: a person may save the very test that runs.
 """
@@ -66,7 +66,9 @@ def unproved(
     left = {
         c.path: moved_lines(c, was, said, named.get(c.path), call, workspace)
         if named.get(c.path) != "whole" and (was := moved_from(c, done))
-        else open_lines(c, known.get(c.path), said if c.path in told else beside, named.get(c.path))
+        else open_lines(
+            c, known.get(c.path), said if c.path in told else beside, named.get(c.path), told=c.path in told
+        )
         for c in done
         if c.after is not None and not all_told(c, known.get(c.path), told.get(c.path))
     }
@@ -146,8 +148,10 @@ def strings(value: Any) -> Iterator[str]:
             yield from strings(part)
 
 
-def open_lines(change: Change, known: Difference | None, said: "Said", how: "How | None") -> tuple[LineRange, ...]:
-    """The new lines of one file that are not proved."""
+def open_lines(
+    change: Change, known: Difference | None, said: "Said", how: "How | None", *, told: bool = False
+) -> tuple[LineRange, ...]:
+    """The new lines of one file that are not proved. `told`: a diff in the text adds lines to it."""
     if change.after is None or change.after.content is None or known is None:
         return () if how == "whole" else whole_of(change)
     new = lines_of(change.after.content)
@@ -158,12 +162,12 @@ def open_lines(change: Change, known: Difference | None, said: "Said", how: "How
     if how is not None and not surplus and all(said.has(new[n - 1]) for n in fresh):
         return ()
     old = lines_of(change.before.content) if change.before and change.before.content else []
-    told = set(said.holds(new, fresh, surplus | {line.strip() for line in old}, named=how is not None))
+    ours = set(said.holds(new, fresh, surplus | {line.strip() for line in old}, named=told or how is not None))
     if how == "edited":
-        told |= {n for n in said.replaces(old, new, known.hunks) if new[n - 1].strip() not in surplus}
-    left = spans_of(set(fresh) - told)
+        ours |= {n for n in said.replaces(old, new, known.hunks) if new[n - 1].strip() not in surplus}
+    left = spans_of(set(fresh) - ours)
     if not any(new[n - 1].strip() for first, last in left for n in range(first, last + 1)):
-        left = [(first, last) for first, last in left if told.isdisjoint((first - 1, last + 1))]
+        left = [(first, last) for first, last in left if ours.isdisjoint((first - 1, last + 1))]
     return tuple(LineRange(*span) for span in left)
 
 

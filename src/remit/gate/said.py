@@ -7,8 +7,8 @@ from itertools import pairwise
 
 from remit.core.contents import Hunk
 from remit.core.own_words import is_strong
-from remit.core.spans import spans_of
 from remit.core.shortest import common
+from remit.core.spans import spans_of
 
 MOST_TEXT = 1 << 18
 """Bytes of a call's own words that are looked through: twice what a system hands to a shell as one word."""
@@ -38,6 +38,9 @@ ESCAPES = {rb"\n": b"\n", rb"\t": b"\t", rb"\"": b'"', rb"\'": b"'", rb"\\": b"\
 ESCAPE = re.compile(rb"\\[nt\"'\\]")
 BEYOND = b"\n"
 """No line: what stands before the first and after the last."""
+
+WITHIN = re.compile(rb"[\w.+-]")
+GOES_ON = re.compile(rb"[\w.+-]|/\w[\w.]{2}|[ \t]+[^\s>|;&)]")
 
 NOTHING = re.compile(rb"(?!)")
 PART_OF_WORD = re.compile(rb"\w")
@@ -125,8 +128,19 @@ class Said:
         return start, end
 
     def quotes(self, line: bytes) -> bool:
-        """Whether a strong line stands there as a part of another."""
-        return is_strong(line) and self.tells(line, self.quoted)
+        """Whether a strong line stands there as a part of another: all of what a program is given, or prints."""
+        return is_strong(line) and self.tells(line, self.quoted) and self.is_given(line)
+
+    def is_given(self, line: bytes) -> bool:
+        """Whether that part stands by itself somewhere: where words go on behind it, it is of another line."""
+        at = -1
+        for _ in range(MOST_PLACES):
+            at = self.text.find(line, at + 1)
+            if at < 0:
+                return False
+            if not WITHIN.match(self.text[at - 1 : at]) and not GOES_ON.match(self.text, at + len(line)):
+                return True
+        return False
 
     def tells(self, part: bytes, known: dict[bytes, bool]) -> bool:
         """Whether that stands there at all; not, where too much else was looked for, which is `known`."""

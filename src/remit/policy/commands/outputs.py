@@ -7,12 +7,13 @@ and what a program in the text itself opens for writing. A folder names nothing:
 
 import posixpath
 import re
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from typing import TYPE_CHECKING, Literal, TypeAlias
 
 from msgspec import Struct
 
-from remit.policy.commands.analysis import LONGEST, analyse
+from remit.policy.commands.analysis import LONGEST as LONGEST_PROVED
+from remit.policy.commands.analysis import analyse
 from remit.policy.commands.syntax import masked, parse, unmasked
 from remit.policy.commands.words import Refused, read_word, source
 
@@ -22,6 +23,9 @@ if TYPE_CHECKING:
 How: TypeAlias = Literal["whole", "edited", "added"]
 """What the command does to the file: puts another content there, replaces parts of lines, or else (it appends, lays
 out anew, sets rights) nothing that could not be somebody else's doing."""
+
+LONGEST = 1 << 18
+"""Characters; a longer text names nothing. What is asked here decides nothing, and a shell takes half of that."""
 
 TRUNCATING = frozenset({">", ">|", "&>"})
 APPENDING = frozenset({">>", "&>>"})
@@ -35,6 +39,7 @@ FOLDER = re.compile(r"cd[ \t]+(['\"]?)([\w./@+-]+)\1")
 HEAD = re.compile(r"(?:\w+=\S*[ \t]+)*(?:(?:uv|poetry|pipenv|rye|pdm|hatch)[ \t]+run[ \t]+)?(?:[\w./~-]*/)?(\w+)")
 OPTION = re.compile(r"(?<!\S)--out(?:put|file|-file|put-file)?[= ](['\"]?)([\w./@+-]{1,400})\1(?!\S)")
 
+DOCUMENT = re.compile(r"<<-?[ \t]*(['\"]?)(\w+)\1")
 INLINE = re.compile(r"(?<!\S)(?:-[a-zA-Z]*[ceE]|--eval)(?!\w)|<<")
 INTERPRETER = re.compile(r"(?:python[\d.]*|node|bun|deno|ruby)$")
 _PLACE = (
@@ -51,8 +56,13 @@ OPENED = (
     re.compile(rf"(?:writeFile|writeFileSync|writeTextFile|Bun\.write|File\.write)\(\s*{_PLACE}\s*,"),
     re.compile(rf"File\.open\(\s*{_PLACE}\s*,\s*['\"]w"),
 )
-"""How programs in a text write a file that the text names. Source: the manuals of Python 3.14, Node.js 24, Deno 2,
-Bun 1 and Ruby 3.4, read 2026-11."""
+APPENDED = (
+    re.compile(rf"(?<![\w.])open\(\s*{_PLACE}\s*,\s*(?:mode\s*=\s*)?['\"]a[bt]*['\"]"),
+    re.compile(rf"(?<![\w.]){_PLACE}\.open\(\s*(?:mode\s*=\s*)?['\"]a[bt]*['\"]"),
+    re.compile(rf"(?:appendFile|appendFileSync)\(\s*{_PLACE}\s*,"),
+)
+"""How programs in a text write a file that the text names, and how they add to one. Source: the manuals of
+Python 3.14, Node.js 24, Deno 2, Bun 1 and Ruby 3.4, read 2026-11."""
 
 
 READS = re.compile(
@@ -132,10 +142,17 @@ def _of_tables(text: str) -> Iterator[Output]:
     """What the tables of programs say, where they know the statement."""
     head = HEAD.match(text)
     program = head[1] if head else ""
-    for write in analyse(text).writes or () if program not in NOT_SAYING else ():
+    for write in analyse(without_document(text)).writes or () if program not in NOT_SAYING else ():
         if not (write.glob or write.opens or write.makes):
             edited: How = "edited" if program in EDITORS else "added"
             yield Output(write.path, edited if write.edits else "whole")
+
+
+def without_document(text: str) -> str:
+    """A statement too long to be proved, without what its here-document says: where that goes, the rest tells."""
+    head, mark, rest = text.partition("\n") if len(text) > LONGEST_PROVED else (text, "", "")
+    found = DOCUMENT.search(head)
+    return f"{head}\n{found[2]}" if mark and found and rest.rstrip("\n").endswith(f"\n{found[2]}") else text
 
 
 def _of_options(text: str) -> Iterator[Output]:
@@ -150,11 +167,16 @@ def _of_programs(text: str) -> Iterator[Output]:
         return
     known = _assigned(text)
     how: How = "edited" if READS.search(text) else "whole"
-    for form in OPENED:
+    yield from (Output(path, "added") for path in _named(text, APPENDED, known))
+    yield from (Output(path, how) for path in _named(text, OPENED, known))
+
+
+def _named(text: str, forms: Iterable[re.Pattern[str]], known: Mapping[str, str]) -> Iterator[str]:
+    """The paths in one of these forms, by themselves or by a name that stands for one."""
+    for form in forms:
         for found in form.finditer(text):
-            path = found["path"] or known.get(found["name"] or "")
-            if path:
-                yield Output(path, how)
+            if path := found["path"] or known.get(found["name"] or ""):
+                yield path
 
 
 def _assigned(text: str) -> dict[str, str]:
