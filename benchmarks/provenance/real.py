@@ -74,6 +74,8 @@ class Real:
         for change in changes:
             self.hands.gone.note(change.taken_out())
         self.committed(changes, dealt(changes, self.rng))
+        for change in changes:
+            self.hands.past.setdefault(change.path, Gone()).note(change.taken_out())
         if is_clean(self.world):
             self.afterwards()
 

@@ -4,7 +4,7 @@ import random
 import subprocess
 from collections.abc import Callable, Sequence
 
-from .lines import PERSON, Line, written
+from .lines import PERSON, Line, doubt, written
 from .real_change import Change, Step
 from .world import World, digest
 
@@ -30,7 +30,8 @@ def commit_some(world: World, changes: Sequence[Change], rng: random.Random) -> 
 
 
 def stage(world: World, path: str, lines: Sequence[Line]) -> None:
-    """Give the index a version that the work tree does not have."""
+    """Give the index a version that the work tree does not have. What of the work tree's it left out, a diff tells."""
+    doubt(world.files[path], lines, None)
     content = world.data_of(path, lines)
     run = ["git", "hash-object", "-w", "--stdin"]
     done = subprocess.run(run, cwd=world.root, env=world.environ, input=content, capture_output=True, check=True)

@@ -1,4 +1,5 @@
-"""What a commit takes out, and who had written it: to write it again is to move it, or to lay it out anew.
+"""What a commit takes out, and who had written it: to write it again is to move it, to lay it out anew, or later to
+bring it back.
 
 Who did which cannot be told from contents, so either author of such a line is right.
 """
@@ -49,6 +50,10 @@ class Gone:
         """
         for line in lines:
             line.also |= self.alike.get(key(line.text), set())
+        self.account_for_runs(lines)
+
+    def account_for_runs(self, lines: Sequence[Line]) -> None:
+        """The same of lines that say together what stood together, with somebody's own words among them."""
         at = 0
         while at < len(lines):
             run = self.run(lines[at:])

@@ -3,12 +3,12 @@
 from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
 
-from .lines import PERSON, Line, rewritten, texts
+from .lines import PERSON, Author, Line, doubt, rewritten, texts
 from .real_change import Step
 from .real_commands import SILENT, command
 from .real_gone import Gone, said
 from .real_history import whole
-from .real_words import Edit, Swap, replacement, swaps, v4a, write
+from .real_words import Edit, Swap, replaced, replacement, swaps, v4a, write
 from .tools import Refused, Session
 from .world import INTENTS, Call, How, World, author, digest
 
@@ -23,11 +23,14 @@ SHARE_BETWEEN_TURNS = 0.3
 
 @dataclass(frozen=True)
 class Spoken:
-    """A call, by which means it writes, and the replacements that it names, if these are all that it does."""
+    """A call, by which means it writes, and the replacements that it names, if these are all that it does; `parts` are
+    the lines of each, before and after.
+    """
 
     call: Call
     how: How
     swaps: Sequence[Swap] = ()
+    parts: Sequence[tuple[list[Line], list[Line]]] = ()
 
 
 class Hands:
@@ -39,6 +42,8 @@ class Hands:
         self.sessions = [first, world.session("codex", "INT-002"), world.session("gemini", "INT-001")]
         self.sessions.append(world.session(intent="INT-003", subagent_of=first))
         self.gone = Gone()
+        self.past: dict[str, Gone] = {}
+        """By file, what commits before took out: who writes it again brings it back, as `git checkout` does."""
         self.refused = 0
         self.first: dict[tuple[str, str], list[Line]] = {}
         """The lines of each content that a file had, when it had it first."""
@@ -87,11 +92,17 @@ class Hands:
         if how is None:
             self.person(step, session)
             return
-        step.change.write(step.numbers, author(session), self.gone)
+        self.put(step, author(session))
         spoken = self.spoken(session, self.edit(step), how)
         if spoken.how not in ("shell", "script") and self.is_there(step):
             self.world.read(session, step.change.path)
         self.call(session, spoken, step, other)
+
+    def put(self, step: Step, who: Author) -> None:
+        """The lines of a step are somebody's."""
+        step.change.write(step.numbers, who, self.gone)
+        if step.change.path in self.past:
+            self.past[step.change.path].account_for_runs(new_lines(step))
 
     def call(self, session: Session, spoken: Spoken, step: Step, other: Step | None) -> None:
         """The hooks of a call, and the writing between. What is refused, the person writes instead."""
@@ -103,6 +114,8 @@ class Hands:
             if other:
                 self.person(other, session)
             return
+        for was, now in spoken.parts:
+            doubt(was, now, author(session))
         if other:
             self.together(session, spoken, step, other)
         else:
@@ -127,7 +140,7 @@ class Hands:
             one = session.agent == "gemini" or self.rng.random() < 0.4
             found = swaps(edit, self.rng, one=one)
             if found:
-                return Spoken(replacement(session, edit, found), "edit", found)
+                return Spoken(replacement(session, edit, found), "edit", found, list(replaced(edit, found)))
         if how == "shell" or session.agent == "codex":
             return Spoken(self.shell(session, command(edit, self.rng)), "shell")
         return Spoken(write(session, edit), "write")
@@ -139,7 +152,7 @@ class Hands:
 
     def person(self, step: Step, session: Session) -> None:
         """A person writes between calls, or between two turns of a conversation."""
-        step.change.write(step.numbers, PERSON, self.gone)
+        self.put(step, PERSON)
         between = self.rng.random() < SHARE_BETWEEN_TURNS
         if between:
             self.world.stop(session)
@@ -162,12 +175,15 @@ class Hands:
         self.save(step)
 
     def together(self, session: Session, spoken: Spoken, step: Step, other: Step) -> None:
-        """A person saves a file while a call runs: after the call wrote, or before where it still can."""
+        """A person saves a file while a call runs: after the call wrote, or before where it still can. Nobody sees the
+        content between both, so what a diff over both could say counts, too.
+        """
         change = step.change
-        other.change.write(other.numbers, PERSON, self.gone)
+        self.put(other, PERSON)
         same = other.change is change
         if same and spoken.how in ("shell", "patch"):
             exchangeable(session, spoken, new_lines(step), new_lines(other))
+            doubt(self.world.files.get(change.path, []), change.lines(), author(session))
         first = self.rng.random() < 0.5 and (not same or self.still_applies(spoken, step))
         if first:
             self.save(other, step.numbers if same else ())

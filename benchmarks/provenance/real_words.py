@@ -1,7 +1,7 @@
 """How an agent's call says a change of a real file: an edit names text that stands there once, a patch its context."""
 
 import random
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from difflib import SequenceMatcher
 from pathlib import Path
@@ -10,7 +10,7 @@ from typing import Any
 from .lines import Line, texts
 from .real_history import differences, whole
 from .tools import Session
-from .world import Call
+from .world import BrokenScenario, Call
 
 CONTEXTS = (3, 6, 12, 25, 60)
 NEAR = 6
@@ -25,6 +25,11 @@ class Region:
     end: int
     to: int
     stop: int
+
+
+def around(regions: Sequence[Region]) -> Region:
+    """From the first of them to the last."""
+    return Region(regions[0].at, regions[-1].end, regions[0].to, regions[-1].stop)
 
 
 Swap = tuple[str, str]
@@ -67,7 +72,7 @@ def swaps(edit: Edit, rng: random.Random, *, one: bool) -> list[Swap] | None:
     """The edit as replacements, the last place first; None where no text tells a place from all others."""
     regions = edit.regions
     if one:
-        regions = [Region(regions[0].at, regions[-1].end, regions[0].to, regions[-1].stop)]
+        regions = [around(regions)]
     current, found = list(edit.before), list[Swap]()
     for region in reversed(regions):
         swap = swap_of(current, edit.after, region, rng)
@@ -92,6 +97,25 @@ def swap_of(old: Sequence[bytes], new: Sequence[bytes], region: Region, rng: ran
         if high - low == len(old):
             return None
     return None
+
+
+def replaced(edit: Edit, found: Sequence[Swap]) -> Iterator[tuple[list[Line], list[Line]]]:
+    """The lines that each replacement names, and those that come in their place: which of them stay it does not say.
+
+    Raises BrokenScenario where they do not make the edit.
+    """
+    current, regions = list(edit.old), edit.regions
+    if len(found) == 1:
+        regions = [around(regions)]
+    for (text, _), region in zip(found, reversed(regions), strict=True):
+        content = whole(texts(current)).decode()
+        low = content.count("\n", 0, content.index(text))
+        high = low + text.count("\n") + 1
+        put = edit.new[region.to : region.stop]
+        yield current[low:high], [*current[low : region.at], *put, *current[region.end : high]]
+        current[region.at : region.end] = put
+    if texts(current) != edit.after:
+        raise BrokenScenario(f"the replacements do not make {edit.path!r} what it is to be")
 
 
 def write(session: Session, edit: Edit) -> Call:
