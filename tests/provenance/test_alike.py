@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from remit.core.contents import Hunk
-from remit.provenance.alike import equal_blocks, may_come_from
+from remit.provenance.alike import Lines, equal_blocks, hunk_at, may_come_from
 from remit.provenance.reformatted import relaid
 from remit.provenance.shifted import shifted
 
@@ -43,3 +43,20 @@ def test_what_is_ruled_out_comes_from_none_of_those_lines(
         assert not any(to in wanted and origin in own for to, origin in moves.items())
     if not may_come_from(own, old, new, hunks):
         assert own.isdisjoint(moves.values())
+
+
+@given(contents, contents, st.sets(st.integers(0, 8)))
+def test_to_ask_of_all_lines_is_to_ask_of_each(old: list[bytes], new: list[bytes], own: set[int]) -> None:
+    hunks = hunks_between(old, new)
+    own = {i for i in own if i < len(old)}
+    each = [may_come_from(own, Lines(old), Lines(new), hunks, {to}) for to in range(len(new))]
+    assert may_come_from(own, old, new, hunks) >= any(each)
+    assert may_come_from(own, old, new, hunks, range(len(new))) == may_come_from(own, old, new, hunks)
+
+
+@given(contents, contents)
+def test_a_line_is_put_in_by_the_hunk_that_counts_it(old: list[bytes], new: list[bytes]) -> None:
+    hunks = hunks_between(old, new)
+    starts = [hunk.came.start for hunk in hunks]
+    for to in range(len(new)):
+        assert [hunk_at(hunks, starts, to)] == ([hunk for hunk in hunks if to + 1 in hunk.came] or [None])

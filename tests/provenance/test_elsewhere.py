@@ -167,6 +167,46 @@ def test_a_plain_end_that_stayed_where_it_was_does_not_go_with_the_block(agent: 
     assert [who for who, _ in origins(agent.cwd, "src/human.py")[8:]] == [None] * 3
 
 
+def test_a_plain_end_that_was_there_before_the_block_does_not_move_with_it(agent: Agent) -> None:
+    """A person lays the agent's line out anew, together with the tag below it that the agent had found there."""
+    path = agent.cwd / "src/page.html"
+    link, head = (
+        '<a href="https://shop.example.org/licence">Buy the printed handbook</a>\n',
+        "<p>\n  Welcome.\n</p>\n\n",
+    )
+    path.write_text(f"{head}<h3>Donate</h3>\n <p>\n     Support the author.\n </p>\n\n<p>Bye.</p>\n")
+    commit(agent.cwd)
+    agent.read("src/page.html")
+    agent.write("src/page.html", f"{head}<h3>Donate</h3>\n <p>\n     {link} </p>\n\n<p>Bye.</p>\n")
+    commit(agent.cwd)
+    path.write_text(f"{head}<p>\n  {link}</p>\n\n<p>Bye.</p>\n")
+    commit(agent.cwd)
+    assert [who for who, _ in origins(agent.cwd, "src/page.html")] == [None] * 5 + [ME] + [None] * 3
+
+
+@pytest.mark.parametrize("later", ["", "    # And one more line.\n"])
+def test_what_a_person_wrote_on_another_branch_did_not_move_there(agent: Agent, later: str) -> None:
+    path, line = agent.cwd / "src/human.py", "    # The redirected request calls both hooks once more.\n"
+    parts = [
+        f"def test_{name}():\n    hooks = {{}}\n    assert called(hooks, {name!r})\n" for name in ("sync", "async")
+    ]
+    path.write_text("\n\n".join(parts))
+    commit(agent.cwd)
+    run_git(agent.cwd, "checkout", "-q", "-b", "other")
+    agent.read("src/human.py")
+    agent.write("src/human.py", "\n\n".join([parts[0].replace("():\n", f"():\n{line}"), parts[1]]))
+    if later:
+        agent.write("src/human.py", "\n\n".join([parts[0].replace("():\n", f"():\n{line}{later}"), parts[1]]))
+    commit(agent.cwd)
+    run_git(agent.cwd, "checkout", "-q", "-")
+    path.write_text("\n\n".join([parts[0], parts[1].replace("():\n", f"():\n{line}")]))
+    commit(agent.cwd)
+    run_git(agent.cwd, "merge", "-q", "--no-ff", "-m", "both", "other")
+    agent.read("src/human.py")
+    found = [line for line, _ in origins(agent.cwd, "src/human.py")]
+    assert found == [None, ME, *[ME] * bool(later), *[None] * 8]
+
+
 def test_a_copy_in_a_renamed_file_leaves_the_original_to_those_who_had_it(agent: Agent) -> None:
     (agent.cwd / "src/old.py").write_text(BLOCK)
     commit(agent.cwd)

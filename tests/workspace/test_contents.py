@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from conftest import run_git
 from remit.core.contents import git_blob
-from remit.workspace.contents import ContentStore, batch, read_hunks
+from remit.workspace.contents import ContentStore, batch, put, read_hunks
 from remit.workspace.place import Workspace, locate
 
 CONTENTS = [b"", b"a", b"a\n", b"a\r\n", b"\0\xff", b"data 3\nabc\ndone\n", b"x" * 300_000, "é\n".encode()]
@@ -111,3 +111,25 @@ def test_a_batch_tells_missing_objects_from_empty_ones() -> None:
 def test_only_headers_are_hunks() -> None:
     diff = b"diff --git a/old/7 b/new/7\n@@ -1 +1,2 @@\n-@@ -9 +9 @@\n+x\n+diff --git a/1 b/2\n"
     assert {n: len(h) for n, h in read_hunks(diff).items()} == {"7": 1}
+
+
+def test_what_many_pairs_have_in_common_is_one_file_with_many_names(tmp_path: Path) -> None:
+    files: dict[bytes, str] = {}
+    for name, content in (("0", b"a\n"), ("1", b"b\n"), ("2", b"a\n")):
+        put(str(tmp_path / name), content, files)
+    assert [(tmp_path / name).read_bytes() for name in "012"] == [b"a\n", b"b\n", b"a\n"]
+    assert (tmp_path / "0").samefile(tmp_path / "2")
+
+
+def test_a_content_that_cannot_be_linked_is_written_again(tmp_path: Path) -> None:
+    files = {b"a\n": str(tmp_path / "gone")}
+    put(str(tmp_path / "0"), b"a\n", files)
+    assert (tmp_path / "0").read_bytes() == b"a\n"
+    assert files == {b"a\n": str(tmp_path / "0")}
+
+
+def test_a_pair_differs_as_it_does_alone_whatever_is_asked_with_it(shared: ContentStore) -> None:
+    one, other, third = b"a\nb\nc\n", b"a\nc\n", b"a\nb\n@@ -1 +1 @@\nc"
+    pairs = {"x": (one, other), "y": (other, one), "z": (one, third), "w": (one, one), "v": (b"", one)}
+    assert shared.hunks(pairs) == {name: shared.hunks({name: pair})[name] for name, pair in pairs.items()}
+    assert shared.hunks(pairs)["w"] == ()

@@ -6,7 +6,8 @@ from typing import TypeAlias, overload
 
 from remit.provenance.alike import Runs
 from remit.provenance.evidence import Grade, Label, Labels, Passage, Told, weaker
-from remit.provenance.shifted import carried, staying
+from remit.provenance.shifted import staying
+from remit.provenance.ways import before
 
 Bounds: TypeAlias = tuple[frozenset[int], frozenset[int]]
 """The lines that keep their labels for certain, and with them those that may."""
@@ -20,17 +21,15 @@ class AfterGap(Sequence[Label | None]):
     """
 
     def __init__(self, labels: Labels, passing: Passage, new: Sequence[bytes], grade: Grade, whole: Callable[[], Told]):
-        hunks = passing.hunks
         self.labels, self.passing, self.whole = labels, passing, whole
         self.grade: Grade = grade
-        self.runs = Runs(passing.old, new, hunks)
-        self.stays = staying(len(labels), hunks)
-        self.origins = carried(range(len(labels)), hunks, None)
+        self.runs = Runs(passing.old, new, passing.hunks)
+        self.length = len(labels) + sum(hunk.new_lines - hunk.old_lines for hunk in passing.hunks)
         self.found: dict[int, Label | None] = {}
         self.standing: dict[int, Bounds] = {}
 
     def __len__(self) -> int:
-        return len(self.origins)
+        return self.length
 
     @overload
     def __getitem__(self, index: int) -> Label | None: ...
@@ -47,13 +46,19 @@ class AfterGap(Sequence[Label | None]):
         return iter(self.all)
 
     @cached_property
+    def stays(self) -> set[int]:
+        """The lines that the hunks leave where they are."""
+        return staying(len(self.labels), self.passing.hunks)
+
+    @cached_property
     def all(self) -> Told:
         """The labels of all lines."""
         return self.whole()
 
     def one(self, index: int) -> Label | None:
         """The label of one line; all are worked out where it hangs on which lines went to another place."""
-        origin = self.origins[index]
+        number = before(self.passing.hunks, index + 1)
+        origin = None if number is None else number - 1
         if origin is None or origin in self.passing.stranded:
             return self.all[index] if self.may_arrive(index) else None
         label = self.labels[origin]

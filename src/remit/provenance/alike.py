@@ -1,6 +1,7 @@
 """Which lines of two contents are the same: what `difflib` says of them, sooner; and whether it is worth asking."""
 
 import re
+from bisect import bisect_right
 from collections.abc import Collection, Hashable, Iterable, Sequence
 from functools import cached_property
 
@@ -66,24 +67,25 @@ def may_come_from(
 
     Lines are compared without white space; one without a word counts only beside another that is equal, too.
     """
-    was, _ = span(hunks)
-    ours = [i for i in own if was.start <= i < was.stop]
-    into = [h for h in hunks if h.new_lines and ours]
-    came = [i for h in into for i in range(h.new - 1, h.new - 1 + h.new_lines) if wanted is None or i in wanted]
-    if not came:
+    numbers = [i for h in hunks for i in range(h.new - 1, h.new - 1 + h.new_lines)] if wanted is None else wanted
+    starts = [hunk.came.start for hunk in hunks]
+    into = {i: hunk for i in numbers if (hunk := hunk_at(hunks, starts, i))}
+    if not into:
         return False
-    arrived = {unspaced(new[i]) for i in came}
-    equal = [i for i in ours if unspaced(old[i]) in arrived]
-    if any(WORD.search(old[i]) for i in equal) or (equal and not beside(came, new).isdisjoint(beside(equal, old))):
+    was, _ = span(hunks)
+    ours = {i for i in own if was.start <= i < was.stop}
+    arrived = {unspaced(new[i]) for i in into}
+    equal = [i for text in arrived for i in where(old).get(text, ()) if i in ours]
+    if any(WORD.search(old[i]) for i in equal) or (equal and not beside(into, new).isdisjoint(beside(equal, old))):
         return True
-    sources, targets = set(ours), set(came)
-    both = (
-        h
-        for h in into
-        if not targets.isdisjoint(range(h.new - 1, h.new - 1 + h.new_lines))
-        and not sources.isdisjoint(range(h.old - 1, h.old - 1 + h.old_lines))
-    )
+    both = (h for h in {*into.values()} if not ours.isdisjoint(range(h.old - 1, h.old - 1 + h.old_lines)))
     return any(is_layout(h, old, new) for h in both)
+
+
+def hunk_at(hunks: Sequence[Hunk], starts: Sequence[int], to: int) -> Hunk | None:
+    """The hunk that put a line in; `starts` are the numbers of the first lines that each put in."""
+    at = bisect_right(starts, to + 1)
+    return hunks[at - 1] if at and to + 1 in hunks[at - 1].came else None
 
 
 def put_in(new: Sequence[bytes], hunk: Hunk) -> Sequence[bytes]:
@@ -127,33 +129,48 @@ class Runs(Struct, dict=True):
         return span(self.hunks)
 
     @cached_property
-    def came(self) -> dict[bytes, list[int]]:
-        """Where the lines that the hunks put in stand, by what they say without white space."""
-        return places(self.new, (i for h in self.hunks for i in range(h.new - 1, h.new - 1 + h.new_lines)))
+    def starts(self) -> list[int]:
+        """Where the hunks begin in `old`."""
+        return [hunk.gone.start for hunk in self.hunks]
 
     @cached_property
-    def there(self) -> dict[bytes, list[int]]:
-        """Where the lines of the old part that differs stand."""
-        return places(self.old, self.spans[0])
+    def fresh(self) -> set[int]:
+        """The lines that the hunks put in."""
+        return set[int]().union(*(range(h.new - 1, h.new - 1 + h.new_lines) for h in self.hunks))
 
     @cached_property
-    def relaid(self) -> list[Hunk]:
-        """The hunks that say what stood there."""
-        return [h for h in self.hunks if h.old_lines and h.new_lines and is_layout(h, self.old, self.new)]
+    def layouts(self) -> dict[Hunk, bool]:
+        """Of those hunks that were asked about, whether they say what stood there."""
+        return {}
+
+    def out_of(self, origin: int) -> Hunk | None:
+        """The hunk that took a line out."""
+        at = bisect_right(self.starts, origin + 1)
+        return self.hunks[at - 1] if at and origin + 1 in self.hunks[at - 1].gone else None
+
+    def is_relaid(self, hunk: Hunk | None) -> bool:
+        """Whether a hunk says what stood there."""
+        if hunk is None or not hunk.old_lines or not hunk.new_lines:
+            return False
+        if hunk not in self.layouts:
+            self.layouts[hunk] = is_layout(hunk, self.old, self.new)
+        return self.layouts[hunk]
 
     def may_return(self, origin: int) -> bool:
         """Whether a line that a hunk took out may be there still."""
-        if any(origin + 1 in h.gone for h in self.relaid):
+        if self.is_relaid(self.out_of(origin)):
             return True
-        return any(self.tells(origin, to) for to in self.came.get(unspaced(self.old[origin]), ()))
+        same = where(self.new).get(unspaced(self.old[origin]), ())
+        return any(self.tells(origin, to) for to in same if to in self.fresh)
 
     def in_layout(self, to: int) -> bool:
         """Whether a line stands in a hunk that says what stood there."""
-        return any(to + 1 in h.came for h in self.relaid)
+        return to in self.fresh and self.is_relaid(next(h for h in self.hunks if to + 1 in h.came))
 
     def origins(self, to: int) -> Iterable[int]:
         """The lines that one may have been that a hunk put in, where the hunk says something else."""
-        return (i for i in self.there.get(unspaced(self.new[to]), ()) if self.tells(i, to))
+        same = where(self.old).get(unspaced(self.new[to]), ())
+        return (i for i in same if i in self.spans[0] and self.tells(i, to))
 
     def tells(self, origin: int, to: int) -> bool:
         """Whether these two stand in runs that are equal and that tell themselves from others, or may."""
@@ -172,9 +189,18 @@ class Runs(Struct, dict=True):
         return words >= TELLING_LINES or (words > 0 and len(was) == len(now))
 
 
-def places(lines: Sequence[bytes], numbers: Iterable[int]) -> dict[bytes, list[int]]:
+class Lines(list[bytes]):
+    """The lines of one content, which many others are compared with."""
+
+    @cached_property
+    def places(self) -> dict[bytes, list[int]]:
+        """Where they stand, by what they say without white space."""
+        found: dict[bytes, list[int]] = {}
+        for i, text in enumerate(map(unspaced, self)):
+            found.setdefault(text, []).append(i)
+        return found
+
+
+def where(lines: Sequence[bytes]) -> dict[bytes, list[int]]:
     """Where those lines stand, by what they say without white space."""
-    found: dict[bytes, list[int]] = {}
-    for i in numbers:
-        found.setdefault(unspaced(lines[i]), []).append(i)
-    return found
+    return (lines if isinstance(lines, Lines) else Lines(lines)).places

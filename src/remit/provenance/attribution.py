@@ -12,13 +12,12 @@ from remit.core.textdiff import lines_of
 from remit.ledger.changes import Change
 from remit.ledger.index import Index
 from remit.provenance.alike import may_come_from
-from remit.provenance.evidence import Label, Labels
+from remit.provenance.evidence import Label, Labels, at
 from remit.provenance.histories import Histories
-from remit.provenance.origins import Walked, blocks, merged, walk
+from remit.provenance.origins import Walked, blocks, merged, walked_on
 from remit.provenance.porcelain import GitLine, Place
 from remit.provenance.put_words import Hope, Marked, PutWords, marked
-from remit.provenance.shifted import carried
-from remit.provenance.ways import Step, certain
+from remit.provenance.ways import Step, before, certain
 from remit.workspace.contents import ContentStore
 from remit.workspace.place import Workspace
 
@@ -29,8 +28,14 @@ class Attribution(Histories):
     def __init__(self, workspace: Workspace, index: Index, store: ContentStore) -> None:
         super().__init__(workspace, index, store)
         self.walked: Walked = {}
+        self.begun: dict[tuple[int, ...], tuple[Sequence[Step], tuple[int, Labels | None]]] = {}
+        """By the identities of all steps of a way but the last, the way and what `walked` has for those steps."""
         self.labelled: dict[int, Marked] = {}
         """What `walked` has labels for, by the identity of the labels."""
+        self.marks: dict[frozenset[bytes], Marked] = {}
+        """The same, by the lines."""
+        self.as_git_tells: dict[str, bool] = {}
+        """By record, whether git's own diff calls the same lines new."""
         self.put = PutWords(index, self.store)
 
     def labels_of(self, lines: Iterable[GitLine]) -> dict[Place, Labels]:
@@ -57,8 +62,7 @@ class Attribution(Histories):
         found |= self.all_left_elsewhere(unsure)
         hopes = self.hopeful([place for place in unsure if not found[place]], wanted)
         found |= self.hopeful_ways(hopes)
-        self.fetch(way for ways in found.values() for way in ways)
-        walked = {place: self.by_any(place, ways, wanted.get(place)) for place, ways in found.items()}
+        walked = self.by_ways(found, wanted)
         return {place: with_gits_word(labels, found[place], self.parent(place)) for place, labels in walked.items()}
 
     def hopeful_ways(self, hopes: Mapping[Place, Hope | None]) -> dict[Place, tuple[tuple[Step, ...], ...]]:
@@ -73,16 +77,40 @@ class Attribution(Histories):
         }
         return {place: tuple(way for way in ways if self.may_hold(place, way)) for place, ways in found.items()}
 
+    def by_ways(
+        self, found: Mapping[Place, Sequence[Sequence[Step]]], wanted: Mapping[Place, Sequence[GitLine]]
+    ) -> dict[Place, Labels]:
+        """The labels of versions, by the ways in which they may have come about. The first tells most lines: others are
+        compared only for those that it leaves.
+        """
+        first = {place: ways[:1] if place in wanted else ways for place, ways in found.items()}
+        self.fetch(way for ways in first.values() for way in ways)
+        walked = {place: self.by_any(place, ways, wanted.get(place)) for place, ways in first.items()}
+        more = [place for place, ways in found.items() if len(ways) > len(first[place])]
+        more = [place for place in more if any(at(walked[place], n.number) is None for n in wanted[place])]
+        self.fetch(way for place in more for way in found[place])
+        return walked | {place: self.by_any(place, found[place], wanted[place]) for place in more}
+
     def by_any(self, place: Place, ways: Sequence[Sequence[Step]], lines: Sequence[GitLine] | None) -> Labels:
         """For each line the label by the first of the ways that gives it one, until all that are asked about have."""
         several: list[Labels] = []
         left = {line.number - 1 for line in lines or ()}
         for way in ways:
-            if lines is not None and not self.may_reach(way, left):
+            if lines is not None and not (left and self.may_reach(way, left)):
                 continue
-            several.append(self.walked_to(place, way))
+            labels = self.walked_to(place, way)
+            asked = labels if lines is None else (at(labels, i + 1) for i in left)
+            several.append(self.unmoved(place, way, labels) if has_moved(way, asked) else labels)
             left = {i for i in left if i >= len(several[-1]) or not several[-1][i]}
         return merged(several)
+
+    def unmoved(self, place: Place, way: Sequence[Step], labels: Labels) -> Labels:
+        """The labels, less those of lines that moved, where the content before the step is another branch's."""
+        from remit.provenance.side_by_side import stands_beside, unmoved  # for start-up speed: few lines have moved
+
+        before = way[-1].before
+        beside = place.committed and before is not None and stands_beside(self, place, before)
+        return unmoved(labels) if beside else labels
 
     def may_reach(self, way: Sequence[Step], wanted: Collection[int]) -> bool:
         """Whether one of those lines, from 0, may have a label after the last step of a way, where that is loose."""
@@ -93,9 +121,8 @@ class Attribution(Histories):
         hunks = self.diffs.get((step.before, step.after))
         if old is None or new is None or hunks is None:
             return bool(wanted)
-        labels = walk(way[:-1], self.pairs, self.walked)
-        stays = carried(labels, hunks, None)
-        if any(i < len(stays) and stays[i] for i in wanted):
+        labels = self.before_last(way)
+        if any(at(labels, before(hunks, i + 1) or 0) for i in wanted):
             return True
         return may_come_from((i for i, label in enumerate(labels) if label), old, new, hunks, wanted)
 
@@ -103,23 +130,54 @@ class Attribution(Histories):
         """The labels at the end of a way. What was recorded after a version had been seen tells a copy from its
         original, where it has lines that are nobody else's; a plain line there is only like another.
         """
-        labels = walk(way, self.pairs, self.walked)
+        labels = walked_on(way[-1:], self.pairs, self.walked, self.to_last(way))[1] or []
         version = self.version(place)
         if version is None or way[-1].record is not None:
             return labels
         late = self.history(place.path).after_seeing(version)
-        return without_plain(labels, late, self.lines(version) or ()) if late else labels
+        if not late:
+            return labels
+        told = self.told_as_git_tells(place.path, {label.record for label in labels if label} & late)
+        doubtful = [None if label and label.record in told else label for label in labels]
+        return without_plain(doubtful, late, self.lines(version) or ())
+
+    def told_as_git_tells(self, path: str, records: Collection[str]) -> frozenset[str]:
+        """Those of the records of a file that call the same lines new as git's own diff does, which tells blocks by
+        their indents: it takes no copy of theirs for an original, and what had been there before is not theirs.
+        """
+        fresh = [call for call, _ in self.calls[path] if call.id in records - self.as_git_tells.keys()]
+        self.load({blob for call in fresh for blob in (call.before_blob, call.after_blob) if blob})
+        known = [c for c in fresh if c.hunks and c.after_blob in self.contents and c.before_blob in self.contents]
+        pairs = {c.id: (self.contents[c.before_blob or ""], self.contents[c.after_blob or ""]) for c in known}
+        diffs = self.store.hunks(pairs)
+        same = {c.id for c in known if [h.came for h in c.hunks or ()] == [h.came for h in diffs[c.id]]}
+        self.as_git_tells |= {call.id: call.id in same for call in fresh}
+        return frozenset(name for name in records if self.as_git_tells.get(name))
+
+    def before_last(self, way: Sequence[Step]) -> Labels:
+        """The labels before the last step of a way."""
+        return self.to_last(way)[1] or []
+
+    def to_last(self, way: Sequence[Step]) -> tuple[int, Labels | None]:
+        """What `walked` has for all steps of a way but the last: many ways have these in common."""
+        steps = way[:-1]
+        key = tuple(map(id, steps))
+        if key not in self.begun:
+            self.begun[key] = (way, walked_on(steps, self.pairs, self.walked, (0, None)))
+        return self.begun[key][1]
 
     def may_bring(self, way: Sequence[Step], hope: Hope | None) -> bool:
         """Whether what is labelled before the last step of the way may be one of the lines that are hoped for."""
         if hope is None or not way[-1].loose:
             return True
-        labels = walk(way[:-1], self.pairs, self.walked)
+        labels = self.before_last(way)
         if not any(labels):
             return False
         if id(labels) not in self.labelled:
             lines = self.lines(way[-1].before) or ()
-            self.labelled[id(labels)] = marked(line for line, label in zip(lines, labels, strict=False) if label)
+            told = frozenset(line for line, label in zip(lines, labels, strict=False) if label)
+            self.marks[told] = self.marks.get(told) or marked(told)
+            self.labelled[id(labels)] = self.marks[told]
         return any(map(self.labelled[id(labels)].may_begin, hope.lines))
 
     def hopeful(self, places: Sequence[Place], lines: Mapping[Place, Sequence[GitLine]]) -> dict[Place, Hope | None]:
@@ -189,6 +247,13 @@ class Attribution(Histories):
             return False
         name = f"{self.stood_on(change) or 'HEAD'}:{path}"
         return "\n" in name or self.resolved([name]).get(name) is None
+
+
+def has_moved(way: Sequence[Step], labels: Iterable[Label | None]) -> bool:
+    """Whether one of the lines with those labels went to another place in a step that nobody recorded."""
+    if way[-1].record is not None or not way[-1].loose:
+        return False
+    return any(label is not None and label.grade == "moved" for label in labels)
 
 
 def goes_by(way: Sequence[Step], hope: Hope | None) -> bool:

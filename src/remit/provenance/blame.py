@@ -151,9 +151,24 @@ class Blamer:
         late = self.later(behind, {line.line: found[line.line] for line in observed})
         anybodys = {n.line for n in observed if not found[n.line].proved and not is_strong(n.content)}
         behind = {line: label for line, label in behind.items() if line not in late | anybodys | beside}
+        behind |= self.brought_back([line for line in [*rest, *observed] if line.line not in behind])
         left = [line for line in observed if line.line not in behind and found[line.line].proved]
         doubtful = RecordedBlocks(self.git, self.attribution).doubtful(left) if left else set[int]()
-        return {**{line: label for line, label in found.items() if line not in doubtful}, **behind}
+        known = {**{line: label for line, label in found.items() if line not in doubtful}, **behind}
+        back = elsewhere.taken_back(lines, known)
+        return {line: label for line, label in known.items() if line not in back} if back else known
+
+    def brought_back(self, lines: Sequence[GitLine]) -> dict[int, Label]:
+        """The labels of those of the lines that a call had put there before they came, as git's own commands bring."""
+        young = {line.place for line in lines if self.attribution.may_be_recorded(line.place)}
+        steps = {place: [step for way in self.attribution.sure_ways(place) for step in way] for place in young}
+        brought = {place for place, way in steps.items() if any(step.loose or step.unproved for step in way)}
+        asked = [line for line in lines if line.place in brought]
+        if not any(is_strong(line.content) for line in asked):
+            return {}
+        from remit.provenance.brought_back import BroughtBack  # for start-up speed: few files hold such lines
+
+        return BroughtBack(self.attribution).labels(asked)
 
     def later(self, behind: dict[int, Label], observed: dict[int, Label]) -> set[int]:
         """The lines that a person's edit had before the call that wrote them elsewhere: that call copied them."""

@@ -73,6 +73,7 @@ def one(
     found = {name: left_before(quoted_path(name), change.seq) or next(iter(known[name]), None) for name in words}
     sources = {name: blob for name, blob in found.items() if blob and name not in made} | taken_away(files)
     if not change.command:
+        versions.load({*sources.values(), change.after_blob or ""} - {""})  # one git for all
         sources = {path: blob for path, blob in sources.items() if went_on(versions, blob, change.after_blob)}
     whole = next((path for path, blob in sources.items() if blob == change.after_blob), None)
     if whole and not change.before_blob:

@@ -4,7 +4,7 @@ Asked only of lines that no record explains, and answered only where nothing but
 git is started a few times, however many lines there are.
 """
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from remit.core.contents import Hunk
 from remit.core.own_words import is_strong, says_something
@@ -77,22 +77,36 @@ class Elsewhere:
         what was `found` in that file is where they came from, though it was taken out later.
         """
         open_ = [line for line in lines if line.line in found and not own[line.line].proved]
-        paths = {line.place.path for line in open_}
-        changes = {path: {c.id: c for c in self.attribution.index.changes_of(quoted_path(path))} for path in paths}
+        changes = self.changes_on({line.place.path for line in open_})
         both = [
             (line, change)
             for line in open_
             if (change := changes[line.place.path].get(own[line.line].record))
             and found[line.line].record in changes[line.place.path]
         ]
-        self.attribution.load({blob for _, c in both for blob in (c.before_blob, c.after_blob) if blob})
-        return {line.line for line, change in both if self.is_more(line.content, change)}
+        return {line.line for line, was, now in self.sides(both) if numbers(line, was) < numbers(line, now)}
 
-    def is_more(self, text: bytes, change: Change) -> bool:
-        """Whether a change left more lines that say so than there were."""
-        was, now = (self.attribution.lines(blob) or () for blob in (change.before_blob, change.after_blob))
-        same = unspaced(text)
-        return sum(unspaced(line) == same for line in now) > sum(unspaced(line) == same for line in was)
+    def taken_back(self, lines: Iterable[GitLine], found: Mapping[int, Label]) -> set[int]:
+        """Those of the lines that the record of their label took out in just this layout: who puts them back takes the
+        record's work away.
+        """
+        weak = [n for n in lines if n.line in found and found[n.line].grade in ("moved", "normalised")]
+        changes = self.changes_on({line.place.path for line in weak})
+        both = [(n, change) for n in weak if (change := changes[n.place.path].get(found[n.line].record))]
+        return {n.line for n, was, now in self.sides(both) if was.count(n.content) > now.count(n.content)}
+
+    def changes_on(self, paths: Iterable[str]) -> dict[str, dict[str, Change]]:
+        """What was recorded of those paths, by record."""
+        return {path: {c.id: c for c in self.attribution.index.changes_of(quoted_path(path))} for path in paths}
+
+    def sides(
+        self, both: Sequence[tuple[GitLine, Change]]
+    ) -> Iterator[tuple[GitLine, Sequence[bytes], Sequence[bytes]]]:
+        """Lines, each with those of the two contents of its change; none of a content that is lost."""
+        self.attribution.load({blob for _, c in both for blob in (c.before_blob, c.after_blob) if blob})
+        for line, change in both:
+            was, now = (self.attribution.lines(blob) or () for blob in (change.before_blob, change.after_blob))
+            yield line, was, now
 
     def relaid(self, suspects: Sequence[GitLine], depth: int) -> dict[int, Label]:
         """Those that only changed their layout, by the hunk that they stand in."""
@@ -142,6 +156,12 @@ class Elsewhere:
         known = {line.line: label for line in lines if (label := at(labels[line.place], line.number))}
         rest = [line for line in lines if line.line not in known and self.attribution.may_be_recorded(line.place)]
         return {**(self.relaid(rest, depth - 1) if depth > 1 and rest else {}), **known}
+
+
+def numbers(line: GitLine, lines: Iterable[bytes]) -> int:
+    """How many lines say the same in whatever layout."""
+    same = unspaced(line.content)
+    return sum(unspaced(other) == same for other in lines)
 
 
 def stayed(old: Sequence[bytes], new: Sequence[bytes], hunks: Sequence[Hunk], asked: Iterable[int]) -> dict[int, int]:

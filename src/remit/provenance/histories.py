@@ -44,6 +44,8 @@ class Histories(Versions):
         self.then: dict[tuple[Place, str], frozenset[str]] = {}
         """By version and path, the records of calls on it that began when the version was there."""
         self.histories_less: dict[tuple[str, frozenset[str]], History] = {}
+        self.logs: dict[frozenset[str], tuple[tuple[str, str, str], ...]] = {}
+        """By paths, what `log_of` found."""
         self.resolved_last: tuple[Place, ...] = ()
 
     @cached_property
@@ -225,13 +227,19 @@ class Histories(Versions):
         paths = {place.path for place in places}
         if not paths or self.workspace.common_dir is None:
             return {}
+        asked = frozenset(paths)
+        if asked not in self.logs:
+            self.logs[asked] = self.log_of(asked)
+        return {place: frozenset(older(self.logs[asked], place)) for place in places}
+
+    def log_of(self, paths: Iterable[str]) -> tuple[tuple[str, str, str], ...]:
+        """(commit, path, blob) of each change of those paths, the newest first; none where git says no."""
         words = ("--topo-order", "--format=%x01%H", "--raw", "--no-abbrev", "--no-renames", "--diff-filter=AM", "-z")
         try:
             out = self.git.run("log", *words, "--", *paths)
         except GitError:
-            return {}
-        rows = tuple(contents_in_log(out.decode("utf-8", "surrogateescape")))
-        return {place: frozenset(older(rows, place)) for place in places}
+            return ()
+        return tuple(contents_in_log(out.decode("utf-8", "surrogateescape")))
 
     def fetch(self, ways: Iterable[Sequence[Step]]) -> None:
         """Have the contents and differences at hand that walking those ways asks for."""

@@ -4,7 +4,7 @@ Answered only where the block says enough, and stands no more where it was.
 """
 
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from itertools import groupby
 
 from remit.core.own_words import says_something
@@ -61,6 +61,7 @@ class Moved:
         if not beside:
             return {}
         labels = self.attribution.labels_of(beside)
+        came = self.came({line.place for line in beside})
         gone, _ = self.gone([(before[line.line], line) for line in beside])
         more: dict[int, Label] = {}
         for label, chain in chains:
@@ -68,8 +69,17 @@ class Moved:
                 own = at(labels[line.place], line.number)
                 if line.line not in gone or own is None or own.record != label.record:
                     break
+                if line.number not in came[line.place]:
+                    break
                 more[line.line] = weaker(own, "moved")
         return more
+
+    def came(self, places: Collection[Place]) -> dict[Place, set[int]]:
+        """The lines that those versions added. Of all others what records tell of the versions says nothing."""
+        pairs = {p: (self.attribution.parent(p), v) for p in places if (v := self.attribution.version(p))}
+        self.attribution.compare(pairs.values())
+        hunks = {place: self.attribution.diffs.get(pairs[place], ()) if place in pairs else () for place in places}
+        return {place: {number for hunk in hunks[place] for number in hunk.came} for place in places}
 
     def beside(
         self, moved: GitLine, before: Mapping[int, GitLine], found: Mapping[int, Label], step: int

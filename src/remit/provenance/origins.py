@@ -51,15 +51,21 @@ def walk(steps: Sequence[Step], pairs: Pairs, walked: Walked | None = None) -> L
     Where a content on the way is lost, nothing that stood before it is claimed of what came then. `walked` keeps what
     was found, for other ways that begin alike.
     """
-    known: Walked = {} if walked is None else walked
-    at, labels = 0, None
+    return walked_on(steps, pairs, {} if walked is None else walked, (0, None))[1] or []
+
+
+def walked_on(
+    steps: Sequence[Step], pairs: Pairs, known: Walked, begun: tuple[int, Labels | None]
+) -> tuple[int, Labels | None]:
+    """What `known` has for the steps after those that led to `begun`; what it lacks is added."""
+    at, labels = begun
     for step in steps:
         key = (at, step.before, step.after, step.record, step.loose, step.strict)
         if key not in known:
             found = stepped(labels if labels is not None else blank(step, pairs), step, pairs)
             known[key] = (len(known) + 1, found)
         at, labels = known[key]
-    return labels or []
+    return at, labels
 
 
 def blank(step: Step, pairs: Pairs) -> Labels | None:

@@ -193,12 +193,8 @@ def told_all(change: Change) -> bool:
 
 def united(rows: Iterable[PutMarks]) -> Marked:
     """What those records put there together."""
-    words: set[int] = set()
-    lines: set[int] = set()
-    for row in rows:
-        words.update(array("I", row.words or b""))
-        lines.update(array("I", row.lines or b""))
-    return Marked(frozenset(words), frozenset(lines))
+    known = list(rows)
+    return Marked(unpacked(row.words for row in known), unpacked(row.lines for row in known))
 
 
 def marked(lines: Iterable[bytes]) -> Marked:
@@ -226,6 +222,11 @@ def put_by(change: Change, content: bytes | None) -> PutMarks:
 def packed(marks: Iterable[int]) -> bytes:
     """The marks as they are kept."""
     return array("I", marks).tobytes()
+
+
+def unpacked(kept: Iterable[bytes | None]) -> frozenset[int]:
+    """All marks of those that are kept."""
+    return frozenset(array("I", b"".join(filter(None, kept))))
 
 
 def fresh(lines: Sequence[bytes], hunks: Iterable[Hunk]) -> Iterable[bytes]:

@@ -6,6 +6,7 @@ from functools import cached_property
 from remit.core.contents import Hunk, git_blob
 from remit.core.own_words import own_words
 from remit.core.textdiff import lines_of, small_hunks
+from remit.provenance.alike import Lines
 from remit.provenance.origins import Pairs
 from remit.provenance.porcelain import Place
 from remit.workspace.contents import ContentStore
@@ -50,7 +51,7 @@ class Versions:
         """Those of the working tree may be in no object store yet."""
         self.names: dict[str, str | None] = {}
         self.diffs: dict[Pair, tuple[Hunk, ...]] = {}
-        self.split: dict[str, list[bytes]] = {}
+        self.split: dict[str, Lines] = {}
         self.vocabularies: dict[str, set[str]] = {}
 
     def parent(self, place: Place) -> str | None:
@@ -142,7 +143,7 @@ class Versions:
         if name is None:
             return ()
         if name not in self.split and name in self.contents:
-            self.split[name] = lines_of(self.contents[name])
+            self.split[name] = Lines(lines_of(self.contents[name]))
         return self.split.get(name)
 
     def added(self, place: Place) -> list[bytes] | None:

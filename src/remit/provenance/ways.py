@@ -70,6 +70,8 @@ class History:
         """By content, the place of the record before which it was there first; git's own tell of what was there."""
         self.followed: dict[tuple[str, str | None, int], tuple[Step, ...]] = {}
         """What `back_from` found: it tells the same of all the versions that no record knows what was before."""
+        self.came: dict[tuple[str, int], tuple[Step, int] | None] = {}
+        """What `came_about` found, by content and bound: the ways back from many versions meet soon."""
         self.taken_out: dict[str, int] = {}
         """By content, how many lines of it went when it was left without any call."""
         for at, found in enumerate(self.recorded):
@@ -147,33 +149,40 @@ def back_from(version: str, parent: str | None, history: History, bound: int) ->
 
 def followed_back(version: str, parent: str | None, history: History, bound: int) -> tuple[Step, ...]:
     """The same, from the records."""
-    steps: list[Step] = []
-    wanted: str | None = version
-    while wanted is not None and (wanted != parent or not steps):
-        at = where_written(wanted, history, bound, () if steps else (parent,))
-        if at is None:
-            gap = gap_before(wanted, history, bound) if steps else None
-            if gap is None:
-                break
-            steps.append(gap)
-            bound -= history.recorded[bound - 1].after == wanted
-            wanted = gap.before
-            continue
-        found = history.recorded[at]
-        steps.append(recorded_step(found, wanted))
-        wanted, bound = found.before, at
+    at = where_written(version, history, bound, (parent,))
+    if at is None:
+        return ()
+    steps = [recorded_step(history.recorded[at], version)]
+    while (wanted := steps[-1].before) is not None and wanted != parent:
+        if (wanted, at) not in history.came:
+            history.came[wanted, at] = came_about(wanted, history, at)
+        found = history.came[wanted, at]
+        if found is None:
+            break
+        steps.append(found[0])
+        at = found[1]
     return tuple(reversed(steps))
 
 
+def came_about(wanted: str, history: History, bound: int) -> tuple[Step, int] | None:
+    """The step that led to a content before record `bound`, and the bound of what was before that."""
+    at = where_written(wanted, history, bound)
+    if at is not None:
+        return recorded_step(history.recorded[at], wanted), at
+    gap = gap_before(wanted, history, bound)
+    return None if gap is None else (gap, bound - (history.recorded[bound - 1].after == wanted))
+
+
 def where_written(wanted: str, history: History, bound: int, before: Collection[str | None] = ()) -> int | None:
-    """The newest record that left that content: a call's own, else one of a call that may have, else one that was found
-    by comparing; one that made it out of a content in `before` comes first. Git writes nothing, and who comes back to a
-    content that a call left did not write it either.
+    """The newest record that left that content: a call's own, else one that was found before any call, else one of a
+    call that may have; one that made it out of a content in `before` comes first. Git writes nothing, and who comes
+    back to a content that was there did not write it either, as an agent's `git stash pop`.
     """
     recorded, places = history.recorded, history.leaving.get(wanted, [])
     found = places[: bisect_left(places, bound)]
     calls = [i for i in found if not recorded[i].observed]
-    own = [i for i in calls if not recorded[i].unproved] or calls or found
+    back = [i for i in found if calls and i < calls[0]]
+    own = [i for i in calls if not recorded[i].unproved] or back or calls or found
     straight = [i for i in own if recorded[i].before in before]
     return (straight or own or [None])[-1]
 
@@ -223,10 +232,11 @@ def before(hunks: Iterable[Hunk], number: int) -> int | None:
     """The line before a change that a line after it is, both from 1; None for one that the change put there."""
     shift = 0
     for hunk in hunks:
-        if number in hunk.came:
-            return None
-        if number < hunk.came.start:
+        start = hunk.new if hunk.new_lines else hunk.new + 1
+        if number < start:
             break
+        if number < start + hunk.new_lines:
+            return None
         shift += hunk.new_lines - hunk.old_lines
     return number - shift
 

@@ -17,7 +17,7 @@ from remit.workspace.git import Git, GitError
 from remit.workspace.place import Workspace, is_there
 from remit.workspace.waiting import Entry, Waiting
 
-HUNK = re.compile(rb"@@ -(\d+)(?:,(\d+))? \+(\d+)(?:,(\d+))? @@")
+HUNK = re.compile(rb"-(\d+)(?:,(\d+))? \+(\d+)(?:,(\d+))? @@")
 
 LATE_MOST = 8
 LATE_BYTES = 1 << 18
@@ -186,7 +186,7 @@ class ContentStore:
                 *("--no-renames", "--inter-hunk-context=0", "-U0", "--text", "old", "new"),
                 ok=(0, 1),
             )
-        return {**dict.fromkeys(pairs, ()), **{names[n]: tuple(found) for n, found in read_hunks(out).items()}}
+        return {**dict.fromkeys(pairs, ()), **{names[n]: found for n, found in read_hunks(out).items()}}
 
     @contextmanager
     def locked(self) -> Generator[None]:
@@ -226,27 +226,44 @@ def scratch_folders(folder: Path, pairs: Mapping[str, tuple[bytes, bytes]]) -> G
 
     with TemporaryDirectory(prefix="scratch.", dir=folder) as name:
         here = Path(name)
-        numbers: dict[str, str] = {}
-        for side in ("old", "new"):
+        files: dict[bytes, str] = {}
+        for side, contents in zip(("old", "new"), zip(*pairs.values(), strict=True), strict=True):
             (here / side).mkdir()
-        for number, (path, (old, new)) in enumerate(pairs.items()):
-            (here / "old" / str(number)).write_bytes(old)
-            (here / "new" / str(number)).write_bytes(new)
-            numbers[str(number)] = path
-        yield here, numbers
+            for number, content in enumerate(contents):
+                put(f"{name}/{side}/{number}", content, files)
+        yield here, {str(number): pair for number, pair in enumerate(pairs)}
 
 
-def read_hunks(diff: bytes) -> dict[str, list[Hunk]]:
-    """The hunks of a `-U0` diff, by the number of the file. A content line begins with a sign, a header never."""
-    found: dict[str, list[Hunk]] = {}
-    number = ""
-    for line in diff.split(b"\n"):
-        if line.startswith(b"diff --git "):
-            number = line.rpartition(b"/")[2].decode()
-        elif header := HUNK.match(line):
-            old, old_lines, new, new_lines = (int(part) if part is not None else 1 for part in header.groups())
-            found.setdefault(number, []).append(Hunk(old, old_lines, new, new_lines))
+def put(path: str, content: bytes, files: dict[bytes, str]) -> None:
+    """Write a file, or link it to the one of `files` that holds the same: many pairs have a content in common, and a
+    new file costs far more than a new name. Raises OSError.
+    """
+    if content in files:
+        try:
+            os.link(files[content], path)
+        except OSError:  # a file has names enough, or the disk knows no links
+            del files[content]
+    if content not in files:
+        Path(path).write_bytes(content)
+        files[content] = path
+
+
+def read_hunks(diff: bytes) -> dict[str, tuple[Hunk, ...]]:
+    """The hunks of a `-U0` diff, by the number of the file. A content line begins with a sign, a header never: so the
+    diff is cut at its headers, and of the many lines between them none is looked at.
+    """
+    found: dict[str, tuple[Hunk, ...]] = {}
+    for file in diff.split(b"\ndiff --git ") if diff else ():
+        names, *hunks = file.split(b"\n@@ ")
+        headers = filter(None, map(HUNK.match, hunks))
+        number = names.partition(b"\n")[0].rpartition(b"/")[2].decode()
+        found[number] = tuple(read_hunk(*header.groups()) for header in headers)
     return found
+
+
+def read_hunk(old: bytes, old_lines: bytes | None, new: bytes, new_lines: bytes | None) -> Hunk:
+    """One hunk, from the numbers of its header; a count that is left out is one."""
+    return Hunk(int(old), int(old_lines or 1), int(new), int(new_lines or 1))
 
 
 def batch(out: bytes) -> Iterator[bytes | None]:

@@ -1,0 +1,120 @@
+"""Lines that somebody brought back are still their authors', and a copy takes nothing from its original."""
+
+from pathlib import Path
+
+import pytest
+
+from conftest import run_git
+from gate.driving import Agent, allowed, uncontained
+from provenance.test_blame import blame, commit, sessions
+
+ME = "session-1"
+PATH = "src/stored.py"
+HELD = [
+    "import os",
+    "",
+    "def kept_for_long(first, second):",
+    "    return first.compare(second)",
+    "    # nothing more to say",
+    "",
+    "def told_by_another(value):",
+    "    print(value)",
+    "",
+]
+BLOCK = [
+    "def gathered_totals(invoices):",
+    "    subtotal = sum_of_invoices(invoices, 17)",
+    "    rounding = subtotal.rounded_to(2)",
+    "    return rounding",
+]
+MORE = ["OTHER_WORK = compute_other_work(91)"]
+
+
+def text(*parts: list[str]) -> str:
+    return "".join(f"{line}\n" for part in parts for line in part)
+
+
+@pytest.fixture
+def agent(repository: Path, home: Path) -> Agent:
+    (repository / PATH).write_text(text(HELD))
+    run_git(repository, "add", "-A")
+    run_git(repository, "commit", "-q", "-m", "long ago")
+    found = uncontained(repository, home)
+    commit(repository)
+    found.read(PATH)
+    return found
+
+
+def written(agent: Agent, *parts: list[str]) -> None:
+    agent.read(PATH)
+    assert allowed(agent.write(PATH, text(*parts)))
+
+
+@pytest.mark.parametrize("own", [[], ["PERSONS_OWN = set_by_a_person(5)"]])
+def test_a_stash_that_comes_back_onto_other_work_is_its_authors_when_a_call_sees_it(
+    agent: Agent, own: list[str]
+) -> None:
+    written(agent, HELD, BLOCK)
+    (agent.cwd / PATH).write_text(text(HELD, BLOCK, own))
+    run_git(agent.cwd, "stash")
+    written(agent, MORE, HELD)
+    commit(agent.cwd)
+    run_git(agent.cwd, "stash", "pop")
+    agent.shell("true")
+    expected = [ME, *[None] * len(HELD), *[ME] * len(BLOCK), *[None] * len(own)]
+    assert sessions(agent.cwd, PATH) == expected
+    written(agent, MORE, HELD, BLOCK, own, ["LAST_OF_ALL = put_below_everything(3)"])
+    commit(agent.cwd)
+    assert sessions(agent.cwd, PATH) == [*expected, ME]
+
+
+def test_an_agent_that_takes_a_stash_back_leaves_all_lines_to_those_who_wrote_them(agent: Agent) -> None:
+    own = ["PERSONS_OWN = set_by_a_person(5)"]
+    written(agent, BLOCK, HELD)
+    (agent.cwd / PATH).write_text(text(BLOCK, HELD, own))
+    agent.shell("git stash push -q")
+    agent.shell("git stash pop -q")
+    assert sessions(agent.cwd, PATH) == [*[ME] * len(BLOCK), *[None] * len(HELD), None]
+
+
+def test_what_a_person_writes_after_a_proposal_was_thrown_away_was_not_brought_back(agent: Agent) -> None:
+    written(agent, HELD, BLOCK)
+    run_git(agent.cwd, "checkout", "--", PATH)
+    written(agent, MORE, HELD)
+    own = [BLOCK[0], "    return invoices.total_of_their_own()", "    return rounding"]
+    (agent.cwd / PATH).write_text(text(MORE, HELD, own))
+    agent.shell("true")
+    assert sessions(agent.cwd, PATH) == [ME, *[None] * len(HELD), None, None, None]
+
+
+def test_a_copy_that_git_tells_from_its_original_takes_nothing_from_it(agent: Agent) -> None:
+    copied = HELD[2:5]
+    old, new = text(HELD[1:3]), text(HELD[1:2], copied, HELD[2:3])
+    patch = {"oldStart": 3, "oldLines": 0, "newStart": 3, "newLines": 3, "lines": [f"+{line}" for line in copied]}
+    given = {"file_path": PATH, "old_string": old, "new_string": new}
+    before = agent.ask("Edit", **given)
+    (agent.cwd / PATH).write_text(text(HELD).replace(old, new))
+    agent.tell("Edit", before["call_id"], {"filePath": PATH, "structuredPatch": [patch]}, **given)
+    commit(agent.cwd)
+    assert sessions(agent.cwd, PATH) == [None, None, ME, ME, ME, *[None] * (len(HELD) - 2)]
+    assert {line.grade for line in blame(agent.cwd, PATH)} == {None, "payload"}
+
+
+def test_lines_that_an_agent_indents_are_not_its_own_when_that_is_taken_back(agent: Agent) -> None:
+    indented = [f"    {line}" if line else line for line in HELD[2:5]]
+    written(agent, HELD[:2], indented, HELD[5:])
+    commit(agent.cwd)
+    run_git(agent.cwd, "revert", "--no-edit", "HEAD")
+    assert sessions(agent.cwd, PATH) == [None] * len(HELD)
+
+
+def test_lines_that_an_agent_indented_and_a_person_put_back_are_not_the_agents(agent: Agent) -> None:
+    person = BLOCK
+    (agent.cwd / PATH).write_text(text(HELD, person))
+    commit(agent.cwd)
+    indented = ["if True:", *[f"    {line}" for line in person]]
+    written(agent, HELD, indented, MORE)
+    commit(agent.cwd)
+    assert sessions(agent.cwd, PATH)[len(HELD) :] == [ME] * 6
+    (agent.cwd / PATH).write_text(text(HELD, ["OTHERWISE = decided_by_a_person(3)"], person, MORE))
+    assert sessions(agent.cwd, PATH)[len(HELD) :] == [None] * 5 + [ME]
