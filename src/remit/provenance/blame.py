@@ -2,7 +2,7 @@
 
 import os
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from pathlib import Path
 from typing import Any, Literal
 
@@ -151,15 +151,19 @@ class Blamer:
         late = self.later(behind, {line.line: found[line.line] for line in observed})
         anybodys = {n.line for n in observed if not found[n.line].proved and not is_strong(n.content)}
         behind = {line: label for line, label in behind.items() if line not in late | anybodys | beside}
-        behind |= self.brought_back([line for line in [*rest, *observed] if line.line not in behind])
+        behind |= self.brought_back([n for n in [*rest, *observed] if n.line not in behind], elsewhere.called)
         left = [line for line in observed if line.line not in behind and found[line.line].proved]
         doubtful = RecordedBlocks(self.git, self.attribution).doubtful(left) if left else set[int]()
         known = {**{line: label for line, label in found.items() if line not in doubtful}, **behind}
         back = elsewhere.taken_back(lines, known)
         return {line: label for line, label in known.items() if line not in back} if back else known
 
-    def brought_back(self, lines: Sequence[GitLine]) -> dict[int, Label]:
-        """The labels of those of the lines that a call had put there before they came, as git's own commands bring."""
+    def brought_back(self, lines: Sequence[GitLine], called: Collection[bytes]) -> dict[int, Label]:
+        """The labels of those of the lines that a call had put there before they came, as git's own commands bring.
+        `called` are texts that a call may have put into some file.
+        """
+        if not called or not any(line.content in called for line in lines):
+            return {}
         young = {line.place for line in lines if self.attribution.may_be_recorded(line.place)}
         steps = {place: [step for way in self.attribution.sure_ways(place) for step in way] for place in young}
         brought = {place for place, way in steps.items() if any(step.loose or step.unproved for step in way)}

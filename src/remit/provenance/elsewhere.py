@@ -36,6 +36,8 @@ class Elsewhere:
     def __init__(self, git: Git, attribution: Attribution) -> None:
         self.git = git
         self.attribution = attribution
+        self.called: frozenset[bytes] = frozenset()
+        """Those of the lines looked for that a call may have put into some file."""
 
     def labels(self, path: str, arguments: Sequence[str], lines: Sequence[GitLine]) -> dict[int, Label]:
         """Labels by line of the file asked about. `lines` are git's, those without a label."""
@@ -47,12 +49,12 @@ class Elsewhere:
         if not held:
             plain = any(line.content.strip() and not says_something(line.content) for line in suspects)
             return self.relaid(suspects, DEPTH) if plain else {}
-        called = self.attribution.put.may_be_a_calls(held)
-        found = Moved(self.git, self.attribution).labels(path, arguments, suspects) if called else {}
+        self.called = frozenset(self.attribution.put.by_calls(held))
+        found = Moved(self.git, self.attribution).labels(path, arguments, suspects) if self.called else {}
         rest = [line for line in suspects if line.line not in found]
         found = {**self.relaid(rest, DEPTH), **found}
         rest = [line for line in suspects if line.line not in found]
-        found = {**RecordedBlocks(self.git, self.attribution).labels(rest), **found} if rest and called else found
+        found = {**RecordedBlocks(self.git, self.attribution).labels(rest), **found} if rest and self.called else found
         return {**found, **self.straightened(path, arguments, suspects)}
 
     def straightened(self, path: str, arguments: Sequence[str], suspects: Sequence[GitLine]) -> dict[int, Label]:

@@ -112,11 +112,11 @@ class PutWords:
         left = (line for line in lines if not lacks_a_word(line, known.words))
         return any(known.words.issuperset(marks) for marks in map(marks_of, left) if marks)
 
-    def may_be_a_calls(self, lines: Iterable[bytes]) -> bool:
-        """Whether a call may have put one of those lines into any file: what was found by comparing does not count."""
+    def by_calls(self, lines: Sequence[bytes]) -> Sequence[bytes]:
+        """Those of the lines that a call may have put into any file: what was found by comparing does not count."""
         if self.marks(None) is None:
-            return True
-        return bool(united(self.index.put_words(calls=True)).held(lines))
+            return lines
+        return united(self.index.put_words(calls=True)).held(lines)
 
     def hope(self, path: str, lines: Iterable[bytes]) -> Hope | None:
         """Those of the lines that records may have put into that file; None where that cannot be told."""
