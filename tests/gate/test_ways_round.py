@@ -346,9 +346,11 @@ def test_what_a_merge_brings_is_not_the_work_of_the_agent_that_ran_it(agent: Age
     assert set(origins(agent.cwd, "README.md").values()) == {"unknown"}
 
 
-def test_a_file_that_a_call_edits_and_commits_itself_stays_the_agents(agent: Agent) -> None:
+@pytest.mark.parametrize("then", ["", " && sleep 1.1"])
+def test_a_file_that_a_call_edits_and_commits_itself_stays_the_agents(agent: Agent, then: str) -> None:
+    """The very first change, and recorded in the second after the commit: as with hooks of git's that take a while."""
     agent.select()
-    agent.shell("echo '# mine' >> src/app.py && git commit -qam mine")
+    agent.shell(f"echo '# mine' >> src/app.py && git commit -qam mine{then}")
     agent.send("Stop")
     assert changed(agent.cwd) == [["src/app.py"]]
     assert changed(agent.cwd, "human_edit") == []

@@ -45,11 +45,15 @@ def there_already(git: Git, index: Index, asked: Mapping[Asked, Sequence[Change]
 def head_before(index: Index, change: Change) -> str | None:
     """Where HEAD stood when the change's call was let through: the call itself may have committed."""
     documents = index.by_id(change.id)
-    wanted = told(part(documents[0], "call")) if documents else ()
-    if not any(wanted):
-        return None
-    for most in MOST_USES:
-        uses = index.find(event="tool_use", session_id=change.session_id, until=change.at, limit=most)
+    return let_through(index, documents[0]) if documents else None
+
+
+def let_through(index: Index, document: dict[str, Any]) -> str | None:
+    """Where HEAD stood when the call of a record was let through; None where that is not known."""
+    wanted = told(part(document, "call"))
+    session, at = document["metadata"][KEY].get("session_id"), str(document["timestamp"])
+    for most in MOST_USES if any(wanted) else ():
+        uses = index.find(event="tool_use", session_id=session, until=at, limit=most)
         if found := next((use for use in uses if told(part(use, "call")) == wanted), None):
             return head(found)
     return None
@@ -64,7 +68,7 @@ def first_head(index: Index) -> str | None:
     """Where HEAD stood before the first change was recorded."""
     first = index.first_change()
     found = index.find(until=first, limit=1) if first else []
-    return head(found[0]) if found else None
+    return let_through(index, found[0]) or head(found[0]) if found else None
 
 
 def head(document: dict[str, Any]) -> str | None:
