@@ -140,6 +140,16 @@ def test_the_end_of_a_function_that_a_person_put_for_another_is_not_the_agents(b
     assert found[len(BASE) :] == [*["r1"] * (len(FIRST) + 1), *[None] * (len(PUT_FOR_IT) + len(below))]
 
 
+@pytest.mark.parametrize("below", [[], of("", "def there_before(measured_widths):", "    return measured_widths")])
+def test_nor_is_it_where_it_is_as_long_as_what_was_put_there(below: list[bytes]) -> None:
+    second = function("printed", "smallest_margin", "measured_widths", "longest_line")
+    persons = function("written_by_hand", "narrowest_gap", "paper_size", "ink_left")
+    versions = {"P": [*BASE, *below], "R": [*BASE, *FIRST, b"", *second, *below]}
+    versions["V"] = [*BASE, *FIRST, b"", *persons, *below]
+    found = origin(versions, [wrote(1, "P", "R")])
+    assert found[len(BASE) :] == [*["r1"] * (len(FIRST) + 1), *[None] * (len(persons) + len(below))]
+
+
 def test_the_end_of_a_function_of_which_a_line_is_another_stays_the_agents() -> None:
     versions = {"P": BASE, "R": [*BASE, *FIRST, b"", *SECOND]}
     versions["V"] = [*BASE, *FIRST, b"", *SECOND[:6], b"        rows.narrow()", *SECOND[7:]]

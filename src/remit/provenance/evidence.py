@@ -122,14 +122,40 @@ class Passage(Struct, frozen=True, dict=True):
             not self.seen or self.strict or not is_untouched(block, self.hunks)
         ):
             return ()
-        if not self.strict or part:
+        if part:
             return block
+        if not self.strict:
+            return self.told(block, stays)
         return telling_lines(block, self.old, stays, self.cuts)
+
+    def told(self, block: Sequence[int], stays: Container[int]) -> Sequence[int]:
+        """The lines of a block without those parts of it, between empty lines, of which only what anybody would write
+        was left, and not much: somebody put something else there that ends alike.
+        """
+        if all(i in stays for i in block):
+            return block
+        return [i for part in paragraphs(block, self.old) if self.is_left(part, stays) for i in part]
+
+    def is_left(self, part: Sequence[int], stays: Container[int]) -> bool:
+        """Whether enough of a part stays, or a line of it that tells."""
+        texts = [self.old[i] for i in part if self.old[i].strip()]
+        left = [self.old[i] for i in part if i in stays and self.old[i].strip()]
+        return len(left) >= ENOUGH * len(texts) or is_telling(left)
 
     @cached_property
     def stranded(self) -> frozenset[int]:
         """The lines that lose their label where they stand: a diff only found them alike."""
         return frozenset() if self.strict or self.nothing_new else self.anybodys()
+
+
+def paragraphs(block: Sequence[int], lines: Sequence[bytes]) -> list[list[int]]:
+    """The lines of a block, parted behind its empty ones."""
+    found: list[list[int]] = [[]]
+    for i in block:
+        if lines[i].strip() and found[-1] and not lines[found[-1][-1]].strip():
+            found.append([])
+        found[-1].append(i)
+    return found
 
 
 def is_untouched(block: Sequence[int], hunks: Iterable[Hunk]) -> bool:
