@@ -25,32 +25,23 @@ def adrift(
 
 
 def stranded(old: Sequence[bytes], new: Sequence[bytes], hunks: Sequence[Hunk]) -> frozenset[int]:
-    """The lines of `old`, from 0, that stayed amid others which were written anew, or between them and the end, and are
-    anybody's: where more went around them than stayed, a diff only found them alike. Who changes a line or two leaves
-    more of what is around it.
+    """The lines of `old`, from 0, that stayed amid others which were written anew, and are anybody's: where more went
+    around them than stayed, a diff only found them alike. Who changes a line or two leaves more of what is around it.
     """
     found: set[int] = set()
     stayed: list[int] = []
     around: list[Hunk] = []
     for hunk, after in zip_longest(hunks, hunks[1:]):
         around.append(hunk)
-        run = range(hunk.gone.stop - 1, after.gone.start - 1 if after else len(old))
-        between = paragraph(old, run) if is_telling(old[run.start : run.stop]) else run
-        written = (hunk.new_lines or (after and after.new_lines)) and not is_layout(hunk, old, new)
-        plain = between if written and not is_telling(old[between.start : between.stop]) else ()
-        if plain and after and between == run:
-            stayed += plain
+        between = range(hunk.gone.stop - 1, after.gone.start - 1) if after else range(0)
+        written = after and (hunk.new_lines or after.new_lines) and not is_layout(hunk, old, new)
+        if written and not is_telling(old[between.start : between.stop]):
+            stayed += between
             continue
-        for lines in (stayed, [*stayed, *plain]):
-            if 0 < sum(bool(old[i].strip()) for i in lines) < gone(old, new, around):
-                found.update(lines)
+        if 0 < sum(bool(old[i].strip()) for i in stayed) < gone(old, new, around):
+            found.update(stayed)
         stayed, around = [], []
     return frozenset(found)
-
-
-def paragraph(lines: Sequence[bytes], within: range) -> range:
-    """The lines up to the first empty one."""
-    return range(within.start, next((i for i in within if not lines[i].strip()), within.stop))
 
 
 def gone(old: Sequence[bytes], new: Sequence[bytes], hunks: Sequence[Hunk]) -> int:

@@ -83,9 +83,8 @@ def one(
 
 def went_on(versions: Versions, before: str, after: str | None) -> bool:
     """Whether a file goes on as another, as a patch says that moves it: half of what it said is there. Who tells a file
-    tool what to put into several, wrote that.
+    tool what to put into several, wrote that. Both contents are at hand.
     """
-    versions.load({before, after or ""} - {""})
     old, new = list(filter(is_strong, versions.lines(before) or ())), set(versions.lines(after) or ())
     return 2 * sum(line in new for line in old) >= len(old)
 
