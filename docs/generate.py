@@ -26,7 +26,7 @@ from remit.core.intent import STATUS_ALIASES, TRANSITIONS, Intent, LintCode
 from remit.policy.checks.constraints.kinds import KINDS
 from remit.policy.engine import CHECKS
 from remit.policy.violations import EXAMPLES, HINTS, NOT_RECOVERABLE, WHY
-from remit.provenance.verify_rules import INTEGRITY, RULES
+from remit.provenance.verify.rules import INTEGRITY, RULES
 from remit.tools.catalogue import TOOLS
 
 DOCS = Path(__file__).parent

@@ -14,7 +14,7 @@ from pathlib import Path
 import click
 
 from remit.core.authorship import NotANote, parse_note, write_note
-from remit.provenance.note_audit import audit
+from remit.provenance.notes.audit import audit
 from remit.workspace.notes import Notes
 from remit.workspace.place import Workspace
 

@@ -8,7 +8,7 @@ from bisect import bisect_right
 from collections.abc import Iterable, Sequence
 
 from remit.core.own_words import is_strong
-from remit.provenance.evidence import unspaced
+from remit.provenance.origins.evidence import unspaced
 
 from .lines import Author, Line
 

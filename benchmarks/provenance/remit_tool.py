@@ -11,11 +11,12 @@ from remit.gate.environment import Environment
 from remit.gate.gate import Gate
 from remit.gate.governing import govern, set_mode
 from remit.ledger.index import Index
-from remit.provenance.blame import BlamedLine, Blamer
-from remit.provenance.notes import NoteWriter
+from remit.provenance.blame.blame import Blamer
+from remit.provenance.blame.blamed_line import BlamedLine
+from remit.provenance.notes.notes import NoteWriter
 from remit.servers.hook import EventClass, Frame, answer
-from remit.workspace.notes import REF
 from remit.workspace.place import git_root, workspace_at
+from remit.workspace.refs import AUTHORSHIP
 
 from .lines import Claim
 from .tools import Refused, Session
@@ -93,7 +94,7 @@ class RemitTool:
         with self.blamer(root) as blamer:
             writer = NoteWriter(blamer)
             writer.write(writer.lacking(None))
-        return (REF,)
+        return (AUTHORSHIP,)
 
     def blame(self, root: Path, path: str) -> list[Claim]:
         with self.blamer(root) as blamer:

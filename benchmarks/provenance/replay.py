@@ -20,8 +20,8 @@ from remit.gate import effects
 from remit.gate.environment import Environment
 from remit.gate.gate import Gate
 from remit.ledger.index import Index
-from remit.provenance.blame import Blamer
-from remit.provenance.porcelain import read_porcelain
+from remit.provenance.blame.blame import Blamer
+from remit.provenance.origins.porcelain import read_porcelain
 from remit.workspace.contents import ContentStore
 from remit.workspace.observe import Change
 from remit.workspace.versions import Seen, seen

@@ -20,8 +20,8 @@ from remit.cli.blame_answer import CLASSES, Only, answered, in_form, questioned
 from remit.cli.blame_arguments import NotABlame, sorted_words
 from remit.cli.blame_output import Style
 from remit.cli.recall import FOLDER, MOST_ANSWERS, prune
-from remit.provenance.annotated import harmless
-from remit.provenance.blame import BlamedLine
+from remit.provenance.blame.annotated import harmless
+from remit.provenance.blame.blamed_line import BlamedLine
 from remit.workspace.place import git_root, workspace_at
 
 NAMES = ("src/a.py", 'src/né \t"w.txt', "b.txt")

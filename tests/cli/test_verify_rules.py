@@ -16,8 +16,8 @@ from remit.cli.verify import place_of
 from remit.core.redaction import redact, redact_value
 from remit.gate.gate import Gate
 from remit.gate.governing import set_mode
-from remit.provenance.verify_judged import depends
-from remit.provenance.verify_rules import RULES, finding
+from remit.provenance.verify.judged import depends
+from remit.provenance.verify.rules import RULES, finding
 
 TESTS = "from src.app import main\n\n\ndef test_one():\n    assert main() == 1\n    assert main() != 2\n\n\n"
 TWO = TESTS + "def test_two():\n    assert main()\n"

@@ -16,7 +16,8 @@ from remit.gate.gate import Gate
 from remit.gate.proved import open_lines, own_words_of
 from remit.gate.said import MOST_QUOTED, MOST_TEXT, Said
 from remit.ledger.index import Index
-from remit.provenance.blame import BlamedLine, Blamer
+from remit.provenance.blame.blame import Blamer
+from remit.provenance.blame.blamed_line import BlamedLine
 from remit.workspace.observe import Change
 from remit.workspace.versions import Seen
 

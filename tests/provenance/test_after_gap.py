@@ -5,10 +5,10 @@ from hypothesis import strategies as st
 
 from remit.core.contents import Hunk
 from remit.core.textdiff import hunks_between
-from remit.provenance.after_gap import AfterGap
-from remit.provenance.evidence import Label
-from remit.provenance.origins import Pairs, compared, merged, stepped
-from remit.provenance.ways import Step
+from remit.provenance.origins.after_gap import AfterGap
+from remit.provenance.origins.evidence import Label
+from remit.provenance.origins.labels import Pairs, compared, merged, stepped
+from remit.provenance.origins.ways import Step
 
 LINES: tuple[bytes, ...] = (
     b"",

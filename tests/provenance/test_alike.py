@@ -6,9 +6,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from remit.core.contents import Hunk
-from remit.provenance.alike import Lines, equal_blocks, hunk_at, may_come_from
-from remit.provenance.reformatted import relaid
-from remit.provenance.shifted import shifted
+from remit.provenance.origins.alike import Lines, equal_blocks, hunk_at, may_come_from
+from remit.provenance.origins.reformatted import relaid
+from remit.provenance.origins.shifted import shifted
 
 texts = st.lists(st.sampled_from("abcde"), max_size=16)
 LINES = [b"alpha_first(one)", b"  alpha_first( one )", b"}", b"  }", b"", b"beta_second", b"alpha_first(", b"one)"]

@@ -9,10 +9,10 @@ from provenance.test_blame import ME, commit, sessions
 from provenance.test_origins import BASE, by, knowing, of, origin, wrote
 from remit.core.contents import Hunk
 from remit.gate.said import Said
-from remit.provenance.adrift import adrift
-from remit.provenance.origins import walk
-from remit.provenance.reformatted import same_but_for_layout
-from remit.provenance.ways import Recorded, Step
+from remit.provenance.origins.adrift import adrift
+from remit.provenance.origins.labels import walk
+from remit.provenance.origins.reformatted import same_but_for_layout
+from remit.provenance.origins.ways import Recorded, Step
 
 AGENTS = """\
 def tabulated_measurements(rows):

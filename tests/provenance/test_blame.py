@@ -8,7 +8,8 @@ from conftest import run_git
 from gate.driving import Agent, governed
 from remit.gate.gate import Gate
 from remit.ledger.index import Index
-from remit.provenance.blame import BlamedLine, Blamer
+from remit.provenance.blame.blame import Blamer
+from remit.provenance.blame.blamed_line import BlamedLine
 from remit.workspace.git import GitError
 
 

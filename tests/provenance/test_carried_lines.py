@@ -11,8 +11,8 @@ from provenance.test_elsewhere import BLOCK, HUMAN, ME
 from remit.core.textdiff import lines_of, small_hunks
 from remit.gate.gate import Gate
 from remit.ledger.index import Index
-from remit.provenance.blame import Blamer
-from remit.provenance.elsewhere import stayed
+from remit.provenance.blame.blame import Blamer
+from remit.provenance.origins.elsewhere import stayed
 
 OWN = """\
 def audit_shelves(shelves):

@@ -12,8 +12,8 @@ from core.secrets import CORPUS, SECRETS
 from remit.adapters.transcripts import entries
 from remit.core.redaction import compile_pattern
 from remit.ledger.words import NoWords
-from remit.provenance.conversations import FILE, KEPT_CHARS, NOT_KEPT, Conversations, Source, Spoken
-from remit.provenance.heard import search
+from remit.provenance.why.conversations import FILE, KEPT_CHARS, NOT_KEPT, Conversations, Source, Spoken
+from remit.provenance.why.heard import search
 from remit.workspace.transcripts import LINE_BYTES, MOST_BYTES
 
 CAPTURED = Path(__file__).parents[1] / "compat" / "transcripts"

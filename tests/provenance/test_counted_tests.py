@@ -2,7 +2,7 @@
 
 import pytest
 
-from remit.provenance.counted_tests import NOTHING, WORDS, Counts, counts
+from remit.provenance.verify.counted_tests import NOTHING, WORDS, Counts, counts
 
 PYTHON = '''
 """def test_in_a_text(): assert 1"""

@@ -11,7 +11,7 @@ from remit.cli.stats import stats
 from remit.cli.status import status
 from remit.gate.gate import Gate
 from remit.ledger.index import Index
-from remit.provenance.coverage import Coverage, coverage, share
+from remit.provenance.verify.coverage import Coverage, coverage, share
 
 
 def covered(root: Path) -> Coverage:

@@ -16,8 +16,8 @@ from conftest import run_git
 from gate.driving import Agent, governed
 from remit.gate.gate import Gate
 from remit.ledger.index import Index
-from remit.provenance.intent_map import Part, Told, rebuilt
-from remit.provenance.syntax import told
+from remit.provenance.map.intent_map import Part, Told, rebuilt
+from remit.provenance.map.syntax import told
 
 TEXT = """\
 import os

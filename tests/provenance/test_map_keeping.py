@@ -23,10 +23,10 @@ from remit.ledger.compact import compact
 from remit.ledger.foreign import FOLDER
 from remit.ledger.lock import LockTimeout
 from remit.ledger.reader import Place, lines
-from remit.provenance.intent_map import Told, rebuilt
-from remit.provenance.map_keeping import IntentMap
-from remit.provenance.map_sources import LogMark
-from remit.provenance.map_state import MapState
+from remit.provenance.map.intent_map import Told, rebuilt
+from remit.provenance.map.keeping import IntentMap
+from remit.provenance.map.sources import LogMark
+from remit.provenance.map.state import MapState
 from remit.workspace.place import Workspace, workspace_at
 
 OWN, OTHER = "4b1d/0123456789ab", "4b1d/ba9876543210"

@@ -13,15 +13,17 @@ from gate.driving import Agent, governed
 from remit.core.authorship import author, parse_note
 from remit.gate.gate import Gate
 from remit.ledger.index import Index
-from remit.provenance.additions import added_lines, additions
-from remit.provenance.blame import BlamedLine, Blamer
-from remit.provenance.note_audit import MOST_FINDINGS, audit
-from remit.provenance.notes import NoteWriter, Written
-from remit.provenance.noting import note_new
+from remit.provenance.blame.blame import Blamer
+from remit.provenance.blame.blamed_line import BlamedLine
+from remit.provenance.notes.additions import added_lines, additions
+from remit.provenance.notes.audit import MOST_FINDINGS, audit
+from remit.provenance.notes.notes import NoteWriter, Written
+from remit.provenance.notes.noting import note_new
 from remit.workspace.contents import ContentStore
 from remit.workspace.git import Git
-from remit.workspace.notes import REF, Notes
+from remit.workspace.notes import Notes
 from remit.workspace.place import git_root, workspace_at
+from remit.workspace.refs import AUTHORSHIP
 
 
 @pytest.fixture
@@ -117,9 +119,9 @@ def test_writing_again_changes_nothing(agent: Agent) -> None:
     agent.write("src/app.py", "def main():\n    return 2\n")
     commit(agent.cwd)
     write_notes(agent.cwd)
-    before = run_git(agent.cwd, "rev-parse", REF)
+    before = run_git(agent.cwd, "rev-parse", AUTHORSHIP)
     assert write_notes(agent.cwd).commits == ()
-    assert run_git(agent.cwd, "rev-parse", REF) == before
+    assert run_git(agent.cwd, "rev-parse", AUTHORSHIP) == before
 
 
 def test_head_index_and_work_tree_stay(agent: Agent) -> None:
@@ -186,7 +188,7 @@ def test_a_tree_of_another_depth_becomes_one_of_ours(agent: Agent) -> None:
     agent.write("src/app.py", "def main():\n    return 2\n")
     head = commit(agent.cwd)
     write_notes(agent.cwd)
-    paths = run_git(agent.cwd, "ls-tree", "-r", "--name-only", REF).split()
+    paths = run_git(agent.cwd, "ls-tree", "-r", "--name-only", AUTHORSHIP).split()
     assert sorted(paths) == sorted(f"{name[:2]}/{name[2:]}" for name in (first, head))
     assert note(agent.cwd, first).rstrip("\n") == FOREIGN
 
@@ -281,7 +283,7 @@ def test_two_clones_that_write_at_once_end_with_both(repository: Path, tmp_path:
     assert [process.wait(60) for process in both] == [0, 0]
     assert notes_of(one).sync("origin", push=True).unread == ()
     notes_of(two).sync("origin", push=True)
-    tips = {run_git(root, "rev-parse", REF) for root in (one, two, tmp_path / "bare.git")}
+    tips = {run_git(root, "rev-parse", AUTHORSHIP) for root in (one, two, tmp_path / "bare.git")}
     assert len(tips) == 1
     found = parse_note(note(one).rstrip("\n"))
     assert {key for file in found.files for key in (e.key[:16] for e in file.entries)} == set(found.about["sessions"])
@@ -292,16 +294,16 @@ def test_a_sync_that_has_nothing_to_say_changes_nothing(repository: Path, tmp_pa
     run_git(tmp_path, "clone", "-q", "--bare", str(repository), "bare.git")
     clone = noted_clone(tmp_path, "one", FOREIGN)
     assert notes_of(clone).sync("origin", push=True).pushed
-    before = run_git(clone, "rev-parse", REF)
+    before = run_git(clone, "rev-parse", AUTHORSHIP)
     assert not notes_of(clone).sync("origin", push=True).pushed
-    assert run_git(clone, "rev-parse", REF) == before
+    assert run_git(clone, "rev-parse", AUTHORSHIP) == before
 
 
 def test_nothing_is_pushed_where_notes_are_not_shared(repository: Path, tmp_path: Path) -> None:
     run_git(tmp_path, "clone", "-q", "--bare", str(repository), "bare.git")
     clone = noted_clone(tmp_path, "one", FOREIGN)
     assert not notes_of(clone).sync("origin", push=False).pushed
-    assert run_git(tmp_path / "bare.git", "for-each-ref", REF) == ""
+    assert run_git(tmp_path / "bare.git", "for-each-ref", AUTHORSHIP) == ""
 
 
 def test_a_note_that_claims_more_than_its_commit_added_is_named(repository: Path) -> None:

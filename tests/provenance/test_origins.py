@@ -9,12 +9,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from remit.core.contents import Hunk
-from remit.provenance.attribution import without_plain
-from remit.provenance.beforehand import told
-from remit.provenance.evidence import Label
-from remit.provenance.origins import Pairs, merged, walk
-from remit.provenance.shifted import carried
-from remit.provenance.ways import MOST_CANDIDATES, History, Recorded, Step, chains
+from remit.provenance.origins.attribution import without_plain
+from remit.provenance.origins.beforehand import told
+from remit.provenance.origins.evidence import Label
+from remit.provenance.origins.labels import Pairs, merged, walk
+from remit.provenance.origins.shifted import carried
+from remit.provenance.origins.ways import MOST_CANDIDATES, History, Recorded, Step, chains
 
 texts = st.lists(st.sampled_from("abc"), max_size=8).map(tuple)
 Text = tuple[str, ...]

@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 
 from conftest import run_git
-from remit.provenance.people_form import columns, lines_for_people, width_of_names
-from remit.provenance.porcelain import read_blame, unquoted
+from remit.provenance.blame.people_form import columns, lines_for_people, width_of_names
+from remit.provenance.origins.porcelain import read_blame, unquoted
 
 AUTHORS = ("A", "Renée Ö. Łukasz Nguyễn", "Дмитрий", "山田太郎", "x y z" * 8)
 ZONES = ("+0000", "-0000", "+0530", "-1145", "+1300")

@@ -8,13 +8,13 @@ from hypothesis import strategies as st
 from conftest import run_git
 from gate.driving import Agent, governed
 from remit.core.contents import Hunk
-from remit.core.own_words import lacks_a_word, own_words
+from remit.core.own_words import lacks_a_word, own_words, says_something
 from remit.gate.gate import Gate
 from remit.ledger.changes import Change
 from remit.ledger.index import Index, PutMarks
-from remit.provenance.blame import Blamer
-from remit.provenance.put_words import PutWords, marked, marks_of, put_by
-from remit.provenance.reformatted import signs
+from remit.provenance.blame.blame import Blamer
+from remit.provenance.origins.put_words import PutWords, marked, marks_of, put_by
+from remit.provenance.origins.reformatted import signs
 
 WORDS = ["alpha", "beta_value", "gamma", "return", "x1", "42"]
 lines = st.lists(st.lists(st.sampled_from(WORDS), max_size=4).map(" ".join), max_size=8)
@@ -46,6 +46,7 @@ def test_a_line_that_a_glance_rules_out_has_a_word_that_nobody_put(
     put = data.draw(st.sets(st.sampled_from(marks_of(line)))) if marks_of(line) else set[int]()
     if lacks_a_word(line, put):
         assert not put.issuperset(marks_of(line))
+    assert says_something(line) == bool(own_words(line))
 
 
 def test_a_glance_rules_out_what_has_a_word_of_its_own() -> None:
@@ -65,7 +66,7 @@ def test_of_a_content_that_is_lost_nothing_is_ruled_out(repository: Path, home: 
         assert not PutWords(index, gate.store).may_be_put("src/new.py", [b"beta_second = 2"])
         index.keep_put_words(PutMarks(c.id, c.path, None, None) for c in index.changes_of("src/new.py"))
         assert PutWords(index, gate.store).may_be_put("src/new.py", [b"beta_second = 2"])
-        assert PutWords(index, gate.store).held([b"beta_second = 2"])
+        assert PutWords(index, gate.store).brought([b"beta_second = 2"])[b"beta_second = 2"]
 
 
 def test_of_more_marks_than_are_worth_it_nothing_is_ruled_out_in_all_files_together(
@@ -78,10 +79,10 @@ def test_of_more_marks_than_are_worth_it_nothing_is_ruled_out_in_all_files_toget
     with Index.open(gate.workspace.state / "index.db", gate.workspace.log_folder) as index:
         index.catch_up()
         strange = [b"beta_second = 2"]
-        assert PutWords(index, gate.store).held(strange) == []
+        assert not any(PutWords(index, gate.store).brought(strange).values())
         assert index.put_bytes() > 8
         few = PutWords(index, gate.store, most_bytes=8)
-        assert few.held(strange) == strange
+        assert few.brought(strange) == dict.fromkeys(strange, True)
         assert few.by_calls(strange)
         assert not few.may_be_put("src/new.py", strange)
 
@@ -161,6 +162,6 @@ def test_what_was_found_by_comparing_is_no_calls(repository: Path, home: Path) -
     with Index.open(gate.workspace.state / "index.db", gate.workspace.log_folder) as index:
         index.catch_up()
         put = PutWords(index, gate.store)
-        assert put.held([b"by_person = 2"])
+        assert put.brought([b"by_person = 2"])[b"by_person = 2"]
         assert not put.by_calls([b"by_person = 2"])
         assert put.by_calls([b"by_person = 2", b"gamma_third = 3"]) == [b"gamma_third = 3"]

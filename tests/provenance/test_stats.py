@@ -15,9 +15,9 @@ from gate.driving import Agent, governed
 from remit.core.globs import Scope
 from remit.gate.gate import Gate
 from remit.ledger.index import Filters, Index
-from remit.provenance.blame import Blamer
-from remit.provenance.stats import DAY_S, Figures, measure, proposed_scope, would_refuse
-from remit.provenance.tally import FEW_ANSWERS, Answers, settle
+from remit.provenance.blame.blame import Blamer
+from remit.provenance.stats.stats import DAY_S, Figures, measure, proposed_scope, would_refuse
+from remit.provenance.stats.tally import FEW_ANSWERS, Answers, settle
 
 
 def figures(root: Path, *within: str, now: float = 0.0, model: str | None = None, **by: Unpack[Filters]) -> Figures:

@@ -8,8 +8,8 @@ from gate.driving import Agent, governed, machine
 from provenance.speaking import Speaker
 from remit.gate.gate import Gate
 from remit.ledger.index import Index
-from remit.provenance.story import Step, in_words, story
-from remit.provenance.talk import Session
+from remit.provenance.why.story import Step, in_words, story
+from remit.provenance.why.talk import Session
 from remit.tools.conversations import conversations
 
 

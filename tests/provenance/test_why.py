@@ -16,10 +16,11 @@ from remit.core.record import Body
 from remit.gate.approvals import Reply
 from remit.gate.gate import Gate
 from remit.ledger.index import Index
-from remit.provenance.blame import BlamedLine, Blamer
-from remit.provenance.explanation import Explanation
-from remit.provenance.why import Why, passages
-from remit.provenance.why_words import in_words
+from remit.provenance.blame.blame import Blamer
+from remit.provenance.blame.blamed_line import BlamedLine
+from remit.provenance.why.explanation import Explanation
+from remit.provenance.why.why import Why, passages
+from remit.provenance.why.words import in_words
 from remit.tools.conversations import conversations
 
 

@@ -15,12 +15,12 @@ from provenance.speaking import MODEL, SPOKEN, Speaker
 from remit.core.call import SessionKey
 from remit.gate.gate import Gate
 from remit.ledger.index import Index
-from remit.provenance.blame import Blamer
-from remit.provenance.commits import pull_request
-from remit.provenance.conversations import FILE
-from remit.provenance.explanation import Cause, Explanation, Passage
-from remit.provenance.why import Why
-from remit.provenance.why_words import in_words
+from remit.provenance.blame.blame import Blamer
+from remit.provenance.why.commits import pull_request
+from remit.provenance.why.conversations import FILE
+from remit.provenance.why.explanation import Cause, Explanation, Passage
+from remit.provenance.why.why import Why
+from remit.provenance.why.words import in_words
 from remit.tools.conversations import conversations, everything
 
 

@@ -7,7 +7,7 @@ from pathlib import Path
 
 from gate.driving import governed
 from remit.gate.gate import Gate
-from remit.provenance.conversations import FILE, Conversations
+from remit.provenance.why.conversations import FILE, Conversations
 from remit.servers.daemon import Daemon
 from remit.servers.frames import Request
 from remit.servers.hook import Frame

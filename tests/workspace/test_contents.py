@@ -37,6 +37,7 @@ def test_what_was_kept_is_loaded_again_also_after_gc(repository: Path, folded: b
         run_git(repository, "gc", "-q", "--prune=now")
     assert [kept.load(git_blob(c)) for c in CONTENTS] == CONTENTS
     assert kept.load_many(map(git_blob, CONTENTS)) == {git_blob(c): c for c in CONTENTS}
+    assert kept.sizes([*map(git_blob, CONTENTS), "0" * 40]) == {git_blob(c): len(c) for c in CONTENTS}
     assert kept.load("0" * 40) is None
     assert run_git(repository, "status", "--porcelain") == ""
 

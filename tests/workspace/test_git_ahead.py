@@ -1,15 +1,25 @@
 """git that was started before it was asked: its answer is the same, and nobody else's."""
 
 import os
+import subprocess
+import sys
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
 from conftest import run_git
 from remit.workspace.git import Git, GitError, told_ahead
-from remit.workspace.git_ahead import AHEAD, MOST_ASKED, plain, start
+from remit.workspace.git_ahead import AHEAD, AROUND, MOST_ASKED, plain, start
 
 ASK = ("cat-file", "--batch-check=%(objecttype)")
+
+
+@pytest.fixture(autouse=True)
+def as_others_begin() -> Iterator[None]:
+    """No later test is taken for a process that starts git ahead."""
+    yield
+    AROUND.clear()
 
 
 @pytest.fixture
@@ -48,6 +58,20 @@ def test_another_command_and_a_long_question_get_a_git_of_their_own(grown: Path)
             started.ask(b"")
             started.answer(60)
         AHEAD.clear()
+
+
+def test_in_a_process_that_began_so_no_other_command_needs_more(grown: Path) -> None:
+    asked = (
+        "import os, sys; from pathlib import Path; from remit.workspace import git_ahead; "
+        "from remit.workspace.git import Git, GitError; here = sys.argv[1]; "
+        "git_ahead.start(os.environ, here, 'rev-parse', 'HEAD'); git = Git(Path(here)); "
+        "print(git.run('cat-file', '--batch', stdin=b'HEAD:a.txt\\n').split()[-1]); "
+        "print(git.text('show', '-s', '--format=%s'), 'subprocess' in sys.modules)\n"
+        "try: git.run('show', 'no-such-commit')\n"
+        "except GitError as error: print(error.code, 'no-such-commit' in error.message)"
+    )
+    done = subprocess.run([sys.executable, "-c", asked, str(grown)], capture_output=True, text=True, check=True)
+    assert done.stdout.split("\n") == ["b'one'", "one False", "128 True", ""]
 
 
 def test_one_that_does_not_end_is_killed_and_not_asked_again(

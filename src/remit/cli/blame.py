@@ -8,7 +8,7 @@ import click
 
 from remit.cli.blame_answer import CLASSES, Only, give, questioned
 from remit.cli.output import json_option, reading_site, repo_option, reports_failures
-from remit.provenance.evidence import GRADES
+from remit.provenance.origins.evidence import GRADES
 
 
 class GitLike(click.Command):

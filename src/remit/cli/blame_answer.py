@@ -20,10 +20,11 @@ from remit.cli.failure import Failure
 from remit.cli.later import Later
 from remit.cli.noted import index_of, store_of
 from remit.ledger.index import Index
-from remit.provenance.blame import BlamedLine, Blamer
-from remit.provenance.evidence import GRADES
-from remit.provenance.given import GivenLines, blame_backwards
-from remit.provenance.porcelain import GitLine, located, read_blame
+from remit.provenance.blame.blame import Blamer
+from remit.provenance.blame.blamed_line import BlamedLine
+from remit.provenance.blame.given import GivenLines, blame_backwards
+from remit.provenance.origins.evidence import GRADES
+from remit.provenance.origins.porcelain import GitLine, located, read_blame
 from remit.workspace.contents import scratch
 from remit.workspace.git import Git, GitError
 from remit.workspace.place import Workspace, git_root

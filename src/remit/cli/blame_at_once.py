@@ -88,7 +88,7 @@ def repository(folder: str) -> str | None:
 
 
 def begin(root: str, plain: Plain) -> None:
-    """Start all that git will be asked: with the words that `blame_output` and `provenance.attribution` use."""
+    """Start all that git will be asked: with the words that `blame_output` and `provenance.origins` use."""
     here = os.getcwd()  # noqa: PTH109
     form = plain.form if plain.form.endswith("porcelain") else "--porcelain"
     git_ahead.start(os.environ, here, "blame", form, *plain.asked)
@@ -108,7 +108,7 @@ def given(words: Sequence[str], plain: Plain) -> bool:
 
     from remit.cli.blame_answer import CLASSES, Only, give, questioned  # loaded while git works
     from remit.cli.failure import Failure
-    from remit.provenance.evidence import GRADES
+    from remit.provenance.origins.evidence import GRADES
     from remit.workspace.git import GitError
     from remit.workspace.place import locate
 

@@ -7,10 +7,10 @@ from msgspec import Struct
 from remit.cli.blame_arguments import Asked, Form, name_of
 from remit.cli.blame_state import Settings
 from remit.cli.later import Later
-from remit.provenance import annotated
-from remit.provenance.blame import BlamedLine
-from remit.provenance.people_form import lines_for_people, width_of_names
-from remit.provenance.porcelain import GitLine, Porcelain
+from remit.provenance.blame import annotated
+from remit.provenance.blame.blamed_line import BlamedLine
+from remit.provenance.blame.people_form import lines_for_people, width_of_names
+from remit.provenance.origins.porcelain import GitLine, Porcelain
 from remit.workspace.git import Git
 
 NEVER_SHOWN = ("--progress", "--no-progress")

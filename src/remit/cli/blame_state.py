@@ -1,12 +1,12 @@
 """What the answers of `remit blame` depend on: git's settings, and the files whose change may change an answer."""
 
 import os
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 
 from msgspec import Struct
 
-import remit.provenance
 from remit.cli.blame_arguments import FIXED_DATES, STEADY, Asked
 from remit.ledger.segments import FOREIGN
 from remit.workspace.git import Git, GitError
@@ -97,8 +97,13 @@ def depends(workspace: Workspace, asked: Asked, path: str, found: Settings) -> I
     )
     yield from of_git(workspace)
     yield from of_ledger(workspace)
-    yield from map(str, sorted(Path(remit.provenance.__file__).parent.glob("*.py")))
-    yield from map(str, sorted(Path(__file__).parent.glob("blame*.py")))
+    yield from loaded()
+
+
+def loaded() -> Iterator[str]:
+    """The files of the code that answers."""
+    modules = [module for name, module in sys.modules.items() if name.startswith("remit.")]
+    yield from (module.__file__ for module in modules if module.__file__)
 
 
 def of_git(workspace: Workspace) -> Iterator[str]:

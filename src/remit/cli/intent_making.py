@@ -17,7 +17,7 @@ from remit.gate.gate import Gate
 from remit.gate.intents import changes_in
 from remit.gate.proposing import proposed_name
 from remit.ledger.index import Index
-from remit.provenance.stats import proposed_scope
+from remit.provenance.stats.stats import proposed_scope
 
 MOST_RECORDS = 100_000
 

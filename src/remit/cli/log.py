@@ -12,7 +12,7 @@ from remit.core.record import KEY
 from remit.core.text import shown
 from remit.gate.site import Site
 from remit.ledger.index import Filters
-from remit.provenance import heard
+from remit.provenance.why import heard
 from remit.tools.conversations import everything
 
 

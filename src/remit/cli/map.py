@@ -6,7 +6,7 @@ import click
 
 from remit.cli.output import FINDINGS, Failure, emit, governed_gate, json_option, repo_option, reports_failures
 from remit.core.syntax.grammars import missing
-from remit.provenance.map_keeping import IntentMap
+from remit.provenance.map.keeping import IntentMap
 
 SEEN = (
     "\ngit sees it, so that only `remit map` writes it; to have it kept up with every change, write intent_map.md into "

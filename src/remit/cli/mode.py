@@ -14,7 +14,7 @@ from remit.core.globs import Scope
 from remit.core.intent import Intent
 from remit.core.text import shown
 from remit.gate.governing import Governing, set_mode
-from remit.provenance.stats import Refusable, would_refuse
+from remit.provenance.stats.stats import Refusable, would_refuse
 
 ABOUT: dict[Mode, str] = {
     "observe": "all passes and is recorded; only what nothing brings back needs a yes",

@@ -20,11 +20,12 @@ from remit.cli.output import (
 from remit.core.text import shown
 from remit.gate.gate import Gate
 from remit.ledger.index import Index
-from remit.provenance.blame import Blamer
-from remit.provenance.note_audit import audit as audit_notes
-from remit.provenance.notes import NoteWriter, Written, commits_in
+from remit.provenance.blame.blame import Blamer
+from remit.provenance.notes.audit import audit as audit_notes
+from remit.provenance.notes.notes import NoteWriter, Written, commits_in
 from remit.workspace.git import Git
-from remit.workspace.notes import REF, Notes, NotesBusy, Synced
+from remit.workspace.notes import Notes, NotesBusy, Synced
+from remit.workspace.refs import AUTHORSHIP
 
 
 @click.group()
@@ -84,7 +85,7 @@ def busy(error: NotesBusy) -> Failure:
 
 def said_written(done: Written) -> list[str]:
     """What was written, for people."""
-    lines = [f"{len(done.commits)} notes written under {REF}"]
+    lines = [f"{len(done.commits)} notes written under {AUTHORSHIP}"]
     lines += [f"left alone: the note of {commit[:12]} is no authorship note" for commit in done.unread]
     lines += [f"left out: the format cannot hold the path {shown(path)!r}" for path in done.unspeakable]
     if done.unsearched:
@@ -107,7 +108,7 @@ def show(commit: str, repo: Path, as_json: bool) -> None:
     text = Notes(gate.workspace).read(names).get(names[0])
     if text is None:
         fix = "write it with `remit notes write`, or fetch it with `remit notes sync`"
-        raise Failure("NOT_FOUND", f"commit {names[0][:12]} has no note under {REF}", fix=fix, target=names[0])
+        raise Failure("NOT_FOUND", f"commit {names[0][:12]} has no note under {AUTHORSHIP}", fix=fix, target=names[0])
     said = text.decode("utf-8", "replace")
     emit({"commit": names[0], "note": said}, as_json, "\n".join(shown(line, 100_000) for line in said.split("\n")))
 

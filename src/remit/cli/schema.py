@@ -4,8 +4,8 @@ import click
 
 from remit.cli.output import Failure, document, emit, json_option, reports_failures
 from remit.core.schemas import SHAPES, entitled, of_struct, schema_of
-from remit.provenance.blame import BlamedLine
-from remit.provenance.explanation import Explanation
+from remit.provenance.blame.blamed_line import BlamedLine
+from remit.provenance.why.explanation import Explanation
 
 ANSWERS: dict[str, tuple[str, type]] = {
     "blamed-line": ("one of the lines that `remit blame --json` tells", BlamedLine),

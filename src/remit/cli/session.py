@@ -8,8 +8,8 @@ import msgspec
 from remit.cli.output import Failure, emit, governed_gate, json_option, repo_option, reports_failures
 from remit.gate.gate import Gate
 from remit.ledger.index import Index
-from remit.provenance.story import in_words, story
-from remit.provenance.talk import Session
+from remit.provenance.why.story import in_words, story
+from remit.provenance.why.talk import Session
 from remit.tools.conversations import conversations
 
 RECENT = 200

@@ -13,9 +13,9 @@ from remit.cli.stats_coverage import covered
 from remit.core.text import shown
 from remit.ledger.index import Filters, Index
 from remit.ledger.moments import moment
-from remit.provenance.blame import Blamer
-from remit.provenance.stats import Figures, measure
-from remit.provenance.tally import Group
+from remit.provenance.blame.blame import Blamer
+from remit.provenance.stats.stats import Figures, measure
+from remit.provenance.stats.tally import Group
 
 MOST = 20
 

@@ -7,7 +7,7 @@ from msgspec import to_builtins
 from remit.cli.failure import Failure
 from remit.core.text import shown
 from remit.ledger.index import Index
-from remit.provenance.coverage import RangeCoverage, coverage, coverage_of_range
+from remit.provenance.verify.coverage import RangeCoverage, coverage, coverage_of_range
 from remit.workspace.git import GitError
 from remit.workspace.place import Workspace
 

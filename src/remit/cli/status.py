@@ -15,7 +15,7 @@ from remit.gate.gate import Gate
 from remit.gate.trusting import untrusted_line
 from remit.ledger.index import Index
 from remit.ledger.moments import moment
-from remit.provenance.coverage import Coverage, Share, Ungoverned, coverage
+from remit.provenance.verify.coverage import Coverage, Share, Ungoverned, coverage
 from remit.wiring.agents import Place
 from remit.wiring.manifest import read_manifest
 from remit.wiring.plan import shown_path

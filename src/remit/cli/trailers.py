@@ -10,9 +10,9 @@ from remit.cli.output import FINDINGS, Failure, emit, json_option, open_gate, re
 from remit.core.text import shown
 from remit.core.trailers import TrailerFinding, against_policy, trailers_of, with_trailers, without
 from remit.gate.gate import Gate
-from remit.provenance.notes import commits_in
-from remit.provenance.staging import helped
-from remit.provenance.verify_commits import messages_of
+from remit.provenance.notes.notes import commits_in
+from remit.provenance.notes.staging import helped
+from remit.provenance.verify.commits import messages_of
 from remit.workspace.git import Git
 
 MESSAGE_BYTES = 4 << 20

@@ -28,13 +28,13 @@ from remit.gate.heads_found import heads_report
 from remit.gate.tracked_check import tracked_findings
 from remit.ledger.index import Index
 from remit.ledger.verify import verify_log
-from remit.provenance.attribution import Attribution
-from remit.provenance.notes import commits_in
-from remit.provenance.verify import Checked, verify_changes
-from remit.provenance.verify_commits import of_messages, of_notes
-from remit.provenance.verify_range import range_of
-from remit.provenance.verify_rules import INTEGRITY as BROKEN
-from remit.provenance.verify_rules import RULES, SEVERITIES, Finding
+from remit.provenance.notes.notes import commits_in
+from remit.provenance.origins.attribution import Attribution
+from remit.provenance.verify.commits import of_messages, of_notes
+from remit.provenance.verify.range import range_of
+from remit.provenance.verify.rules import INTEGRITY as BROKEN
+from remit.provenance.verify.rules import RULES, SEVERITIES, Finding
+from remit.provenance.verify.verify import Checked, verify_changes
 from remit.workspace.git import Git, GitError
 from remit.workspace.notes import Notes
 

@@ -13,10 +13,10 @@ from remit.cli.blame_answer import inside
 from remit.cli.noted import index_of, store_of
 from remit.cli.output import Failure, emit, json_option, reading_site, repo_option, reports_failures
 from remit.ledger.prune import pruned_parts, pruned_words
-from remit.provenance.blame import Blamer
-from remit.provenance.explanation import Explanation
-from remit.provenance.why import NoSuchLines, Why
-from remit.provenance.why_words import LABEL, in_words
+from remit.provenance.blame.blame import Blamer
+from remit.provenance.why.explanation import Explanation
+from remit.provenance.why.why import NoSuchLines, Why
+from remit.provenance.why.words import LABEL, in_words
 from remit.tools.conversations import conversations
 
 SPOT = re.compile(r"(?P<file>.+?)(?::(?P<start>\d{1,9})(?:-(?P<end>\d{1,9}))?)?", re.DOTALL)

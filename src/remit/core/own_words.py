@@ -59,7 +59,7 @@ def lacks_a_word(line: bytes, marks: Container[int]) -> bool:
 
 def says_something(line: bytes) -> bool:
     """Whether a line has a word of its own."""
-    return bool(own_words(line))
+    return lacks_a_word(line, ()) or bool(own_words(line))  # a glance is enough for most
 
 
 @lru_cache(MOST_KNOWN)

@@ -3,13 +3,15 @@
 import re
 import unicodedata
 
-HARMFUL = re.compile(
+HARMFUL = (
     "\x1b\\[(?:[0-2]|[39][0-7])m|([\x00-\x08\x0b-\x1f\x7f-\x9f\u061c\u200b-\u200f\u2028-\u202e\u2060-\u206f"
     "\ufeff\ufff9-\ufffb\U000e0000-\U000e007f])"
 )
-"""What moves the cursor, speaks to the terminal, turns text round or cannot be seen; before it, colours as they are."""
+"""What moves the cursor, speaks to the terminal, turns text round or cannot be seen; before it, colours as they are.
+This and the next are compiled when they are needed: few commands come to it.
+"""
 
-UNSEEN = re.compile("[\x7f-\x9f\u061c\u200b-\u200f\u2028-\u202e\u2060-\u206f\ufeff\ufff9-\ufffb\U000e0000-\U000e007f]")
+UNSEEN = "[\x7f-\x9f\u061c\u200b-\u200f\u2028-\u202e\u2060-\u206f\ufeff\ufff9-\ufffb\U000e0000-\U000e007f]"
 """The same, as far as JSON does not write it as an escape anyhow."""
 
 
@@ -18,12 +20,12 @@ def defused(text: str) -> str:
 
     The last thing before text is printed. What others wrote goes through `shown` before, which keeps it on its line.
     """
-    return HARMFUL.sub(lambda found: f"\\x{ord(found[1]):02x}" if found[1] else found[0], text)
+    return re.sub(HARMFUL, lambda found: f"\\x{ord(found[1]):02x}" if found[1] else found[0], text)
 
 
 def plain_json(text: str) -> str:
     """The same JSON, with what a terminal would obey, or nobody sees, as escapes."""
-    return UNSEEN.sub(lambda found: json_escape(found[0]), text)
+    return re.sub(UNSEEN, lambda found: json_escape(found[0]), text)
 
 
 def json_escape(character: str) -> str:

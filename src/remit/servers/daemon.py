@@ -222,7 +222,7 @@ def note(gate: Gate) -> None:
     """Write the notes of commits that came since, where they are shared. A few at a time: calls wait for their turn."""
     if gate.governing.config.share.notes:
         # It brings what blame needs, which no call does; and few repositories share notes.
-        from remit.provenance.noting import note_new
+        from remit.provenance.notes.noting import note_new
 
         note_new(gate.workspace, gate.store)
 

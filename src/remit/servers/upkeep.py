@@ -77,8 +77,8 @@ class Upkeep:
 def jobs(gate: Gate) -> dict[str, Job]:
     """What is kept up for this gate's work tree, by what it is called. Raises OSError."""
     # They bring parsers of source code, and what blame is made of, which no call may load.
-    from remit.provenance.map_keeping import IntentMap
-    from remit.provenance.put_words import kept_up
+    from remit.provenance.map.keeping import IntentMap
+    from remit.provenance.origins.put_words import kept_up
 
     root, machine = gate.workspace.root, gate.recorder.machine
     return {

@@ -10,8 +10,8 @@ from remit.core.call import SessionKey
 from remit.core.redaction import compile_pattern
 from remit.gate.site import Site
 from remit.gate.state_file import StateError
-from remit.provenance.conversations import Conversations, Source
-from remit.provenance.talk import Session
+from remit.provenance.why.conversations import Conversations, Source
+from remit.provenance.why.talk import Session
 from remit.workspace.transcripts import known_place
 
 

@@ -15,12 +15,12 @@ from remit.gate.gate import Gate
 from remit.ledger.index import Index
 from remit.ledger.moments import moment
 from remit.ledger.words import saying
-from remit.provenance.blame import Blamer
-from remit.provenance.explanation import Explanation
-from remit.provenance.talk import Talk
-from remit.provenance.why import Why as Telling
-from remit.provenance.why import blame_lines
-from remit.provenance.why_words import in_words
+from remit.provenance.blame.blame import Blamer
+from remit.provenance.why.explanation import Explanation
+from remit.provenance.why.talk import Talk
+from remit.provenance.why.why import Why as Telling
+from remit.provenance.why.why import blame_lines
+from remit.provenance.why.words import in_words
 from remit.tools.conversations import conversations
 from remit.tools.result import Caller, ToolResult, Words
 

@@ -9,7 +9,7 @@ from remit.gate.watched import watched
 from remit.ledger.index import Index
 from remit.ledger.moments import moment
 from remit.ledger.segments import LedgerError
-from remit.provenance.coverage import coverage
+from remit.provenance.verify.coverage import coverage
 from remit.wiring.checkup import Check
 
 

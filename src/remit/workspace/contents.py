@@ -167,14 +167,29 @@ class ContentStore:
 
     def load_many(self, blobs: Iterable[str]) -> dict[str, bytes]:
         """The contents of those git names that are at hand: one git for all."""
-        asked = list(dict.fromkeys(blobs))
-        staged = {blob: found for blob in asked if (found := self.waiting_content(blob)) is not None}
-        rest = [blob for blob in asked if blob not in staged]
-        if not rest or self.workspace.common_dir is None:
+        staged, rest = self.staged(blobs)
+        if not rest:
             return staged
         out = Git(self.workspace.root).run("cat-file", "--batch", stdin="".join(f"{b}\n" for b in rest).encode())
         found = zip(rest, batch(out), strict=True)
         return {**staged, **{blob: content for blob, content in found if content is not None}}
+
+    def sizes(self, blobs: Iterable[str]) -> dict[str, int]:
+        """How many bytes the contents of those git names have, of those that are at hand: one git for all."""
+        staged, rest = self.staged(blobs)
+        sizes = {blob: len(content) for blob, content in staged.items()}
+        if not rest:
+            return sizes
+        question = "".join(f"{blob}\n" for blob in rest).encode()
+        out = Git(self.workspace.root).run("cat-file", "--batch-check=%(objectsize)", stdin=question)
+        told = zip(rest, out.splitlines(), strict=True)
+        return {**sizes, **{blob: int(size) for blob, size in told if size.isdigit()}}
+
+    def staged(self, blobs: Iterable[str]) -> tuple[dict[str, bytes], list[str]]:
+        """Those contents that git need not be asked for, and the names to ask it about: none without git."""
+        asked = list(dict.fromkeys(blobs))
+        found = {blob: content for blob in asked if (content := self.waiting_content(blob)) is not None}
+        return found, [blob for blob in asked if blob not in found and self.workspace.common_dir is not None]
 
     def hunks(self, pairs: Mapping[str, tuple[bytes, bytes]]) -> dict[str, tuple[Hunk, ...]]:
         """How the second content of each pair differs from the first, by git's diff: one git for all."""

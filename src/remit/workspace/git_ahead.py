@@ -116,8 +116,12 @@ AROUND: dict[str, str] = {}
 
 def start(variables: Mapping[str, str], folder: str, *arguments: str, asks: bool = False) -> None:
     """Start `git <arguments>` in `folder`, whose repository must be `plain`. Where that fails, it is not started."""
-    command = ("git", *GUARDS, "-C", folder, *arguments)
     AROUND.update(variables)
+    start_command(("git", *GUARDS, "-C", folder, *arguments), variables, asks=asks)
+
+
+def start_command(command: tuple[str, ...], variables: Mapping[str, str], *, asks: bool) -> None:
+    """Start that command. Where that fails, it is not started."""
     try:
         AHEAD[command] = Started(command, variables, asks=asks)
     except OSError:
@@ -125,8 +129,14 @@ def start(variables: Mapping[str, str], folder: str, *arguments: str, asks: bool
 
 
 def taken(command: tuple[str, ...], question: bytes) -> Started | None:
-    """The one that was started with that command, with its question asked; None where there is none for it."""
-    found = AHEAD.pop(command, None) if len(question) <= MOST_ASKED else None
+    """The one that was started with that command, with its question asked; in a process that began so, any other is
+    started now, which needs no module more. None where neither can be.
+    """
+    if len(question) > MOST_ASKED:
+        return None
+    if command not in AHEAD and AROUND:
+        start_command(command, AROUND, asks=bool(question))
+    found = AHEAD.pop(command, None)
     if found is None:
         return None
     try:

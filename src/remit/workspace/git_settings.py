@@ -12,21 +12,22 @@ from remit.workspace.git_ahead import TELLING
 from remit.workspace.git_process import finished
 from remit.workspace.place import common_folder, git_folder, is_folder, is_there
 
-RUNS = re.compile(
+RUNS = (
     r"core\.(?:fsmonitor|pager)|pager\..+|interactive\.difffilter|diff\.external|diff\..+\.(?:command|textconv)"
-    r"|filter\..+\.(?:clean|smudge|process)|gpg\.(?:.+\.)?program",
-    re.DOTALL,
+    r"|filter\..+\.(?:clean|smudge|process)|gpg\.(?:.+\.)?program"
 )
-"""Settings, in small letters, that make one of git's reading commands start a program."""
+"""Settings, in small letters, that make one of git's reading commands start a program. These and the two below are
+compiled when they are needed: few repositories have such settings.
+"""
 
-PARTIAL = re.compile(r"extensions\.partialclone|remote\..+\.promisor", re.DOTALL)
+PARTIAL = r"extensions\.partialclone|remote\..+\.promisor"
 """A partial clone fetches what it lacks, by whatever transport, helper or proxy its settings name."""
 
 NAMES_ONE = re.compile(b"|".join(TELLING), re.IGNORECASE)
 """Where it finds nothing in a settings file, git is not asked."""
 
 HARMLESS = frozenset({"", "true", "false", "yes", "no", "on", "off", "0", "1", "cat"})
-LARGE_FILES = re.compile(r"git-lfs (?:clean|smudge|filter-process)(?: --skip)?(?: -- %f)?")
+LARGE_FILES = r"git-lfs (?:clean|smudge|filter-process)(?: --skip)?(?: -- %f)?"
 """What `git lfs install --local` writes: that program is the user's."""
 
 HOOK_OF_READING = "post-index-change"
@@ -67,9 +68,11 @@ def hooks_folder(git_dir: Path) -> Path:
 
 def runs(key: str, value: str) -> bool:
     """Whether this setting starts a program when git reads."""
-    if key == "?" or PARTIAL.fullmatch(key):
+    if key == "?" or re.fullmatch(PARTIAL, key, re.DOTALL):
         return value != "false"
-    return RUNS.fullmatch(key) is not None and value.lower() not in HARMLESS and not LARGE_FILES.fullmatch(value)
+    if not re.fullmatch(RUNS, key, re.DOTALL):
+        return False
+    return value.lower() not in HARMLESS and not re.fullmatch(LARGE_FILES, value)
 
 
 def settings(git_dir: Path) -> dict[str, str]:

@@ -15,8 +15,8 @@ from remit.core.authorship import NotANote, merged_notes, parse_note, write_note
 from remit.workspace.contents import batch
 from remit.workspace.git import Git, GitError
 from remit.workspace.place import Workspace
+from remit.workspace.refs import AUTHORSHIP, may_be_there
 
-REF = "refs/notes/ai"
 TRACKING = "refs/remit/notes"
 MOST_BYTES = 64 << 20
 """Of one note; the largest real one seen has 3.2 MB. A larger one is not read."""
@@ -78,21 +78,13 @@ class Notes:
 
     def there(self) -> bool:
         """Whether there may be notes, without starting git."""
-        folder = self.workspace.common_dir
-        if folder is None:
-            return False
-        if (folder / REF).exists() or (folder / "reftable").exists():
-            return True
-        try:
-            return f" {REF}\n".encode() in (folder / "packed-refs").read_bytes()
-        except FileNotFoundError:
-            return False
+        return may_be_there(self.workspace.common_dir, AUTHORSHIP)
 
-    def tip(self, ref: str = REF) -> str | None:
+    def tip(self, ref: str = AUTHORSHIP) -> str | None:
         """The commit that holds the notes; None where there are none."""
         return self.git.text("rev-parse", "--verify", "--quiet", f"{ref}^{{commit}}", ok=(0, 1, 128)) or None
 
-    def read(self, commits: Iterable[str], tip: str = REF) -> dict[str, bytes]:
+    def read(self, commits: Iterable[str], tip: str = AUTHORSHIP) -> dict[str, bytes]:
         """The notes of those commits that have one. git is started twice, however many they are. Raises GitError."""
         asked = [(commit, f"{tip}:{path}") for commit in dict.fromkeys(commits) for path in spellings(commit)]
         if not asked:
@@ -138,7 +130,7 @@ class Notes:
             if not fresh or self.written(fresh, tip):
                 return len(fresh)
             time.sleep(PAUSE_S)
-        raise NotesBusy(REF)
+        raise NotesBusy(AUTHORSHIP)
 
     def written(self, fresh: Contents, tip: str | None, other: str | None = None) -> bool:
         """Commit those notes on `tip`, and on `other` where two are merged; False where the ref moved meanwhile."""
@@ -154,7 +146,7 @@ class Notes:
     def moved(self, to: str, tip: str | None) -> bool:
         """Let the notes be those of commit `to`; False where the ref moved meanwhile."""
         try:
-            self.git.run("update-ref", "-m", "notes fetched by Remit", REF, to, tip or "0" * len(to))
+            self.git.run("update-ref", "-m", "notes fetched by Remit", AUTHORSHIP, to, tip or "0" * len(to))
         except GitError as error:
             if self.tip() == tip and LOCKED not in error.message:
                 raise
@@ -183,16 +175,16 @@ class Notes:
             if self.pushed(remote, str(tip)):
                 return Synced(len(received), True, tuple(sorted(unread)))
             time.sleep(PAUSE_S)
-        raise NotesBusy(f"{remote}: {REF}")
+        raise NotesBusy(f"{remote}: {AUTHORSHIP}")
 
     def fetched(self, remote: str) -> str | None:
         """The remote's notes, fetched; None where it has none."""
-        out = self.reached("ls-remote", "--", remote, REF).decode("utf-8", "replace")
-        if REF not in [line.partition("\t")[2] for line in out.splitlines()]:
+        out = self.reached("ls-remote", "--", remote, AUTHORSHIP).decode("utf-8", "replace")
+        if AUTHORSHIP not in [line.partition("\t")[2] for line in out.splitlines()]:
             return None
         ref = tracking(remote)
         plain = ("--no-tags", "--no-recurse-submodules", "--no-write-fetch-head", "--refmap=")
-        self.reached("fetch", "--quiet", *plain, "--", remote, f"+{REF}:{ref}")
+        self.reached("fetch", "--quiet", *plain, "--", remote, f"+{AUTHORSHIP}:{ref}")
         return self.tip(ref)
 
     def reached(self, *arguments: str) -> bytes:
@@ -239,7 +231,7 @@ class Notes:
         """Push; False where somebody else was faster."""
         plain = ("--quiet", "--no-verify", "--no-follow-tags", "--recurse-submodules=no", "--no-signed")
         try:
-            self.reached("push", *plain, "--", remote, f"{tip}:{REF}")
+            self.reached("push", *plain, "--", remote, f"{tip}:{AUTHORSHIP}")
         except GitError as error:
             theirs = self.fetched(remote)
             if theirs is None or self.is_ancestor(theirs, tip):
@@ -267,7 +259,7 @@ def commit_stream(
     fresh: Contents, listed: Mapping[str, list[Listed]], tip: str | None, other: str | None
 ) -> Iterator[bytes]:
     """One commit that adds those notes, and brings all others to the same depth."""
-    yield f"commit {REF}\ncommitter Remit <remit@localhost> now\ndata 15\nNotes by Remit\n".encode()
+    yield f"commit {AUTHORSHIP}\ncommitter Remit <remit@localhost> now\ndata 15\nNotes by Remit\n".encode()
     if tip:
         yield f"from {tip}\n".encode()
     if other:

@@ -1,0 +1,1 @@
+"""`remit blame`: what git says of each line, and who wrote it."""

@@ -1,0 +1,199 @@
+"""git blame's own output with what Remit knows put between: take our part out, and git's bytes are left."""
+
+import re
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import lru_cache
+from itertools import groupby
+
+from remit.core.text import shown
+from remit.provenance.blame.blamed_line import BlamedLine
+from remit.provenance.origins.porcelain import HEADER
+
+PREFIX = b"remit-"
+GLYPHS = {"ai": "✦", "human": "●", "mixed": "◐", "unknown": "·"}
+LETTERS = {"ai": "A", "human": "H", "mixed": "M", "unknown": "?"}
+"""For terminals that have no other signs."""
+
+COLOURS = (31, 32, 33, 34, 35, 36, 91, 92, 93, 94, 95, 96)
+HIGH = re.compile(rb"[\x80-\xff]")
+BLANK = re.compile(rb"[ \t]")
+PAINT = re.compile(rb"\x1b\[[0-9;]*m")
+"""What git paints a line with: it stands before the commit."""
+UNPAINTED = b"\x1b[m"
+ESCAPE = b"\x1b"
+FAR = 40
+"""Where a line for people shows no number of its own yet."""
+
+FACTS = ("origin", "agent", "model", "intent", "session", "class", "grade")
+MANY = 4096
+"""Answers that are kept at hand: neighbouring lines have the same."""
+
+Facts = tuple[tuple[str, str], ...]
+
+
+Said = tuple[str, str | None, str | None, str | None, str | None]
+
+
+def said_of(line: BlamedLine) -> Said:
+    """All that the columns tell of a line: for many lines the same."""
+    return line.origin, line.agent, line.model, line.intent_id, line.grade
+
+
+def facts(line: BlamedLine) -> Facts:
+    """What is known of a line, as (name, value); what is not known is left out."""
+    known = (line.origin, line.agent, line.model, line.intent_id, line.session_id, line.mutation_class, line.grade)
+    return facts_of(known)
+
+
+@lru_cache(MANY)
+def facts_of(known: tuple[str | None, ...]) -> Facts:
+    """The names to those values, in the order of `FACTS`."""
+    return tuple((name, shown(value, 200)) for name, value in zip(FACTS, known, strict=True) if value)
+
+
+@lru_cache(MANY)
+def headers(known: Facts) -> list[bytes]:
+    """The header lines of one line. Names come from agents: none of them can begin a line of its own."""
+    return [PREFIX + f"{name} {value}".encode("utf-8", "replace") for name, value in known]
+
+
+def porcelain(out: bytes, lines: Sequence[BlamedLine], *, quoted: bool) -> Iterator[bytes]:
+    """`--porcelain` and `--line-porcelain` with our headers before each content."""
+    rest = iter(lines)
+    for raw in out.split(b"\n")[:-1]:
+        if raw.startswith(b"\t"):
+            yield from headers(facts(next(rest)))
+        yield raw if raw.startswith(b"\t") or not quoted else requoted(raw)
+
+
+def chosen(out: bytes, wanted: set[int]) -> Iterator[bytes]:
+    """Of a `--line-porcelain`, the wanted lines: each stands for itself, as a group of one."""
+    entry: list[bytes] = []
+    number = 0
+    for raw in out.split(b"\n")[:-1]:
+        if not entry and (header := HEADER.match(raw)):
+            number = int(header[3])
+            entry = [b"%s %s %s 1" % (header[1], header[2], header[3])]
+        else:
+            entry.append(raw)
+        if raw.startswith(b"\t"):
+            yield from entry if number in wanted else ()
+            entry = []
+
+
+def incremental(out: bytes, lines: Sequence[BlamedLine], *, quoted: bool) -> Iterator[bytes]:
+    """`--incremental`: before each entry's `filename` `remit-lines FIRST COUNT` for lines that share the headers."""
+    by_number = {line.line: line for line in lines}
+    first = count = 0
+    for raw in out.split(b"\n")[:-1]:
+        if header := HEADER.match(raw):
+            first, count = int(header[3]), int(header[4])
+        elif raw.startswith(b"filename "):
+            yield from spans([by_number[n] for n in range(first, first + count) if n in by_number])
+        yield requoted(raw) if quoted else raw
+
+
+def spans(lines: Sequence[BlamedLine]) -> Iterator[bytes]:
+    """The headers of neighbouring lines, once for those that have the same."""
+    for _, run in groupby(lines, key=facts):
+        same = list(run)
+        yield PREFIX + b"lines %d %d" % (same[0].line, len(same))
+        yield from headers(facts(same[0]))
+
+
+def requoted(raw: bytes) -> bytes:
+    """A header whose file name git would quote, for signs outside ASCII, unless told not to. Source: git-config(1)."""
+    if not HIGH.search(raw) or not raw.startswith((b"filename ", b"previous ")):
+        return raw
+    parts = 1 if raw.startswith(b"filename ") else 2
+    *before, name = raw.split(b" ", parts)
+    plain = name[1:-1] if name.startswith(b'"') else name
+    escaped = HIGH.sub(lambda found: b"\\%03o" % found[0][0], plain)
+    return b" ".join([*before, b'"' + escaped + b'"'])
+
+
+def text(
+    raws: Sequence[bytes],
+    lines: Sequence[BlamedLine],
+    *,
+    plain: bool = False,
+    coloured: bool = False,
+    short: bool = False,
+) -> list[bytes]:
+    """Git's lines for people with our columns after the commit. `plain` has letters for glyphs."""
+    at = width_of_name(raws)
+    glyphs = LETTERS if plain else GLYPHS
+    told = list(map(said_of, lines))
+    alike = dict(zip(told, lines, strict=True))
+    rows = {said: columns(line, glyphs, short=short) for said, line in alike.items()}
+    widths = [max(map(len, column)) for column in zip(*rows.values(), strict=True)]
+    ours: dict[Said, bytes] = {}
+    for said, row in rows.items():
+        cells = " ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True) if width)
+        known = (painted(cells, alike[said]) if coloured else cells).encode("utf-8", "replace")
+        ours[said] = b" " + known if at else known + b" "
+    pairs = [(raw, ours[said]) for raw, said in zip(raws, told, strict=True)]
+    if any(raw[:1] == ESCAPE for raw in raws):
+        return [put_into_painted(raw, at, known, coloured=coloured) for raw, known in pairs]
+    return [raw[:at] + known + raw[at:] for raw, known in pairs]
+
+
+def put_into_painted(raw: bytes, at: int, known: bytes, *, coloured: bool) -> bytes:
+    """A line that git may have painted, with ours at `at`, the paint not counted; it goes on where our colour ends."""
+    paint = paint_of(raw)
+    end = at + len(paint)
+    return raw[:end] + known + (paint if coloured else b"") + raw[end:]
+
+
+def harmless(raw: bytes) -> bytes:
+    """A line without signs that move a terminal's cursor, or hide others. What git painted stays so."""
+    paint = paint_of(raw)
+    if not paint:
+        return escaped(raw)
+    said, end, content = raw[len(paint) :].partition(UNPAINTED)
+    return paint + escaped(said) + end + escaped(content)
+
+
+def escaped(raw: bytes) -> bytes:
+    """The text, with each sign that a terminal would not show written out."""
+    line = raw.decode("utf-8", "replace")
+    if line.isprintable():
+        return raw
+    return "".join(c if c == "\t" or c.isprintable() else f"\\x{ord(c):02x}" for c in line).encode()
+
+
+def paint_of(raw: bytes) -> bytes:
+    """What git paints that line with."""
+    found = PAINT.match(raw)
+    return found[0] if found else b""
+
+
+def width_of_name(raws: Sequence[bytes]) -> int:
+    """How wide the column of commits is; 0 where all of them are blank."""
+    heads = {raw[:FAR] for raw in raws}  # for many lines the same
+    if not all(map(BLANK.search, heads)):
+        heads = set(raws)
+    heads = {head[len(paint_of(head)) :] for head in heads}
+    return max((len(BLANK.split(head, 1)[0]) for head in heads if head[:1] not in (b" ", b"")), default=0)
+
+
+def columns(line: BlamedLine, glyphs: Mapping[str, str], *, short: bool) -> list[str]:
+    """Our columns: a sign and who, the model, the intent, how strong the evidence is."""
+    who = f"{glyphs[line.origin]} {shown(line.agent or ('person' if line.origin == 'human' else ''), 40)}".rstrip()
+    more = [] if short else [shown(line.model or "", 40)]
+    grade = [] if short else [line.grade or "-"]
+    return [who, *more, shown(line.intent_id or "-", 40), *grade]
+
+
+def painted(cells: str, line: BlamedLine) -> str:
+    """The columns in the colour of the intent: the same one each time, and never the only sign."""
+    if line.origin == "unknown":
+        return f"\x1b[2m{cells}\x1b[0m"
+    colour = COLOURS[sum((line.intent_id or "").encode()) % len(COLOURS)]
+    return f"\x1b[{colour}m{cells}\x1b[0m"
+
+
+def counts(lines: Sequence[BlamedLine]) -> str:
+    """How many lines are whose, in words."""
+    by: Callable[[str], int] = lambda origin: sum(line.origin == origin for line in lines)  # noqa: E731
+    return f"{len(lines)} lines: " + ", ".join(f"{by(origin)} {origin}" for origin in GLYPHS)

@@ -1,0 +1,1 @@
+"""`intent_map.md`: intents, their files, and the definitions that were touched."""

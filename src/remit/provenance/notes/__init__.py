@@ -1,0 +1,1 @@
+"""Authorship notes: written from labels, kept up, audited."""

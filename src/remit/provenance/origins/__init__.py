@@ -1,0 +1,1 @@
+"""Who wrote a line: the labels of versions, from contents and records."""

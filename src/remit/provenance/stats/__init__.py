@@ -1,0 +1,1 @@
+"""`remit stats`: whose lines there are, and how long they stand."""

@@ -1,0 +1,1 @@
+"""`remit why`: the cause of a line, and what was said about it."""
