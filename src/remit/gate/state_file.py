@@ -6,6 +6,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from remit.core.text import quoted_path
+from remit.ledger.write_ahead import write_ahead
 
 SCHEMA_VERSION = 5
 
@@ -152,7 +153,7 @@ def opened(path: Path) -> sqlite3.Connection:
     """The database with its tables."""
     connection = sqlite3.connect(path, timeout=BUSY_TIMEOUT_S, isolation_level=None, check_same_thread=False)
     if connection.execute("PRAGMA user_version").fetchone()[0] != SCHEMA_VERSION:
-        connection.execute("PRAGMA journal_mode=WAL")
+        write_ahead(connection, BUSY_TIMEOUT_S)
         renew(connection)
     connection.execute("PRAGMA synchronous=NORMAL")
     return connection

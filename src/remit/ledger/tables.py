@@ -8,6 +8,7 @@ from pathlib import Path
 
 from remit.ledger.segments import flush
 from remit.ledger.words import TABLE
+from remit.ledger.write_ahead import write_ahead
 
 SCHEMA_VERSION = 5
 BUSY_TIMEOUT_S = 30.0
@@ -76,7 +77,7 @@ def opened(path: Path) -> sqlite3.Connection:
     database = sqlite3.connect(path, timeout=BUSY_TIMEOUT_S, isolation_level=None)
     try:
         os.chmod(path, 0o600)  # noqa: PTH101
-        database.execute("pragma journal_mode = wal")
+        write_ahead(database, BUSY_TIMEOUT_S)
         database.execute("pragma synchronous = normal")
         database.execute("pragma cache_size = -16384")
         _prepare(database)

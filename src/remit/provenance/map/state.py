@@ -12,6 +12,7 @@ from msgspec import DecodeError, ValidationError, json
 
 from remit.core.text import encodable
 from remit.ledger.tables import discard, is_damage, run, transaction
+from remit.ledger.write_ahead import write_ahead
 from remit.provenance.map.intent_map import Told, assembled, called, files_of, plain, together
 from remit.provenance.map.sources import Archives, FileMark, LogMark
 
@@ -165,7 +166,7 @@ def connected(path: Path) -> sqlite3.Connection:
     try:
         path.chmod(0o600)
         database.execute("pragma synchronous = normal")
-        database.execute("pragma journal_mode = wal")
+        write_ahead(database, BUSY_TIMEOUT_S)
         with transaction(database):
             made(database)
     except BaseException:

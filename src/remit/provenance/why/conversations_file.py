@@ -4,6 +4,8 @@ import sqlite3
 from contextlib import suppress
 from pathlib import Path
 
+from remit.ledger.write_ahead import write_ahead
+
 VERSION = 1
 BUSY_TIMEOUT_S = 5.0
 
@@ -42,7 +44,7 @@ def opened(path: Path) -> sqlite3.Connection:
     path.touch(mode=0o600)
     database = sqlite3.connect(path, timeout=BUSY_TIMEOUT_S, isolation_level=None)
     try:
-        database.execute("PRAGMA journal_mode=WAL")
+        write_ahead(database, BUSY_TIMEOUT_S)
         return made(database)
     except sqlite3.Error:
         database.close()
