@@ -9,10 +9,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from remit.core.contents import Hunk
-from remit.provenance.origins.attribution import without_plain
+from remit.provenance.origins.attribution import with_gits_word, without_plain
 from remit.provenance.origins.beforehand import told
-from remit.provenance.origins.evidence import Label
+from remit.provenance.origins.evidence import Label, at
 from remit.provenance.origins.labels import Pairs, merged, walk
+from remit.provenance.origins.porcelain import GitLine, Place
 from remit.provenance.origins.shifted import carried
 from remit.provenance.origins.ways import MOST_CANDIDATES, History, Recorded, Step, chains
 
@@ -206,6 +207,31 @@ def test_a_content_was_seen_before_the_first_record_that_found_it() -> None:
     history = History([wrote(1, "A", "B"), wrote(2, "B", "C"), wrote(3, "B", "D")])
     assert history.after_seeing("B") == {"r2", "r3"}
     assert history.after_seeing("D") == frozenset()
+
+
+@given(st.lists(st.tuples(st.integers(1, 5), st.sampled_from("ABC"), st.sampled_from("ABC"))), st.sampled_from("ABCD"))
+def test_each_record_is_told_the_same_as_all_together(rows: list[tuple[int, str, str]], version: str) -> None:
+    history = History([wrote(*row) for row in rows])
+    late = history.after_seeing(version)
+    names = {record.record for record in history.recorded} | {"unheard of"}
+    assert {name for name in names if history.is_after_seeing(version, name)} == late
+
+
+@given(st.lists(st.none() | st.builds(Label, st.sampled_from("ab"), st.just("exact")), max_size=8), st.data())
+def test_what_git_calls_new_is_the_calls_whichever_lines_are_asked_about(
+    labels: list[Label | None], data: st.DataObject
+) -> None:
+    asked = [line(n) for n in data.draw(st.lists(st.integers(1, 10)))]
+    step = Step("A", "B", "r1", loose=data.draw(st.booleans()))
+    whole = with_gits_word(labels, ((step,),), "A", None)
+    few = with_gits_word(labels, ((step,),), "A", asked)
+    assert [at(few, n.number) for n in asked] == [at(whole, n.number) for n in asked]
+    assert step.loose or None not in whole
+
+
+def line(number: int) -> GitLine:
+    """A line of some version."""
+    return GitLine(Place("1" * 40, "a.py", None), number, number, b"x")
 
 
 def test_a_content_that_was_there_before_any_record_left_it_was_brought_back() -> None:

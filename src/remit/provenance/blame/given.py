@@ -1,7 +1,8 @@
 """Blame of lines that git has told already: with a content of the asker's own, or read backwards."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from functools import partial
+from typing import Any
 
 from msgspec.structs import replace
 
@@ -32,6 +33,8 @@ class GivenLines(Blamer):
     ) -> None:
         super().__init__(workspace, index, store)
         self.lines: list[GitLine] = []
+        self.expected: dict[str, dict[str, Any]] = {}
+        """Records that were read before they were asked for, by id."""
         if content is not None:
             self.attribution = OtherContent(workspace, index, store, content)
 
@@ -48,6 +51,20 @@ class GivenLines(Blamer):
         self.attribution.put.prepare(path, over)
         if classes and not over():
             self.expect_classes(path)
+        self.expect_records(path, over)
+
+    def expect_records(self, path: str, over: Callable[[], bool]) -> None:
+        """Read the records of that file's changes, the newest first, until it is `over`."""
+        for change, _ in reversed(self.attribution.calls[path]):
+            if over():
+                return
+            self.expected |= super().records([change.id])
+
+    def records(self, names: Iterable[str]) -> dict[str, dict[str, Any]]:
+        """See `Blamer`: those that were read already are at hand."""
+        asked = set(names)
+        known = {name: self.expected[name] for name in asked & self.expected.keys()}
+        return {**known, **super().records(asked - known.keys())}
 
     def expect_classes(self, path: str) -> None:
         """Have at hand what tells the classes of a file's changes, where they are few."""

@@ -63,7 +63,10 @@ class Attribution(Histories):
         hopes = self.hopeful([place for place in unsure if not found[place]], wanted)
         found |= self.hopeful_ways(hopes)
         walked = self.by_ways(found, wanted)
-        return {place: with_gits_word(labels, found[place], self.parent(place)) for place, labels in walked.items()}
+        return {
+            place: with_gits_word(labels, found[place], self.parent(place), wanted.get(place))
+            for place, labels in walked.items()
+        }
 
     def hopeful_ways(self, hopes: Mapping[Place, Hope | None]) -> dict[Place, tuple[tuple[Step, ...], ...]]:
         """How those versions may have come about: the ways on which there is what is hoped for."""
@@ -272,8 +275,11 @@ def without_plain(labels: Labels, late: Collection[str], lines: Sequence[bytes])
     return found
 
 
-def with_gits_word(labels: Labels, ways: Sequence[Sequence[Step]], parent: str | None) -> Labels:
-    """The labels, where one call alone lies between a version and the one before: what git calls new is that call's.
+def with_gits_word(
+    labels: Labels, ways: Sequence[Sequence[Step]], parent: str | None, asked: Sequence[GitLine] | None
+) -> Labels:
+    """The labels, where one call alone lies between a version and the one before: what git calls new is that call's,
+    of the lines `asked` about where that is not all.
 
     Of two lines that are alike, the diff in the record may call another one new than git does. Where the call told
     the place itself, that holds.
@@ -282,4 +288,9 @@ def with_gits_word(labels: Labels, ways: Sequence[Sequence[Step]], parent: str |
     if step is None or step.record is None or step.told or step.loose or step.before != parent:
         return labels
     own = Label(step.record, "exact", proved=not step.unproved)
-    return [label or own for label in labels]
+    if asked is None:
+        return [label or own for label in labels]
+    found = list(labels)
+    for i in (line.number - 1 for line in asked if line.number <= len(found)):
+        found[i] = found[i] or own
+    return found

@@ -41,6 +41,8 @@ class Histories(Versions):
         self.observed: set[str] = set()
         self.calls: dict[str, list[tuple[Change, float]]] = {}
         """By path, the calls that changed it, and when."""
+        self.calls_leaving: dict[str, dict[str | None, list[tuple[Change, float]]]] = {}
+        """The same by path and by the content that they left."""
         self.then: dict[tuple[Place, str], frozenset[str]] = {}
         """By version and path, the records of calls on it that began when the version was there."""
         self.histories_less: dict[tuple[str, frozenset[str]], History] = {}
@@ -109,10 +111,9 @@ class Histories(Versions):
         the same one, it matters where the content had been seen before.
         """
         history = self.history(place.path)
-        seen, back = history.after_seeing(version), history.brought_back(version)
-        late = (
-            at >= place.at + (c.id not in seen) for c, at in self.calls[place.path] if back or c.after_blob == version
-        )
+        back = history.brought_back(version)
+        calls = self.calls[place.path] if back else self.calls_leaving[place.path].get(version, ())
+        late = (at >= place.at + (not history.is_after_seeing(version, c.id)) for c, at in calls)
         return place.committed and (place.at > time.time() or any(late))
 
     def only_adds(self, place: Place) -> bool:
@@ -176,6 +177,9 @@ class Histories(Versions):
             changes = self.index.changes_of(quoted_path(path))
             self.observed |= {change.id for change in changes if change.observed}
             self.calls[path] = [(c, timestamp(c.at)) for c in changes if not c.observed and c.session_id]
+            self.calls_leaving[path] = {}
+            for call in self.calls[path]:
+                self.calls_leaving[path].setdefault(call[0].after_blob, []).append(call)
             self.histories[path] = History([])  # a file that was moved here may have been moved from here
             self.histories[path] = History(self.recorded(changes))
         return self.histories[path]

@@ -96,11 +96,14 @@ class PutWords:
         self.store = store
         self.known: dict[str | None, Marked | None] = {}
         self.apart: dict[str, dict[str, Marked]] = {}
+        self.by_any_call: Marked | None = None
 
     def prepare(self, path: str, over: Callable[[], bool]) -> None:
         """Take in the records that nobody read yet, and have at hand what tells of that file, until it is `over`."""
         if not over() and not self.take_all(over, TOGETHER):
             self.marks(path)
+        if self.known.get(None) is not None and not over():
+            self.called()
 
     def may_be_put(self, path: str, lines: Iterable[bytes]) -> bool:
         """Whether a record may have put one of those lines into that file: any may have put a plain one."""
@@ -122,9 +125,13 @@ class PutWords:
 
     def by_calls(self, lines: Sequence[bytes]) -> Sequence[bytes]:
         """Those of the lines that a call may have put into any file: what was found by comparing does not count."""
-        if self.marks(None) is None:
-            return lines
-        return list(filter(united(self.index.put_words(calls=True)).brings, lines))
+        return lines if self.marks(None) is None else list(filter(self.called().brings, lines))
+
+    def called(self) -> Marked:
+        """All that calls put into files."""
+        if self.by_any_call is None:
+            self.by_any_call = united(self.index.put_words(calls=True))
+        return self.by_any_call
 
     def hope(self, path: str, lines: Iterable[bytes]) -> Hope | None:
         """Those of the lines that records may have put into that file; None where that cannot be told."""

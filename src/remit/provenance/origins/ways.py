@@ -74,7 +74,10 @@ class History:
         """What `came_about` found, by content and bound: the ways back from many versions meet soon."""
         self.taken_out: dict[str, int] = {}
         """By content, how many lines of it went when it was left without any call."""
+        self.last: dict[str, int] = {}
+        """By record, the last of its places."""
         for at, found in enumerate(self.recorded):
+            self.last[found.record] = at
             if found.before is not None and found.observed and found.hunks:
                 self.taken_out[found.before] = sum(hunk.old_lines for hunk in found.hunks)
             if found.before is not None:
@@ -95,6 +98,10 @@ class History:
     def after_seeing(self, version: str) -> frozenset[str]:
         """The records of what happened when that content had been seen already; none where it never was."""
         return frozenset(found.record for found in self.recorded[self.seen(version) :])
+
+    def is_after_seeing(self, version: str, record: str) -> bool:
+        """Whether that record tells of what happened when that content had been seen already."""
+        return self.last.get(record, -1) >= self.seen(version)
 
     def until(self, seq: int) -> int:
         """How many records there are up to that one."""
