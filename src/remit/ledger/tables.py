@@ -8,7 +8,7 @@ from pathlib import Path
 
 from remit.ledger.segments import flush
 from remit.ledger.words import TABLE
-from remit.ledger.write_ahead import write_ahead
+from remit.ledger.write_ahead import result_code, write_ahead
 
 SCHEMA_VERSION = 5
 BUSY_TIMEOUT_S = 30.0
@@ -62,8 +62,7 @@ _DAMAGED = frozenset({1, 10, 11, 20, 26})
 
 def is_damage(error: sqlite3.DatabaseError) -> bool:
     """Whether a new file would fare better."""
-    code = getattr(error, "sqlite_errorcode", None)
-    return isinstance(code, int) and code & 0xFF in _DAMAGED
+    return result_code(error) in _DAMAGED
 
 
 def discard(path: Path) -> None:

@@ -26,5 +26,10 @@ def write_ahead(database: sqlite3.Connection, timeout_s: float) -> None:
 
 def is_held(error: sqlite3.Error) -> bool:
     """Whether another process is using the file."""
+    return result_code(error) == sqlite3.SQLITE_BUSY
+
+
+def result_code(error: sqlite3.Error) -> int | None:
+    """SQLite's primary result code; None for what Python itself found wrong."""
     code = getattr(error, "sqlite_errorcode", None)
-    return isinstance(code, int) and code & 0xFF == sqlite3.SQLITE_BUSY
+    return code & 0xFF if isinstance(code, int) else None

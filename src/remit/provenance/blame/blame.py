@@ -58,15 +58,14 @@ class Blamer:
 
     def classed(self, lines: Sequence[BlamedLine]) -> list[BlamedLine]:
         """The lines, with the class of each change worked out from its contents where the record has none."""
-        names = sorted({line.record for line in lines if line.record and is_unclassed(line)})
+        names = {line.record for line in lines if line.record and is_unclassed(line)}
         if not names:
             return list(lines)
         from remit.provenance.map.syntax import classed  # for start-up speed: not every answer tells classes
 
-        documents = [document for name in names for document in self.index.by_id(name)]
         found = {
             str(document["id"]): document["metadata"][KEY].get("mutation_class", {}).get("computed")
-            for document in classed(documents, self.attribution.store)
+            for document in classed(list(self.records(names).values()), self.attribution.store)
         }
         return [
             replace(line, mutation_class=found.get(line.record or "")) if is_unclassed(line) else line for line in lines

@@ -33,8 +33,8 @@ class GivenLines(Blamer):
     ) -> None:
         super().__init__(workspace, index, store)
         self.lines: list[GitLine] = []
-        self.expected: dict[str, dict[str, Any]] = {}
-        """Records that were read before they were asked for, by id."""
+        self.read: dict[str, dict[str, Any]] = {}
+        """The records that were asked for, by id: those of one file."""
         if content is not None:
             self.attribution = OtherContent(workspace, index, store, content)
 
@@ -58,13 +58,13 @@ class GivenLines(Blamer):
         for change, _ in reversed(self.attribution.calls[path]):
             if over():
                 return
-            self.expected |= super().records([change.id])
+            self.records([change.id])
 
     def records(self, names: Iterable[str]) -> dict[str, dict[str, Any]]:
-        """See `Blamer`: those that were read already are at hand."""
+        """See `Blamer`: each is read once."""
         asked = set(names)
-        known = {name: self.expected[name] for name in asked & self.expected.keys()}
-        return {**known, **super().records(asked - known.keys())}
+        self.read |= super().records(asked - self.read.keys())
+        return {name: self.read[name] for name in asked & self.read.keys()}
 
     def expect_classes(self, path: str) -> None:
         """Have at hand what tells the classes of a file's changes, where they are few."""

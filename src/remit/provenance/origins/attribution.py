@@ -288,9 +288,7 @@ def with_gits_word(
     if step is None or step.record is None or step.told or step.loose or step.before != parent:
         return labels
     own = Label(step.record, "exact", proved=not step.unproved)
-    if asked is None:
-        return [label or own for label in labels]
     found = list(labels)
-    for i in (line.number - 1 for line in asked if line.number <= len(found)):
+    for i in range(len(found)) if asked is None else (n.number - 1 for n in asked if n.number <= len(found)):
         found[i] = found[i] or own
     return found

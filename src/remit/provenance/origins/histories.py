@@ -162,9 +162,15 @@ class Histories(Versions):
         if not place.committed or self.workspace.common_dir is None:
             return []
         lies = place.at > time.time()
-        version, late = self.version(place), [call for call, at in self.calls[path] if lies or at >= place.at]
-        seen = self.history(path).after_seeing(version) if version else frozenset[str]()
-        return [call for call in late if not (only_put_in(call) and call.id in seen and call.after_blob != version)]
+        late = [call for call, at in self.calls[path] if lies or at >= place.at]
+        version, history = self.version(place), self.history(path)
+        if version is None:
+            return late
+        return [
+            call
+            for call in late
+            if not (only_put_in(call) and call.after_blob != version and history.is_after_seeing(version, call.id))
+        ]
 
     def stood_on(self, change: Change) -> str | None:
         """The commit that was checked out when the change was made: what it held already, the change did not bring."""
