@@ -5,7 +5,10 @@ PYTHON ?= $(shell for p in python3 python3.14 python3.13 python3.12 python3.11; 
 	command -v $$p >/dev/null 2>&1 && $$p -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null && { echo $$p; break; }; done)
 UV_VERSION := 0.13.9
 UV := .venv/bin/uv
+SYNC = VIRTUAL_ENV= UV_PROJECT_ENVIRONMENT=.venv $(UV) sync --locked --quiet
 export UV_COMPILE_BYTECODE = 1
+# The machine's own certificates, as pip takes them: behind some proxies no others are valid.
+export UV_SYSTEM_CERTS = 1
 
 .PHONY: release bench bench-provenance help setup demo test lint types reference docs wheel ci clean
 
@@ -14,14 +17,20 @@ help:  ## list these targets
 
 setup: .venv/ready  ## make .venv with everything, from the lock file
 
-.venv/ready: pyproject.toml uv.lock
+$(UV):
 	@test -n "$(PYTHON)" || { echo 'remit needs Python 3.11 or newer: none of python3, python3.11 … python3.14 is. Install one, or run: make PYTHON=/path/to/python3'; exit 2; }
 	@test -x .venv/bin/python || $(PYTHON) -m venv .venv || { rm -rf .venv; echo 'hint: on Debian and Ubuntu, venv is a package of its own: apt install python3-venv'; exit 2; }
 	.venv/bin/python -m pip install --quiet --disable-pip-version-check uv==$(UV_VERSION)
-	VIRTUAL_ENV= UV_PROJECT_ENVIRONMENT=.venv $(UV) sync --locked --inexact --quiet
-	@touch .venv/ready
 
-demo: .venv/ready  ## the whole story in a throw-away repository, without any agent installed
+.venv/ready: pyproject.toml uv.lock | $(UV)
+	$(SYNC) --inexact
+	@touch .venv/ready .venv/product
+
+.venv/product: pyproject.toml uv.lock | $(UV)
+	$(SYNC) --inexact --no-dev
+	@touch .venv/product
+
+demo: .venv/product  ## the whole story in a throw-away repository, without any agent installed
 	@.venv/bin/remit demo
 
 test: .venv/ready  ## every test; those that need a real agent fetch it from its registry

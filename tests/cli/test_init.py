@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from cli.wired_home import Person
+from conftest import run_git
 
 
 @pytest.fixture
@@ -109,25 +110,83 @@ def test_settings_that_cannot_be_read_stop_it_before_anything_is_written(person:
     assert not (person.home / ".codex").exists()
 
 
-def test_at_a_terminal_it_asks_and_sharing_is_off_by_default(person: Person, repository: Path) -> None:
+def answer_at_a_terminal(person: Person, repository: Path, typed: bytes, *words: str) -> tuple[int, str]:
+    """Run `remit init` with a terminal as its standard input; the exit code, and all that it printed."""
     leader, follower = pty.openpty()
     process = subprocess.Popen(
-        [sys.executable, "-m", "remit", "init"],
+        [sys.executable, "-m", "remit", "init", *words],
         cwd=repository,
         env={"PATH": f"{person.home / 'bin'}:/usr/bin:/bin", "HOME": str(person.home), "LANG": "C.UTF-8"},
         stdin=follower,
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,
     )
-    os.write(leader, b"d\ny\n\n\n\n")
+    os.write(leader, typed)
     said = process.communicate(timeout=60)[0].decode()
     os.close(leader)
     os.close(follower)
-    assert process.returncode == 0, said
+    return process.returncode, said
+
+
+def test_at_a_terminal_one_question_is_asked_and_says_what_it_grants(person: Person, repository: Path) -> None:
+    code, said = answer_at_a_terminal(person, repository, b"d\ny\n")
+    assert code == 0, said
+    assert said.count("?") == 2, "one question, asked again after the changes were shown"
+    before_the_question = said.partition("Apply?")[0]
+    assert "Claude Code    use Remit's own tools    (permissions.allow: mcp__remit)" in before_the_question
+    assert 'default_tools_approval_mode = "approve"' in before_the_question
+    assert "Codex CLI      run Remit's hooks        (hooks.state, by their hashes)" in before_the_question
     assert "+++ ~/.claude/settings.json" in said
-    assert "Trust Remit's?" in said
-    assert "hooks.state" not in (person.home / ".codex/config.toml").read_text()
+    assert "hooks.state" in (person.home / ".codex/config.toml").read_text()
     assert (repository / ".orchestration/remit.toml").read_text() == 'mode = "observe"\n'
+
+
+def test_at_a_terminal_codex_is_not_told_to_trust_where_the_option_says_no(person: Person, repository: Path) -> None:
+    code, said = answer_at_a_terminal(person, repository, b"y\n", "--no-trust-codex")
+    assert code == 0, said
+    assert "run Remit's hooks" not in said
+    assert "hooks.state" not in (person.home / ".codex/config.toml").read_text()
+
+
+def test_a_yes_without_a_look_does_not_trust_hooks(person: Person, repository: Path) -> None:
+    person.remit(repository, "init", "--yes")
+    assert "hooks.state" not in (person.home / ".codex/config.toml").read_text()
+
+
+def test_git_tracks_nothing_of_a_private_workspace(person: Person, repository: Path) -> None:
+    code, said = answer_at_a_terminal(person, repository, b"p\n", "--no-agents")
+    assert code == 0, said
+    assert "stays out of git" in said
+    assert run_git(repository, "status", "--porcelain", "-uall") == ""
+    person.remit(repository, "intent", "new", "Names", "--scope", "src/**")
+    run_git(repository, "add", "-A")
+    assert ".orchestration" not in run_git(repository, "ls-files")
+    assert person.remit(repository, "init", "--private", "--no-agents").startswith("nothing to do")
+    person.remit(repository, "uninstall", "--purge", "--yes")
+    assert "orchestration" not in (repository / ".git/info/exclude").read_text()
+
+
+def test_a_governed_workspace_can_become_private_later(person: Person, repository: Path) -> None:
+    said = person.remit(repository, "init", "--yes", "--no-agents")
+    assert "commit it to share the rules, or keep it out of git: remit init --private" in said
+    person.remit(repository, "init", "--private", "--yes", "--no-agents")
+    assert run_git(repository, "status", "--porcelain", "-uall") == ""
+
+
+def test_a_private_workspace_in_a_folder_hides_that_folder_alone(person: Person, repository: Path) -> None:
+    inner = repository / "packages" / "api"
+    (inner / ".orchestration").mkdir(parents=True)
+    person.remit(inner, "init", "--yes", "--private", "--no-agents")
+    assert "/packages/api/.orchestration/\n" in (repository / ".git/info/exclude").read_text()
+    assert run_git(repository, "status", "--porcelain", "-uall") == ""
+
+
+def test_what_git_tracks_already_cannot_become_private(person: Person, repository: Path) -> None:
+    person.remit(repository, "init", "--yes", "--no-agents")
+    run_git(repository, "add", "-A")
+    done = person.run(repository, "init", "--private", "--yes", "--no-agents")
+    assert done.returncode == 2
+    assert "git rm -r --cached .orchestration" in done.stderr
 
 
 def test_an_agents_folder_is_where_its_variable_says(person: Person, repository: Path, tmp_path: Path) -> None:

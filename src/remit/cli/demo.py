@@ -220,7 +220,7 @@ def ending() -> str:
 {click.style("That was it. In your own repository:", bold=True)}
 
    cd your-repository
-   {remit} init                                 # nothing is refused yet; shows how to wire your agent
+   {remit} init                                 # wires your agents; nothing is refused yet
    {remit} intent new "…" --scope 'src/**'       # what an agent may do
    {remit} mode enforce                         # when you have seen enough of what it does
 """

@@ -20,11 +20,19 @@ from remit.core.config import Share
 from remit.core.decision import Mode
 from remit.gate.governing import governing
 from remit.servers.environment import enter
-from remit.wiring.agents import TRUST, Found, Place, find_agents, moved_folders, wanted_hooks
+from remit.wiring.agents import (
+    TRUST,
+    Found,
+    Place,
+    find_agents,
+    granted_rights,
+    moved_folders,
+    wanted_hooks,
+)
 from remit.wiring.client import client_sha256, client_words, install_client, is_altered, is_current, server_command
 from remit.wiring.manifest import Manifest, read_manifest, write_manifest
 from remit.wiring.plan import FilePlan, perform, plan, shown_path
-from remit.wiring.starting import Start, start, start_plan
+from remit.wiring.starting import Start, is_private, start, start_plan
 from remit.wiring.unread import unread, unread_line
 from remit.workspace.place import Workspace
 
@@ -76,6 +84,7 @@ class Asked(Struct, frozen=True):
     project: bool
     trust: bool | None
     share: Share | None
+    private: bool
 
 
 @click.command()
@@ -88,6 +97,7 @@ class Asked(Struct, frozen=True):
 @click.option("--no-agents", is_flag=True, help="Wire no agent: only govern the repository.")
 @click.option("--project", is_flag=True, help="Wire the agents in this repository only, not for all of yours.")
 @click.option("--trust-codex/--no-trust-codex", "trust", default=None, help="Tell Codex to trust these hooks.")
+@click.option("--private", is_flag=True, help="Keep .orchestration/ out of git, by .git/info/exclude.")
 @click.option("--share-notes", is_flag=True, help="Share attribution as git notes.")
 @click.option(
     "--share-log",
@@ -107,6 +117,7 @@ def init(
     no_agents: bool,
     project: bool,
     trust: bool | None,
+    private: bool,
     share_notes: bool,
     share_log: str | None,
     repo: Path,
@@ -115,8 +126,9 @@ def init(
     """Start governing this repository, and wire the agents that are here. Shows what would change, and asks."""
     only_people("`remit init`")
     share = Share(share_notes, log_share(share_log)) if share_notes or share_log else None
-    asked = Asked(mode, agents, no_agents, project, trust, share)
     asking = sys.stdin.isatty() and not yes and not as_json
+    # At a terminal the one question covers Codex's trust, too: the plan above it says so.
+    asked = Asked(mode, agents, no_agents, project, True if trust is None and asking else trust, share, private)
     home = enter().home
     setup = gathered(repo, home, asked)
     if not setup.changes:
@@ -124,11 +136,9 @@ def init(
         return
     if not yes:
         click.echo(plan_text(setup, diff), err=as_json)
-    if asking:
-        confirm(setup)
-        asked = with_answers(asked, setup)
-        setup = gathered(repo, home, asked)
-    elif not yes:
+    if asking and confirm(setup):
+        setup = gathered(repo, home, replace(asked, private=True))
+    if not asking and not yes:
         raise Failure("NOT_CONFIRMED", "nothing was changed: nobody is there to ask", fix="add --yes", exit_code=USAGE)
     performed(setup)
     emit(data(setup), as_json, done_text(setup, diff and yes))
@@ -157,13 +167,13 @@ def gathered(repo: Path, home: Path, asked: Asked) -> Setup:
         home=home,
         agents=tuple(agents),
         files=tuple(files),
-        start=start_plan(workspace, asked.mode, asked.share),
+        start=start_plan(workspace, asked.mode, asked.share, asked.private),
         manifest=replace(manifest, moved={**manifest.moved, **moved}) if agents else manifest,
     )
 
 
 def performed(setup: Setup) -> None:
-    """Do it: the client first, so that no hook ever names one that is not there."""
+    """Make the changes: the client first, so that no hook ever names one that is not there."""
     manifest = setup.manifest.with_repository(setup.workspace.root)
     if setup.agents:
         install_client(setup.home, manifest.client)
@@ -174,29 +184,19 @@ def performed(setup: Setup) -> None:
     start(setup.workspace, setup.start)
 
 
-def confirm(setup: Setup) -> None:
-    """Ask whether to go on. Raises Failure where not."""
+def confirm(setup: Setup) -> bool:
+    """Ask whether to go on, and return whether `.orchestration/` is to stay out of git. Raises Failure on a no."""
+    hidden = setup.start.private or not setup.start.govern or setup.workspace.common_dir is None
+    private = "" if hidden else "; p = yes, and keep .orchestration/ out of git"
     while True:
-        answer = click.prompt("Apply? [Y/n/d = show the changes]", default="y", show_default=False).strip().lower()
+        asked = f"Apply? [Y/n; d = show the changes{private}]"
+        answer = click.prompt(asked, default="y", show_default=False).strip().lower()
         if answer == "d":
             click.echo(diffs(setup.changed, setup.home) or "no settings file changes")
-        elif answer in ("y", "yes"):
-            return
+        elif answer in ("y", "yes") or (answer == "p" and private):
+            return answer == "p"
         elif answer in ("n", "no"):
             raise Failure("NOT_CONFIRMED", "nothing was changed", exit_code=USAGE)
-
-
-def with_answers(asked: Asked, setup: Setup) -> Asked:
-    """What was asked, with the answers to those questions that the command line left open."""
-    trust, share = asked.trust, asked.share
-    named = [agent.row.title for agent in setup.agents if agent.row.agent in TRUST]
-    if trust is None and named:
-        trust = click.confirm(f"{', '.join(named)} runs only hooks that you trust. Trust Remit's?", default=False)
-    if share is None and setup.start.govern:
-        notes = click.confirm("Share who wrote which line as git notes, when you push?", default=False)
-        log = click.confirm("Share the log itself as refs/remit/log/<machine>?", default=False)
-        share = Share(notes, "ref" if log else "off")
-    return Asked(asked.mode, asked.agents, asked.no_agents, asked.project, trust, share)
 
 
 # --- words -------------------------------------------------------------------------------------------------
@@ -232,10 +232,28 @@ def repository_lines(setup: Setup) -> list[str]:
     wanted, root = setup.start, setup.workspace.root
     lines = [f"  {root}/.orchestration/  what agents may do here, and Remit's state"] if wanted.govern else []
     lines += ["  .orchestration/active_intents.yaml  with an example to fill in"] if wanted.starter else []
-    lines += [f"  mode: {wanted.mode}"] if wanted.mode else mode_again(setup)
+    lines += ["  .git/info/exclude  /.orchestration/: git does not track it"] if wanted.private else []
+    lines += [f"  mode: {wanted.mode}{MODE_WORDS[wanted.mode]}"] if wanted.mode else mode_again(setup)
     share = wanted.share
     tracked = TRACKED if share and share.log == "tree" else ""
     return lines + ([f"  share: notes {'on' if share.notes else 'off'}, log {share.log}{tracked}"] if share else [])
+
+
+MODE_WORDS: dict[Mode, str] = {
+    "observe": ": calls are recorded, and none is refused",
+    "warn": ": calls pass, and the agent hears what enforce would refuse",
+    "enforce": ": changes need an intent, and stay in its scope",
+}
+
+
+def right_lines(setup: Setup) -> list[str]:
+    """The rights that agents get by this, with the setting that gives each."""
+    trusted = {agent for file in setup.changed if "trust" in file.parts for agent in file.agents}
+    changed = {agent for file in setup.changed for agent in file.agents}
+    rows = [agent.row for agent in setup.agents if agent.row.agent in changed]
+    rights = [(row.title, *right) for row in rows for right in granted_rights(row, row.agent in trusted)]
+    lines = [f"  {title:<14} {may:<24} ({setting})" for title, may, setting in rights]
+    return ["", "These agents may then, without asking you", *lines] if lines else []
 
 
 def mode_again(setup: Setup) -> list[str]:
@@ -251,6 +269,7 @@ def plan_text(setup: Setup, with_diff: bool) -> str:
     parts = ["Found", *map(agent_line, setup.agents)] if setup.agents else ["No agent to wire"]
     parts += ["", "This will change", *(file_line(file, setup.home) for file in setup.changed)]
     parts += repository_lines(setup)
+    parts += right_lines(setup)
     parts += [*untrusted(setup), *unread_lines(setup)]
     return "\n".join([*parts, *(["", diffs(setup.changed, setup.home)] if with_diff else [])])
 
@@ -272,11 +291,21 @@ def diffs(files: Sequence[FilePlan], home: Path) -> str:
     return "".join(file.diff(home) for file in files)
 
 
+def tracking_lines(setup: Setup) -> list[str]:
+    """A line on whether git tracks the new `.orchestration/`."""
+    if not setup.start.govern or setup.workspace.common_dir is None:
+        return []
+    if is_private(setup.workspace):
+        return ["  .orchestration/ stays out of git: the rules hold on this machine only"]
+    return ["  .orchestration/ is new: commit it to share the rules, or keep it out of git: remit init --private"]
+
+
 def done_text(setup: Setup, with_diff: bool) -> str:
     """What was done, and what comes next."""
     lines = [
         headline(setup),
         *mode_again(setup),
+        *tracking_lines(setup),
         *(file_line(file, setup.home) for file in setup.changed),
         *untrusted(setup),
         *unread_lines(setup),

@@ -1,5 +1,6 @@
 """Which agents are here, and what each of them has to be told in which file."""
 
+import json
 import shutil
 from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
@@ -109,6 +110,16 @@ def wanted_servers(row: AgentRow, place: Place, command: tuple[str, ...]) -> Obj
     """What has to stand in the file of MCP servers, Remit's tools approved."""
     wanted = servers(row.agent, command)
     return wanted if place.root is None or in_folder(row) else {"projects": {str(place.root): wanted}}
+
+
+def granted_rights(row: AgentRow, trusting: bool) -> list[tuple[str, str]]:
+    """Return the rights that the wiring gives this agent: what it may then do unasked, and the setting that says so."""
+    tools = "use Remit's own tools"
+    rights = [(tools, f"permissions.allow: {name}") for name in row.permissions]
+    rights += [
+        (tools, f"{name} = {json.dumps(value)}, for the server remit") for name, value in row.server_approval.items()
+    ]
+    return rights + ([("run Remit's hooks", "hooks.state, by their hashes")] if trusting and row.agent in TRUST else [])
 
 
 def wanted_hooks(row: AgentRow, client: str) -> Object:

@@ -15,6 +15,7 @@ from remit.workspace.beneath import write_below
 from remit.workspace.git import Git, GitError
 from remit.workspace.place import ENFORCE, FOLDER, GOVERNED, Workspace
 from remit.workspace.registry import unregister
+from remit.workspace.settings_file import read_settings, write_settings
 
 STARTER = """\
 # What coding agents may do here. Make an intent with:  remit intent new "Greet people by name" --scope 'src/**'
@@ -35,21 +36,34 @@ active_intents: []
 
 
 class Start(Struct, frozen=True):
-    """What is to be done in a repository. `mode` is None where it stays; `share` where nobody was asked."""
+    """Changes that `init` makes in a repository.
+
+    `mode` is None where the mode stays, `share` where sharing stays. `private` adds `.orchestration/` to the
+    repository's `info/exclude`, so that git does not track it.
+    """
 
     govern: bool
     mode: Mode | None
     starter: bool
     share: Share | None = None
+    private: bool = False
 
     @property
     def changes(self) -> bool:
         """Whether there is anything to do."""
-        return self.govern or self.mode is not None or self.starter or self.share is not None
+        return self.govern or self.mode is not None or self.starter or self.share is not None or self.private
 
 
-def start_plan(workspace: Workspace, mode: Mode | None, share: Share | None) -> Start:
-    """What is to be done. The mode is always written down: the starter file alone would mean enforce."""
+def start_plan(workspace: Workspace, mode: Mode | None, share: Share | None, private: bool = False) -> Start:
+    """Return the changes to make. The mode is always written into the configuration, so that a reader sees it.
+
+    Raises Problem where `private` is asked for and git tracks `.orchestration/` already, or there is no git.
+    """
+    if private and workspace.common_dir is None:
+        raise Problem(workspace.folder, "--private excludes it from git, and there is no git repository here")
+    if private and tracked_files(workspace):
+        fix = f"`git rm -r --cached {FOLDER}` and commit first"
+        raise Problem(workspace.folder, f"--private keeps it out of git, but git tracks it already: {fix}")
     config, error = configuration(workspace)
     written = config.mode if config else None
     fresh = not workspace.config_path.exists()
@@ -61,6 +75,7 @@ def start_plan(workspace: Workspace, mode: Mode | None, share: Share | None) -> 
         mode=wanted if wanted != written else None,
         starter=starter and error is None,
         share=changed,
+        private=private and not is_private(workspace),
     )
 
 
@@ -72,8 +87,46 @@ def start(workspace: Workspace, plan: Start) -> None:
         set_mode(workspace, plan.mode)
     if plan.share is not None:
         write_share(workspace, plan.share)
+    if plan.private:
+        exclude_from_git(workspace)
     if plan.starter:
         write_below(workspace.root, workspace.intents_path, STARTER.encode())
+
+
+def exclude_path(workspace: Workspace) -> Path | None:
+    """The repository's own list of ignored patterns, shared by its worktrees and never committed."""
+    return workspace.common_dir / "info" / "exclude" if workspace.common_dir else None
+
+
+def exclude_line(workspace: Workspace) -> bytes:
+    """The line of `info/exclude` that hides `.orchestration/` of this workspace, and no other folder."""
+    inside = "" if not workspace.nested else Git(workspace.root).text("rev-parse", "--show-prefix").strip()
+    return f"/{inside}{FOLDER}/".encode()
+
+
+def is_private(workspace: Workspace) -> bool:
+    """Whether `init --private` keeps `.orchestration/` out of git. Raises OSError."""
+    path = exclude_path(workspace)
+    text = read_settings(path) if path else None
+    return text is not None and exclude_line(workspace) in text.splitlines()
+
+
+def exclude_from_git(workspace: Workspace) -> None:
+    """Add `.orchestration/` to `info/exclude`. Raises OSError, SettingsChanged."""
+    path = exclude_path(workspace)
+    if path is not None:
+        before = read_settings(path)
+        above = before + b"\n" if before and not before.endswith(b"\n") else before or b""
+        write_settings(path, before, above + exclude_line(workspace) + b"\n")
+
+
+def include_in_git(workspace: Workspace) -> None:
+    """Take the line of `init --private` out of `info/exclude`. Raises OSError, SettingsChanged."""
+    path = exclude_path(workspace)
+    before = read_settings(path) if path else None
+    if path is not None and before is not None and is_private(workspace):
+        lines = before.splitlines(keepends=True)
+        write_settings(path, before, b"".join(line for line in lines if line.strip() != exclude_line(workspace)))
 
 
 def write_share(workspace: Workspace, share: Share) -> None:
@@ -103,6 +156,7 @@ def purge(workspace: Workspace) -> list[Path]:
     """
     for name in refs(workspace, "refs/remit"):
         Git(workspace.root).run("update-ref", "-d", name)
+    include_in_git(workspace)
     folders = [folder for folder in (workspace.state, workspace.folder) if folder.is_dir()]
     for folder in folders:
         if folder.is_dir():
