@@ -65,6 +65,47 @@ INTENT_WORDS = {
     "updated_at": "set by Remit whenever it writes the intent",
 }
 
+SETTING_WORDS = {
+    "mode": "`observe` records calls and refuses none, `warn` also tells the agent what enforce would refuse,"
+    " `enforce` refuses. `remit mode` writes it",
+    "share.notes": "write who wrote which lines into git notes, which `remit notes sync` pushes;"
+    " see [sharing attribution](../how-to/share-attribution.md)",
+    "share.log": "share the ledger: `ref` as the git ref `refs/remit/log/<machine>`, `tree` as a tracked file below"
+    " `.orchestration/log/`, of which each commit keeps a part; see"
+    " [sharing the ledger](../how-to/share-the-ledger.md)",
+    "ledger.witness": "a place outside this machine that keeps signed tree heads",
+    "ledger.trusted_keys": "public keys of machines whose shared ledgers count as proved; those of others count as"
+    " `unproved`",
+    "redact.patterns": "regular expressions of your own secrets: what they match is masked before a record is written",
+    "session.idle_minutes": "minutes after which a call that never came back counts as ended, and what it changed is"
+    " recorded",
+    "session.lease_s": "seconds that a call under way keeps other sessions from writing the same path",
+    "session.detour_minutes": "minutes in which a path that was refused to a session stays refused by any other tool",
+    "approvals.threshold": "a risk from 0 to 100: from it on a call needs a person's yes even where every rule allows"
+    " it; see [answering questions](../how-to/answer-questions.md)",
+    "approvals.timeout_s": "seconds that a question waits for an answer; by default the agent's own time limit less 5",
+    "approvals.grant_hours": "hours that a yes for an intent lasts at most",
+    "overrides": "the violations that a person may waive",
+    "lessons.file": "the file that lessons are written to: `AGENT.md` in `.orchestration/`, the others at the root",
+    "trailers.style": "the line in commit messages that names the agent: `kernel` is Assisted-by, `apache`"
+    " Generated-by, `coauthor` Co-authored-by",
+    "transcripts.retain_days": "days that conversations are kept on this machine, for `remit why`; 0 keeps none",
+    "snapshots.keep_days": "days that snapshots are kept",
+    "snapshots.secret_days": "days that snapshots keep files whose names speak of secrets; 0 never keeps them",
+    "snapshots.max_mib": "the disk space of all snapshots; the oldest go first",
+    "snapshots.max_file_mib": "the largest file that a snapshot holds",
+    "containment.rewrite": "`auto` runs a command [contained](../how-to/run-contained.md) where its text does not tell"
+    " what it writes; `off` compares the files afterwards",
+    "containment.generated": "patterns of files that tools make: contained commands may write them under any intent",
+    "containment.time_limit_s": "seconds after which a contained command is ended; 0 is no limit",
+    "containment.size_limit_mib": "the most that one contained command may write; beyond it nothing is kept",
+    "containment.ssh_agent": "let contained commands reach the ssh-agent: they can then sign and log in as you",
+    "verify.on_write": "commands that run after agents' writes; see"
+    " [checks after writes](../how-to/check-after-writes.md)",
+    "hooks": "commands of yours before and after calls; see [adding hooks](../how-to/add-hooks.md)",
+    "grants": "what a person allowed for the project; `remit approvals` writes and revokes them",
+}
+
 RULE_WORDS = {
     "RMT001": "by the scope that was in force, from the kept version of the intents file that the record names;"
     " what a file that was put back after the call has against it is a note, by this rule and by those below",
@@ -443,7 +484,7 @@ def configuration() -> str:
             "# Configuration",
             "`.orchestration/remit.toml`, all of it optional. An unknown key is an error, not a silence; a file that "
             "cannot be used counts as *enforce*, and changes are refused with `CONFIG_INVALID`.",
-            table(("setting", "type", "default", "effect"), settings(config.Config, "")),
+            table(("setting", "type", "default", "meaning"), setting_rows()),
             "Without `mode`, a workspace with an intents file is in *enforce*, one without in *observe*. "
             "`remit mode` writes it.",
             "## Environment",
@@ -461,18 +502,27 @@ def configuration() -> str:
     )
 
 
-def settings(part: type[Struct], prefix: str) -> list[tuple[str, str, str, str]]:
-    """The settings of a struct, those of nested ones under their table's name."""
-    rows: list[tuple[str, str, str, str]] = []
+def settings(part: type[Struct], prefix: str) -> list[tuple[str, str, Any]]:
+    """The settings of a struct as (name, type, field), those of nested structs under their table's name."""
+    rows: list[tuple[str, str, Any]] = []
     for field in msgspec.structs.fields(part):
-        name = prefix + field.name
         kind: Any = field.type
         if isinstance(kind, type) and issubclass(kind, Struct):
-            rows += settings(kind, f"{name}.")
+            rows += settings(kind, f"{prefix}{field.name}.")
         else:
-            effect = "in force" if is_used(name) else "read, without effect yet"
-            rows.append((code(name), kind_of(kind), default_of(field), effect))
+            rows.append((prefix + field.name, kind_of(kind), field))
     return rows
+
+
+def setting_rows() -> list[tuple[str, str, str, str]]:
+    """The rows of the table of settings."""
+    found = settings(config.Config, "")
+    words = worded(SETTING_WORDS, (name for name, _, _ in found))
+    unused = " (*reserved: without effect yet*)"
+    return [
+        (code(name), kind, default_of(field), words[name] + ("" if is_used(name) else unused))
+        for name, kind, field in found
+    ]
 
 
 def is_used(setting: str) -> bool:
