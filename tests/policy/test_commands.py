@@ -314,6 +314,13 @@ NOT_PROVED = [
     "sed -f s x",
     "sed 's/[^]/a//]/p/w f/p' x",
     "sed 's/[[:alpha:]/]/p/w f/p' x",
+    "sed 's/[a/]/p/w f' x",
+    "sed 's/[a/]/p/e' x",
+    "sed 's/[a|/]/p/e' x",
+    "sed '/[a/]/w f' x",
+    "sed '$,+w f' x",
+    "sed 's/a/b' x",
+    "sed 's/a\\' x",
     # redirects and here-documents
     'ls > "$x"',
     "ls >| f",

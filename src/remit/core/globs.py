@@ -2,15 +2,15 @@
 
 A pattern is read once into components (what stands between two slashes), and a regular expression or a
 search for shared paths is made of those. Nothing here backtracks beyond one component: of the text after a
-star, the leftmost match leaves the most to what follows, so it is never tried twice (an atomic group).
+star, the leftmost match leaves the most to what follows, so it is never tried twice (`_first_match`).
 
 Source: git's wildmatch.c and t/t3070-wildmatch.sh, read 2026-11. Characters are code points, not bytes.
 """
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from functools import lru_cache
-from itertools import pairwise, product, takewhile
+from itertools import count, pairwise, product, takewhile
 from typing import Literal, TypeAlias
 
 from msgspec import Struct
@@ -220,7 +220,9 @@ def _parse(pattern: str, case: _Case = "exact", *, pathname: bool = True) -> _Co
 
 # --- from components to a regular expression ---------------------------------------------------------------
 
-_FOLDER = "(?:[^/]*+/)"
+_FOLDERS = "(?:.*/)?"
+"""Any number of folders; `.` matches a slash here."""
+_FEWEST_FOLDERS = "(?:.*?/)??"
 _NOTHING = re.compile(r"(?!)")
 
 
@@ -233,7 +235,17 @@ def _one_regex(one: _One) -> str:
     return f"[{body}]" if body else "(?!)"
 
 
-def _component_regex(component: _Component, filler: str) -> str:
+def _first_match(regex: str, groups: Iterator[int]) -> str:
+    """`regex`, of whose matches only the first is tried.
+
+    The engine does not go back into a lookahead, and the name then takes just what was found there. This is written
+    out because atomic groups, made for it, match too much in Python 3.11.0 to 3.11.4 (CPython issue 106052).
+    """
+    name = f"g{next(groups)}"
+    return f"(?=(?P<{name}>{regex}))(?P={name})"
+
+
+def _component_regex(component: _Component, filler: str, groups: Iterator[int]) -> str:
     pieces = [""]
     for token in component:
         if isinstance(token, _One):
@@ -244,26 +256,33 @@ def _component_regex(component: _Component, filler: str) -> str:
     if not rest:
         return first
     *middle, last = rest
-    return first + "".join(f"(?>{filler}*?{piece})" for piece in middle) + f"{filler}*{last}"
+    between = "".join(_first_match(f"{filler}*?{piece}", groups) for piece in middle if piece)
+    return f"{first}{between}{filler}*{last}"
 
 
-def _path_regex(components: _Components) -> str:
+def _path_regex(components: _Components, groups: Iterator[int]) -> str:
     blocks: list[list[str]] = [[]]
     for component in components:
         if component == _DEEP:
             blocks.append([])
         else:
-            blocks[-1].append(_component_regex(component, "[^/]"))
+            blocks[-1].append(_component_regex(component, "[^/]", groups))
     first, *rest = blocks
     if not rest:
         return "/".join(first)
     *middle, last = rest
-    between = "".join(f"(?>{_FOLDER}*?{_folders(block)})" for block in middle if block)
-    return _folders(first) + between + (f"{_FOLDER}*{'/'.join(last)}" if last else ".*")
+    between = "".join(_first_match(f"{_FEWEST_FOLDERS}{_folders(block)}", groups) for block in middle if block)
+    return _folders(first) + between + (f"{_FOLDERS}{'/'.join(last)}" if last else ".*")
 
 
 def _folders(block: list[str]) -> str:
     return "".join(f"{component}/" for component in block)
+
+
+def _compile_paths(paths: Iterable[_Components]) -> re.Pattern[str]:
+    """The regular expression for paths that match one of these."""
+    groups = count()
+    return re.compile("|".join(f"(?:{_path_regex(path, groups)})" for path in paths), re.DOTALL)
 
 
 @lru_cache(maxsize=1024)
@@ -272,8 +291,9 @@ def _wildmatch_regex(pattern: str, *, pathname: bool, fold_case: bool) -> re.Pat
         components = _parse(pattern, "git" if fold_case else "exact", pathname=pathname)
     except GlobError:
         return _NOTHING
-    regex = _path_regex(components) if pathname else _component_regex(components[0], ".")
-    return re.compile(regex, re.DOTALL)
+    if pathname:
+        return _compile_paths([components])
+    return re.compile(_component_regex(components[0], ".", count()), re.DOTALL)
 
 
 def wildmatch(pattern: str, text: str, *, pathname: bool = True, fold_case: bool = False) -> bool:
@@ -420,8 +440,7 @@ def _usable(pattern: str) -> bool:
 
 
 def _alternation(patterns: list[str], case: _Case) -> re.Pattern[str]:
-    paths = dict.fromkeys(_path_regex(path) for pattern in patterns for path in _covered(pattern, case))
-    return re.compile("|".join(f"(?:{path})" for path in paths), re.DOTALL)
+    return _compile_paths(dict.fromkeys(path for pattern in patterns for path in _covered(pattern, case)))
 
 
 @lru_cache(maxsize=1024)

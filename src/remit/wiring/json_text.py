@@ -17,9 +17,9 @@ from remit.adapters.row import JsonForm
 from remit.wiring.insertions import Edit, SettingsConflict, apply
 
 BOM = b"\xef\xbb\xbf"
-# Atomic: a search that gives part of a comment back would find a bracket in it.
-_COMMENT = rb"(?>//[^\n]*|/\*.*?\*/)"
-_SKIPPED = rb"(?>(?:\s|" + _COMMENT + rb")*)"
+# Each comment has one end only: a search that goes back into one would find a bracket in it.
+_COMMENT = rb"(?://[^\n]*(?![^\n])|/\*(?:[^*]|\*(?!/))*\*/)"
+_SKIPPED = rb"(?:\s|" + _COMMENT + rb")*"
 _TRAILING = re.compile(rb'"(?:\\.|[^"\\])*"|' + _COMMENT + rb"|(,)(?=" + _SKIPPED + rb"[}\]])", re.DOTALL)
 _GAP = re.compile(rb"//[^\n]*|/\*.*?\*/|(,)", re.DOTALL)
 _COMMENTS_ON_LINE = re.compile(rb"(?:[ \t]*(?://[^\r\n]*|/\*(?:[^*\r\n]|\*(?!/))*\*/))*")

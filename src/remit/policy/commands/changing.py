@@ -11,7 +11,7 @@ from remit.policy.commands.archives import ARCHIVERS
 from remit.policy.commands.compilers import COMPILERS
 from remit.policy.commands.effects import Run, Write, written
 from remit.policy.commands.git_writes import changed_by_git
-from remit.policy.commands.little import is_adding_sed, is_plain_perl, is_plain_sed
+from remit.policy.commands.little import is_plain_perl, is_plain_sed
 from remit.policy.commands.options import Row, names, take
 from remit.policy.commands.patterns import GLOB, escaped
 from remit.policy.commands.producing import PRODUCERS
@@ -64,7 +64,7 @@ def _sed(name: str, words: Sequence[Word], again: Again) -> Run:
     scripts = taken.values("-e", "--expression")
     if not scripts:
         scripts, operands = tuple(operands[:1]), operands[1:]
-    if not scripts or not all(word.literal and reads_only(word.text) for word in scripts):
+    if not scripts or not all(word.literal and is_plain_sed(word.text, text_at_end=True) for word in scripts):
         raise Refused("a script of `sed` is not literal, or may write or run something")
     if not taken.has("-i", "--in-place"):
         return Run((name,), acts=True)
@@ -72,11 +72,6 @@ def _sed(name: str, words: Sequence[Word], again: Again) -> Run:
     files = [replace(written(word, name), follows=follows, edits=True) for word in operands]
     suffix = "".join(word.text for word in taken.values("-i", "--in-place"))
     return Run((name,), acts=True, writes=(*files, *copies(files, suffix)))
-
-
-def reads_only(script: str) -> bool:
-    """Whether a script of sed takes no file and runs nothing. Text that it adds ends with the script."""
-    return is_plain_sed(script) or is_adding_sed(script)
 
 
 def copies(files: Sequence[Write], suffix: str) -> list[Write]:
