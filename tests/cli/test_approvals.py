@@ -16,7 +16,9 @@ from typing import Any
 
 import pytest
 
+from remit.cli.cards import read_answer
 from remit.core.call import SessionKey, ToolCall
+from remit.gate.approvals import Asked, Question
 from remit.gate.asking import ACTION_CHARS, action
 from remit.gate.gate import Gate
 from remit.servers.environment import enter
@@ -134,6 +136,57 @@ def test_with_nobody_there_a_denial_comes_at_once(governed: Path) -> None:
     )
     assert time.monotonic() - began < 5
     assert records(governed, "approval_requested") == []
+
+
+def test_a_new_card_rings_the_bell_and_an_answer_is_confirmed(governed: Path, watcher: Watcher) -> None:
+    waiting = Waiting(governed, "docs/a.md")
+    watcher.expect(b"\a")
+    watcher.type("i")
+    assert waiting.answered() == {}
+    watcher.expect(b"allowed, for INT-001: SCOPE_VIOLATION docs/**")
+    refused = Waiting(governed, "other/c.md")
+    watcher.expect(b"other/c.md")
+    watcher.type("not there")
+    assert refused.answered()["permissionDecision"] == "deny"
+    watcher.expect(b"refused: not there")
+
+
+def test_a_question_mark_explains_the_answers_and_refuses_nothing(governed: Path, watcher: Watcher) -> None:
+    waiting = Waiting(governed, "docs/a.md")
+    watcher.expect(b"SCOPE_VIOLATION")
+    watcher.type("?")
+    watcher.expect(b"yes, until the intent ends, to: docs/**")
+    assert waiting.answer is None
+    watcher.type("y")
+    assert waiting.answered() == {}
+
+
+ANSWERS = (
+    ("y", ("d/a",), 10, (True, "once", "")),
+    ("YES", ("d/a",), 10, (True, "once", "")),
+    ("no", ("d/a",), 10, (False, "once", "")),
+    ("", ("d/a",), 10, (False, "once", "")),
+    ("s", ("d/a",), 10, (True, "session", "")),
+    ("i = d/*", ("d/a",), 10, (True, "intent", "d/*")),
+    ("the docs are frozen", ("d/a",), 10, (False, "once", "the docs are frozen")),
+    ("s", ("d/a",), 90, None),
+    ("p=d/**", ("d/a",), 90, None),
+    ("s", (None,), 10, None),  # a proposal for the scope: a yes to it is for good already
+    ("a", ("d/a",), 10, None),
+    ("a", ("d/a", "d/b"), 10, (True, "once", "")),
+    ("?", ("d/a",), 10, None),
+    ("k", ("d/a",), 10, None),
+    ("yy", ("d/a",), 10, None),
+)
+
+
+@pytest.mark.parametrize(("typed", "paths", "risk", "expected"), ANSWERS)
+def test_a_card_takes_the_answers_that_it_offers_and_no_others(
+    typed: str, paths: tuple[str | None, ...], risk: int, expected: tuple[bool, str, str] | None
+) -> None:
+    questions = [Question("id", "s", "a", "INT-001", "SCOPE_VIOLATION", "action", "", p, risk) for p in paths]
+    reply = read_answer(typed, [Asked(question, "open") for question in questions])
+    assert expected == (None if reply is None else (reply.allow, reply.extent, reply.pattern or reply.words))
 
 
 def test_a_yes_lets_exactly_this_call_through(governed: Path, watcher: Watcher) -> None:

@@ -11,7 +11,7 @@ import click
 import msgspec
 
 from remit.cli.attempts import attempted
-from remit.cli.cards import MOST, cards, choices, granted, told
+from remit.cli.cards import MOST, cards, choices, granted, help_lines, outcome_line, read_answer, told
 from remit.cli.output import REFUSED, Failure, emit, governed_gate, json_option, repo_option, reports_failures
 from remit.cli.people import only_people
 from remit.core.grant import EXTENTS, Extent, Grant
@@ -176,7 +176,7 @@ def watch(repo: Path) -> None:
 
 
 def attend(gate: Gate, prompt: Callable[..., str]) -> None:
-    """Ask the person about each card as it comes."""
+    """Ask the person about each card as it comes, and ring the terminal's bell for it."""
     gate.approvals.watch()
     gone = threading.Event()
     threading.Thread(target=say_so, args=(gate.workspace.root, gone), daemon=True).start()
@@ -186,12 +186,33 @@ def attend(gate: Gate, prompt: Callable[..., str]) -> None:
             waiting = [one for one in gate.approvals.asked() if one.status == "open"]
             for card in (card[:MOST] for card in cards(waiting)[:1]):
                 forget_typed()
-                click.echo("\n".join(told(card)))
-                conclude(gate, card, prompt(choices(card), default="no"))
+                click.echo("\n".join(told(card)) + ("\a" if sys.stdout.isatty() else ""))
+                conclude(gate, card, ask_until_answered(card, prompt))
             time.sleep(WATCH_S)
     except (KeyboardInterrupt, click.Abort):
         gone.set()
         gate.approvals.leave()
+
+
+def ask_until_answered(card: Sequence[Asked], prompt: Callable[..., str]) -> tuple[Reply, str]:
+    """Ask until the person types an answer that this card offers; the answer, and the text as typed."""
+    while True:
+        word = prompt(choices(card), default="no")
+        reply = read_answer(word, card)
+        if reply is not None and is_possible(reply, card[0].question):
+            return reply, word
+        if reply is None:
+            click.echo("\n".join(help_lines(card)))
+
+
+def is_possible(reply: Reply, question: Question) -> bool:
+    """Whether the yes can go as far as it was typed; where it cannot, the reason is printed."""
+    try:
+        rule_of(question, reply.extent, reply.pattern)
+    except Failure as failure:
+        click.echo(f"  {failure}")
+        return False
+    return True
 
 
 def forget_typed() -> None:
@@ -200,20 +221,22 @@ def forget_typed() -> None:
         termios.tcflush(sys.stdin, termios.TCIFLUSH)
 
 
-def conclude(gate: Gate, card: Sequence[Asked], word: str) -> None:
-    """Give the answer to the first of the card, or to all of it; one that is answered by now is let be."""
-    everything = word.strip().lower() in ("a", "all") and len(card) > 1
-    reply = Reply(True) if everything else reply_of(word)
-    try:
-        rule_of(card[0].question, reply.extent, reply.pattern)
-    except Failure as failure:
-        click.echo(f"  {failure}")
-        return
-    for one in card if everything else card[:1]:
+def conclude(gate: Gate, card: Sequence[Asked], answer: tuple[Reply, str]) -> None:
+    """Give the answer to the first of the card, or to all of it, and confirm it in one line.
+
+    A question that was answered elsewhere meanwhile keeps that answer, which is said.
+    """
+    reply, word = answer
+    chosen = card if word.strip().lower() in ("a", "all") else card[:1]
+    settled = 0
+    for one in chosen:
         try:
             settle(gate, one.question, reply)
+            settled += 1
         except Failure as failure:
             click.echo(f"  {failure}")
+    if settled:
+        click.echo(outcome_line(reply, card, settled))
 
 
 def say_so(root: Path, gone: threading.Event) -> None:
@@ -221,16 +244,6 @@ def say_so(root: Path, gone: threading.Event) -> None:
     found = governed_gate(root).approvals
     while not gone.wait(1.0):
         found.watch()
-
-
-def reply_of(word: str) -> Reply:
-    """What a person typed, as an answer."""
-    extents: dict[str, Extent] = {"y": "once", "yes": "once", "s": "session", "i": "intent", "p": "project"}
-    said, equals, rule = word.strip().partition("=")
-    extent = extents.get(said.lower())
-    if extent is None or (equals and extent == "once"):
-        return Reply(False, words="" if word.strip().lower() in ("n", "no") else word)
-    return Reply(True, extent=extent, pattern=rule.strip() or None)
 
 
 def settle(gate: Gate, question: Question, reply: Reply) -> bool:

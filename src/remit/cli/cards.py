@@ -5,13 +5,15 @@ from collections.abc import Sequence
 
 import click
 
-from remit.core.grant import Grant
+from remit.core.grant import Extent, Grant
 from remit.core.text import all_shown, shown
-from remit.gate.approvals import Asked, Question
+from remit.gate.approvals import Asked, Question, Reply
 from remit.policy.grants import RuleRefused, rule_for
 
 MOST = 20
 """Equal questions put at once: a yes to all of them is a yes to those that were shown."""
+
+SLIP_CHARS = 2
 
 COLOURS = {"+": "green", "-": "red", "@": "cyan"}
 
@@ -41,9 +43,9 @@ def told(card: Sequence[Asked]) -> list[str]:
 
 
 def offered(question: Question) -> str | None:
-    """What a yes for the session or the intent would cover; None where it can be for this once only."""
+    """Return the rule that a yes for the session or the intent would cover; None where a yes can be for once only."""
     try:
-        return shown(rule_for(question.subject, "intent").shown, 200)
+        return shown(rule_for(question.subject, "intent").shown, 200) or None
     except RuleRefused:
         return None
 
@@ -56,7 +58,55 @@ def granted(grant: Grant) -> str:
 
 
 def choices(card: Sequence[Asked]) -> str:
-    """What one may say to a card."""
+    """Return the prompt of a card: exactly the answers that `read_answer` takes for it."""
     every = f"[a]ll {len(card)} once, " if len(card) > 1 else ""
     wider = "[s]ession, [i]ntent, [p]roject (i=RULE for another rule), " if offered(card[0].question) else ""
-    return f"  [y]es once, {every}{wider}or the reason why not"
+    return f"  [y]es once, {every}{wider}[?] help, or the reason why not"
+
+
+WIDER: dict[str, Extent] = {"s": "session", "i": "intent", "p": "project"}
+
+
+def read_answer(word: str, card: Sequence[Asked]) -> Reply | None:
+    """Return the answer that a person typed to a card; None where they asked for help, or typed no answer of its own.
+
+    One or two letters that are no answer of the card are a slip, never a refusal with those letters as its reason.
+    Any longer text is a refusal, and the text its reason.
+    """
+    said, equals, rule = word.strip().partition("=")
+    letter = said.strip().lower()
+    if not equals and letter in ("", "n", "no"):
+        return Reply(False)
+    if not equals and letter in ("y", "yes", "a", "all"):
+        is_offered = letter[0] == "y" or len(card) > 1
+        return Reply(True) if is_offered else None
+    if letter in WIDER:
+        return Reply(True, extent=WIDER[letter], pattern=rule.strip() or None) if offered(card[0].question) else None
+    return Reply(False, words=word.strip()) if len(word.strip()) > SLIP_CHARS else None
+
+
+def help_lines(card: Sequence[Asked]) -> list[str]:
+    """Return the meaning of each answer that the card offers."""
+    rule = offered(card[0].question)
+    lines = ["    y       yes, to this call", "    n       no, without a reason"]
+    lines += [f"    a       yes, to each of these {len(card)} calls"] if len(card) > 1 else []
+    if rule:
+        lines += [
+            f"    s       yes, for the rest of the session, to: {rule}",
+            f"    i       yes, until the intent ends, to: {rule}",
+            f"    p       yes, for everybody in this project, to: {rule}  (an entry in remit.toml)",
+            "    i=RULE  the same for another rule, such as i=docs/*.md; s= and p= likewise",
+        ]
+    return [*lines, "    any other text refuses the call, and the agent is told that text as the reason"]
+
+
+def outcome_line(reply: Reply, card: Sequence[Asked], count: int) -> str:
+    """Return the line that confirms an answer: what it was, and how far it reaches."""
+    question = card[0].question
+    if not reply.allow:
+        return "  refused" + (f": {shown(reply.words, 200)}" if reply.words else "")
+    if reply.extent == "once":
+        return "  allowed, this once" if count == 1 else f"  allowed, these {count} once"
+    rule = shown(rule_for(question.subject, reply.extent, reply.pattern).shown, 200)
+    until = {"session": "for the session", "intent": f"for {question.intent_id}", "project": "for the project"}
+    return f"  allowed, {until[reply.extent]}: {question.code} {rule}"

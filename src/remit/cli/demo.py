@@ -17,8 +17,8 @@ from uuid import uuid4
 import click
 import msgspec
 
-from remit.cli.init import own_command
 from remit.cli.output import FINDINGS
+from remit.cli.wired import own_command
 
 STORY = """\
 A repository with one intent: INT-001 "Greet people by name" owns src/** and nothing else.

@@ -15,7 +15,7 @@ from msgspec.structs import replace
 from remit.adapters import ROWS
 from remit.cli.output import USAGE, Failure, emit, json_option, repo_option, reports_failures
 from remit.cli.people import only_people
-from remit.cli.wired import own_command, reports_wiring, root_to_govern
+from remit.cli.wired import reports_wiring, root_to_govern
 from remit.core.config import Share
 from remit.core.decision import Mode
 from remit.gate.governing import governing
@@ -35,8 +35,6 @@ from remit.wiring.plan import FilePlan, perform, plan, shown_path
 from remit.wiring.starting import Start, is_private, start, start_plan
 from remit.wiring.unread import unread, unread_line
 from remit.workspace.place import Workspace
-
-__all__ = ["init", "own_command"]
 
 NEXT = """\
 

@@ -1,6 +1,7 @@
 """What the commands share that wire agents: errors, the command's own place, and where not to govern."""
 
 import shlex
+import shutil
 import sys
 from collections.abc import Callable, Mapping
 from functools import wraps
@@ -71,5 +72,7 @@ def is_bare(folder: Path) -> bool:
 
 
 def own_command() -> str:
-    """The `remit` of this installation, as a shell word."""
-    return shlex.quote(str(Path(sys.executable).with_name("remit")))
+    """Return the `remit` of this installation as a shell word: by its name alone where PATH finds it."""
+    own = Path(sys.executable).with_name("remit")
+    found = shutil.which("remit")
+    return "remit" if found and Path(found).resolve() == own.resolve() else shlex.quote(str(own))
