@@ -485,7 +485,8 @@ def configuration() -> str:
             "`.orchestration/remit.toml`, all of it optional. An unknown key is an error, not a silence; a file that "
             "cannot be used counts as *enforce*, and changes are refused with `CONFIG_INVALID`.",
             table(("setting", "type", "default", "meaning"), setting_rows()),
-            "Without `mode`, a workspace with an intents file is in *enforce*, one without in *observe*. "
+            "Where `remit init` was not run, nothing is in force. It always writes `mode`; where that line is taken "
+            "out later, a workspace with an intents file is in *enforce*, one without in *observe*. "
             "`remit mode` writes it.",
             "## Environment",
             table(

@@ -57,3 +57,11 @@ def test_a_session_for_which_a_person_selects_stays_its_agents(agent: Agent) -> 
     agent.select()
     assert remit(agent.cwd, "intent", "select", "INT-001", "--session", "session-1").returncode == 0
     assert "session  session-1  claude-code  INT-001" in remit(agent.cwd, "status").stdout
+
+
+@pytest.mark.parametrize("words", [("new", "x", "--scope", "src/**"), ("edit", "INT-001", "--name", "x"), ("list",)])
+def test_no_command_of_intents_starts_governing(repository: Path, home: Path, words: tuple[str, ...]) -> None:
+    done = remit(repository, "intent", *words)
+    assert (done.returncode, "remit init" in done.stderr) == (2, True), done
+    assert not (repository / ".git" / "remit" / "governed").exists()
+    assert not (repository / ".orchestration").exists()

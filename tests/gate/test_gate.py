@@ -7,8 +7,14 @@ from pathlib import Path
 import pytest
 
 from conftest import run_git
-from gate.driving import INTENTS, Agent, allowed, body, governed, lines, records, refusal
+from gate.driving import INTENTS, Agent, allowed, body, governed, lines, machine, records, refusal
+from remit.core.intent import Intent
+from remit.gate.gate import Gate
+from remit.gate.governing import governing
+from remit.gate.intent_refusals import IntentError
 from remit.servers.hook import Frame, answer
+from remit.wiring.starting import start, start_plan
+from remit.workspace.place import workspace_at
 
 
 @pytest.fixture
@@ -80,6 +86,66 @@ def test_the_protocol_comes_at_the_start_and_the_block_when_it_changed(agent: Ag
     path.write_text(INTENTS.replace("name: Names", "name: Other names"))
     assert b"Other names" in agent.send("UserPromptSubmit", prompt="x").stdout
     assert b"<intent_context" in agent.send("SessionStart", source="compact").stdout
+
+
+@pytest.mark.parametrize(
+    ("mode", "intents", "demanded"),
+    [
+        ("observe", "active_intents: []\n", False),
+        ("observe", INTENTS, False),
+        ("warn", "active_intents: []\n", False),
+        ("warn", INTENTS, True),
+        ("enforce", "active_intents: []\n", True),
+        ("enforce", INTENTS, True),
+    ],
+)
+def test_an_intent_is_demanded_only_where_one_is_needed(
+    repository: Path, home: Path, mode: str, intents: str, demanded: bool
+) -> None:
+    agent = Agent(governed(repository, mode, intents), home)
+    said = agent.send("SessionStart", source="startup").stdout
+    assert (b"remit_protocol" in said) == demanded
+    assert demanded or said == b""
+
+
+def test_observe_is_silent_to_the_model(repository: Path, home: Path) -> None:
+    """A day's usual calls; of commands that wait for a yes the person hears, at the turn's end."""
+    agent = Agent(governed(repository, "observe"), home)
+    (repository / ".orchestration" / "hooks").mkdir()
+    (repository / ".orchestration" / "hooks" / "a.toml").write_text('[[hooks]]\non = "before"\ncommand = "true"\n')
+    assert agent.send("SessionStart", source="startup").stdout == b""
+    assert agent.send("UserPromptSubmit", prompt="go on").stdout == b""
+    for made in (
+        agent.read("src/app.py"),
+        agent.write("src/app.py", "x = 1\n"),
+        agent.write("docs/new.md", "x\n"),
+        agent.shell("git status"),
+        agent.shell("echo x > notes.txt"),
+        agent.shell("python3 -c 'print(1)'"),
+    ):
+        assert (set(made), made["after"]) == ({"call_id", "after"}, {})
+    assert b"`remit trust` shows them" in agent.send("Stop").stdout
+    assert agent.send("Stop").stdout == b""
+
+
+def test_an_intents_file_that_a_clone_brings_enforces_nothing(repository: Path, home: Path) -> None:
+    (repository / ".orchestration").mkdir()
+    (repository / ".orchestration" / "active_intents.yaml").write_text(INTENTS)
+    assert governing(workspace_at(repository, repository)).mode == "observe"
+    agent = Agent(repository, home)
+    assert allowed(agent.write("docs/any.md", "x\n"))
+    (repository / ".orchestration" / "remit.toml").write_text("[share]\nnotes = true\n")
+    workspace = workspace_at(repository, repository)
+    start(workspace, start_plan(workspace, None, None))
+    assert governing(workspace).mode == "observe"
+
+
+def test_only_init_starts_governing(repository: Path, home: Path) -> None:
+    gate = Gate.open(repository, machine(home))
+    with pytest.raises(IntentError, match="start with `remit init`"):
+        gate.intents.create(Intent(id="", owned_scope=("src/**",), name="x"), by="person")
+    assert not (repository / ".orchestration").exists()
+    assert not gate.governed
 
 
 def test_each_change_of_the_intents_file_is_a_record(agent: Agent) -> None:

@@ -10,19 +10,23 @@ from typing import Any
 import pytest
 from mcp.client.client import Client
 from mcp.client.stdio import StdioServerParameters, stdio_client
-from mcp_types import CallToolResult, Implementation
+from mcp_types import CallToolResult, Implementation, ToolListChangedNotification
 
-from gate.driving import Agent, body, governed, machine, records
+from gate.driving import INTENTS, Agent, body, governed, machine, records
 from remit.core.call import SessionKey
 from remit.gate.gate import Gate
+from remit.tools.catalogue import TOOLS
 
 ERAS = ("auto", "legacy")
+NO_INTENTS = "active_intents: []\n"
 SELECT = "mcp__remit__select_active_intent"
 Work = Callable[[Client], Awaitable[Any]]
 
 
-def connected(folder: Path, home: Path, work: Work, *, client: str = "unheard-of", mode: str = "auto") -> Any:
-    """What `work` gives, with a client of that name."""
+def connected(
+    folder: Path, home: Path, work: Work, *, client: str = "unheard-of", mode: str = "auto", hear: Any = None
+) -> Any:
+    """What `work` gives, with a client of that name; `hear` gets its notifications."""
     environment = {"HOME": str(home), "PATH": "/usr/bin:/bin", "GIT_CONFIG_NOSYSTEM": "1"}
     source = str(Path(sys.modules["remit"].__path__[0]).parent)
     server = StdioServerParameters(
@@ -34,7 +38,7 @@ def connected(folder: Path, home: Path, work: Work, *, client: str = "unheard-of
 
     async def run() -> Any:
         about = Implementation(name=client, version="1")
-        async with Client(stdio_client(server), client_info=about, mode=mode) as found:
+        async with Client(stdio_client(server), client_info=about, mode=mode, message_handler=hear) as found:
             return await work(found)
 
     return asyncio.run(run())
@@ -168,3 +172,74 @@ def test_an_ungoverned_folder_says_so(repository: Path, home: Path) -> None:
     assert result.is_error
     assert "remit init" in text(result)
     assert not (repository / ".git" / "remit").exists()
+
+
+async def offer(client: Client) -> tuple[str | None, list[str]]:
+    """The server's instructions, and the names of the tools that it offers."""
+    return client.instructions, [tool.name for tool in (await client.list_tools()).tools]
+
+
+HELPFUL = ["record_lesson", "query_traces", "why"]
+
+
+@pytest.mark.parametrize("mode", ERAS)
+@pytest.mark.parametrize("place", ["repository", "plain folder", "clone with intents"])
+def test_where_remit_does_not_govern_the_server_says_and_offers_nothing(
+    repository: Path, home: Path, tmp_path: Path, place: str, mode: str
+) -> None:
+    if place == "plain folder":
+        repository = tmp_path / "plain"
+        repository.mkdir()
+    elif place == "clone with intents":
+        (repository / ".orchestration").mkdir()
+        (repository / ".orchestration" / "active_intents.yaml").write_text(INTENTS)
+    assert connected(repository, home, offer, mode=mode) == (None, [])
+    assert not (home / ".local").exists()
+
+
+@pytest.mark.parametrize(
+    ("mode", "intents", "demands", "offers"),
+    [
+        ("observe", NO_INTENTS, False, HELPFUL),
+        ("observe", INTENTS, False, list(TOOLS)),
+        ("warn", NO_INTENTS, False, list(TOOLS)),
+        ("warn", INTENTS, True, list(TOOLS)),
+        ("enforce", NO_INTENTS, True, list(TOOLS)),
+        ("enforce", INTENTS, True, list(TOOLS)),
+    ],
+)
+def test_the_server_demands_an_intent_only_where_one_is_needed(
+    repository: Path, home: Path, mode: str, intents: str, demands: bool, offers: list[str]
+) -> None:
+    instructions, tools = connected(governed(repository, mode, intents), home, offer)
+    assert ("select the intent" in (instructions or ""), tools) == (demands, offers)
+
+
+def test_a_client_is_told_when_its_repository_becomes_governed(repository: Path, home: Path) -> None:
+    heard: list[object] = []
+
+    async def hear(message: object) -> None:
+        heard.append(message)
+
+    async def work(client: Client) -> list[str]:
+        assert (await offer(client))[1] == []
+        governed(repository)
+        async with asyncio.timeout(20):
+            while not any(isinstance(message, ToolListChangedNotification) for message in heard):
+                await asyncio.sleep(0.1)
+        return (await offer(client))[1]
+
+    assert connected(repository, home, work, mode="legacy", hear=hear) == list(TOOLS)
+
+
+def test_a_client_that_listens_is_told_when_its_repository_becomes_governed(repository: Path, home: Path) -> None:
+    async def work(client: Client) -> list[str]:
+        assert (await offer(client))[1] == []
+        async with client.listen(tools_list_changed=True) as events:
+            governed(repository)
+            async with asyncio.timeout(20):
+                async for _ in events:
+                    return (await offer(client))[1]
+        return []
+
+    assert connected(repository, home, work) == list(TOOLS)

@@ -8,7 +8,7 @@ import msgspec
 from msgspec.structs import replace
 
 from remit.cli.constraints import constraints_of
-from remit.cli.output import Failure, emit, governed_gate, json_option, open_gate, repo_option, reports_failures
+from remit.cli.output import Failure, emit, governed_gate, json_option, repo_option, reports_failures
 from remit.cli.people import PERSON, only_people
 from remit.cli.scopes import warn_of
 from remit.core.intent import PRIORITIES, Criterion, Intent, is_intent_id
@@ -57,7 +57,7 @@ def new(
     only_people("making an intent")
     if intent_id is not None and not is_intent_id(intent_id):
         raise Failure("INVALID_INTENT_ID", f"{intent_id!r} is not an intent id, such as INT-001", target="--id")
-    gate = open_gate(repo)
+    gate = governed_gate(repo)
     if from_session is not None:
         scope = tuple(dict.fromkeys((*scope, *touched(gate, from_session))))
     name = name_or_proposed(gate, name, from_session)
@@ -83,7 +83,7 @@ def new(
 
 def name_or_proposed(gate: Gate, name: str | None, session: str | None) -> str:
     """The name as given, else the one that the session's first prompt proposes. Raises Failure where there is none."""
-    if name is None and session is not None and gate.governed:
+    if name is None and session is not None:
         name = proposed_name(gate, session)
         if not name:
             said = f"no transcript tells what session {session!r} was asked for"

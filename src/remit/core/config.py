@@ -164,7 +164,9 @@ class Verify(Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class Config(Struct, frozen=True, forbid_unknown_fields=True):
-    """The file. `mode` is None where it is not set: an intents file then means enforce, none means observe."""
+    """The file. `mode` is None where it is not set: in a governed workspace an intents file then means enforce, none
+    observe.
+    """
 
     mode: Mode | None = None
     share: Share = Share()

@@ -132,7 +132,7 @@ def read_governing(workspace: Workspace) -> Governing:
     hooks = (*named("remit.toml", config.hooks), *folder.hooks)
     was_there = document is not None or (copies_of(workspace) / "active_intents.yaml").exists()
     return Governing(
-        mode=mode_of(config, error, was_there),
+        mode=mode_of(config, error, was_there) if workspace.governed else "observe",
         config=config,
         config_error=error,
         document=document,
@@ -194,7 +194,7 @@ def state_top(workspace: Workspace) -> Path:
 
 
 def mode_of(config: Config | None, error: str | None, was_there: bool) -> Mode:
-    """The mode in force. Broken or deleted rules are no way out of enforcement."""
+    """The mode in force where Remit governs. Broken or deleted rules are no way out of enforcement."""
     if error is not None:
         return "enforce"
     if config is not None and config.mode is not None:

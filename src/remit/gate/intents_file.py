@@ -12,7 +12,7 @@ from remit.core.lifecycle import transition
 from remit.core.record import KEY, Body, EventName, Record
 from remit.core.redaction import redact
 from remit.core.text import shown
-from remit.gate.governing import Governing, govern, governing, keep_copy, stamp
+from remit.gate.governing import Governing, governing, keep_copy, stamp
 from remit.gate.intent_refusals import IntentError, check_scope
 from remit.gate.recorder import Recorder
 from remit.gate.state import State
@@ -82,9 +82,13 @@ class IntentsFile:
         return self.get(intent_id)
 
     def create(self, intent: Intent, *, by: str) -> Intent:
-        """Add an intent to the file, which is made where there is none. Raises IntentError, EditRefused."""
+        """Add an intent to the file, which is made where there is none. Raises IntentError, EditRefused.
+
+        Only `remit init` starts governing: where Remit does not govern, that is an IntentError.
+        """
         check_scope(intent.owned_scope)
-        govern(self.workspace)
+        if not self.workspace.governed:
+            raise IntentError("Remit does not govern this repository; start with `remit init`")
         made = self.rewriting.add(intent, self.document)
         self.notice(self.rules, by=by)
         return self.get(made)

@@ -13,26 +13,49 @@ searching need no intent.
 2. Stay inside the intent's `owned_scope`, and keep its constraints. A refusal says which rule it was and what to do: \
 follow that; do not look for another tool or a shell command that gets round it. What commands \
 change is found by comparing and recorded; in enforce, what lies outside the scope does not stay.
-3. When the acceptance criteria are met, call `complete_intent` with notes on how you verified them.
+3. When the acceptance criteria are met, call `complete_intent` with the `intent_id`, and in `verification_notes` \
+how you verified them.
 </remit_protocol>"""
+
+INSTRUCTIONS = (
+    "This workspace is governed by Remit: select the intent you work under before you change anything, "
+    "stay inside its owned_scope, and complete it when its acceptance criteria are met."
+)
+"""The same in short, for the MCP server."""
 
 DUTIES: dict[Mode, str] = {
     "enforce": "Changes without a selected intent, or outside its scope, are refused.",
     "warn": "Changes without a selected intent, or outside its scope, are let through, and told to you and the person.",
-    "observe": "Changes are let through and recorded; work under an intent all the same where there is one.",
 }
 
 LISTED = 20
 
 
+def must_select(mode: Mode, document: IntentsDocument | None) -> bool:
+    """Whether an agent here has to know of intents: not in observe, and in warn only where there is one to select."""
+    return mode == "enforce" or (mode == "warn" and bool(selectable_intents(document)))
+
+
 def protocol(mode: Mode, document: IntentsDocument | None) -> str:
-    """The protocol text, with the intents that may be selected."""
+    """The protocol text, with the intents that may be selected; empty where nothing is demanded of the agent."""
+    if not must_select(mode, document):
+        return ""
     return f"{PROTOCOL.format(mode=mode, duty=DUTIES[mode])}\n{open_intents(document)}"
 
 
+def instructions(mode: Mode, document: IntentsDocument | None) -> str:
+    """The instructions of the MCP server; empty where nothing is demanded of the agent."""
+    return INSTRUCTIONS if must_select(mode, document) else ""
+
+
+def selectable_intents(document: IntentsDocument | None) -> list[Intent]:
+    """The intents that an agent may select."""
+    return [i for i in document.intents if i.status in ("DRAFT", "IN_PROGRESS")] if document else []
+
+
 def open_intents(document: IntentsDocument | None) -> str:
-    """The intents one may select, a line each."""
-    found = [i for i in document.intents if i.status in ("DRAFT", "IN_PROGRESS")] if document else []
+    """The intents that may be selected, a line each."""
+    found = selectable_intents(document)
     if not found:
         return (
             "There is no open intent. If you have to change something, ask the person to make one (`remit intent new`)."

@@ -33,7 +33,7 @@ class Sessions:
         tries.made(lambda: self.begun(event, agent, rules), None)
         tries.made(lambda: Snapshots(self.site).at_start(event.session, agent), None)
         block = tries.made(lambda: self.block_at_start(event.session, agent), "")
-        commands = tries.made(lambda: notice(self.site.untrusted), "")
+        commands = tries.made(lambda: notice(self.site.untrusted), "") if rules.mode != "observe" else ""
         parts = (protocol(rules.mode, rules.document), block, commands, self.site.news, tries.said)
         return "\n\n".join(filter(None, parts))
 

@@ -69,7 +69,7 @@ class Site:
         """The workspace; only for a gate that has one."""
         if self.found is None:
             raise LookupError(
-                "there is no workspace here: run this inside a git repository, or `remit intent new` first"
+                "there is no workspace here: run this in a git repository, or `remit init` in a folder without git"
             )
         return self.found
 
@@ -153,8 +153,13 @@ class Site:
         return untrusted(self.governing, self.recorder)
 
     def untrusted_notice(self, session: SessionKey) -> str:
-        """What a session is told of that, once; by the rules that its call was just judged by."""
-        return notice_once(untrusted(self.rules or self.governing, self.recorder), self.state, session)
+        """The notice of that for a session, once; by the rules that its call was just judged by. In observe it goes to
+        the person alone, at the turn's end.
+        """
+        rules = self.rules or self.governing
+        if rules.mode == "observe":
+            return ""
+        return notice_once(untrusted(rules, self.recorder), self.state, session)
 
     def observe(self, *, fully: bool = False) -> Observation:
         """The whole workspace; `fully` where nothing that watched may be relied on. Raises GitError."""

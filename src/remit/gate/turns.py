@@ -14,10 +14,11 @@ from msgspec import Struct
 from remit.core.call import SessionKey
 from remit.core.record import KEY
 from remit.core.text import shown
-from remit.gate.answer import CannotRecord
+from remit.gate.answer import CannotRecord, joined
 from remit.gate.proposing import proposed_name
 from remit.gate.site import Site
 from remit.gate.state import State
+from remit.gate.trusting import notice_once, untrusted_line
 from remit.ledger.index import Index
 
 FACT = "turns_told"
@@ -43,9 +44,24 @@ class Turns:
 
     def line(self, session: SessionKey) -> str:
         """What changed since the last turn's end; empty where nothing did, or for a sub-agent. Never raises."""
+        if session.agent_id:
+            return ""
         with suppress(*CannotRecord, sqlite3.Error):
-            return self.told(session) if not session.agent_id else ""
+            return joined(self.told(session), self.untrusted(session))
         return ""
+
+    def untrusted(self, session: SessionKey) -> str:
+        """The notice of untrusted commands, once for a session, in observe: there the model is told nothing of it.
+
+        Raises what CannotRecord names.
+        """
+        if self.site.governing.mode != "observe":
+            return ""
+        found = self.site.untrusted
+        line = untrusted_line(found)
+        return (
+            f"Remit: {line}; `remit trust` shows them" if line and notice_once(found, self.site.state, session) else ""
+        )
 
     def told(self, session: SessionKey) -> str:
         """The line, remembered as told. Raises what CannotRecord names, sqlite3.Error."""

@@ -9,8 +9,10 @@ from uuid import uuid4
 import anyio
 import mcp_types as types
 from mcp.server.context import ServerRequestContext
-from mcp.server.lowlevel import Server
+from mcp.server.lowlevel import NotificationOptions, Server
+from mcp.server.session import ServerSession
 from mcp.server.stdio import stdio_server
+from mcp.server.subscriptions import InMemorySubscriptionBus, ListenHandler, ToolsListChanged
 from msgspec import Struct
 
 from remit.adapters import ROWS
@@ -18,10 +20,13 @@ from remit.core.call import SessionKey, hash_arguments
 from remit.gate.answer import CannotRecord
 from remit.gate.environment import Environment
 from remit.gate.gate import Gate
+from remit.gate.governing import Governing, governing
+from remit.gate.protocol import instructions
 from remit.servers.dialogs import Dialogs, elicited, shows_forms, with_said
-from remit.tools.catalogue import TOOLS, run_tool
+from remit.tools.catalogue import TOOLS, offered_tools, run_tool
 from remit.tools.result import Caller, NeedsPerson, ToolResult
 from remit.workspace.intents_writing import IntentsFileChanged
+from remit.workspace.place import locate
 
 CALL_ID_KEYS = ("claudecode/toolUseId", "callId")
 """Where agents put the id of the call that their hook announced."""
@@ -29,10 +34,8 @@ CALL_ID_KEYS = ("claudecode/toolUseId", "callId")
 JOIN_WITHIN_S = 30.0
 NEEDS_SESSION = frozenset(name for name, tool in TOOLS.items() if tool.writes)
 
-INSTRUCTIONS = (
-    "This workspace is governed by Remit: select the intent you work under before you change anything, "
-    "stay inside its owned_scope, and complete it when its acceptance criteria are met."
-)
+LOOK_EVERY_S = 2.0
+"""How often a connection looks whether to offer other tools: `remit init`, a mode or an intent may change that."""
 
 
 class Client(Struct, frozen=True):
@@ -73,6 +76,27 @@ class Doorway:
         except (*CannotRecord, sqlite3.Error) as error:
             return problem(f"Remit cannot reach its records: {error}. Nothing was selected or changed.")
 
+    @property
+    def rules(self) -> Governing | None:
+        """What governs this folder now; None where Remit does not."""
+        workspace = locate(self.folder)
+        return governing(workspace) if workspace is not None and workspace.governed else None
+
+    def offered(self) -> tuple[str, ...]:
+        """The tools to offer now; none where what governs cannot be read."""
+        try:
+            return offered_tools(self.rules)
+        except CannotRecord:
+            return ()
+
+    def instructions(self) -> str:
+        """What the model is told of this server; empty where nothing is demanded of it."""
+        try:
+            rules = self.rules
+        except CannotRecord:
+            return ""
+        return "" if rules is None else instructions(rules.mode, rules.document)
+
     def caller(
         self, gate: Gate, name: str, arguments: dict[str, Any], meta: dict[str, Any], about: Client
     ) -> Caller | None:
@@ -101,12 +125,40 @@ def problem(text: str) -> ToolResult:
     return ToolResult(text, {"status": "error", "error": text}, ok=False)
 
 
-def build(folder: Path, environment: Environment, version: str) -> Server[Any]:
-    """The server, for any transport."""
-    doorway = Doorway(folder, environment)
+class Offer:
+    """The tools that one connection was told of, and who is told when they are no longer the same."""
 
-    async def list_tools(ctx: Any, params: types.PaginatedRequestParams | None) -> types.ListToolsResult:
-        return types.ListToolsResult(tools=[described(name) for name in TOOLS])
+    def __init__(self, doorway: Doorway) -> None:
+        self.doorway = doorway
+        self.told: tuple[str, ...] | None = None
+        self.session: ServerSession | None = None
+        self.listeners = InMemorySubscriptionBus()
+
+    def now(self, session: ServerSession) -> tuple[str, ...]:
+        """The names to offer, remembered as told to this session."""
+        self.told, self.session = self.doorway.offered(), session
+        return self.told
+
+    async def watch(self) -> None:
+        """Tell the client whenever the offer changed, for as long as the connection lasts."""
+        while True:
+            await anyio.sleep(LOOK_EVERY_S)
+            if self.told is None or self.session is None or self.doorway.offered() == self.told:
+                continue
+            self.told = None
+            await self.session.send_tool_list_changed()  # a client of the era before `subscriptions/listen`
+            await self.listeners.publish(ToolsListChanged())
+
+
+def build(folder: Path, environment: Environment, version: str) -> tuple[Server[Any], Offer]:
+    """The server, for any transport, and its offer, which has to be watched while it runs."""
+    doorway = Doorway(folder, environment)
+    offer = Offer(doorway)
+
+    async def list_tools(
+        ctx: ServerRequestContext[Any, Any], params: types.PaginatedRequestParams | None
+    ) -> types.ListToolsResult:
+        return types.ListToolsResult(tools=[described(name) for name in offer.now(ctx.session)])
 
     async def call_tool(
         ctx: ServerRequestContext[Any, Any], params: types.CallToolRequestParams
@@ -131,7 +183,15 @@ def build(folder: Path, environment: Environment, version: str) -> Server[Any]:
             is_error=not result.ok,
         )
 
-    return Server("remit", version=version, instructions=INSTRUCTIONS, on_list_tools=list_tools, on_call_tool=call_tool)
+    server = Server(
+        "remit",
+        version=version,
+        instructions=doorway.instructions() or None,
+        on_list_tools=list_tools,
+        on_call_tool=call_tool,
+        on_subscriptions_listen=ListenHandler(offer.listeners),
+    )
+    return server, offer
 
 
 def described(name: str) -> types.Tool:
@@ -142,10 +202,13 @@ def described(name: str) -> types.Tool:
 
 def serve(folder: Path, environment: Environment, version: str) -> None:
     """Serve on standard input and output until the client goes."""
-    server = build(folder, environment, version)
+    server, offer = build(folder, environment, version)
+    options = server.create_initialization_options(NotificationOptions(tools_changed=True))
 
     async def run() -> None:
-        async with stdio_server() as (read, write):
-            await server.run(read, write, server.create_initialization_options())
+        async with stdio_server() as (read, write), anyio.create_task_group() as tasks:
+            tasks.start_soon(offer.watch)
+            await server.run(read, write, options)
+            tasks.cancel_scope.cancel()
 
     anyio.run(run)

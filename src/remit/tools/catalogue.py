@@ -9,7 +9,9 @@ from msgspec import Struct
 from remit.core.decision import Violation
 from remit.core.intent import Intent
 from remit.gate.gate import Gate
+from remit.gate.governing import Governing
 from remit.gate.intent_refusals import Refused, refusal
+from remit.gate.protocol import selectable_intents
 from remit.tools.notes import RecordLesson, UpdateTodoList, record_lesson, update_todo_list
 from remit.tools.proposals import (
     ProposeIntent,
@@ -153,6 +155,23 @@ TOOLS: dict[str, Tool] = {
     "query_traces": Tool(QueryTraces, query_traces),
     "why": Tool(Why, why),
 }
+
+
+WITHOUT_INTENTS = ("record_lesson", "query_traces", "why")
+"""The tools that help where nothing is enforced and no intent is open."""
+
+
+def offered_tools(rules: Governing | None) -> tuple[str, ...]:
+    """The names of the tools to offer an agent: none where Remit does not govern (no rules), and in observe without an
+    open intent only those that help there. Each description takes room in a model's context.
+
+    A tool that is not offered can be called all the same.
+    """
+    if rules is None:
+        return ()
+    if rules.mode == "observe" and not selectable_intents(rules.document):
+        return WITHOUT_INTENTS
+    return tuple(TOOLS)
 
 
 def run_tool(gate: Gate, caller: Caller, name: str, arguments: object) -> ToolResult:

@@ -43,7 +43,7 @@ class Workspace(Struct, frozen=True, dict=True):
 
     @property
     def governed(self) -> bool:
-        """Whether somebody asked Remit to govern here: `init`, or first use by a person."""
+        """Whether a person asked Remit to govern here, by `remit init`."""
         return os.path.isfile(self.marker)  # noqa: PTH113  asked several times for each call
 
     @Once
