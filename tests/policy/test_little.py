@@ -1,27 +1,9 @@
 """Scripts of little languages: reading one takes work in proportion to its length."""
 
-import sys
-from collections.abc import Callable
-
 import pytest
 
+from policy.effort import calls_made
 from remit.policy.commands.little import MAX_SCRIPT, is_plain_sed
-
-
-def calls_made(act: Callable[[], object]) -> int:
-    """The calls of Python functions that it makes."""
-    count = 0
-
-    def note(_frame: object, event: str, _argument: object) -> None:
-        nonlocal count
-        count += event == "call"
-
-    sys.setprofile(note)
-    try:
-        act()
-    finally:
-        sys.setprofile(None)
-    return count
 
 
 @pytest.mark.parametrize(

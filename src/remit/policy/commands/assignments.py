@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING
 from remit.policy.commands.programs import VARIABLE
 from remit.policy.commands.tables import HARMLESS_NAMES
 from remit.policy.commands.walk import Proof, Walk
-from remit.policy.commands.words import Refused, Word, read_word, source
+from remit.policy.commands.words import Refused, Word, source
 
 if TYPE_CHECKING:
     from tree_sitter import Node
@@ -28,10 +28,9 @@ def assigned(walk: Walk, node: "Node") -> tuple[str, Word]:
 
 def value_of(walk: Walk, node: "Node") -> Word:
     """The value as a word; of an array nothing is known."""
-    known = walk.state.known
     if node.type != "array":
-        return read_word(node, known)
-    words = [read_word(child, known) for child in walk.text.children(node) if child.type not in ("(", ")")]
+        return walk.read_word(node)
+    words = [walk.read_word(child) for child in walk.text.children(node) if child.type not in ("(", ")")]
     return Word("", literal=False, inner=tuple(inner for word in words for inner in word.inner))
 
 

@@ -5,43 +5,43 @@ from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
 from remit.policy.commands.programs import check_test
-from remit.policy.commands.syntax import Text
 from remit.policy.commands.tables import CONDITION_WORDS, EVALUATING
-from remit.policy.commands.words import Known, Refused, Word, read_word, source
+from remit.policy.commands.walk import Walk
+from remit.policy.commands.words import Refused, Word, source
 
 if TYPE_CHECKING:
     from tree_sitter import Node
 
 
-def condition_words(text: Text, node: "Node", known: Known) -> tuple[Word, ...]:
+def condition_words(walk: Walk, node: "Node") -> tuple[Word, ...]:
     """The words of the condition; raises Refused."""
-    nodes = list(tested(text, node))
+    nodes = list(tested(walk, node))
     if node.children[0].type == "[[":
-        return tuple(compared(child, known) for child in nodes)
-    return bracket(text, nodes, known)
+        return tuple(compared(walk, child) for child in nodes)
+    return bracket(walk, nodes)
 
 
-def tested(text: Text, node: "Node") -> Iterable["Node"]:
+def tested(walk: Walk, node: "Node") -> Iterable["Node"]:
     """The words inside, operators included, in order."""
-    pending = list(reversed(text.children(node)[1:-1]))
+    pending = list(reversed(walk.text.children(node)[1:-1]))
     while pending:
         child = pending.pop()
         if child.type in ("unary_expression", "binary_expression", "parenthesized_expression"):
-            pending += reversed(text.children(child))
+            pending += reversed(walk.text.children(child))
         else:
             yield child
 
 
-def bracket(text: Text, nodes: list["Node"], known: Known) -> tuple[Word, ...]:
+def bracket(walk: Walk, nodes: list["Node"]) -> tuple[Word, ...]:
     """The words of `[ … ]`, in which the grammar takes a redirect for a comparison; raises Refused."""
     if any(node.type in ("<", ">", "(", ")", "&&", "||") for node in nodes):
         raise Refused("`[` with a redirect or a list is not understood")
-    words = tuple(read_word(node, known) for node in text.separated(nodes))
+    words = tuple(walk.read_word(node) for node in walk.text.separated(nodes))
     check_test(words)
     return words
 
 
-def compared(node: "Node", known: Known) -> Word:
+def compared(walk: Walk, node: "Node") -> Word:
     """One word of `[[ … ]]`, where nothing is split; raises Refused."""
     text = source(node)
     operator = not node.is_named or node.type == "test_operator"
@@ -51,7 +51,7 @@ def compared(node: "Node", known: Known) -> Word:
         return Word(text)
     if node.type in ("regex", "extglob_pattern"):
         return pattern(node)
-    return read_word(node, known)
+    return walk.read_word(node)
 
 
 def pattern(node: "Node") -> Word:

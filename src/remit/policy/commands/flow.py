@@ -8,7 +8,7 @@ from remit.policy.commands.conditions import pattern
 from remit.policy.commands.redirects import REDIRECTS, with_redirects
 from remit.policy.commands.state import State, bound, merged
 from remit.policy.commands.walk import TOKENS, Proof, Walk
-from remit.policy.commands.words import Refused, Word, read_word, read_words, source
+from remit.policy.commands.words import Refused, Word, source
 
 if TYPE_CHECKING:
     from tree_sitter import Node
@@ -118,8 +118,7 @@ def for_loop(walk: Walk, node: "Node") -> Proof:
     name = source(named[0])
     check_name(walk, name)
     values = [c for c in children if c.is_named and c not in (*named, *bodies)]
-    known = walk.state.known
-    words = [word for child in walk.text.separated(values) for word in read_words(child, known)]
+    words = [word for child in walk.text.separated(values) for word in walk.read_words(child)]
     proof = walk.inner(words)
     rounds = [bound(word) for word in words] if len(words) <= MOST_ROUNDS else []
     if not rounds or None in rounds:
@@ -152,7 +151,7 @@ def case(walk: Walk, node: "Node") -> Proof:
             walk.settle()
             ends.append(walk.state)
         elif child.is_named and child.type != "comment":
-            proof += walk.inner((read_word(child, walk.state.known),))
+            proof += walk.inner((walk.read_word(child),))
             start = walk.state
         elif child.type not in ("case", "in", "esac", ";"):
             raise Refused(f"{source(node)[:60]!r} is not on the tables")
@@ -184,7 +183,7 @@ def case_pattern(walk: Walk, node: "Node") -> Proof:
     if node.type == "extglob_pattern":
         pattern(node)
         return Proof()
-    return walk.inner((read_word(node, walk.state.known),))
+    return walk.inner((walk.read_word(node),))
 
 
 def comment(walk: Walk, node: "Node") -> Proof:

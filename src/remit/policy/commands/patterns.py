@@ -2,8 +2,11 @@
 
 import re
 
-MOST_WORDS = 64
+MAX_WORDS = 64
 """Words that one may become through braces; more is not expanded."""
+
+MAX_BRACED = 1024
+"""Characters of a word whose braces are expanded."""
 
 BRACES = re.compile(r"\{([^{}]*)\}")
 SEQUENCE = re.compile(r"(0|-?[1-9]\d{0,5})\.\.(0|-?[1-9]\d{0,5})", re.ASCII)
@@ -17,12 +20,14 @@ def escaped(text: str) -> str:
 
 def expanded(text: str) -> tuple[str, ...]:
     """The words that `text` becomes by its braces; none where they are too many, or of another kind."""
+    if len(text) > MAX_BRACED:
+        return ()
     words = [text]
     while (found := next(filter(None, map(first_braces, words)), None)) is not None:
         parts = listed(found[1])
-        words = [word.replace(found[0], part, 1) for word in words for part in (parts if found[0] in word else ("",))]
-        if not parts or len(words) > MOST_WORDS:
+        if not parts or sum(len(parts) if found[0] in word else 1 for word in words) > MAX_WORDS:
             return ()
+        words = [word.replace(found[0], part, 1) for word in words for part in (parts if found[0] in word else ("",))]
     return () if any(re.search(r"\{[^}]*[,{]", word) for word in words) else tuple(words)
 
 
@@ -40,7 +45,7 @@ def listed(inside: str) -> tuple[str, ...]:
         return ()
     first, last = int(sequence[1]), int(sequence[2])
     step = 1 if last >= first else -1
-    return tuple(map(str, range(first, last + step, step))) if abs(last - first) < MOST_WORDS else ()
+    return tuple(map(str, range(first, last + step, step))) if abs(last - first) < MAX_WORDS else ()
 
 
 def fixed_folder(pattern: str) -> str:

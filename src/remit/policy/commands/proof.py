@@ -10,7 +10,7 @@ from remit.policy.commands import assignments, flow, redirects, simple
 from remit.policy.commands.effects import check_links
 from remit.policy.commands.state import State
 from remit.policy.commands.syntax import masked, parse, unmasked
-from remit.policy.commands.walk import Proof, Walk, Walks, walked
+from remit.policy.commands.walk import Budget, Proof, Walk, Walks, walked
 from remit.policy.commands.words import HOME, START, Refused, source
 
 WALKS: Walks = {
@@ -39,7 +39,7 @@ WALKS: Walks = {
 
 def prove(text: str) -> Proof:
     """What is proved of `text`, which must be free of control characters; raises Refused."""
-    proof = walked(masked(text), State(), 0, WALKS)
+    proof = walked(masked(text), State(), 0, WALKS, Budget())
     writes = tuple(dict.fromkeys(proof.writes))
     check_links(writes)
     return replace(proof, writes=writes)
@@ -54,7 +54,7 @@ def simple_command(text: str) -> tuple[str, ...] | None:
     if root.children[0].type != "command" or any(child.type in simple.BESIDE for child in root.children[0].children):
         return None
     try:
-        words = simple.words_of(Walk(text.encode(), 0, State(), WALKS), root.children[0])
+        words = simple.words_of(Walk(text.encode(), 0, State(), WALKS, Budget()), root.children[0])
     except Refused:
         return None
     written_so = len(words) == sum(child.type not in simple.BESIDE for child in root.children[0].children)

@@ -12,7 +12,7 @@ from remit.policy.commands.state import merged
 from remit.policy.commands.syntax import unmasked
 from remit.policy.commands.tables import WRITTEN_TO_FREELY
 from remit.policy.commands.walk import Proof, Walk
-from remit.policy.commands.words import HOME, START, Refused, Word, live_text, read_word, source
+from remit.policy.commands.words import HOME, START, Refused, Word, live_text, source
 
 if TYPE_CHECKING:
     from tree_sitter import Node
@@ -42,7 +42,7 @@ def file_redirect(walk: Walk, node: "Node") -> Proof:
         return Proof()
     if len(targets) != 1:
         raise Refused(f"the redirect {source(node)!r} is not understood")
-    target = read_word(targets[0], walk.state.known)
+    target = walk.read_word(targets[0])
     if operator == "<":
         return source_of(walk, target) + walk.inner((target,))
     if operator in (">&", "<&") and target.literal and (target.text.isdigit() or target.text == "-"):
@@ -77,7 +77,7 @@ def herestring(walk: Walk, node: "Node") -> Proof:
     children = walk.text.children(node)
     if len(children) != 2 or children[0].type != "<<<":
         raise Refused(f"the redirect {source(node)!r} is not understood")
-    return walk.inner((read_word(children[1], walk.state.known),))
+    return walk.inner((walk.read_word(children[1]),))
 
 
 def heredoc(walk: Walk, node: "Node") -> Proof:

@@ -16,7 +16,7 @@ from remit.policy.commands.state import bound
 from remit.policy.commands.syntax import unmasked
 from remit.policy.commands.tables import COMMANDS
 from remit.policy.commands.walk import Proof, Walk
-from remit.policy.commands.words import Refused, Word, read_word, read_words, source
+from remit.policy.commands.words import Refused, Word, source
 from remit.policy.commands.writers import SHELL_WORDS
 
 if TYPE_CHECKING:
@@ -24,9 +24,6 @@ if TYPE_CHECKING:
 
 DEEPEST_CALL = 4
 """Functions called by functions."""
-
-MOST_COMMANDS = 400
-"""Simple commands that are run through, loops unrolled: no text takes long."""
 
 BESIDE = REDIRECTS | {"variable_assignment"}
 """What stands in a simple command and is no word of it."""
@@ -39,9 +36,7 @@ RESERVED = names("eval exec source trap alias unalias export unset declare local
 
 def command(walk: Walk, node: "Node") -> Proof:
     """A program with its words, and its redirects; raises Refused."""
-    walk.commands += 1
-    if walk.commands > MOST_COMMANDS:
-        raise Refused(f"more than {MOST_COMMANDS} commands are run")
+    walk.budget.spend_command()
     words = words_of(walk, node)
     redirects = [child for child in node.children if child.type in REDIRECTS]
     alone = not redirects and not walk.redirecting
@@ -60,13 +55,12 @@ def words_of(walk: Walk, node: "Node") -> tuple[Word, ...]:
     name = names[0].children[0] if names and names[0].child_count == 1 else None
     if name is None:
         raise Refused(f"{source(node)[:60]!r} has no plain name")
-    known = walk.state.known
-    first = read_word(name, known)
+    first = walk.read_word(name)
     for child in children:
         if child.type == "variable_assignment":
             prefix(walk, child, first.text)
     rest = [child for child in children if child.type not in BESIDE | {"command_name"}]
-    return (first, *(word for child in rest for word in read_words(child, known)))
+    return (first, *(word for child in rest for word in walk.read_words(child)))
 
 
 def prefix(walk: Walk, node: "Node", name: str) -> None:
@@ -142,4 +136,4 @@ def called(walk: Walk, name: str) -> Proof:
 
 def condition(walk: Walk, node: "Node") -> Proof:
     """`[ … ]` and `[[ … ]]`."""
-    return Proof(("[",)) + walk.inner(condition_words(walk.text, node, walk.state.known))
+    return Proof(("[",)) + walk.inner(condition_words(walk, node))

@@ -12,6 +12,15 @@ from remit.policy.commands.words import HOME, START, Known, Refused, Word
 if TYPE_CHECKING:
     from tree_sitter import Node
 
+MAX_VALUE = 1024
+"""Characters of a variable's value; a longer one counts as not known, or `a=$a$a` doubles it in each line."""
+
+MAX_VARIABLES = 128
+"""Variables whose values are known at once."""
+
+MAX_FOLDER = 4096
+"""Characters of a folder's path; the system takes no longer one."""
+
 Folder: TypeAlias = str | None
 """From the folder that the command starts in, absolute, or in the home folder; None where the text does not tell."""
 
@@ -37,7 +46,8 @@ class State(Struct, frozen=True):
     def assigned(self, name: str, value: Word | None) -> "State":
         """After `name=value`; None where the text does not tell the value."""
         kept = {other: word for other, word in self.variables.items() if other != name}
-        if value is not None and value.glob is not None and not value.inner:
+        glob = None if value is None or value.inner else value.glob
+        if value is not None and glob is not None and len(glob) <= MAX_VALUE and len(kept) < MAX_VARIABLES:
             kept[name] = value
         return replace(self, variables=kept)
 
@@ -51,9 +61,10 @@ class State(Struct, frozen=True):
     def place(self, folder: str) -> Folder:
         """Where `cd folder` leads from here."""
         try:
-            return moved(self.folder, folder) if folder else None
+            place = moved(self.folder, folder) if folder else None
         except Refused:
             return None
+        return place if place is None or len(place) <= MAX_FOLDER else None
 
 
 def merged(one: State, other: State) -> State:

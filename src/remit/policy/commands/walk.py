@@ -13,7 +13,7 @@ from remit.policy.commands.effects import Write
 from remit.policy.commands.options import names
 from remit.policy.commands.state import State, merged
 from remit.policy.commands.syntax import BLANK, Text, parse
-from remit.policy.commands.words import Refused, Word, source
+from remit.policy.commands.words import Refused, Word, read_word, read_words, source
 
 if TYPE_CHECKING:
     from tree_sitter import Node
@@ -23,6 +23,14 @@ DEEPEST_SCRIPT = 3
 
 SETTLES = 4
 """Rounds after which a loop must have come to rest."""
+
+MAX_COMMANDS = 400
+"""Simple commands that are run through, loops unrolled."""
+
+MAX_STEPS = 10_000
+"""Statements and words that are gone through, loops unrolled; a long word counts as several."""
+
+CHARACTERS_PER_STEP = 64
 
 TOKENS = names("; & && || | |& ! ( ) { } if then elif else fi while until do done")
 PASSED = ("$(", "<(", ">(", "`")
@@ -53,6 +61,26 @@ class Proof(Struct, frozen=True):
         )
 
 
+class Budget:
+    """Work that may still be done for one text and the scripts in it, so that no text takes long or much memory."""
+
+    def __init__(self) -> None:
+        self.commands = MAX_COMMANDS
+        self.steps = MAX_STEPS
+
+    def spend_command(self) -> None:
+        """Pay for a simple command; raises Refused."""
+        self.commands -= 1
+        if self.commands < 0:
+            raise Refused(f"more than {MAX_COMMANDS} commands are run")
+
+    def spend_steps(self, characters: int = 0) -> None:
+        """Pay for a statement, or for a word of so many characters; raises Refused."""
+        self.steps -= 1 + characters // CHARACTERS_PER_STEP
+        if self.steps < 0:
+            raise Refused(f"the command takes more than {MAX_STEPS} steps to read, with its loops run through")
+
+
 class Walk:
     """The walk over one text.
 
@@ -61,8 +89,9 @@ class Walk:
     that come in, `lists` those that came out last.
     """
 
-    def __init__(self, raw: bytes, depth: int, state: State, walks: "Walks") -> None:
+    def __init__(self, raw: bytes, depth: int, state: State, walks: "Walks", budget: Budget) -> None:
         self.text = Text(raw)
+        self.budget = budget
         self.depth = depth
         self.walks = walks
         self.state = state
@@ -73,11 +102,11 @@ class Walk:
         self.fed: tuple[Word, ...] | None = None
         self.lists: tuple[Word, ...] | None = None
         self.redirecting = False
-        self.commands = 0
 
     def statement(self, node: "Node") -> Proof:
         """One statement of any kind; raises Refused."""
         self.failed = self.unmoved = self.lists = None
+        self.budget.spend_steps()
         walk = self.walks.get(node.type)
         if walk is None or not node.is_named:
             raise Refused(f"{source(node)[:60]!r} is not on the tables")
@@ -139,6 +168,19 @@ class Walk:
                 return proof
         raise Refused("what a loop leaves set is not in the text")
 
+    def read_word(self, node: "Node") -> Word:
+        """One word, read where the shell stands; raises Refused."""
+        return self.paid(read_word(node, self.state.known))
+
+    def read_words(self, node: "Node") -> tuple[Word, ...]:
+        """The words that one becomes where braces are expanded; raises Refused."""
+        return tuple(map(self.paid, read_words(node, self.state.known)))
+
+    def paid(self, word: Word) -> Word:
+        """The word, its length paid for; raises Refused."""
+        self.budget.spend_steps(len(word.text) + len(word.pattern or ""))
+        return word
+
     def inner(self, words: Iterable[Word]) -> Proof:
         """The substitutions in these words."""
         return sum((self.substitution(node) for word in words for node in word.inner), Proof())
@@ -154,14 +196,14 @@ class Walk:
 
     def script(self, text: str, depth: int) -> Proof:
         """What is proved of a script, which begins where this shell stands; raises Refused."""
-        return walked(text, State(folder=self.state.folder), depth, self.walks)
+        return walked(text, State(folder=self.state.folder), depth, self.walks, self.budget)
 
 
 Walks: TypeAlias = "Mapping[str, Callable[[Walk, Node], Proof]]"
 """What each kind of node does."""
 
 
-def walked(text: str, state: State, depth: int, walks: Walks) -> Proof:
+def walked(text: str, state: State, depth: int, walks: Walks, budget: Budget) -> Proof:
     """What is proved of a script that begins so; raises Refused."""
     if depth > DEEPEST_SCRIPT:
         raise Refused("too many shells run each other")
@@ -169,4 +211,4 @@ def walked(text: str, state: State, depth: int, walks: Walks) -> Proof:
     raw = text.encode()
     if not BLANK.fullmatch(raw[: root.start_byte]) or not BLANK.fullmatch(raw[root.end_byte :]):
         raise Refused("the command is not understood as bash")
-    return Walk(raw, depth, state, walks).statement(root)
+    return Walk(raw, depth, state, walks, budget).statement(root)
