@@ -23,7 +23,7 @@ from remit.ledger.segments import LedgerError
 from remit.servers.environment import enter
 from remit.workspace.git import GitError
 from remit.workspace.git_settings import repository_of
-from remit.workspace.intents_writing import EditRefused, IntentsFileChanged, IntentsFileLocked
+from remit.workspace.intents_writing import EditRefused, IntentsFileChanged
 
 if TYPE_CHECKING:
     from remit.gate.gate import Gate
@@ -146,7 +146,7 @@ def in_words(error: Exception) -> str:
     return str(error)
 
 
-UNAVAILABLE_NOW = (StateError, LedgerError, GitError, IntentsFileChanged, IntentsFileLocked, OSError, SqliteError)
+UNAVAILABLE_NOW = (StateError, LedgerError, GitError, IntentsFileChanged, OSError, SqliteError)
 """Disk, database, git or a lock."""
 
 

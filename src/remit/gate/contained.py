@@ -31,9 +31,6 @@ from remit.workspace.sandbox.jail import Jail, argv
 from remit.workspace.sandbox.running import MEBIBYTE, Ended, Limits, run, run_bare, stopped_by
 from remit.workspace.sandbox.staged import written
 
-OWN = ".local/state/remit"
-"""Below HOME: the daemon's door, and what others stage. Who is contained has nothing to look for there."""
-
 
 def limits_in(rules: ContainmentRules) -> Limits:
     """What every contained command gets."""
@@ -94,13 +91,13 @@ class Contained:
         """The words that run it over the workspace; `status` is the descriptor for bubblewrap's news."""
         around, workspace = self.site.environment, self.site.workspace
         home = () if places.inside(around.home, workspace.root) else (around.home,)
-        own = around.home / OWN
         jail = Jail(
             folder=Path(call.cwd),
             layers=staging.layers,
             writable=staging.writable,
             read_only=(*home, *places.steady(workspace, around.settings)),
-            hidden=(*self.recording.doors(), *([own] if own.is_dir() else [])),
+            hidden=self.recording.doors(),
+            emptied=places.own_state(workspace, around.home),
             shown=ssh_doors(self.verdicts.rules.ssh_agent),
             network=self.verdicts.networked(call),
             above=workspace.nested,
@@ -130,7 +127,8 @@ class Contained:
         if self.how.way == "bind":
             read_only = (*places.steady(workspace, around.settings), *places.own_refs(workspace))
             shown, network = ssh_doors(self.verdicts.rules.ssh_agent), self.verdicts.networked(call)
-            jail = Jail(folder, (), writable, read_only, self.recording.doors(), shown, network)
+            emptied = places.own_state(workspace, around.home)
+            jail = Jail(folder, (), writable, read_only, self.recording.doors(), emptied, shown, network)
             return run(lambda status: argv(self.how.program, jail, command, status), limits)
         if self.how.way == "landlock":
             script = landlock.__file__

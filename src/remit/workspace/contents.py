@@ -3,7 +3,6 @@
 Without git, and until git is asked: a folder of files.
 """
 
-import fcntl
 import os
 import re
 import threading
@@ -13,6 +12,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from remit.core.contents import Hunk, git_blob
+from remit.workspace.file_locks import lock_file
 from remit.workspace.git import Git, GitError
 from remit.workspace.place import Workspace, is_there
 from remit.workspace.waiting import Entry, Waiting
@@ -205,11 +205,12 @@ class ContentStore:
 
     @contextmanager
     def locked(self) -> Generator[None]:
-        """One writer of the ref at a time."""
+        """Let one process at a time write the ref. Raises FileLocked, OSError."""
         self.workspace.state.mkdir(parents=True, exist_ok=True)
-        descriptor = os.open(self.workspace.state / "contents.lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+        path = self.workspace.state / "contents.lock"
+        descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
         try:
-            fcntl.flock(descriptor, fcntl.LOCK_EX)
+            lock_file(descriptor, path)
             yield
         finally:
             os.close(descriptor)

@@ -3,9 +3,7 @@
 What can keep it from being changed is named here, for those who ask for a change and need nothing else of it.
 """
 
-import fcntl
 import os
-import time
 from collections.abc import Generator
 from contextlib import contextmanager
 from pathlib import Path
@@ -13,9 +11,8 @@ from pathlib import Path
 from remit.core.contents import Sha256, sha256
 from remit.core.intent import FILE_LIMIT
 from remit.workspace.beneath import write_below
+from remit.workspace.file_locks import lock_file
 from remit.workspace.whole_files import read_regular
-
-LOCK_TIMEOUT_S = 10.0
 
 
 class EditRefused(ValueError):
@@ -33,15 +30,11 @@ class IntentsFileChanged(RuntimeError):
         super().__init__(f"{str(path)!r} changed meanwhile: edited was {was}, found {now}; read it again")
 
 
-class IntentsFileLocked(TimeoutError):
-    """Somebody else held the lock for the whole time."""
-
-
 def write_intents(path: Path, text: str, *, expected_sha256: Sha256 | None, lock: Path) -> Sha256:
     """Put `text` at `path`, whole or not at all; the SHA-256 of what stands there then.
 
     `expected_sha256` names the content that was edited, None that there was no file. `lock` is a file in
-    Remit's state folder. Raises IntentsFileChanged, IntentsFileLocked, OSError.
+    Remit's state folder. Raises IntentsFileChanged, FileLocked, OSError.
     """
     content = text.encode("utf-8")
     with _locked(lock):
@@ -63,22 +56,10 @@ def _on_disk(path: Path) -> tuple[Sha256 | None, int]:
 
 @contextmanager
 def _locked(lock: Path) -> Generator[None]:
-    """Hold `lock`, waiting LOCK_TIMEOUT_S at most. Raises IntentsFileLocked."""
+    """Hold `lock` while the block runs. Raises FileLocked, OSError."""
     handle = os.open(lock, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
     try:
-        deadline = time.monotonic() + LOCK_TIMEOUT_S
-        while not _taken(handle):
-            if time.monotonic() > deadline:
-                raise IntentsFileLocked(f"{str(lock)!r} was held by somebody else for {LOCK_TIMEOUT_S:g} s")
-            time.sleep(0.01)
+        lock_file(handle, lock)
         yield
     finally:
         os.close(handle)
-
-
-def _taken(handle: int) -> bool:
-    try:
-        fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except BlockingIOError:
-        return False
-    return True

@@ -1,6 +1,5 @@
 """One `git fast-import` that writes snapshots: a process of git's costs more than what it writes."""
 
-import fcntl
 import os
 import selectors
 import subprocess
@@ -12,6 +11,7 @@ from pathlib import Path
 from typing import IO
 
 from remit.core.once import Once
+from remit.workspace.file_locks import lock_file
 from remit.workspace.git import Git, GitError
 from remit.workspace.git_ahead import GUARDS
 from remit.workspace.git_settings import overrides
@@ -40,7 +40,7 @@ class Importer:
         edges.mkdir(parents=True, exist_ok=True, mode=0o700)
         self.edges = edges / f"{os.getpid()}.{os.urandom(4).hex()}"
         self.lock = os.open(self.edges, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
-        fcntl.flock(self.lock, fcntl.LOCK_EX)
+        lock_file(self.lock, self.edges)
         self.held = ExitStack()
         self.held.callback(os.close, self.lock)
         # Whoever drops a gate without closing it leaves no process behind.

@@ -4,7 +4,6 @@ An entry is one write to a file that is open anyway. A file for each content cos
 next sync of the log wait for its folder and its name.
 """
 
-import fcntl
 import os
 import re
 from collections.abc import Generator, Sequence
@@ -14,6 +13,7 @@ from pathlib import Path
 from msgspec import Struct
 
 from remit.core.contents import sha256
+from remit.workspace.file_locks import lock_file
 
 HEADER = re.compile(rb"([0-9a-f]{40}) (\d{1,15}) (\d{1,6})\n")
 HEADER_BYTES = 64
@@ -57,7 +57,7 @@ class Waiting:
 
     def append(self, contents: Sequence[tuple[str, bytes, bytes]]) -> None:
         """The same where the folder is there."""
-        with self.opened(os.O_RDWR | os.O_CREAT | os.O_APPEND, fcntl.LOCK_EX) as descriptor:
+        with self.opened(os.O_RDWR | os.O_CREAT | os.O_APPEND) as descriptor:
             size = self.catch_up(descriptor)
             if self.end < size:
                 self.set_aside(descriptor, size)
@@ -76,7 +76,7 @@ class Waiting:
     def get(self, blob: str) -> bytes | None:
         """The content of that git name, as it was written; None where it does not wait."""
         try:
-            with self.opened(os.O_RDONLY, fcntl.LOCK_SH) as descriptor:
+            with self.opened(os.O_RDONLY, shared=True) as descriptor:
                 self.catch_up(descriptor)
                 found = self.known.get(blob)
                 return os.pread(descriptor, found.size, found.at) if found else None
@@ -86,7 +86,7 @@ class Waiting:
     def all(self) -> list[Entry]:
         """Every entry, the oldest first. Raises OSError."""
         try:
-            with self.opened(os.O_RDONLY, fcntl.LOCK_SH) as descriptor:
+            with self.opened(os.O_RDONLY, shared=True) as descriptor:
                 self.catch_up(descriptor)
                 return [*self.entries]
         except FileNotFoundError:
@@ -94,7 +94,7 @@ class Waiting:
 
     def taken(self, end: int) -> None:
         """Forget the entries before `end`: they are kept elsewhere now. Raises OSError."""
-        with self.opened(os.O_RDWR, fcntl.LOCK_EX) as descriptor:
+        with self.opened(os.O_RDWR) as descriptor:
             rest = os.pread(descriptor, os.fstat(descriptor).st_size - end, end)
             if not rest:
                 self.path.unlink()
@@ -105,12 +105,12 @@ class Waiting:
             fresh.replace(self.path)
 
     @contextmanager
-    def opened(self, flags: int, lock: int) -> Generator[int]:
-        """The file, locked. One that was replaced while we waited for it is let go. Raises OSError."""
+    def opened(self, flags: int, *, shared: bool = False) -> Generator[int]:
+        """Open the file and lock it. A file that was replaced during the wait is let go. Raises FileLocked, OSError."""
         while True:
             descriptor = os.open(self.path, flags | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK, 0o600)
             try:
-                fcntl.flock(descriptor, lock)
+                lock_file(descriptor, self.path, shared=shared)
                 if os.fstat(descriptor).st_nlink:
                     yield descriptor
                     return

@@ -41,6 +41,8 @@ class Jail(Struct, frozen=True):
     writable: tuple[Path, ...] = ()
     read_only: tuple[Path, ...] = ()
     hidden: tuple[Path, ...] = ()
+    emptied: tuple[Path, ...] = ()
+    """Folders of Remit's own: empty and read-only there, so that no lock can be taken on the files in them."""
     shown: tuple[Path, ...] = ()
     """What is to be seen below a hidden folder all the same."""
     network: bool = True
@@ -81,6 +83,8 @@ def mounts(jail: Jail) -> Iterator[str]:
         yield from words
     for place in jail.hidden:
         yield from ("--tmpfs", str(place)) if place.is_dir() else ("--ro-bind", "/dev/null", str(place))
+    for place in jail.emptied:
+        yield from ("--tmpfs", str(place), "--remount-ro", str(place))
     for place in jail.shown:
         yield from ("--ro-bind-try", str(place), str(place))
 

@@ -13,9 +13,6 @@ from remit.workspace.mounts import mounted_in
 from remit.workspace.place import FOLDER, Workspace
 from remit.workspace.sandbox.jail import TEMPORARY, Layer
 
-SCRATCH = ".local/state/remit/sandbox"
-"""Below HOME; `remit uninstall` takes all of that folder away."""
-
 MARKER, KEY = "began", "layers"
 SPARE = "spare-"
 
@@ -34,8 +31,14 @@ CACHES = (
 )
 """Below HOME: what package managers, compilers and test runners keep there."""
 
-GOVERNING_GIT = ("config", "config.worktree", "hooks", "info", "remit")
-"""What in git's folder makes git run programs, or overlook files; and Remit's own state."""
+GOVERNING_GIT = ("config", "config.worktree", "hooks", "info")
+"""What in git's folder makes git run programs, or overlook files."""
+
+OWN_STATE = ".local/state/remit"
+"""Below HOME: the daemon's socket, and where other commands are staged."""
+
+SCRATCH = f"{OWN_STATE}/sandbox"
+"""Below HOME; `remit uninstall` takes all of that folder away."""
 
 OWN_REFS = ("refs/remit", "refs/notes/remit", "refs/notes/ai")
 
@@ -226,7 +229,7 @@ def discard(folder: Path) -> None:
 
 
 def steady(workspace: Workspace, settings: Iterable[str]) -> tuple[Path, ...]:
-    """What is there and stays read-only: rules, agents' settings, what makes git run programs, Remit's state."""
+    """What is there and stays read-only: rules, agents' settings, what makes git run programs."""
     root, common = workspace.root, workspace.common_dir
     names = (FOLDER, ".intentignore", *(setting for setting in settings if not setting.startswith("/")))
     places = [root / name for name in names]
@@ -234,6 +237,11 @@ def steady(workspace: Workspace, settings: Iterable[str]) -> tuple[Path, ...]:
     if (root / ".git").is_file():
         places.append(root / ".git")
     return tuple(dict.fromkeys(p for p in places if p.exists() and not p.is_symlink()))
+
+
+def own_state(workspace: Workspace, home: Path) -> tuple[Path, ...]:
+    """Find Remit's own folders, for this repository and for this user: a command has nothing to look for there."""
+    return tuple(place.resolve() for place in (workspace.state, home / OWN_STATE) if place.is_dir())
 
 
 def own_refs(workspace: Workspace) -> tuple[Path, ...]:
