@@ -16,6 +16,7 @@ from remit.cli import recall
 from remit.cli.blame_arguments import Asked, NotABlame, sorted_words
 from remit.cli.blame_output import Style, made, rendered, start, uncommitted
 from remit.cli.blame_state import Settings, depends, is_steady, settings
+from remit.cli.colour import has_colour
 from remit.cli.failure import Failure
 from remit.cli.later import Later
 from remit.cli.noted import index_of, store_of
@@ -216,9 +217,8 @@ def in_form(
 
 def colours(wanted: str, terminal: bool) -> Style:
     """How it looks where it is shown. The colours are never all there is to see."""
-    auto = terminal and "NO_COLOR" not in os.environ and os.environ.get("TERM", "dumb") != "dumb"
     letters = "utf" not in (sys.stdout.encoding or "").lower()
-    return Style(coloured=wanted == "always" or (wanted == "auto" and auto), letters=letters, safe=terminal)
+    return Style(coloured=has_colour(wanted, os.environ, is_terminal=terminal), letters=letters, safe=terminal)
 
 
 def may_be_kept(question: Question, found: Answer, as_json: bool) -> bool:

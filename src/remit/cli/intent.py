@@ -1,17 +1,35 @@
 """`remit intent`: what agents may do."""
 
+from collections.abc import Iterator
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import click
 import msgspec
 
 from remit.cli.intent_making import edit, fork, new
 from remit.cli.intent_sessions import clear, select
-from remit.cli.output import FINDINGS, emit, governed_gate, json_option, open_gate, repo_option, reports_failures
+from remit.cli.output import (
+    FINDINGS,
+    emit,
+    emit_view,
+    governed_gate,
+    json_option,
+    open_gate,
+    repo_option,
+    reports_failures,
+    view_options,
+)
 from remit.cli.people import PERSON, below_an_agent, only_people
-from remit.core.intent import STATUSES, LintFinding, Status
+from remit.core.intent import STATUSES, Intent, LintFinding, Status
 from remit.core.text import shown
 from remit.gate.gate import Gate
+
+if TYPE_CHECKING:
+    from remit.cli.view import Part
+
+
+NO_INTENTS = "no intents; make one with `remit intent new NAME --scope GLOB`"
 
 
 @click.group()
@@ -27,19 +45,24 @@ for command in (new, fork, edit, select, clear):
 @click.option("--status", type=click.Choice(STATUSES), help="Only those with this status.")
 @repo_option
 @json_option
+@view_options
 @reports_failures
 def list_(status: str | None, repo: Path, as_json: bool) -> None:
     """List the intents."""
     gate = governed_gate(repo)
     document = gate.intents.document
     found = [i for i in document.intents if status is None or i.status == status]
-    lines = [
-        f"{i.id:<10} {i.status:<12} {shown(i.title, 100)}  ({shown(', '.join(i.owned_scope), 300)})" for i in found
-    ]
     if document.errors:
         click.echo(f"warning: active_intents.yaml has {len(document.errors)} errors; see `remit intent lint`", err=True)
-    text = "\n".join(lines) or "no intents; make one with `remit intent new NAME --scope GLOB`"
-    emit([msgspec.to_builtins(i) for i in found], as_json, text)
+    data = [msgspec.to_builtins(i) for i in found]
+    emit_view(data, as_json, lambda _: intent_view(found))
+
+
+def intent_view(found: list[Intent]) -> "Iterator[Part]":
+    """Return the intents as rows."""
+    from remit.cli.intent_views import intent_table  # agents run this room's commands, and read no table
+
+    yield intent_table(found) if found else NO_INTENTS
 
 
 @intent.command("show")

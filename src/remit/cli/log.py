@@ -1,19 +1,23 @@
 """`remit log` and `remit search`: the newest records."""
 
+from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 import msgspec
 
-from remit.cli.output import emit, governed_site, json_option, repo_option, reports_failures
+from remit.cli.output import emit, emit_view, governed_site, json_option, repo_option, reports_failures, view_options
 from remit.cli.reading import filter_options, found_records, wanted
-from remit.core.record import KEY
+from remit.cli.screen import Screen
 from remit.core.text import shown
 from remit.gate.site import Site
 from remit.ledger.index import Filters
 from remit.provenance.why import heard
 from remit.tools.conversations import everything
+
+if TYPE_CHECKING:
+    from remit.cli.view import Part
 
 
 @click.command()
@@ -25,6 +29,7 @@ from remit.tools.conversations import everything
 @click.option("-n", "--limit", default=20, show_default=True, type=click.IntRange(1, 100_000))
 @repo_option
 @json_option
+@view_options
 @reports_failures
 def log(text: tuple[str, ...], reverse: bool, limit: int, repo: Path, as_json: bool, **filters: Any) -> None:
     """List the newest records, the newest first; those of other machines and older tools too."""
@@ -41,6 +46,7 @@ def log(text: tuple[str, ...], reverse: bool, limit: int, repo: Path, as_json: b
 @click.option("-n", "--limit", default=20, show_default=True, type=click.IntRange(1, 100_000))
 @repo_option
 @json_option
+@view_options
 @reports_failures
 def search(
     words: tuple[str, ...], newest: bool, talk: bool, limit: int, repo: Path, as_json: bool, **filters: Any
@@ -75,35 +81,12 @@ def spoken_line(one: heard.Heard) -> str:
 
 
 def answer(found: list[dict[str, Any]], as_json: bool) -> None:
-    """The records, or one line each."""
-    emit(found, as_json, "\n".join(map(summary_line, found)) or "no records")
+    """Answer with the records, a row each."""
+    emit_view(found, as_json, lambda screen: record_view(found, screen))
 
 
-def summary_line(document: dict[str, Any]) -> str:
-    """One record on one line."""
-    body: dict[str, Any] = document["metadata"][KEY]
-    at = str(document["timestamp"])[:19].replace("T", " ")
-    unproved = "  (unproved)" if body.get("unproved") else ""
-    event, intent = shown(str(body.get("event")), 16), shown(str(body.get("intent_id") or "-"), 40)
-    return f"{shown(str(document['id'])[-12:], 12)}  {shown(at, 19)}  {event:<16} {intent:<8} {about(body)}{unproved}"
+def record_view(found: list[dict[str, Any]], screen: Screen) -> "Iterator[Part]":
+    """Return the records as rows."""
+    from remit.cli.record_rows import record_table
 
-
-def about(body: dict[str, Any]) -> str:
-    """What a record is about, in a few words."""
-    call: dict[str, Any] = body.get("call", {})
-    tool = shown(str(call.get("name")), 80)
-    if body.get("event") == "denied":
-        violation: dict[str, Any] = body.get("violation", {})
-        asked = violation.get("path") or call.get("command") or " ".join(call.get("paths", []))
-        return f"{tool}: {shown(str(violation.get('error_type')), 40)} {shown(str(asked), 80)}"
-    if body.get("event") in ("mutation", "human_edit"):
-        files: list[dict[str, Any]] = body.get("files", [])
-        stray = "" if body.get("in_scope", True) else "  (out of scope)"
-        return (
-            ", ".join(f"{shown(str(f.get('operation')), 20)} {shown(str(f.get('path')), 80)}" for f in files[:5])
-            + stray
-        )
-    if call:
-        target = call.get("command") or " ".join(call.get("paths", []))
-        return f"{tool} {shown(str(target), 100)}".rstrip()
-    return shown(" ".join(str(body[k]) for k in ("name", "from", "to", "by", "agent", "reason") if body.get(k)), 100)
+    yield record_table(found, screen) if found else "no records"

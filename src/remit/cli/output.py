@@ -2,19 +2,24 @@
 
 import os
 import sys
-from collections.abc import Callable
+import time
+from collections.abc import Callable, Iterable
 from functools import wraps
 from pathlib import Path
+from shutil import get_terminal_size
 from sqlite3 import Error as SqliteError
-from typing import TYPE_CHECKING, NoReturn, ParamSpec, TypeVar
+from typing import TYPE_CHECKING, Any, NoReturn, ParamSpec, TypeVar
 
 import click
 import msgspec
+from click.core import ParameterSource
 
+from remit.cli.colour import forced_colour
 from remit.cli.failure import FINDINGS as FINDINGS
 from remit.cli.failure import INTEGRITY as INTEGRITY
 from remit.cli.failure import REFUSED, UNAVAILABLE, Failure
 from remit.cli.failure import USAGE as USAGE
+from remit.cli.screen import Screen, open_screen
 from remit.core.text import defused, plain_json
 from remit.gate.intent_refusals import IntentError, Refused
 from remit.gate.site import Site
@@ -26,10 +31,12 @@ from remit.workspace.git_settings import repository_of
 from remit.workspace.intents_writing import EditRefused, IntentsFileChanged
 
 if TYPE_CHECKING:
+    from remit.cli.view import Part
     from remit.gate.gate import Gate
 
 P = ParamSpec("P")
 R = TypeVar("R")
+F = TypeVar("F", bound=Callable[..., Any])
 S = TypeVar("S", bound=Site)
 
 repo_option = click.option(
@@ -40,6 +47,50 @@ repo_option = click.option(
     help="Work in this repository.",
 )
 json_option = click.option("--json", "as_json", is_flag=True, help="One JSON document on standard output.")
+
+
+def keep_look(context: click.Context, parameter: click.Parameter, value: object) -> None:
+    """Keep an option about looks where `current_screen` finds it: no command takes it as an argument."""
+    if context.get_parameter_source(str(parameter.name)) is not ParameterSource.DEFAULT:
+        context.meta[f"remit.{parameter.name}"] = value
+        if parameter.name == "color":
+            context.color = forced_colour(str(value), os.environ)
+
+
+LOOKS = (
+    click.option(
+        "--color",
+        type=click.Choice(["auto", "always", "never"]),
+        default="auto",
+        expose_value=False,
+        callback=keep_look,
+        help="Colour; by default on a terminal, unless NO_COLOR is set.",
+    ),
+    click.option(
+        "--time",
+        type=click.Choice(["auto", "relative", "iso"]),
+        default="auto",
+        expose_value=False,
+        callback=keep_look,
+        help="`3 min ago`, or the time in UTC; by default the first on a terminal, else the second.",
+    ),
+    click.option(
+        "--no-pager", is_flag=True, expose_value=False, callback=keep_look, help="Never start a pager for long output."
+    ),
+)
+
+
+def view_options(command: F) -> F:
+    """Give a command the options about its looks, which `emit_view` obeys."""
+    for option in reversed(LOOKS):
+        command = option(command)
+    return command
+
+
+def current_screen() -> Screen:
+    """Return the screen as the options of the running command have it."""
+    meta = click.get_current_context().meta
+    return open_screen(meta.get("remit.color", "auto"), meta.get("remit.time", "auto"), time.time())
 
 
 def open_gate(repo: Path) -> "Gate":
@@ -108,10 +159,29 @@ def emit(data: object, as_json: bool, text: str) -> None:
     say(document({"schema_version": 1, "data": data}) if as_json else defused(text))
 
 
-def say(text: str) -> None:
+def emit_view(data: object, as_json: bool, view: "Callable[[Screen], Iterable[Part]]") -> None:
+    """Answer with one JSON document, or with the view, made for the screen and paged where it is longer than that."""
+    if as_json:
+        say(document({"schema_version": 1, "data": data}))
+        return
+    from remit.cli.view import render  # rich is for people's eyes only
+
+    screen = current_screen()
+    text = defused(render(view(screen), screen))
+    if screen.width is not None and not click.get_current_context().meta.get("remit.no_pager"):
+        from remit.cli.pager import page, pager_of
+
+        pager = pager_of({}, os.environ) if text.count("\n") + 2 > get_terminal_size().lines else ""
+        if pager:
+            page(f"{text}\n".encode("utf-8", "replace"), pager)
+            return
+    say(text, has_colour=screen.is_coloured)
+
+
+def say(text: str, *, has_colour: bool | None = None) -> None:
     """Print it. Where whoever read has read enough, the process ends, without a word."""
     try:
-        click.echo(text)
+        click.echo(text, color=has_colour)
     except BrokenPipeError:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         sys.exit(0)

@@ -19,7 +19,21 @@ LARGEST = 16 * 1024 * 1024
 RACY_NS = 50_000_000
 """What changed this shortly before the work began may have changed during it, and its times would not tell."""
 
-VARIABLES = ("GIT_", "LC_", "LANG", "TZ", "HOME", "XDG_CONFIG_HOME", "NO_COLOR", "TERM", "COLUMNS", "PYTHON", "PAGER")
+VARIABLES = (
+    "GIT_",
+    "LC_",
+    "LANG",
+    "TZ",
+    "HOME",
+    "XDG_CONFIG_HOME",
+    "NO_COLOR",
+    "CLICOLOR",
+    "FORCE_COLOR",
+    "TERM",
+    "COLUMNS",
+    "PYTHON",
+    "PAGER",
+)
 NOT_UTF8 = "surrogateescape"
 
 

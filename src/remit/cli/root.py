@@ -1,10 +1,13 @@
 """The tree of commands, loaded when they are called."""
 
+import os
 import sys
 from collections.abc import Callable, Sequence
 
 import click
 from click.exceptions import NoSuchCommand
+
+from remit.cli.colour import forced_colour
 
 
 def intent() -> click.Command:
@@ -266,6 +269,18 @@ COMMANDS: dict[str, tuple[str, Callable[[], click.Command]]] = {
     "demo": ("the whole story in a throw-away repository", demo),
 }
 
+SECTIONS: dict[str, tuple[str, ...]] = {
+    "Start": ("init", "demo", "completion"),
+    "Every day": ("status", "log", "session", "approvals", "mode", "exec"),
+    "Intents": ("intent", "todo", "lesson", "map"),
+    "Explain": ("blame", "why", "show", "search", "stats", "verify"),
+    "Recover": ("restore", "doctor"),
+    "Administer": ("policy", "trust", "ledger", "notes", "trailers", "import", "export", "uninstall"),
+    "For programs": ("schema", "mcp", "daemon"),
+}
+"""The commands as `remit --help` shows them."""
+WIDEST = max(map(len, COMMANDS))
+
 
 def say_in_json(error: click.UsageError) -> None:
     """What is wrong with the words, as every command's JSON says it."""
@@ -312,6 +327,7 @@ class Commands(click.Group):
     def invoke(self, ctx: click.Context) -> object:
         """Run a command. Of words that do not fit, who asked for JSON is told in JSON, too. Raises UsageError."""
         asked = sys.argv[1:]
+        ctx.color = forced_colour("auto", os.environ)
         try:
             return super().invoke(ctx)
         except click.UsageError as raised:
@@ -322,9 +338,10 @@ class Commands(click.Group):
             raise error from None
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
-        """The list in `--help`, without importing one of them."""
-        with formatter.section("Commands"):
-            formatter.write_dl([(name, about) for name, (about, _) in COMMANDS.items()])
+        """Write the commands of `--help` by section, without importing one of them."""
+        for title, names in SECTIONS.items():
+            with formatter.section(title):
+                formatter.write_dl([(name.ljust(WIDEST), COMMANDS[name][0]) for name in names])
 
 
 @click.group(cls=Commands, context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100})

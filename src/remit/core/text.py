@@ -4,7 +4,7 @@ import re
 import unicodedata
 
 HARMFUL = (
-    "\x1b\\[(?:[0-2]|[39][0-7])m|([\x00-\x08\x0b-\x1f\x7f-\x9f\u061c\u200b-\u200f\u2028-\u202e\u2060-\u206f"
+    "\x1b\\[(?:[0-2]|[39][0-7])(?:;(?:[0-2]|[39][0-7]))*m|([\x00-\x08\x0b-\x1f\x7f-\x9f\u061c\u200b-\u200f\u2028-\u202e\u2060-\u206f"
     "\ufeff\ufff9-\ufffb\U000e0000-\U000e007f])"
 )
 """What moves the cursor, speaks to the terminal, turns text round or cannot be seen; before it, colours as they are.

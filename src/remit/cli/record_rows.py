@@ -1,0 +1,212 @@
+"""Rows of records: actor, event, intent, object."""
+
+from collections.abc import Iterable, Iterator
+from typing import Any, NamedTuple
+
+from rich.text import Text
+
+from remit.cli.screen import Screen
+from remit.cli.view import Meaning, Table, line, mark, words
+from remit.core.record import KEY
+
+ID_CHARS = 8
+"""The end of a record's id: its beginning is the time."""
+WHOLE_ID_CHARS = 12
+"""The same in a file or a pipe, where programs read it."""
+WIDE = 100
+"""From this width on, agents have their whole name."""
+MAX_PATHS = 5
+ORIGINS: dict[str, tuple[Meaning, str]] = {
+    "human": ("person", "person"),
+    "git": ("git", "git"),
+    "verification": ("quiet", "check"),
+}
+
+
+class Happening(NamedTuple):
+    """The verb and object of a record. `is_quiet`: other records of the same call say as much."""
+
+    meaning: Meaning
+    verb: str
+    about: str
+    is_quiet: bool = False
+
+
+def record_table(documents: Iterable[dict[str, Any]], screen: Screen, indent: int = 0) -> Table:
+    """Return records as rows: id, time, actor, what happened, intent, to what."""
+    return Table([record_row(document, screen) for document in documents], indent=indent)
+
+
+def record_row(document: dict[str, Any], screen: Screen) -> list[Text]:
+    """Return one record as the cells of a row."""
+    body: dict[str, Any] = document["metadata"][KEY]
+    found = happening(body)
+    about = line(words(found.about), words("(unproved)", "yellow") if body.get("unproved") else None)
+    row = [
+        words(str(document["id"])[-(ID_CHARS if screen.width else WHOLE_ID_CHARS) :], "yellow"),
+        words(screen.time(str(document["timestamp"])), "dim"),
+        actor(document, body, is_short=screen.width is not None and screen.width < WIDE),
+        mark(found.meaning, found.verb),
+        words(body.get("intent_id") or "-"),
+        about,
+    ]
+    if found.is_quiet:
+        for cell in row[2:]:
+            cell.stylize("dim")
+    return row
+
+
+def actor(document: dict[str, Any], body: dict[str, Any], *, is_short: bool) -> Text:
+    """Return who acted: the agent, with its sub-agent, a person, git, a check; or Remit by itself."""
+    event = body.get("event")
+    if event == "human_edit":
+        meaning, name = ORIGINS.get(str(body.get("origin", "human")), ("unknown", "unknown"))
+        return mark(meaning, name)
+    approval: dict[str, Any] = body.get("approval") or {}
+    by = str(approval.get("by") or body.get("by") or "")
+    if by == "person":
+        return mark("person", "person")
+    agent = str(document.get("tool", {}).get("name") or body.get("agent") or ("" if by == "nobody" else by))
+    if not agent or event in ("snapshot", "tree_head"):
+        return mark("quiet", "remit")
+    below = f"/{str(body['agent_id'])[:6]}" if body.get("agent_id") else ""
+    return mark("agent", (agent.partition("-")[0] if is_short else agent) + below)
+
+
+def happening(body: dict[str, Any]) -> Happening:
+    """Return what happened. Records of other tools and later versions have events that are not known here."""
+    match body.get("event"):
+        case "tool_use":
+            return use_happening(body)
+        case "tool_result":
+            return result_happening(body)
+        case "denied":
+            code = str(body.get("violation", {}).get("error_type") or "")
+            path = str(body.get("violation", {}).get("path") or "")
+            return Happening("denied", "denied", f"{call_words(body, path)}: {code}")
+        case "mutation" | "human_edit":
+            return change_happening(body)
+        case "restore":
+            return restore_happening(body)
+        case "approval_requested" | "approval_answered":
+            return approval_happening(body)
+        case "verification":
+            is_fine = body.get("exit_code") == 0
+            about = " ".join(filter(None, (str(body.get("command")), list_paths(body.get("paths", [])))))
+            return Happening("allowed" if is_fine else "failed", "passed" if is_fine else "failed", about)
+        case _:
+            return other_happening(body)
+
+
+def use_happening(body: dict[str, Any]) -> Happening:
+    """Return a call that went on."""
+    decision: dict[str, Any] = body.get("decision", {})
+    is_contained = decision.get("effect") == "contain"
+    approved = "" if not decision.get("approved_by") else " (a person said yes)"
+    warned = f" ({decision.get('mode')}; enforce would not have allowed it)" if is_waved_through(decision) else ""
+    verb = ("contained", "contained") if is_contained else ("allowed", "allowed")
+    return Happening(*verb, f"{call_words(body)}{approved or warned}")
+
+
+def is_waved_through(decision: dict[str, Any]) -> bool:
+    """Return whether only the mode let the call go on."""
+    return decision.get("mode") in ("observe", "warn") and decision.get("verdict") in ("deny", "ask")
+
+
+def result_happening(body: dict[str, Any]) -> Happening:
+    """Return how a call came back."""
+    found: dict[str, Any] = body.get("result", {})
+    code = found.get("exit_code")
+    ended = f" (exit {code})" if code else ""
+    is_fine = found.get("ok", True) and not code
+    return Happening(
+        "quiet" if is_fine else "failed", "returned" if is_fine else "failed", call_words(body) + ended, is_fine
+    )
+
+
+def call_words(body: dict[str, Any], path: str = "") -> str:
+    """Return a call in words: its tool, and its command or files."""
+    call: dict[str, Any] = body.get("call", {})
+    target = path or str(call.get("command") or "") or list_paths(call.get("paths", []))
+    return " ".join(filter(None, (str(call.get("name") or ""), target)))
+
+
+def list_paths(paths: Iterable[object]) -> str:
+    """Return the first of some paths, and how many more there are."""
+    names = [str(path) for path in paths]
+    more = f" and {len(names) - MAX_PATHS} more" if len(names) > MAX_PATHS else ""
+    return ", ".join(names[:MAX_PATHS]) + more
+
+
+SIGNS = {"create": "+", "modify": "~", "delete": "-", "rename": ">"}
+
+
+def change_happening(body: dict[str, Any]) -> Happening:
+    """Return which files changed, each with `+`, `~` or `-` before it."""
+    files: list[dict[str, Any]] = body.get("files", [])
+    told = list_paths(f"{SIGNS.get(str(file.get('operation')), '~')}{file.get('path')}" for file in files)
+    is_stray = body.get("in_scope") is False and body.get("intent_id") is not None
+    return Happening("changed", "changed", told + (" (out of scope)" if is_stray else ""))
+
+
+def restore_happening(body: dict[str, Any]) -> Happening:
+    """Return which files were put back: by Remit after a call that had no right to change them, or by a person."""
+    paths, why = list_paths(body.get("paths", [])), str(body.get("why") or "")
+    to = f" to {body['to']}" if body.get("to") and not why else ""
+    return Happening("undone", "undone" if why else "restored", f"{paths}{to}{f': {why}' if why else ''}")
+
+
+EXTENTS = {
+    "once": "this once",
+    "session": "for the session",
+    "intent": "for the intent",
+    "project": "for the project",
+}
+
+
+def approval_happening(body: dict[str, Any]) -> Happening:
+    """Return a question to a person, or the answer: yes or no, how far, and why."""
+    found: dict[str, Any] = body.get("approval", {})
+    action = str(found.get("action") or f"question {str(found.get('id') or '')[-ID_CHARS:]}")
+    if body.get("event") == "approval_requested":
+        return Happening("asked", "asked", f"{action}: {found.get('rule')}, risk {found.get('risk')}")
+    said = f" “{found['words']}”" if found.get("words") else ""
+    if found.get("answer") != "allow":
+        return Happening("denied", "no", f"{action}{':' if said else ''}{said}")
+    grant: dict[str, Any] = found.get("grant") or {}
+    extent = EXTENTS.get(str(grant.get("extent") or "once"), "")
+    rule = f" ({grant['rule']})" if grant.get("rule") else ""
+    return Happening("allowed", "yes", f"{extent}{rule}: {action}{said}")
+
+
+OTHER_EVENTS: dict[str, tuple[Meaning, str]] = {
+    "session_start": ("session", "started"),
+    "session_end": ("session", "ended"),
+    "intent_selected": ("intent", "selected"),
+    "intent_cleared": ("intent", "cleared"),
+    "intent_transition": ("intent", "moved"),
+    "intent_changed": ("intent", "changed"),
+    "lesson": ("intent", "lesson"),
+    "check_failed": ("failed", "broken"),
+    "recovery": ("warning", "recovered"),
+}
+
+
+def other_happening(body: dict[str, Any]) -> Happening:
+    """Return an event that happens to no call and no file."""
+    event = str(body.get("event"))
+    meaning, verb = OTHER_EVENTS.get(event, ("quiet", event))
+    return Happening(
+        meaning, verb, ", ".join(details(event, body)), is_quiet=event in ("snapshot", "tree_head", "pruned")
+    )
+
+
+def details(event: str, body: dict[str, Any]) -> Iterator[str]:
+    """Return what is worth saying of such an event."""
+    if event == "intent_transition":
+        yield f"{body.get('from')} to {body.get('to')}"
+    if event == "lesson":
+        lesson: dict[str, Any] = body.get("lesson") or {}
+        yield str(lesson.get("text") or "")
+    keys = ("name", "change", "model", "source", "reason", "reasoning", "notes", "exception", "why")
+    yield from (str(body[key]) for key in keys if body.get(key))
