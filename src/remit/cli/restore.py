@@ -20,10 +20,12 @@ from remit.cli.output import (
     reports_failures,
 )
 from remit.cli.people import only_people
+from remit.cli.session import changes_of_session, session_of
 from remit.cli.uninstall import agree
 from remit.core.text import quoted_path, shown
 from remit.gate.gate import Gate
 from remit.gate.restores import LATEST, before, last_restore, named, offered, recorded, restoring
+from remit.gate.session_undo import plan_session_undo, undo_session
 from remit.gate.snapshots import Snapshots
 from remit.workspace.head import head_commit
 from remit.workspace.snapshots import Snapshot, unspelled
@@ -40,6 +42,7 @@ PINNING = ("pin", "unpin")
 @click.argument("point", required=False, metavar="[list | POINT | undo | pin | unpin]")
 @click.argument("paths", nargs=-1, metavar="[PATH | POINT]...")
 @click.option("--before", "what", metavar="WHAT", help="The state before an intent, a session, or a command's words.")
+@click.option("--session", "session_id", metavar="ID", help="Undo what this session changed, and nothing else.")
 @click.option("--preview", "--dry-run", "preview", is_flag=True, help="Only say what would be done.")
 @click.option("--yes", "-y", is_flag=True, help="Do not ask.")
 @click.option("--limit", type=click.IntRange(1), default=SHOWN, show_default=True, help="List so many.")
@@ -50,6 +53,7 @@ def restore(
     point: str | None,
     paths: tuple[str, ...],
     what: str | None,
+    session_id: str | None,
     preview: bool,
     yes: bool,
     limit: int,
@@ -60,10 +64,18 @@ def restore(
 
     POINT is a snapshot's name or a part of it, or `latest`; `remit restore list` shows them, `remit restore undo`
     takes the last restore back. `remit restore pin POINT` keeps a snapshot whatever its age, `unpin POINT` no longer.
+    With --session, the changes of one session are taken out of the files as they are now. Lines that others changed
+    since stay; a file in which both changed the same lines is left as it is, and named.
+
     Files that came later stay, unless git tracks them. HEAD, the index and branches are not touched. Only a person
     may do this.
     """
     gate = governed_gate(repo)
+    if session_id is not None:
+        if point or what or paths:
+            raise click.UsageError("--session goes with no POINT, PATH or --before")
+        undo_one_session(gate, session_id, preview, yes, as_json)
+        return
     if what is None and point in (None, "list"):
         emit_list(gate, limit, as_json)
         return
@@ -88,6 +100,39 @@ def restore(
     done = carried_out(gate, wanted, only, undoing)
     emit(as_data(done), as_json, "\n".join(said(gate, done, done=True)))
     if done.failed:
+        sys.exit(FINDINGS)
+
+
+def undo_one_session(gate: Gate, given: str, preview: bool, yes: bool, as_json: bool) -> None:
+    """Take what one session changed out of the files, or say what that would do. Exits 1 where a file is left."""
+    if not preview:
+        only_people("`remit restore --session`")
+        finish(gate)
+    session = session_of(gate, given)
+    plan = plan_session_undo(gate, gate.store, changes_of_session(gate, session))
+    lines = [f"{'would undo' if preview else 'undoing'} session {shown(session, 60)}"]
+    lines += group("to write", list(plan.write)) + group("to delete", plan.delete)
+    lines += [f"  left alone: {shown(quoted_path(path))}: {shown(why)}" for path, why in plan.left.items()]
+    lines += ["nothing is to do: its changes are in no file"] if plan.is_empty and not plan.left else []
+    data: dict[str, Any] = {
+        "session_id": session,
+        "saved": None,
+        "write": [quoted_path(path) for path in plan.write],
+        "delete": [quoted_path(path) for path in plan.delete],
+        "left": {quoted_path(path): why for path, why in plan.left.items()},
+    }
+    if preview or plan.is_empty:
+        emit(data, as_json, "\n".join(lines))
+        return
+    if sys.stdin.isatty():
+        click.echo("\n".join(lines), err=True)
+        agree(yes, f"{len(plan.write)} files would be written, {len(plan.delete)} deleted", "add --yes")
+    done = running(gate, lambda: undo_session(gate, plan, session))
+    data |= {"saved": done.saved.id, "failed": {quoted_path(path): why for path, why in done.failed.items()}}
+    lines += [f"  not done: {shown(quoted_path(path))}: {shown(why)}" for path, why in done.failed.items()]
+    lines += [f"what was there is kept as {done.saved.id}; `remit restore undo` brings it back"]
+    emit(data, as_json, "\n".join(lines))
+    if done.failed or plan.left:
         sys.exit(FINDINGS)
 
 

@@ -1,27 +1,32 @@
 """`remit session`: what happened in a session."""
 
+from collections.abc import Iterator
 from pathlib import Path
 
 import click
 import msgspec
 
 from remit.cli.output import Failure, emit, governed_gate, json_option, repo_option, reports_failures
+from remit.core.text import shown
 from remit.gate.gate import Gate
 from remit.ledger.index import Index
+from remit.ledger.session_changes import SessionChange, session_changes
 from remit.provenance.why.story import in_words, story
 from remit.provenance.why.talk import Session
 from remit.tools.conversations import conversations
 
 RECENT = 200
+DIFF_COLOURS = {"+": "green", "-": "red", "@": "cyan"}
 
 
 @click.command()
 @click.argument("session_id", metavar="[SESSION]", default="")
 @click.option("--full", is_flag=True, help="Whole texts.")
+@click.option("--diff", is_flag=True, help="The change that the session made to each file, as a diff.")
 @repo_option
 @json_option
 @reports_failures
-def session(session_id: str, full: bool, repo: Path, as_json: bool) -> None:
+def session(session_id: str, full: bool, diff: bool, repo: Path, as_json: bool) -> None:
     """Tell what happened in a session: what was asked and said, each call with its verdict, what it changed.
 
     SESSION is its id or the beginning of it; without one it is the newest. What an agent was told and told others is
@@ -30,6 +35,9 @@ def session(session_id: str, full: bool, repo: Path, as_json: bool) -> None:
     gate = governed_gate(repo)
     workspace = gate.workspace
     wanted = session_of(gate, session_id)
+    if diff:
+        emit_diff(gate, wanted, as_json)
+        return
     with Index.open(workspace.state / "index.db", workspace.log_folder) as index:
         index.catch_up()
         with conversations(gate, [Session(agent_of(index, wanted), wanted)]) as kept:
@@ -42,6 +50,42 @@ def session(session_id: str, full: bool, repo: Path, as_json: bool) -> None:
         "remarks": [kept.trouble] if kept.trouble else [],
     }
     emit(data, as_json, "\n".join(filter(None, (in_words(steps, full=full), kept.trouble))))
+
+
+def emit_diff(gate: Gate, session: str, as_json: bool) -> None:
+    """Print the change that the session made to each file. Others' changes in between are not in it."""
+    changes = changes_of_session(gate, session)
+    data = [{**msgspec.to_builtins(change), "diff": diff_of(gate, change)} for change in changes]
+    lines = [line for change, found in zip(changes, data, strict=True) for line in diff_lines(change, found["diff"])]
+    emit({"session_id": session, "changes": data}, as_json, "\n".join(lines) or "the session changed no file")
+
+
+def changes_of_session(gate: Gate, session: str) -> tuple[SessionChange, ...]:
+    """Return what the session changed, from its records. Raises Failure where none names it."""
+    with Index.open(gate.workspace.state / "index.db", gate.workspace.log_folder) as index:
+        index.catch_up()
+        if not index.find(session_id=session, limit=1):
+            raise Failure("NOT_FOUND", f"no record names a session {session!r}", fix="`remit status` lists sessions")
+        return session_changes(index.each(session_id=session, event="mutation"))
+
+
+def diff_of(gate: Gate, change: SessionChange) -> str | None:
+    """Return the unified diff of one change, without its header; None where a content was not kept."""
+    before, after = (b"" if blob is None else gate.store.load(blob) for blob in (change.before, change.after))
+    return None if before is None or after is None else gate.store.diff(before, after)
+
+
+def diff_lines(change: SessionChange, diff: str | None) -> Iterator[str]:
+    """Yield one change as git shows it, coloured for a terminal."""
+    old = "/dev/null" if change.before is None else f"a/{change.path}"
+    new = "/dev/null" if change.after is None else f"b/{change.path}"
+    yield click.style(f"--- {shown(old, 500)}", bold=True)
+    yield click.style(f"+++ {shown(new, 500)}", bold=True)
+    if diff is None:
+        yield "the content was not kept"
+        return
+    for line in diff.splitlines():
+        yield click.style(line, fg=DIFF_COLOURS.get(line[:1]))
 
 
 def session_of(gate: Gate, given: str) -> str:

@@ -12,19 +12,22 @@ from msgspec.structs import replace
 from remit.cli.blame_answer import inside
 from remit.cli.noted import index_of, store_of
 from remit.cli.output import Failure, emit, json_option, reading_site, repo_option, reports_failures
+from remit.gate.site import Site
 from remit.ledger.prune import pruned_parts, pruned_words
 from remit.provenance.blame.blame import Blamer
+from remit.provenance.why.commit_summary import summarize_commits, summary_lines
 from remit.provenance.why.explanation import Explanation
 from remit.provenance.why.why import NoSuchLines, Why
 from remit.provenance.why.words import LABEL, in_words
 from remit.tools.conversations import conversations
+from remit.workspace.git import Git, GitError
 
 SPOT = re.compile(r"(?P<file>.+?)(?::(?P<start>\d{1,9})(?:-(?P<end>\d{1,9}))?)?", re.DOTALL)
 COLOURS = {"+": "green", "-": "red", "@": "cyan"}
 
 
 @click.command()
-@click.argument("spot", metavar="FILE[:LINE[-LINE]]")
+@click.argument("spot", metavar="FILE[:LINE[-LINE]] | COMMIT | RANGE")
 @click.option("--full", is_flag=True, help="All of it: every edit, whole texts, whole diffs.")
 @repo_option
 @json_option
@@ -32,19 +35,45 @@ COLOURS = {"+": "green", "-": "red", "@": "cyan"}
 def why(spot: str, full: bool, repo: Path, as_json: bool) -> None:
     """Tell why lines are there: the intent, what was asked and said, the edit, and what surrounded it.
 
-    Example: remit why src/auth.py:42-50
+    Of a commit, or of a range such as main..HEAD, tell who wrote the lines that it added: how many by agents, under
+    which intents, in which sessions.
+
+    Examples: remit why src/auth.py:42-50, remit why HEAD, remit why main..HEAD
     """
     gate = reading_site(repo)
     workspace = gate.workspace
-    file, lines = spot_of(spot, Path() if repo == Path() else workspace.root)
+    folder = Path() if repo == Path() else workspace.root
+    file, lines = spot_of(spot, folder)
     with index_of(workspace, governed=gate.governed) as index:
         store = store_of(workspace)
+        blamer = Blamer(workspace, index, store)
+        if lines is None and names_commits(blamer.git, spot, folder):
+            emit_summary(gate, blamer, spot, as_json)
+            return
         known = (partial(conversations, gate), gate.governing.document) if gate.governed else (None, None)
-        telling = Why(Blamer(workspace, index, store), store, *known)
+        telling = Why(blamer, store, *known)
         found = explained(telling, inside(workspace, repo, file), lines)
     if any(passage.record is None for passage in found.passages):
         found = replace(found, remarks=(*found.remarks, *map(pruned_words, pruned_parts(workspace.log_folder))))
     emit(msgspec.to_builtins(found), as_json, "" if as_json else coloured(in_words(found, full=full)))
+
+
+def names_commits(git: Git, spot: str, folder: Path) -> bool:
+    """Whether `spot` names a commit or a range, and no file."""
+    if is_a_path(folder / spot) or spot.startswith("-"):
+        return False
+    try:
+        git.run("rev-list", "--no-walk", "--max-count=1", "--end-of-options", spot, "--")
+    except GitError:
+        return False
+    return True
+
+
+def emit_summary(gate: Site, blamer: Blamer, wanted: str, as_json: bool) -> None:
+    """Print who wrote the lines that a commit or a range added."""
+    known = (gate.governing.document, partial(conversations, gate)) if gate.governed else (None, None)
+    summary = summarize_commits(blamer, wanted, *known)
+    emit(msgspec.to_builtins(summary), as_json, "\n".join(summary_lines(summary)))
 
 
 def explained(telling: Why, path: str, lines: tuple[int, int] | None) -> Explanation:
@@ -84,8 +113,13 @@ def spot_of(spot: str, folder: Path) -> tuple[str, tuple[int, int] | None]:
 
 
 def is_itself_a_file(spot: str, file: str, folder: Path) -> bool:
-    """Whether all of it is a file's name, and what stands before the colon is none."""
+    """Whether all of it is a file's name, and the part before the colon is none."""
+    return is_a_path(folder / spot) and not is_a_path(folder / file)
+
+
+def is_a_path(path: Path) -> bool:
+    """Whether something is at that path; never for a name that no file can have."""
     try:
-        return os.path.lexists(folder / spot) and not os.path.lexists(folder / file)
+        return os.path.lexists(path)
     except ValueError:  # a NUL
         return False

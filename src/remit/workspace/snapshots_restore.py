@@ -59,6 +59,13 @@ class Restored(Struct, frozen=True):
     undoing: str = ""
 
 
+class Applied(Struct, frozen=True):
+    """Changes that were made to files: the snapshot of the state before, and what could not be done, with reasons."""
+
+    saved: Snapshot
+    failed: dict[str, str]
+
+
 class Restoring:
     """Restores of one workspace. `at` gives the time of what is saved."""
 
@@ -165,21 +172,38 @@ class Restoring:
         made = self.store.listing(undoing) if undoing else None
         return planned(self.store.listing(point), present, left=left, overlooked=overlooked, made=made, only=only)
 
-    def present(self, occasion: Occasion, point: Snapshot) -> tuple[Present, Snapshot]:
-        """What is there now, and the snapshot that keeps it."""
-        files = {**look_at(self.workspace), **self.ignored_now(point)}
-        flags = index_flags(self.workspace).overlooked
-        at, most = self.clock(), self.most_mib
-        saved = take(
+    def apply(self, files: Mapping[str, File], delete: Sequence[str], occasion: Occasion) -> Applied:
+        """Save the present, then write these files and delete those. Files that could not be saved are not touched.
+
+        Raises GitError, OSError where the present cannot be saved: then nothing was changed.
+        """
+        with self.alone():
+            saved = self.save(occasion, look_at(self.workspace, [*files, *delete]))
+            failed = {path: why for path, why in saved_not(saved).items() if path in files or path in delete}
+            gone = {
+                path: why for path in delete if path not in failed and (why := delete_file(self.workspace.root, path))
+            }
+            write = {path: file for path, file in files.items() if path not in failed}
+            return Applied(saved, {**failed, **gone, **write_files(self.workspace.root, write, saved.id)})
+
+    def save(self, occasion: Occasion, more: Dirty) -> Snapshot:
+        """Keep the working tree as it is now, with these files of it that git does not tell about."""
+        there = {path: seen for path, seen in more.items() if seen is not None}
+        return take(
             self.store,
             self.workspace,
             occasion,
-            files,
-            at=at,
-            most_mib=most,
+            {**look_at(self.workspace), **there},
+            at=self.clock(),
+            most_mib=self.most_mib,
             secrets=self.secrets,
-            overlooked=flags,
+            overlooked=index_flags(self.workspace).overlooked,
         )
+
+    def present(self, occasion: Occasion, point: Snapshot) -> tuple[Present, Snapshot]:
+        """What is there now, and the snapshot that keeps it."""
+        saved = self.save(occasion, self.ignored_now(point))
+        flags = index_flags(self.workspace).overlooked
         hidden = frozenset(path for path in flags if not os.path.lexists(self.workspace.root / path))
         return Present(self.store.listing(saved), self.tracked(), hidden), saved
 
