@@ -132,6 +132,8 @@ RULE_WORDS = {
     "RMT016": "the SHA-256 of contents before and after, and of the lines that were written",
     "RMT017": "by what git says that the commit added",
     "RMT018": "over all that was changed under the intent, as it ended",
+    "RMT019": "for a range, with `--require-evidence` or `--min-evidence`: no record of this machine, no shared one"
+    " that a trusted key signed, and no note tells who made it",
 }
 
 NO_RULES = {

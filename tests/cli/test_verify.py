@@ -49,7 +49,9 @@ def test_a_change_outside_the_scope_and_one_without_an_intent_are_named(agent: A
     found = {f["rule"]: f for f in findings(agent.cwd, code=1)}
     assert (found["RMT001"]["path"], found["RMT001"]["severity"]) == ("docs/x.md", "error")
     assert (found["RMT002"]["path"], found["RMT002"]["severity"]) == ("src/b.py", "warning")
-    assert remit(agent.cwd, "verify", "--fail-on", "never").startswith("docs/x.md  RMT001 error")
+    rows = remit(agent.cwd, "verify", "--fail-on", "never").splitlines()
+    assert rows[0].startswith("docs/x.md: RMT001 written by claude-code outside INT-001 (src/**) (record ")
+    assert rows[1].startswith("src/b.py: RMT002 [warning] written by claude-code under no intent (record ")
 
 
 def test_what_was_undone_is_a_note_and_fails_no_build(agent: Agent) -> None:

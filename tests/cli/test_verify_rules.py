@@ -114,8 +114,8 @@ def test_a_criterion_of_a_closed_intent_without_a_run_is_noted(repository: Path,
     gate.intents.set_status("INT-001", "DONE", by="person")
     said = [(f["message"], f["intent_id"]) for f in found(repository, "RMT006")]
     assert said == [
-        ("INT-001: 'C0': 'test -f README.md' was never run", "INT-001"),
-        ("INT-001: 'C1': 'test -f later' was never run", "INT-001"),
+        ("INT-001 was closed without evidence for 'C0': 'test -f README.md' was never run", "INT-001"),
+        ("INT-001 was closed without evidence for 'C1': 'test -f later' was never run", "INT-001"),
     ]
 
 
@@ -184,7 +184,7 @@ def test_what_is_about_a_commit_is_told_with_its_name(agent: Agent) -> None:
     run_git(agent.cwd, "add", "src")
     run_git(agent.cwd, "commit", "-qm", SIGNED)
     name = run_git(agent.cwd, "rev-parse", "HEAD").strip()[:12]
-    assert f"commit {name}  RMT008" in remit(agent.cwd, "verify", "--fail-on", "never", "HEAD").stdout
+    assert f"commit {name}: RMT008" in remit(agent.cwd, "verify", "--fail-on", "never", "HEAD").stdout
 
 
 @pytest.mark.parametrize(
@@ -236,7 +236,8 @@ def test_a_secret_that_only_todays_patterns_know_is_named_and_not_shown(agent: A
     with (agent.cwd / ".orchestration/remit.toml").open("a") as file:
         file.write('[redact]\npatterns = ["corp-[0-9]{4}-[a-z]{1,20}"]\n')
     told = found(agent.cwd, "RMT011")
-    assert "in `call.command` of a record of tool_use" in {f["message"].partition(":")[0] for f in told}
+    said = "what looks like a secret stands in `call.command` of a record of tool_use"
+    assert said in {f["message"].partition(":")[0] for f in told}
     assert "4711" not in str(told)
 
 

@@ -5,20 +5,25 @@ import tomllib
 from collections import Counter
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 import click
 import msgspec
+from msgspec import Struct
 
+from remit.cli.noted import index_of, store_of
 from remit.cli.output import (
     FINDINGS,
     INTEGRITY,
     Failure,
     emit,
-    governed_gate,
     json_option,
+    must_be_governed,
+    open_gate,
     repo_option,
     reports_failures,
 )
+from remit.core.config import Config
 from remit.core.redaction import compile_pattern
 from remit.core.text import shown
 from remit.core.trailers import TrailerFinding, against_policy
@@ -26,19 +31,40 @@ from remit.gate.gate import Gate
 from remit.gate.governing import VERSIONS, copies_of
 from remit.gate.heads_found import heads_report
 from remit.gate.tracked_check import tracked_findings
-from remit.ledger.index import Index
+from remit.gate.witness import trusted_keys
 from remit.ledger.verify import verify_log
+from remit.provenance.blame.blame import Blamer
+from remit.provenance.notes.additions import additions
 from remit.provenance.notes.notes import commits_in
-from remit.provenance.origins.attribution import Attribution
+from remit.provenance.verify.base import BasePolicy, read_base_policy
 from remit.provenance.verify.commits import of_messages, of_notes
+from remit.provenance.verify.evidence import Evidence, Missing, evidence_of, in_words
+from remit.provenance.verify.judged import judge_noted
 from remit.provenance.verify.range import range_of
 from remit.provenance.verify.rules import INTEGRITY as BROKEN
-from remit.provenance.verify.rules import RULES, SEVERITIES, Finding
+from remit.provenance.verify.rules import SEVERITIES, Finding
 from remit.provenance.verify.verify import Checked, verify_changes
 from remit.workspace.git import Git, GitError
 from remit.workspace.notes import Notes
 
 COLOURS = {"error": "red", "warning": "yellow", "note": "blue"}
+
+
+class Policy(Struct, frozen=True):
+    """The configuration that judges, and what is wrong with it. `base` is there for a range."""
+
+    config: Config
+    config_error: str | None
+    text: str | None
+    base: BasePolicy | None = None
+
+
+class Result(Struct, frozen=True):
+    """What was checked. `commits` and `evidence` are there for a range."""
+
+    checked: Checked
+    commits: list[str] | None = None
+    evidence: Evidence | None = None
 
 
 @click.command()
@@ -50,40 +76,101 @@ COLOURS = {"error": "red", "warning": "yellow", "note": "blue"}
     show_default=True,
     help="Exit 1 where a finding weighs that much.",
 )
+@click.option(
+    "--require-evidence",
+    is_flag=True,
+    help="Exit 1 where a line or a change of RANGE has no evidence of who made it, whatever --fail-on says.",
+)
+@click.option(
+    "--min-evidence",
+    type=click.FloatRange(0, 100),
+    metavar="PERCENT",
+    help="The same, where fewer than so many per cent of the lines, or of the changes, have evidence.",
+)
+@click.option("--base", metavar="REVISION", help="Judge by the policy of that commit. [default: where RANGE starts]")
 @repo_option
 @json_option
 @reports_failures
-def verify(wanted: str | None, fail_on: str, repo: Path, as_json: bool) -> None:
+def verify(
+    wanted: str | None,
+    fail_on: str,
+    require_evidence: bool,
+    min_evidence: float | None,
+    base: str | None,
+    repo: Path,
+    as_json: bool,
+) -> None:
     """Check the ledger, and that what agents changed was under an intent, in its scope and as declared.
 
     RANGE is of commits, such as main..HEAD, and a single one is that commit alone: then only what they added, where it
-    stands, and what they took away is judged. Without it, every recorded change is. The scope is the one that was in
-    force then.
+    stands, and what they took away is judged, by the scope that was in force then and by the policy of the commit
+    where RANGE starts; and how much of it has evidence is told: records of this machine, shared ones that a trusted
+    key signed, or notes. Without RANGE, every recorded change is judged.
     Exit 5 where the ledger or a recorded content is not what it was, whatever --fail-on says.
     """
-    gate = governed_gate(repo)
-    ledger = tuple(of_ledger(gate))
-    checked, commits = of_changes(gate, wanted)
-    said = of_commits(gate, commits)
-    found = sorted((*ledger, *checked.findings, *said), key=lambda f: (-SEVERITIES.index(f.severity), f.path, f.line))
-    remarks = remarks_on(gate, checked)
-    data = {**msgspec.to_builtins(checked), "commits": None if commits is None else len(commits), "findings": found}
-    emit({**data, "remarks": remarks}, as_json, in_words(found, checked, remarks))
+    if wanted is None and (require_evidence or min_evidence is not None or base is not None):
+        raise Failure("USAGE", "evidence and a base belong to a range", fix="for example: remit verify main..HEAD")
+    gate = open_gate(repo)
+    if wanted is None:
+        must_be_governed(gate)
+    policy = policy_for(gate, wanted, base)
+    ledger = ledger_findings(gate, policy.config) if gate.governed else []
+    verified = check_changes(gate, wanted, policy)
+    wanted_share = 100.0 if require_evidence else min_evidence
+    lacking = evidence_findings(verified.evidence, wanted_share)
+    found = sorted(
+        {*ledger, *verified.checked.findings, *check_commits(gate, verified.commits, policy), *lacking},
+        key=lambda f: (-SEVERITIES.index(f.severity), f.path, f.line, f.rule, f.record or ""),
+    )
+    remarks = remarks_on(gate, verified.checked, policy)
+    data: dict[str, Any] = {
+        **msgspec.to_builtins(verified.checked),
+        "commits": None if verified.commits is None else len(verified.commits),
+        "findings": found,
+        "remarks": remarks,
+        "evidence": verified.evidence and {**msgspec.to_builtins(verified.evidence), "required": wanted_share},
+        "base": policy.base and policy.base.commit,
+    }
+    emit(data, as_json, as_text(found, verified, remarks))
     if any(f.rule in BROKEN and f.severity == "error" for f in found):
         raise SystemExit(INTEGRITY)
-    if fail_on != "never" and any(SEVERITIES.index(f.severity) >= SEVERITIES.index(fail_on) for f in found):
+    if lacking or (
+        fail_on != "never" and any(SEVERITIES.index(f.severity) >= SEVERITIES.index(fail_on) for f in found)
+    ):
         raise SystemExit(FINDINGS)
 
 
-def of_ledger(gate: Gate) -> list[Finding]:
+def policy_for(gate: Gate, wanted: str | None, base: str | None) -> Policy:
+    """What judges: for a range the policy of its base, where git tracks one; else that of the work tree.
+
+    Raises Failure where git knows no such range or base.
+    """
+    rules = gate.governing
+    path = gate.workspace.config_path
+    own = Policy(rules.config, rules.config_error, path.read_text("utf-8") if path.is_file() else None)
+    if wanted is None:
+        return own
+    try:
+        found = read_base_policy(Git(gate.workspace.root), wanted, base)
+    except GitError as error:
+        raise unknown_range(error, base or wanted) from error
+    if found.config is None and found.config_error is None and "remit.toml" not in found.brings:
+        return msgspec.structs.replace(own, base=found)
+    return Policy(found.config or Config(), found.config_error, found.config_text, found)
+
+
+def ledger_findings(gate: Gate, config: Config) -> list[Finding]:
     """What is wrong with the log itself."""
     broken = verify_log(gate.workspace.log_folder, gate.recorder.log.name)
-    heads = heads_report(gate.recorder, gate.governing.config)
+    heads = heads_report(gate.recorder, config)
     return [Finding("RMT007", f.severity, f"{f.code}: {f.message}") for f in (*broken, *heads.findings)]
 
 
-def of_changes(gate: Gate, wanted: str | None) -> tuple[Checked, list[str] | None]:
-    """What is wrong with the changes, and the commits of the range, if there is one. Raises GitError."""
+def check_changes(gate: Gate, wanted: str | None, policy: Policy) -> Result:
+    """What is wrong with the changes, and for a range, of which commits it is and what evidence it has.
+
+    Raises GitError, and Failure where git knows no such range.
+    """
     workspace = gate.workspace
     versions = copies_of(workspace) / VERSIONS
 
@@ -91,78 +178,124 @@ def of_changes(gate: Gate, wanted: str | None) -> tuple[Checked, list[str] | Non
         path = versions / digest
         return path.read_bytes() if digest.isalnum() and path.is_file() else None
 
-    with Index.open(workspace.state / "index.db", workspace.log_folder) as index:
-        index.catch_up()
+    patterns, store, git = secret_patterns(gate, policy), store_of(workspace), Git(workspace.root)
+    with index_of(workspace, governed=gate.governed) as index:
         if wanted is None:
-            return verify_changes(index, gate.store, kept, None, secrets(gate)), None
-        git = Git(workspace.root)
-        commits = named(git, wanted)
-        within = range_of(git, Attribution(workspace, index, gate.store), commits)
-        return verify_changes(index, gate.store, kept, within, secrets(gate)), commits
+            return Result(verify_changes(index, store, kept, None, patterns))
+        commits = commits_named(git, wanted)
+        blamer = Blamer(workspace, index, store)
+        added = list(additions(git, commits))
+        within = range_of(git, blamer.attribution, commits, added)
+        checked = verify_changes(index, store, kept, within, patterns, policy.base)
+        config = policy.config
+        keys = trusted_keys(gate.environment.home, config) if config.ledger.trusted_keys else ()
+        evidence = evidence_of(git, blamer, commits, added, keys)
+    judge = noted_policy(gate, policy.base)
+    noted = [finding for line in evidence.noted for finding in judge_noted(line, judge)]
+    return Result(msgspec.structs.replace(checked, findings=(*checked.findings, *noted)), commits, evidence)
 
 
-def secrets(gate: Gate) -> list[re.Pattern[str]]:
-    """The team's own patterns of secrets."""
-    return list(map(compile_pattern, gate.governing.config.redact.patterns))
+def noted_policy(gate: Gate, base: BasePolicy | None) -> BasePolicy:
+    """What judges changes that notes tell of: the base's intents, or the work tree's where the base tracks none."""
+    if base is not None and base.intents is not None:
+        return base
+    document = gate.governing.document
+    return BasePolicy(intents={intent.id: intent for intent in document.intents} if document else None)
 
 
-def named(git: Git, wanted: str) -> list[str]:
+def secret_patterns(gate: Gate, policy: Policy) -> list[re.Pattern[str]]:
+    """The team's own patterns of secrets, those of the work tree as well: more of them never loosen a verdict."""
+    patterns = (*policy.config.redact.patterns, *gate.governing.config.redact.patterns)
+    return [compile_pattern(pattern) for pattern in dict.fromkeys(patterns)]
+
+
+def commits_named(git: Git, wanted: str) -> list[str]:
     """The commits of the range. Raises Failure where git knows no such range."""
     try:
         return commits_in(git, wanted)
     except GitError as error:
-        message = error.message.strip() or str(error)
-        raise Failure("GIT", message, target=wanted, fix="for example: remit verify main..HEAD") from error
+        raise unknown_range(error, wanted) from error
 
 
-def of_commits(gate: Gate, commits: Sequence[str] | None) -> list[Finding]:
+def unknown_range(error: GitError, wanted: str) -> Failure:
+    """That git knows no such range."""
+    message = error.message.strip() or str(error)
+    return Failure("GIT", message, target=wanted, fix="for example: remit verify main..HEAD")
+
+
+def check_commits(gate: Gate, commits: Sequence[str] | None, policy: Policy) -> list[Finding]:
     """What notes, and the messages of a range, should not say. Raises GitError."""
-    found = list(of_notes(Notes(gate.workspace), commits, secrets(gate)))
+    found = list(of_notes(Notes(gate.workspace), commits, secret_patterns(gate, policy)))
     if commits:
-        found += of_messages(Git(gate.workspace.root), commits, lambda text: unwanted(gate, text))
+        found += of_messages(Git(gate.workspace.root), commits, lambda text: trailer_findings(policy, text))
     return found
 
 
-def unwanted(gate: Gate, message: str) -> list[TrailerFinding]:
+def evidence_findings(evidence: Evidence | None, percent: float | None) -> list[Finding]:
+    """The changes without evidence, where less of the range has evidence than is required."""
+    if evidence is None or percent is None or evidence.suffices(percent):
+        return []
+    return [finding_of(missing) for missing in evidence.missing]
+
+
+def finding_of(missing: Missing) -> Finding:
+    """The finding that nothing shows who made a change."""
+    lines = f"{missing.lines} line{'s' * (missing.lines != 1)}" if missing.lines else "what was removed"
+    message = f"no record and no note tells who made {lines} of this change"
+    return Finding("RMT019", "error", message, missing.path, missing.line, missing.commit)
+
+
+def trailer_findings(policy: Policy, message: str) -> list[TrailerFinding]:
     """What the policy on trailers does not allow; where none is written down, no more than an agent's signature."""
-    style = gate.governing.config.trailers.style
-    if gate.governing.config_error:
+    style = policy.config.trailers.style
+    if policy.config_error:
         return []
     found = against_policy(message, style)
-    stated = style != "none" or has_table(gate.workspace.config_path, "trailers")
+    stated = style != "none" or (policy.text is not None and "trailers" in tomllib.loads(policy.text))
     return found if stated else [one for one in found if one.code == "SIGNED_OFF_BY_AGENT"]
 
 
-def has_table(path: Path, name: str) -> bool:
-    """Whether a TOML file has that table. Raises OSError."""
-    return path.is_file() and name in tomllib.loads(path.read_text("utf-8"))
-
-
-def remarks_on(gate: Gate, checked: Checked) -> list[str]:
+def remarks_on(gate: Gate, checked: Checked, policy: Policy) -> list[str]:
     """What could not be looked at, and what is wrong with logs that are tracked files."""
-    broken = gate.governing.config_error
+    broken, base = policy.config_error, policy.base
+    brings = ", ".join(base.brings) if base else ""
     found = {
         f"{checked.lost} contents are not at hand, so that their hashes stand unchecked": checked.lost,
         f"{checked.unkept} changes name no kept intents file: their own word on the scope was taken": checked.unkept,
         f"no secrets by the team's own patterns were looked for, and no policy on trailers: {broken}": broken,
+        f"the range itself brings {brings}: its base has none to judge by": brings,
+        "Remit does not govern this clone: notes and shared logs alone were read": not gate.governed,
     }
     return [*(said for said, so in found.items() if so), *(one.message for one in tracked_findings(gate))]
 
 
-def in_words(found: Sequence[Finding], checked: Checked, remarks: Sequence[str]) -> str:
+def as_text(found: Sequence[Finding], verified: Result, remarks: Sequence[str]) -> str:
     """The findings for people, and what was looked at."""
-    lines = [line_of(one) for one in found]
     counts = Counter(one.severity for one in found)
-    told = ", ".join(f"{counts[s]} {s}{'s' * (counts[s] != 1)}" for s in reversed(SEVERITIES) if counts[s])
-    return "\n".join(
-        [*lines, f"{told or 'no findings'} in {checked.changes} changes of {checked.files} files", *remarks]
-    )
+    total = ", ".join(f"{counts[s]} {s}{'s' * (counts[s] != 1)}" for s in reversed(SEVERITIES) if counts[s])
+    evidence, checked = verified.evidence, verified.checked
+    changes, files = (evidence.changes.total, evidence.files.total) if evidence else (checked.changes, checked.files)
+    summary = [f"{total or 'no findings'} in {changes} changes of {files} files"]
+    return "\n".join([*rows(found), *summary, *([in_words(evidence)] if evidence else []), *remarks])
 
 
-def line_of(one: Finding) -> str:
-    """One finding: where, which rule, what."""
-    level = click.style(f"{one.severity:<7}", fg=COLOURS[one.severity])
-    return f"{place_of(one)}  {one.rule} {level} {RULES[one.rule][1]}: {shown(one.message, 300)}"
+def rows(found: Sequence[Finding]) -> list[str]:
+    """One row for findings that say the same of the same file: the first of them, and how many there are."""
+    alike: dict[tuple[str, str, str, str], list[Finding]] = {}
+    for one in found:
+        place = one.path or one.commit or (one.record if one.rule not in BROKEN else None) or ""
+        alike.setdefault((one.rule, one.severity, place, one.message), []).append(one)
+    return [row_of(same[0], len(same)) for same in alike.values()]
+
+
+def row_of(one: Finding, count: int) -> str:
+    """One finding as `path:line: CODE message`, with the record that `remit show` takes."""
+    weight = "" if one.severity == "error" else f"[{one.severity}] "
+    more = [f"record {one.record[-12:]}"] if one.record and one.path else []
+    more += [f"{count} times"] if count > 1 else []
+    after = f" ({', '.join(more)})" if more else ""
+    code = click.style(one.rule, fg=COLOURS[one.severity], bold=one.severity == "error" or None)
+    return f"{place_of(one)}: {code} {weight}{shown(one.message, 300)}{after}"
 
 
 def place_of(one: Finding) -> str:

@@ -41,14 +41,19 @@ class ForeignLines:
     def __init__(self, attribution: Attribution) -> None:
         self.attribution = attribution
 
-    def authors(self, lines: Sequence[GitLine]) -> dict[int, Author]:
-        """Who wrote those lines, by their number in the file asked about; the newest record wins."""
+    def authors(self, lines: Sequence[GitLine], keys: Sequence[bytes] | None = None) -> dict[int, Author]:
+        """Who wrote those lines, by their number in the file asked about; the newest record wins.
+
+        Where `keys` are given, only records count that a tree head signed by one of them covers.
+        """
         workspace = self.attribution.workspace
         folder, tracked = workspace.log_folder, others(workspace.tracked_logs, workspace.state)
         if not lines:
             return {}
         paths = {line.place.path for line in lines}
-        records = foreign_records(NOWHERE, folder, "", (), tracked)
+        records = foreign_records(NOWHERE, folder, "", keys or (), tracked)
+        if keys is not None:
+            records = [document for document in records if not document["metadata"][KEY].get("unproved")]
         told = [one for d in records for one in told_by(d) if one.path in paths]
         places = dict.fromkeys(line.place for line in lines if told)
         self.attribution.fetch_names(place.name for place in places)

@@ -30,7 +30,7 @@ def unproved(index: Index, intents: Intents, wanted: Container[str] | None) -> I
         runs = runs_under(index, intent_id)
         for criterion in intent.acceptance_criteria:
             if why := lacking(criterion, runs, str(body_of(closed).get("by"))):
-                message = f"{intent_id}: {shown(criterion.text, 120)!r}: {why}"
+                message = f"{intent_id} was closed without evidence for {shown(criterion.text, 120)!r}: {why}"
                 yield finding("RMT006", message, record=str(closed["id"]), intent_id=intent_id)
 
 

@@ -10,9 +10,11 @@ from msgspec.structs import replace
 from remit.adapters import ROWS
 from remit.core.globs import Scope
 from remit.core.manifests import reader_of
-from remit.core.text import encodable
+from remit.core.text import encodable, shown
 from remit.ledger.index import Index
 from remit.provenance.origins.porcelain import unquoted
+from remit.provenance.verify.base import BasePolicy
+from remit.provenance.verify.evidence import NotedLine
 from remit.provenance.verify.rules import Document, Finding, body_of, finding
 from remit.workspace.paths import STEERS, protected_inside
 
@@ -54,9 +56,16 @@ def announced_at(selections: Selections, session: object, timestamp: str) -> tup
 
 
 def judged(
-    document: Document, scope: Scope | None, selections: Selections, undone: Container[tuple[str, str]]
+    document: Document,
+    scope: Scope | None,
+    selections: Selections,
+    undone: Container[tuple[str, str]],
+    base: BasePolicy | None = None,
 ) -> Iterator[Finding]:
-    """What the rules say of one change. What a file that was `undone` after the call had against it is a note."""
+    """What the rules say of one change. What a file that was `undone` after the call had against it is a note.
+
+    `scope` is the one that was in force then; where there is a `base`, its intents have to allow the change as well.
+    """
     body = body_of(document)
     about = {"record": str(document["id"]), "intent_id": body.get("intent_id")}
     who = document.get("tool", {}).get("name", "an agent")
@@ -65,16 +74,22 @@ def judged(
     for file in body.get("files", []):
         did = f"changed while {who} ran a command" if file.get("unproved") else f"written by {who}"
         if (call, str(file["path"])) not in undone:
-            yield from of_file(file, body, scope, announced, did, about)
+            yield from of_file(file, body, scope, announced, did, about, base)
             continue
-        found = of_file(file, body, scope, announced, f"{did}, and undone", about)
+        found = of_file(file, body, scope, announced, f"{did}, and undone", about, base)
         # A call that its agent gave no id may be another one than that which was undone.
         yield from (replace(one, severity="note") if call else one for one in found)
     yield from said_of_decision(body.get("decision", {}), body, about)
 
 
 def of_file(
-    file: Document, body: Document, scope: Scope | None, announced: tuple[str, ...], did: str, about: Mapping[str, Any]
+    file: Document,
+    body: Document,
+    scope: Scope | None,
+    announced: tuple[str, ...],
+    did: str,
+    about: Mapping[str, Any],
+    base: BasePolicy | None = None,
 ) -> Iterator[Finding]:
     """What the rules say of one file; `did` is what was done to it, in words."""
     path, intent, let = str(file["path"]), body.get("intent_id"), approved(body)
@@ -84,14 +99,42 @@ def of_file(
     elif intent is None and not let:
         yield finding("RMT002", f"{did} under no intent", path=path, **about)
     elif intent is not None and not let and not in_scope(file, name, body, scope):
-        said = "; recorded as within" if file.get("in_scope", body.get("in_scope")) else ""
-        yield finding("RMT001", f"outside {intent}{scope_words(scope)}; {did}{said}", path=path, **about)
+        said = ", and recorded as within" if file.get("in_scope", body.get("in_scope")) else ""
+        yield finding("RMT001", f"{did} outside {intent}{scope_words(scope)}{said}", path=path, **about)
+    elif intent is not None and not let and base is not None:
+        yield from against_base(path, name, str(intent), did, about, base)
     if announced and not Scope(announced).matches(name):
         yield finding("RMT015", f"not among what the session announced: {', '.join(announced[:5])}", path=path, **about)
     if depends(path):
-        yield finding("RMT010", did, path=path, **about)
+        yield finding("RMT010", f"a file of dependencies, {did}", path=path, **about)
     if body.get("covered") is False:
-        yield finding("RMT003", f"{did}, and no verdict came before", path=path, **about)
+        yield finding("RMT003", f"{did}, and no verdict came before it", path=path, **about)
+
+
+def against_base(
+    path: str, name: str, intent: str, did: str, about: Mapping[str, Any], base: BasePolicy
+) -> Iterator[Finding]:
+    """What the intents of the base say against a change that the range's own allow."""
+    if base.intents is None:
+        return
+    known = base.intents.get(intent)
+    if known is None:
+        yield finding("RMT002", f"{did} under {intent}, which {base.name} does not have", path=path, **about)
+    elif not (scope := Scope(known.owned_scope)).matches(name):
+        said = f"{did} outside {intent}{scope_words(scope)} of {base.name}; the range itself widens that scope"
+        yield finding("RMT001", said, path=path, **about)
+
+
+def judge_noted(noted: NotedLine, policy: BasePolicy) -> Iterator[Finding]:
+    """What the rules say of a change that a note, or an imported record, alone tells of."""
+    intent = noted.author.attributes.get("remit.intent")
+    known = (policy.intents or {}).get(intent or "")
+    who = shown(noted.author.tool or "an agent", 60)
+    about = {"line": noted.line, "commit": noted.commit, "intent_id": intent and shown(intent, 60)}
+    scope = Scope(known.owned_scope) if known else None
+    body: Document = {"intent_id": about["intent_id"]}
+    did = f"written by {who}, as a note says,"
+    yield from of_file({"path": noted.path}, body, scope, (), did, about, policy)
 
 
 def true_name(path: str) -> str:

@@ -7,7 +7,7 @@ from typing import Any
 from remit.core.own_words import is_strong
 from remit.core.text import quoted_path
 from remit.ledger.changes import Change
-from remit.provenance.notes.additions import Addition, additions
+from remit.provenance.notes.additions import Addition
 from remit.provenance.notes.notes import place_of
 from remit.provenance.origins.attribution import Attribution
 from remit.provenance.origins.evidence import at
@@ -18,14 +18,13 @@ IN_WORKSPACE = ("--no-renames", "--relative")
 """Files by their own names, counted from the workspace, and none beside it."""
 
 
-def range_of(git: Git, attribution: Attribution, commits: Sequence[str]) -> Range:
-    """The records behind lines that those commits added, with the first line of each in each file, and behind the
+def range_of(git: Git, attribution: Attribution, commits: Sequence[str], added: Sequence[Addition]) -> Range:
+    """The records behind lines that those commits `added`, with the first line of each in each file, and behind the
     contents that they left or took away as records say: who only carried lines there is not behind the lines.
 
     Raises GitError.
     """
     found: dict[str, list[Spot]] = {}
-    added = list(additions(git, commits))
     places = {addition: place_of(addition, attribution.prefix) for addition in added}
     labels = attribution.labels(places.values())
     for addition, place in places.items():

@@ -30,6 +30,7 @@ RULES: dict[str, tuple[Severity, str]] = {
     "RMT016": ("error", "a content is not the one that was recorded"),
     "RMT017": ("error", "a note says more than its commit added"),
     "RMT018": ("error", "a constraint of the intent does not hold for what was changed under it"),
+    "RMT019": ("error", "nothing shows who made a change, and evidence is required"),
 }
 """What each rule finds, and how much it weighs."""
 

@@ -11,6 +11,7 @@ from typing import Any, cast
 from remit.core.redaction import redact, redact_value
 from remit.provenance.verify.rules import Document, Finding, body_of, finding
 
+FOUND = "what looks like a secret stands"
 FIX = "take it out of use; what was shared has to be taken back by hand"
 
 
@@ -21,7 +22,7 @@ def leaked(documents: Iterable[Document], patterns: Sequence[re.Pattern[str]]) -
         place = differing(body, redact_value(body, patterns))
         if place is not None:
             told = body_of(document)
-            message = f"in `{place}` of a record of {told.get('event')}: {FIX}"
+            message = f"{FOUND} in `{place}` of a record of {told.get('event')}: {FIX}"
             yield finding("RMT011", message, record=str(document["id"]), intent_id=told.get("intent_id"))
 
 
@@ -31,7 +32,11 @@ def leaked_notes(texts: Iterable[tuple[str, bytes]], patterns: Sequence[re.Patte
         lines = text.decode("utf-8", "replace").splitlines()
         number = next((n for n, line in enumerate(lines, 1) if redact(line, patterns) != line), None)
         if number is not None:
-            yield finding("RMT011", f"in line {number} of the note of {commit[:12]}: {FIX}", commit=commit)
+            yield finding(
+                "RMT011",
+                f"{FOUND} in line {number} of the note of {commit[:12]}: {FIX}",
+                commit=commit,
+            )
 
 
 def differing(one: Any, other: Any) -> str | None:

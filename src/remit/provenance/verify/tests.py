@@ -54,7 +54,14 @@ def weakened(index: Index, store: ContentStore, within: Range | None) -> Iterato
             if said := words_of(path, done):
                 spot = next((s for s in (within.spots.get(record, ()) if within else ()) if s.path == path), None)
                 place = {"line": spot.line, "commit": spot.commit} if spot else {}
-                yield finding("RMT005", said, path=path, record=record, intent_id=intent or None, **place)
+                yield finding(
+                    "RMT005",
+                    f"{said} in tests, while code changed as well",
+                    path=path,
+                    record=record,
+                    intent_id=intent or None,
+                    **place,
+                )
 
 
 def words_of(path: str, done: Together) -> str:

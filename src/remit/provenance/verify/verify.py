@@ -16,6 +16,7 @@ from remit.core.globs import Scope
 from remit.core.intent import Intent
 from remit.ledger.index import Index
 from remit.provenance.map.syntax import classed
+from remit.provenance.verify.base import BasePolicy
 from remit.provenance.verify.contents import compare
 from remit.provenance.verify.coverage import undone_paths
 from remit.provenance.verify.criteria import unproved
@@ -48,11 +49,16 @@ class Checked(Struct, frozen=True):
 
 
 def verify_changes(
-    index: Index, store: ContentStore, kept: Known, within: Range | None, patterns: Sequence[re.Pattern[str]] = ()
+    index: Index,
+    store: ContentStore,
+    kept: Known,
+    within: Range | None,
+    patterns: Sequence[re.Pattern[str]] = (),
+    base: BasePolicy | None = None,
 ) -> Checked:
     """Hold the changes of agents against the rules: those behind the range, or all that were recorded.
 
-    `patterns` are a team's own secrets.
+    `patterns` are a team's own secrets; `base` is what judges a range beside the rules that were in force.
     """
     announced, undone = announcements(index), undone_paths(index.each(event="restore"))
     found: list[Finding] = []
@@ -74,7 +80,7 @@ def verify_changes(
             paths.update(str(file["path"]) for file in body.get("files", []))
             if body.get("intent_id"):
                 intents[str(body["intent_id"])] = intent or intents.get(str(body["intent_id"]))
-            found += placed(judged(document, scope, announced, undone), (spots or {}).get(str(document["id"])))
+            found += placed(judged(document, scope, announced, undone, base), (spots or {}).get(str(document["id"])))
     found += altered(sorted(judged_by), kept)
     known = [intent for intent in intents.values() if intent is not None]
     found += (one for intent in known if intent.rules for one in unheld(intent, index, store, within))

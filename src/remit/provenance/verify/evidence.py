@@ -1,0 +1,178 @@
+"""How much of a range of commits has evidence of who made it: by records, by notes, or by nothing.
+
+A change is one file in one commit. Lines are those that the commit added, without blank ones. A change that only
+removes, or adds no text, has evidence where recorded calls lead from the content before to the one after.
+"""
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Literal, TypeAlias
+
+from msgspec import Struct
+
+from remit.core.authorship import Author
+from remit.core.spans import numbers_of
+from remit.provenance.blame.blame import Blamer
+from remit.provenance.blame.foreign_lines import ForeignLines
+from remit.provenance.blame.noted import Noted
+from remit.provenance.notes.additions import Addition
+from remit.provenance.notes.notes import NoteWriter, place_of
+from remit.provenance.origins.evidence import Label
+from remit.provenance.origins.porcelain import GitLine
+from remit.provenance.verify.range import contents_changed, steps_between
+from remit.workspace.git import Git
+from remit.workspace.tracked import is_written_to_share
+
+Source: TypeAlias = Literal["records", "notes", "nothing"]
+RECORDS: Source = "records"
+NOTES: Source = "notes"
+NOTHING: Source = "nothing"
+SOURCES = (RECORDS, NOTES, NOTHING)
+"""Strongest first. Records are this machine's, or of a log that a trusted key signed."""
+
+Change: TypeAlias = tuple[str, str]
+"""A commit, and a path from the workspace's root."""
+
+
+class Counted(Struct):
+    """How many there are, and how many have which evidence."""
+
+    total: int = 0
+    records: int = 0
+    notes: int = 0
+    nothing: int = 0
+
+    def add(self, source: Source, count: int = 1) -> None:
+        """Count some with that evidence."""
+        self.total += count
+        setattr(self, source, getattr(self, source) + count)
+
+    @property
+    def percent(self) -> float:
+        """The share with evidence; 100 where there is nothing that needs any."""
+        return 100 * (self.total - self.nothing) / self.total if self.total else 100.0
+
+
+class Missing(Struct, frozen=True):
+    """A change, or lines of it, without evidence. `line` is the first of them, 0 where the change adds no text."""
+
+    commit: str
+    path: str
+    line: int
+    lines: int
+
+
+class NotedLine(Struct, frozen=True):
+    """The first line of a change that a note, or an imported record, gives to that author."""
+
+    commit: str
+    path: str
+    line: int
+    author: Author
+
+
+class Evidence(Struct, frozen=True):
+    """The evidence of a range; a change or a file counts by the weakest evidence of its lines."""
+
+    changes: Counted
+    files: Counted
+    lines: Counted
+    missing: tuple[Missing, ...] = ()
+    noted: tuple[NotedLine, ...] = ()
+
+    def suffices(self, percent: float) -> bool:
+        """Whether so many per cent of the lines, and of the changes, have evidence."""
+        return min(self.lines.percent, self.changes.percent) >= percent
+
+
+class LineSources(Struct):
+    """The lines of one change by their evidence, and the authors that notes name."""
+
+    sources: dict[int, Source]
+    authors: dict[int, Author]
+
+
+def evidence_of(
+    git: Git, blamer: Blamer, commits: Sequence[str], added: Sequence[Addition], keys: Sequence[bytes]
+) -> Evidence:
+    """The evidence of those commits, which added those lines. `keys` are trusted to sign logs. Raises GitError."""
+    by_change = dict(line_sources(blamer, added, keys))
+    found = Evidence(Counted(), Counted(), Counted())
+    missing: list[Missing] = []
+    files: dict[str, list[Source]] = {}
+    removed = removed_only(git, blamer, commits, by_change)
+    for change, known in [*by_change.items(), *removed]:
+        commit, path = change
+        weakest = max(known.sources.values(), key=SOURCES.index)
+        found.changes.add(weakest)
+        files.setdefault(path, []).append(weakest)
+        for number, source in known.sources.items():
+            found.lines.add(source, 1 if number else 0)
+        if weakest == "nothing":
+            without = [number for number, source in known.sources.items() if source == "nothing"]
+            missing.append(Missing(commit, path, min(without), sum(map(bool, without))))
+    for weakest in files.values():
+        found.files.add(max(weakest, key=SOURCES.index))
+    noted = tuple(first_noted(by_change))
+    return Evidence(found.changes, found.files, found.lines, tuple(missing), noted)
+
+
+def line_sources(
+    blamer: Blamer, added: Sequence[Addition], keys: Sequence[bytes]
+) -> Iterator[tuple[Change, LineSources]]:
+    """Each change that adds text, with the evidence of each line of it that holds text."""
+    attribution = blamer.attribution
+    known = dict(NoteWriter(blamer).known(added)) if attribution.anything_recorded else {}
+    places = {addition: place_of(addition, attribution.prefix) for addition in added}
+    attribution.fetch_names(place.name for place in places.values())
+    records = blamer.records(label.record for labels in known.values() for label in labels.values())
+    noted, shared = Noted(blamer.workspace), ForeignLines(attribution)
+    for addition, place in places.items():
+        if is_written_to_share(place.path):
+            continue
+        texts = attribution.lines_named(place.name)
+        numbers = [n for n in numbers_of(addition.spans) if n <= len(texts) and texts[n - 1].strip()]
+        if not numbers:
+            continue
+        labels: Mapping[int, Label] = known.get(addition, {})
+        sure = {n for n in numbers if (label := labels.get(n)) and blamer.known(label, records)[:1] != ("unknown",)}
+        rest = [GitLine(place, n, n, texts[n - 1]) for n in numbers if n not in sure]
+        by_notes = noted.authors(rest)
+        by_logs = shared.authors([line for line in rest if line.line not in by_notes], keys)
+        sources: dict[int, Source] = dict.fromkeys(numbers, NOTHING)
+        sources.update(dict.fromkeys(by_notes, NOTES))
+        sources.update(dict.fromkeys([*sure, *by_logs], RECORDS))
+        yield (place.commit, place.path), LineSources(sources, {**by_notes, **by_logs})
+
+
+def removed_only(
+    git: Git, blamer: Blamer, commits: Sequence[str], by_change: Mapping[Change, LineSources]
+) -> list[tuple[Change, LineSources]]:
+    """The changes that add no text, each as a line 0."""
+    found: list[tuple[Change, LineSources]] = []
+    for commit, path, before, after in contents_changed(git, commits):
+        if (commit, path) not in by_change and not is_written_to_share(path):
+            source: Source = "records" if steps_between(blamer.attribution, path, before, after) else "nothing"
+            found.append(((commit, path), LineSources({0: source}, {})))
+    return found
+
+
+def first_noted(by_change: Mapping[Change, LineSources]) -> Iterator[NotedLine]:
+    """For each change the first line of each agent's, under each intent, that others tell of."""
+    for (commit, path), known in by_change.items():
+        seen: set[tuple[str | None, str | None]] = set()
+        for number, author in sorted(known.authors.items()):
+            key = (author.session, author.attributes.get("remit.intent"))
+            if author.kind == "ai" and key not in seen:
+                seen.add(key)
+                yield NotedLine(commit, path, number, author)
+
+
+def in_words(evidence: Evidence) -> str:
+    """The evidence, for people."""
+    parts = [
+        f"{counted.total - counted.nothing} of {counted.total} {name}"
+        for name, counted in (("lines", evidence.lines), ("changes", evidence.changes), ("files", evidence.files))
+    ]
+    lines = evidence.lines
+    by = f"by records {lines.records} lines, by notes {lines.notes}, by nothing {lines.nothing}"
+    return f"evidence of who wrote it: {', '.join(parts)} ({by})"
