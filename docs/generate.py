@@ -195,6 +195,8 @@ VIOLATION_WORDS = {
 
 EVENT_WORDS = {
     "mutation": "what a call changed on disk, found by comparing: paths, hashes and line ranges before and after",
+    "generated": "generated files that a contained command changed: how many, their bytes, a digest, and in `listing`"
+    " the git blob that names each",
     "tool_use": "a call that was let through, with the decision",
     "tool_result": "a call that came back: whether it went well, a short summary without secrets",
     "denied": "a call that was refused, with the violation",

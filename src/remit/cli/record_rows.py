@@ -86,6 +86,8 @@ def happening(body: dict[str, Any]) -> Happening:
             return Happening("denied", "denied", f"{call_words(body, path)}: {code}")
         case "mutation" | "human_edit":
             return change_happening(body)
+        case "generated":
+            return Happening("quiet", "generated", count_generated(body.get("generated", {})))
         case "restore":
             return restore_happening(body)
         case "approval_requested" | "approval_answered":
@@ -147,6 +149,11 @@ def change_happening(body: dict[str, Any]) -> Happening:
     told = list_paths(f"{SIGNS.get(str(file.get('operation')), '~')}{file.get('path')}" for file in files)
     is_stray = body.get("in_scope") is False and body.get("intent_id") is not None
     return Happening("changed", "changed", told + (" (out of scope)" if is_stray else ""))
+
+
+def count_generated(counted: dict[str, Any]) -> str:
+    """Return how many generated files a command changed, and the folders that most of them lie in."""
+    return f"{counted.get('files')} files that git ignores, in {list_paths(counted.get('folders', {}))}"
 
 
 def restore_happening(body: dict[str, Any]) -> Happening:

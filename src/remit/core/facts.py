@@ -29,6 +29,8 @@ class Target(Struct, frozen=True):
     seen_sha256: str | None = None
     diff: str = ""
     ignored_by: str | None = None
+    generated: bool = False
+    """A command may write it under any intent: git ignores it, or a person's own patterns name it."""
     folds: bool = False
     """The file system takes two spellings of a name for one."""
     leased_by: str | None = None

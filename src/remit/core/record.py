@@ -13,6 +13,7 @@ KEY = "dev.remit"
 
 EventName: TypeAlias = Literal[
     "mutation",
+    "generated",
     "tool_use",
     "tool_result",
     "denied",

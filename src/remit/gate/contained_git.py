@@ -12,6 +12,8 @@ from remit.core.decision import Finding
 from remit.gate.contained_verdicts import Verdicts
 from remit.gate.contained_words import of_git, remits_ref, stranger, unwritten
 from remit.workspace.git import GitError
+from remit.workspace.head import head_commit
+from remit.workspace.ignored import find_ignored
 from remit.workspace.observe import glance
 from remit.workspace.place import Workspace
 from remit.workspace.sandbox.committing import Committing
@@ -125,8 +127,19 @@ class GitTaking:
         return path if prefix == "." else posixpath.relpath(path, prefix)
 
     def unexplained(self, wrong: Iterable[Held], found: GitChanges) -> list[Held]:
-        """Those that are neither what the working tree holds, nor what was in the index before."""
-        left = [one for one in wrong if not self.in_tree(one)]
+        """Those that are neither what the working tree holds, nor what was in the index before.
+
+        What git ignores there explains nothing: commands leave such files under any intent, and unrecorded.
+        """
+        wrong = list(wrong)
+        paths = {one.path: self.inside(one.path) for one in wrong}
+        head = head_commit(self.workspace)
+        ignored = find_ignored(self.workspace, head, dict.fromkeys(paths.values()), by_tree=False)
+        left = [
+            one
+            for one in wrong
+            if paths[one.path] in ignored.below or paths[one.path] in ignored.alone or not self.in_tree(one)
+        ]
         if not left or self.workspace.git_dir is None:
             return left
         before = indexed(found.layered, self.workspace.git_dir / "index")

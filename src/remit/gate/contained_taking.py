@@ -1,6 +1,6 @@
 """What the layers of a contained command took: judged, and brought into the real tree as far as it may stay."""
 
-from collections.abc import Sequence
+from collections.abc import Container, Mapping, Sequence
 from pathlib import Path
 
 from remit.core.call import ToolCall
@@ -12,13 +12,16 @@ from remit.gate.contained_meanwhile import overtaken
 from remit.gate.contained_paths import is_below, is_cache, is_git, leads_away, new_trees, silent
 from remit.gate.contained_recording import Recording, Result
 from remit.gate.contained_words import moved_under, special, too_large, unprivileged, unwritten, work_tree
+from remit.gate.generated import GeneratedChange, generated_record, keeps_anywhere, remember_left
 from remit.gate.snapshots import Snapshots
 from remit.gate.steady import uncontained
 from remit.workspace.observe import Change, glance
+from remit.workspace.place import is_folder
 from remit.workspace.sandbox.committing import Committing, put_aside
 from remit.workspace.sandbox.places import Staging
 from remit.workspace.sandbox.running import Ended
 from remit.workspace.sandbox.staged import SPECIAL, Touched, privileged, touched
+from remit.workspace.versions import hash_file
 
 LARGEST = 1 << 32
 """Bytes of a file that is brought over: one of holes alone costs its command nothing, and all others a disk."""
@@ -39,9 +42,12 @@ class Taking:
         if self.ticket is not None and not all_of_it and staging.common is None and not ended.stopped:
             return Result(ended.code, said=self.recording.aftermath(call, ended))
         own, never = self.apart(all_of_it, upper)
-        objections, cached = self.objections(call, own, staging)
+        generated = self.generated(own)
+        objections, cached = self.objections(call, own, staging, generated)
         kept = [c for c in own if c.path not in objections]
-        done, failed = self.brought(call, upper, kept)
+        counted = [c for c in kept if c.path in generated and c.kind != "folder"]
+        sizes = {c.path: hash_file(upper / c.path) if c.kind != "gone" else None for c in counted}
+        done, failed = self.brought(call, upper, kept, generated)
         aside = [path for path, f in objections.items() if f.code == "STALE_FILE"]
         put_aside(upper, [*aside, *failed], self.recording.aside(call))
         unsaid = silent(own) | cached
@@ -50,8 +56,7 @@ class Taking:
         findings += GitTaking(self.verdicts, staging, all_of_it).taken(call, whole=not findings)
         findings += never
         findings += [unprivileged(c.path) for c in kept if privileged(upper, c)]
-        made_anew = self.verdicts.generated({c.path for c in kept})
-        done = {path: change for path, change in done.items() if path not in made_anew}
+        self.count(call, [c for c in counted if c.path not in failed], generated, sizes)
         names = tuple(c.path for c in kept if c.path not in failed and c.path not in unsaid and c.kind != "folder")
         return self.recording.settled(call, ended, done, findings, names)
 
@@ -64,13 +69,36 @@ class Taking:
         never = [*map(work_tree, trees), *(special(c.path, c.kind) for c in own if c.kind in SPECIAL)]
         return [c for c in own if c.kind not in SPECIAL], never
 
+    def generated(self, own: Sequence[Touched]) -> dict[str, str]:
+        """Those of the changes that are to generated files, by the rules from before the command."""
+        root = self.site.workspace.root
+        folders = [c.path for c in own if c.kind == "folder" or (c.kind == "gone" and is_folder(root / c.path))]
+        known = frozenset(folders)
+        return self.verdicts.generated([c.path for c in own if c.path not in known], folders)
+
+    def count(
+        self,
+        call: ToolCall,
+        counted: Sequence[Touched],
+        generated: Mapping[str, str],
+        sizes: Mapping[str, tuple[str, int] | None],
+    ) -> None:
+        """Record the generated files that stayed, as one number. Raises OSError, StateError."""
+        if not counted:
+            return
+        found = [GeneratedChange(c.path, generated[c.path], *(sizes[c.path] or (None, 0))) for c in counted]
+        remember_left(self.site.state, found)
+        record = generated_record(self.site, call, self.verdicts.intent_id(call) or None, found)
+        self.site.recorder.append_or_spool([record])
+
     def objections(
-        self, call: ToolCall, own: Sequence[Touched], staging: Staging
+        self, call: ToolCall, own: Sequence[Touched], staging: Staging, generated: Mapping[str, str]
     ) -> tuple[dict[str, Finding], set[str]]:
         """By path, why a change may not stay; and the paths among them whose loss is worth no word."""
         root, upper = self.site.workspace.root, staging.root.upper
-        found = self.verdicts.objections(call, [c.path for c in own])
-        found |= self.verdicts.broken(call, [c for c in own if c.path not in found], upper)
+        anywhere = {path for path, top in generated.items() if keeps_anywhere(top)}
+        found = self.verdicts.objections(call, [c.path for c in own], anywhere)
+        found |= self.verdicts.broken(call, [c for c in own if c.path not in found and c.path not in generated], upper)
         beyond = {path for path, finding in found.items() if finding.code == "SCOPE_VIOLATION"}
         emptied = {c.path for c in own if c.kind == "gone" and (root / c.path).is_dir()}
         others = [c for c in own if c.path not in found]
@@ -83,10 +111,12 @@ class Taking:
                 found.setdefault(change.path, moved_under(change.path))
         return found, {path for path in beyond if is_cache(path) or path in emptied}
 
-    def brought(self, call: ToolCall, upper: Path, kept: Sequence[Touched]) -> tuple[dict[str, Change], dict[str, str]]:
-        """Bring these over; the changes as they were made, by path, and what could not be."""
+    def brought(
+        self, call: ToolCall, upper: Path, kept: Sequence[Touched], generated: Container[str]
+    ) -> tuple[dict[str, Change], dict[str, str]]:
+        """Bring these over; the changes of files that are recorded one by one, and what could not be brought."""
         root = self.site.workspace.root
-        files = [c.path for c in kept if c.kind != "folder"]
+        files = [c.path for c in kept if c.kind != "folder" and c.path not in generated]
         before = {path: glance(root / path) for path in files}
         self.site.keep(effects.keepable(before.items()))
         Between(self.site).noticed("after a contained command", before, call.session)

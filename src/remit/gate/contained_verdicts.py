@@ -1,6 +1,6 @@
 """What the checks say of a contained command's effects: each is judged as a file tool's write of it."""
 
-from collections.abc import Iterable
+from collections.abc import Collection, Container, Iterable
 from pathlib import Path
 
 from msgspec.structs import replace
@@ -14,10 +14,12 @@ from remit.core.repopath import InvalidPath
 from remit.gate.contained_tickets import Ticket
 from remit.gate.contained_words import objection
 from remit.gate.gather import with_holders, with_ignored
+from remit.gate.generated import GeneratedFiles
 from remit.gate.judging import Judging
 from remit.gate.overreach import against, as_writes, moved_from
 from remit.gate.site import Site
 from remit.policy.engine import decide, waived
+from remit.workspace.ignored import find_tracked
 from remit.workspace.observe import Change, glance
 from remit.workspace.paths import Surroundings, folds_case, target
 from remit.workspace.sandbox.staged import Touched
@@ -47,8 +49,11 @@ class Verdicts:
         session = SessionFacts(intent_id, session.source)
         return replace(found.facts, session=session, grants=self.site.approvals.grants(rules.config.grants))
 
-    def objections(self, call: ToolCall, paths: Iterable[str]) -> dict[str, Finding]:
-        """By path, why a change may not stay: what every check says of a write to that file."""
+    def objections(self, call: ToolCall, paths: Iterable[str], generated: Container[str] = ()) -> dict[str, Finding]:
+        """By path, why a change may not stay: what every check says of a write to that file.
+
+        Those in `generated` may lie out of the scope.
+        """
         paths = list(paths)
         facts, folds = self.facts(call), folds_case(self.site.workspace.root)
         around, found = self.site.environment, dict[str, Finding]()
@@ -57,7 +62,8 @@ class Verdicts:
         for path in paths:
             real = str(self.site.workspace.root / path)
             try:
-                targets.append(replace(target(self.site.workspace, real, path, surroundings), folds=folds))
+                one = target(self.site.workspace, real, path, surroundings)
+                targets.append(replace(one, folds=folds, generated=path in generated))
             except InvalidPath as error:
                 found[path] = objection("INVALID_ARGUMENTS", path, str(error))
         rules = self.site.governing
@@ -69,8 +75,7 @@ class Verdicts:
             decision = decide(as_writes(call), replace(facts, targets=(one,)))
             if decision.effect != "allow" and decision.leading is not None:
                 found[one.raw] = decision.leading
-        made_anew = self.generated(path for path, finding in found.items() if finding.code == "SCOPE_VIOLATION")
-        return {path: finding for path, finding in found.items() if path not in made_anew}
+        return found
 
     def broken(self, call: ToolCall, staged: Iterable[Touched], upper: Path) -> dict[str, Finding]:
         """By path, in enforce, the constraints of the intent that what is staged in `upper` would break."""
@@ -86,11 +91,16 @@ class Verdicts:
         wrong = {path: against(path, why) for path, why in (told | moved_from(told, changes)).items()}
         return {path: one for path, one in wrong.items() if not waived((one,), as_writes(call), facts)[1]}
 
-    def generated(self, paths: Iterable[str]) -> set[str]:
-        """Those that a person let every contained command make anew."""
-        patterns = self.rules.generated
-        scope = Scope(patterns) if patterns else None
-        return {path for path in paths if scope is not None and scope.matches(path)}
+    def generated(self, paths: Collection[str], folders: Collection[str] = ()) -> dict[str, str]:
+        """Those that are generated, each with the folder or file that it belongs to. Raises StateError, GitError."""
+        workspace, patterns = self.site.workspace, self.rules.generated
+        found = GeneratedFiles.by_head(workspace, self.site.state).find(paths, folders)
+        if not patterns:
+            return found
+        scope = Scope(patterns)
+        named = [path for path in (*paths, *folders) if path not in found and scope.matches(path)]
+        tracked = find_tracked(workspace, named)
+        return found | {path: path.partition("/")[0] for path in named if path not in tracked}
 
     def intent_id(self, call: ToolCall) -> str:
         """The intent that the command runs under; empty for none. Raises StateError."""

@@ -160,8 +160,8 @@ def named(findings: Sequence[Finding]) -> Iterator[str]:
     full = {name for name, count in folders.items() if name and count > MOST_OF_A_FOLDER}
     for name in sorted(full):
         yield (
-            f"  {shown(name, 200)}/: {folders[name]} files, outside the scope. What tools make anew there is kept "
-            "where a person adds it to the scope, or to `[containment] generated` in remit.toml."
+            f"  {shown(name, 200)}/: {folders[name]} files, outside the scope. What tools make anew is kept where git "
+            "ignores it, by a .gitignore that is committed, or where a person adds the folder to the scope."
         )
     for finding in findings:
         if finding.code != "SCOPE_VIOLATION" or folder(finding) not in full:

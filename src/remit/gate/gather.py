@@ -6,6 +6,7 @@ from msgspec.structs import replace
 
 from remit.core.call import ToolCall
 from remit.core.facts import DeniedPath, Facts, IntentsState, SessionFacts, Target
+from remit.core.intent import Intent
 from remit.core.repopath import InvalidPath
 from remit.gate.companions import with_mirrored
 from remit.gate.environment import Environment
@@ -14,6 +15,7 @@ from remit.gate.pressure import Pressure
 from remit.gate.state import State
 from remit.gate.steady import why_unsteady
 from remit.gate.written import written
+from remit.policy.checks.scope import owns
 from remit.policy.classify import classify
 from remit.policy.commands import analyse
 from remit.workspace.contents import ContentStore
@@ -53,6 +55,10 @@ def gather(
     if told_of and (moved := why_unsteady(call, told_of, state)):
         call = replace(call, unproved=call.unproved or moved)
     targets = with_mirrored(targets, call, workspace, governing.intents.get(session.intent_id))
+    perhaps = told.perhaps
+    if call.command is not None and (targets or perhaps):
+        intent = governing.intents.get(session.intent_id)
+        targets, perhaps = (with_generated(some, intent, workspace, state) for some in (targets, perhaps))
     now = around.clock()
     pressure = Pressure(state, now)
     denied: tuple[DeniedPath, ...] = ()
@@ -69,7 +75,7 @@ def gather(
         config_error=governing.config_error,
         ignored_intents=governing.ignore.intents,
         targets=with_ignored(targets, workspace, governing),
-        perhaps=with_ignored(told.perhaps, workspace, governing) if told.perhaps else (),
+        perhaps=with_ignored(perhaps, workspace, governing) if perhaps else (),
         denied=denied,
         temporary="" if within(str(workspace.root), around.temporary) else str(around.temporary),
     )
@@ -133,6 +139,22 @@ def difference(store: ContentStore, seen: tuple[str, str] | None, now: bytes | N
         return ""
     diff = store.diff(old, now)
     return diff if len(diff) <= DIFF_CHARS else diff[:DIFF_CHARS] + CUT
+
+
+def with_generated(
+    targets: tuple[Target, ...], intent: Intent | None, workspace: Workspace, state: State
+) -> tuple[Target, ...]:
+    """The targets of a command, those that it may write under any intent marked. Raises StateError."""
+    beyond = [str(t.path) for t in targets if t.path is not None and intent is not None and not owns(intent, t)]
+    if not beyond:
+        return targets
+    # For commands that write beyond the scope: it asks git.
+    from remit.gate.generated import GeneratedFiles, keeps_anywhere
+
+    folders = [path for path in beyond if (workspace.root / path).is_dir()]
+    found = GeneratedFiles.by_head(workspace, state).find([p for p in beyond if p not in folders], folders)
+    kept = {path for path, top in found.items() if keeps_anywhere(top)}
+    return tuple(replace(t, generated=True) if t.path is not None and str(t.path) in kept else t for t in targets)
 
 
 def with_ignored(targets: tuple[Target, ...], workspace: Workspace, governing: Governing) -> tuple[Target, ...]:

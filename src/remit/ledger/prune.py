@@ -26,6 +26,7 @@ WHAT_WAS_DONE = frozenset({"mutation", "human_edit"})
 
 PASSING = WHAT_WAS_DONE | {
     *("tool_use", "tool_result", "denied", "verification", "check_failed", "snapshot", "restore"),
+    "generated",
     *("approval_requested", "approval_answered", "intent_selected", "intent_cleared", "session_start", "session_end"),
 }
 """What may be pruned. Heads, repairs, and the history of intents and lessons stay: few, and needed later."""

@@ -73,6 +73,21 @@ def large(path: Path, mode: str, size: int) -> Version:
     return Version(plain.hexdigest(), named.hexdigest(), newlines + (last != b"\n"), size, mode)
 
 
+def hash_file(path: Path) -> tuple[str, int] | None:
+    """The SHA-256 and the size of a regular file, or of a link's target; None for anything else. Raises OSError."""
+    try:
+        status = path.lstat()
+    except (FileNotFoundError, NotADirectoryError):
+        return None
+    if stat.S_ISLNK(status.st_mode):
+        target = os.fsencode(path.readlink())
+        return sha256(target), len(target)
+    if not stat.S_ISREG(status.st_mode):
+        return None
+    with open(os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC), "rb") as file:  # noqa: PTH123
+        return hashlib.file_digest(file, "sha256").hexdigest(), status.st_size
+
+
 def read_tail(path: Path | str, most: int) -> bytes:
     """The last `most` bytes of a regular file; nothing where there is none, or it cannot be read."""
     try:

@@ -16,7 +16,7 @@ def check(call: ToolCall, facts: Facts) -> Finding | None:
     intent = facts.active
     if intent is None:
         return None
-    beyond = [t for t in facts.targets if t.path is not None and not owns(intent, t)]
+    beyond = [t for t in facts.targets if t.path is not None and not t.generated and not owns(intent, t)]
     outside = [t for t in beyond if call.command is not None or not companion(intent, t)]
     if beyond and not outside:
         return remark(intent, beyond)

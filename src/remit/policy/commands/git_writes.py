@@ -27,8 +27,8 @@ def _row(flags: str = "", valued: str = "", long: str = "", long_valued: str = "
 
 
 GIT_WRITERS: dict[str, Writer] = {
-    "add": Writer(_row("AuvNnf", "", "all update verbose intent-to-add dry-run force"), "none"),
-    "stage": Writer(_row("AuvNnf", "", "all update verbose intent-to-add dry-run force"), "none"),
+    "add": Writer(_row("AuvNn", "", "all update verbose intent-to-add dry-run"), "none"),
+    "stage": Writer(_row("AuvNn", "", "all update verbose intent-to-add dry-run"), "none"),
     "mv": Writer(_row("fkvn", "", "force verbose dry-run"), "moved", follows=False, deep=names("*")),
     "rm": Writer(_row("rfqn", "", "force quiet dry-run cached ignore-unmatch"), deep=names("*"), follows=False,
                  idle=names("--cached -n --dry-run")),

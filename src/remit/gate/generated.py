@@ -1,0 +1,148 @@
+"""Generated files: what git ignores, and what a person's own patterns name. Commands keep them under any intent.
+
+Such a change is judged by all rules but the scope, and it is counted, not recorded by its path. It is generated where
+it lies in a folder that git ignores, or makes a new file whose name git ignores. An ignored file that stands alone and
+was there before is a person's (`.env`, local settings), unless commands themselves left it as it is.
+"""
+
+import os
+from collections.abc import Callable, Collection, Iterable, Sequence
+
+from msgspec import UNSET, Struct, json
+
+from remit.core.call import ToolCall
+from remit.core.contents import git_blob, sha256
+from remit.core.loaded_files import is_bytecode, is_loaded_by_name
+from remit.core.record import Body, Record
+from remit.core.secret_files import names_a_secret
+from remit.core.text import quoted_path
+from remit.gate import effects
+from remit.gate.site import Site
+from remit.gate.state import State
+from remit.workspace.git import GitError
+from remit.workspace.head import head_commit
+from remit.workspace.ignored import Ignored, find_ignored
+from remit.workspace.place import Workspace
+from remit.workspace.versions import hash_file
+
+LEFT = "generated_alone"
+"""The fact that holds, by path, the SHA-256 of ignored files that stand alone and that commands left so."""
+
+MAX_LEFT = 2000
+MAX_FOLDERS = 50
+"""Folders that one record counts by name."""
+
+MAX_LISTING_BYTES = 4 << 20
+
+
+class GeneratedFiles:
+    """Finds generated files among those that the commands of one workspace change.
+
+    `commit` is HEAD before the command: its `.gitignore` files count. `private` says whether the repository's
+    `info/exclude` counts as well, which a command that is not contained may have written.
+    """
+
+    def __init__(self, workspace: Workspace, state: State, commit: str | None, *, private: bool = True) -> None:
+        self.workspace = workspace
+        self.state = state
+        self.commit = commit
+        self.private = private
+
+    @classmethod
+    def by_head(cls, workspace: Workspace, state: State) -> "GeneratedFiles":
+        """By the rules of HEAD as it is."""
+        return cls(workspace, state, head_commit(workspace))
+
+    def find(
+        self, paths: Collection[str], folders: Collection[str] = (), existing: Callable[[str], bool] | None = None
+    ) -> dict[str, str]:
+        """Those of `paths` and `folders` that are generated, each with the ignored folder, or file, that it belongs to.
+
+        `existing` says of a path whether a file was there before; by default whether it is there now. Where git cannot
+        be asked, none is generated.
+        """
+        try:
+            ignored = find_ignored(self.workspace, self.commit, paths, folders, private=self.private)
+        except (GitError, OSError):
+            ignored = Ignored()
+        found = {path: top for path, top in ignored.below.items() if not loads(top)}
+        alone = [path for path in ignored.alone if not loads(path) and not names_a_secret(path)]
+        there = list(filter(existing or self.is_there, alone))
+        own = self.left_by_commands(there) if there else set[str]()
+        return found | {path: path for path in alone if path in own or path not in there}
+
+    def is_there(self, path: str) -> bool:
+        """Whether something lies there now."""
+        return os.path.lexists(self.workspace.root / path)
+
+    def left_by_commands(self, paths: Iterable[str]) -> set[str]:
+        """Those of these files that are as a command left them. Raises StateError."""
+        known = json.decode(self.state.fact(LEFT) or "{}", type=dict[str, str])
+        asked = [path for path in paths if quoted_path(path) in known]
+        return {p for p in asked if (now := hash_file(self.workspace.root / p)) and now[0] == known[quoted_path(p)]}
+
+
+def keeps_anywhere(top: str) -> bool:
+    """Whether a generated file of that folder, or of that name, may stay out of the scope.
+
+    Compiled Python may not: it would run in place of a source that the intent does not own.
+    """
+    return not is_bytecode(top)
+
+
+def loads(path: str) -> bool:
+    """Whether a part of the path is a name that programs load unasked."""
+    return any(is_loaded_by_name(part) for part in path.split("/"))
+
+
+def remember_left(state: State, changed: Iterable["GeneratedChange"]) -> None:
+    """Remember how commands left ignored files that stand alone. Raises StateError."""
+    files = {quoted_path(one.path): one.sha256 for one in changed if one.path == one.top}
+    if not files:
+        return
+    with state.together():
+        known = json.decode(state.fact(LEFT) or "{}", type=dict[str, str])
+        kept = {path: left for path, left in known.items() if path not in files}
+        kept |= {path: left for path, left in files.items() if left is not None}
+        state.put_fact(LEFT, json.encode(dict(list(kept.items())[-MAX_LEFT:])).decode())
+
+
+class GeneratedChange(Struct, frozen=True):
+    """One changed file. `sha256` is None for one that was deleted, `top` the ignored folder, or file, it belongs to."""
+
+    path: str
+    top: str
+    sha256: str | None
+    bytes: int
+
+
+def generated_record(site: Site, call: ToolCall, intent_id: str | None, changed: Sequence[GeneratedChange]) -> Record:
+    """The record that counts them. Its digest, and the listing that is kept as a content, tell which they were."""
+    listing = "".join(
+        f"{one.sha256 or 'deleted'} {quoted_path(one.path)}\n" for one in sorted(changed, key=lambda one: one.path)
+    ).encode()
+    folders: dict[str, int] = {}
+    for one in changed:
+        folders[one.top] = folders.get(one.top, 0) + 1
+    largest = sorted(folders.items(), key=lambda item: (-item[1], item[0]))[:MAX_FOLDERS]
+    counted: dict[str, object] = {
+        "files": len(changed),
+        "deleted": sum(one.sha256 is None for one in changed),
+        "bytes": sum(one.bytes for one in changed),
+        "digest": f"sha256:{sha256(listing)}",
+        "folders": {quoted_path(folder): count for folder, count in largest},
+    }
+    if len(folders) > len(largest):
+        counted["folders_count"] = len(folders)
+    if len(listing) <= MAX_LISTING_BYTES:
+        site.keep([("generated", listing)])
+        counted["listing"] = git_blob(listing)
+    body = Body(
+        event="generated",
+        intent_id=intent_id,
+        session_id=call.session.session_id,
+        agent_id=call.session.agent_id or UNSET,
+        call=effects.call_part(call),
+        detail={"generated": counted},
+    )
+    return site.recorder.record(body, call.agent)

@@ -1,0 +1,261 @@
+"""What git ignores by the rules that were committed: the `.gitignore` files of a commit, and a person's own patterns.
+
+The working tree's `.gitignore` files are not enough: the command that made a file may have written them. So git is
+asked in a private repository whose working tree holds nothing but the `.gitignore` files of the commit. A path counts
+only where the files that lie in the working tree ignore it as well.
+"""
+
+import os
+import shutil
+import stat
+import tempfile
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import suppress
+from pathlib import Path
+
+from msgspec import Struct
+
+from remit.core.contents import sha256
+from remit.workspace.git import Git
+from remit.workspace.hidden import EXCLUDES
+from remit.workspace.observe import ASKED_BY_NAME, prefix_in_repository
+from remit.workspace.place import Workspace
+
+RULES = ".gitignore"
+MAX_RULES_BYTES = 256 * 1024
+"""Of one file of patterns; a larger one counts as empty."""
+
+MAX_RULES_FILES = 5000
+KEPT_PROBES = 4
+"""Private repositories that are kept, the newest used ones: each commit of other rules has its own."""
+
+EMPTY_REPOSITORY = {
+    "HEAD": b"ref: refs/heads/main\n",
+    "config": b"[core]\n\trepositoryformatversion = 0\n\tbare = true\n",
+}
+"""Files that make a folder a repository. Source: gitrepository-layout(5), read 2026-11."""
+
+Rules = Mapping[str, bytes]
+"""By the folder from the repository's root, empty for that itself: the patterns in it."""
+
+
+class Ignored(Struct, frozen=True):
+    """Of some paths, those that git ignores."""
+
+    below: Mapping[str, str] = {}
+    """By path, the topmost ignored folder that it is, or lies in."""
+    alone: frozenset[str] = frozenset()
+    """Those that no ignored folder holds: their own names are ignored."""
+
+
+def find_ignored(
+    workspace: Workspace,
+    commit: str | None,
+    paths: Iterable[str],
+    folders: Iterable[str] = (),
+    *,
+    private: bool = True,
+    by_tree: bool = True,
+) -> Ignored:
+    """Those of `paths` and `folders`, relative to the root, that git ignores and does not track.
+
+    By the rules of `commit`, and where `private` by the repository's `info/exclude`; where `by_tree`, the `.gitignore`
+    files in the working tree have to ignore it, too. Without a commit no rule counts. Raises GitError, OSError.
+    """
+    paths, folders = list(paths), list(folders)
+    if workspace.common_dir is None or commit is None or not (paths or folders):
+        return Ignored()
+    prefix = prefix_in_repository(workspace)
+    asked = Asked([prefix + path for path in paths], [prefix + path for path in folders])
+    probe = committed_probe(workspace, commit, private=private)
+    found = asked.answered(probe, workspace.root)
+    changed = changed_rules(workspace, prefix, found, probe) if by_tree else {}
+    if changed:
+        with tempfile.TemporaryDirectory(dir=workspace.state) as scratch:
+            now = Path(scratch) / "now"
+            shutil.copytree(probe, now, symlinks=True)
+            write_rules(now, changed)
+            found = in_both(found, asked.answered(now, workspace.root))
+    tracked = list_tracked(workspace, list(dict.fromkeys((*found.below.values(), *found.alone))))
+    return Ignored(
+        {path[len(prefix) :]: top for path, top in found.below.items() if path not in tracked},
+        frozenset(path[len(prefix) :] for path in found.alone if path not in tracked),
+    )
+
+
+class Asked:
+    """Paths from the repository's root, with every folder above them."""
+
+    def __init__(self, paths: list[str], folders: list[str]) -> None:
+        self.paths = paths
+        self.folders = folders
+        self.above = {path: tuple(parents(path)) for path in paths}
+        self.above |= {path: (*parents(path), path) for path in folders}
+
+    def answered(self, probe: Path, root: Path) -> Ignored:
+        """Those that the rules in this private repository ignore."""
+        every = dict.fromkeys(folder for above in self.above.values() for folder in above)
+        said = ask(probe, root, [*(f"{folder}/" for folder in every), *self.paths])
+        below: dict[str, str] = {}
+        for path, above in self.above.items():
+            top = next((folder for folder in above if f"{folder}/" in said), None)
+            if top is not None:
+                below[path] = top
+        return Ignored(below, frozenset(path for path in self.paths if path in said and path not in below))
+
+
+def in_both(one: Ignored, other: Ignored) -> Ignored:
+    """What both ignore, as the first says it."""
+    every = {*other.below, *other.alone}
+    return Ignored({p: top for p, top in one.below.items() if p in every}, one.alone & every)
+
+
+def parents(path: str) -> Iterator[str]:
+    """Every folder above a path, the topmost first."""
+    at = path.find("/")
+    while at > 0:
+        yield path[:at]
+        at = path.find("/", at + 1)
+
+
+def ask(probe: Path, root: Path, paths: Iterable[str]) -> set[str]:
+    """Those of `paths` that the rules in a private repository ignore; a folder's path ends in `/`.
+
+    The pattern file that the user's own settings name counts, unless it lies in the workspace at `root`, where agents
+    may write. Raises GitError.
+    """
+    question = "".join(f"{path}\0" for path in paths)
+    out = Git(probe).run(
+        *("--git-dir=git", "--work-tree=tree", "check-ignore", "--no-index", "--verbose", "-z", "--stdin"),
+        stdin=os.fsencode(question),
+        ok=(0, 1),
+    )
+    fields = os.fsdecode(out).split("\0")
+    within = f"{root}{os.sep}"
+    own = {source for source in fields[0::4] if source[:1] != "/" or Path(source).is_relative_to(probe)}
+    return {
+        path
+        for source, pattern, path in zip(fields[0::4], fields[2::4], fields[3::4], strict=False)
+        if not pattern.startswith("!") and (source in own or not os.path.realpath(source).startswith(within))
+    }
+
+
+# -- the private repository ----------------------------------------------------------------------------------
+
+
+def committed_probe(workspace: Workspace, commit: str, *, private: bool) -> Path:
+    """A repository whose working tree holds the `.gitignore` files of `commit` alone; made once for each commit.
+
+    Raises GitError, OSError.
+    """
+    exclude = private_rules(workspace) if private else b""
+    folder = workspace.state / "ignored"
+    probe = folder / sha256(commit.encode() + b"\0" + exclude)[:24]
+    if probe.is_dir():
+        with suppress(OSError):
+            os.utime(probe)
+        return probe
+    folder.mkdir(parents=True, exist_ok=True)
+    with tempfile.TemporaryDirectory(dir=folder) as scratch:
+        fresh = Path(scratch) / "probe"
+        for name in ("tree", "git/info", "git/objects", "git/refs"):
+            (fresh / name).mkdir(parents=True)
+        for name, content in (*EMPTY_REPOSITORY.items(), (EXCLUDES, exclude)):
+            (fresh / "git" / name).write_bytes(content)
+        write_rules(fresh, rules_of(workspace, commit))
+        with suppress(FileExistsError, OSError):
+            fresh.rename(probe)
+    trim_probes(folder)
+    return probe
+
+
+def private_rules(workspace: Workspace) -> bytes:
+    """The repository's own patterns outside of its tree; empty where there are none. Raises OSError."""
+    return small_file(workspace.common_dir / EXCLUDES) if workspace.common_dir is not None else b""
+
+
+def rules_of(workspace: Workspace, commit: str) -> dict[str, bytes]:
+    """The `.gitignore` files of a commit, by folder; links are none. Raises GitError."""
+    git = Git(workspace.root)
+    listed = os.fsdecode(git.run("ls-tree", "-r", "-z", "--full-tree", commit)).split("\0")
+    blobs: dict[str, str] = {}
+    for entry in listed:
+        head, _, path = entry.partition("\t")
+        if path.rpartition("/")[2] == RULES and head.startswith("100"):
+            blobs[path.rpartition("/")[0]] = head.split(" ")[2]
+    names = list(dict.fromkeys(blobs.values()))[:MAX_RULES_FILES]
+    out = git.run("cat-file", "--batch", stdin="".join(f"{name}\n" for name in names).encode()) if names else b""
+    contents: dict[str, bytes] = {}
+    at = 0
+    for name in names:
+        end = out.index(b"\n", at)
+        size = int(out[at:end].split()[2])
+        content = out[end + 1 : end + 1 + size]
+        contents[name] = content if size <= MAX_RULES_BYTES else b""
+        at = end + 2 + size
+    return {folder: contents[name] for folder, name in blobs.items() if name in contents}
+
+
+def write_rules(probe: Path, rules: Rules) -> None:
+    """Put patterns into the private working tree. Raises OSError."""
+    for folder, content in rules.items():
+        place = probe / "tree" / folder
+        place.mkdir(parents=True, exist_ok=True)
+        (place / RULES).write_bytes(content)
+
+
+def trim_probes(folder: Path) -> None:
+    """Remove all private repositories but the newest."""
+    found = sorted(folder.iterdir(), key=lambda path: path.stat().st_mtime_ns, reverse=True)
+    for path in found[KEPT_PROBES:]:
+        shutil.rmtree(path, ignore_errors=True)
+
+
+# -- what is there now ---------------------------------------------------------------------------------------
+
+
+def changed_rules(workspace: Workspace, prefix: str, found: Ignored, probe: Path) -> dict[str, bytes]:
+    """The patterns in the folders above ignored paths that are not those of the commit, as they are now."""
+    top = workspace.root.parents[prefix.count("/") - 1] if prefix else workspace.root
+    folders = {""}
+    for path, ignored in found.below.items():
+        folders.update(parents(ignored if ignored != path else path))
+    for path in found.alone:
+        folders.update(parents(path))
+    changed: dict[str, bytes] = {}
+    for folder in folders:
+        now, then = small_file(top / folder / RULES), small_file(probe / "tree" / folder / RULES)
+        if now != then:
+            changed[folder] = now
+    return changed
+
+
+def small_file(path: Path) -> bytes:
+    """The content of a regular file of patterns; empty for none, a link, a pipe, and a large one. Raises OSError."""
+    try:
+        found = path.lstat()
+    except (FileNotFoundError, NotADirectoryError):
+        return b""
+    if not stat.S_ISREG(found.st_mode) or found.st_size > MAX_RULES_BYTES:
+        return b""
+    with open(os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_NOFOLLOW | os.O_CLOEXEC), "rb") as file:  # noqa: PTH123
+        return file.read(MAX_RULES_BYTES)
+
+
+def find_tracked(workspace: Workspace, paths: Iterable[str]) -> frozenset[str]:
+    """Those of `paths`, relative to the root, that are in git's index. Raises GitError."""
+    paths = list(paths)
+    if workspace.common_dir is None or not paths:
+        return frozenset()
+    prefix = prefix_in_repository(workspace)
+    listed = list_tracked(workspace, [prefix + path for path in paths])
+    return frozenset(path for path in paths if prefix + path in listed)
+
+
+def list_tracked(workspace: Workspace, tops: list[str]) -> set[str]:
+    """The paths in git's index, from the repository's root, that are or lie below one of `tops`. Raises GitError."""
+    if not tops:
+        return set()
+    asked = [f":(top,literal){path}" for path in tops] if len(tops) <= ASKED_BY_NAME else [":(top)"]
+    listed = Git(workspace.root).run("ls-files", "-z", "--full-name", "--", *asked)
+    return set(os.fsdecode(listed).split("\0"))
