@@ -1,11 +1,13 @@
 """Files in the scope of which more is written than their name here."""
 
 import os
+import time
 from pathlib import Path
 
 import pytest
 
-from gate.driving import Agent, allowed, governed, refusal
+from gate.driving import Agent, allowed, body, governed, records, refusal
+from remit.policy.commands import analyse
 
 
 @pytest.fixture
@@ -39,3 +41,19 @@ def test_a_pipe_is_asked_about(agent: Agent) -> None:
 def test_what_is_behind_proc_is_no_file_of_anybody_s(agent: Agent) -> None:
     assert write(agent, f"/proc/self/root{agent.cwd}/src/x") == "INVALID_ARGUMENTS"
     assert write(agent, "/proc/self/cwd/src/x") == "INVALID_ARGUMENTS"
+
+
+@pytest.mark.parametrize("name", ["src/.gitignore", ".gitattributes"])
+def test_a_pipe_with_a_name_of_gits_holds_up_no_hook(agent: Agent, name: str) -> None:
+    """A git that waits at it would take 60 s in each hook."""
+    assert analyse(f"mkfifo {name}").outcome == "unknown"
+    began = time.monotonic()
+    agent.write("src/a.py", "x = 1\n")
+    agent.shell(f"mkfifo {name}; touch src/made")
+    agent.write("src/b.py", "y = 1\n")
+    agent.shell('python3 -c \'open("src/c.py", "w").write("z = 1")\'')
+    agent.send("Stop")
+    agent.shell(f"rm {name}")
+    assert time.monotonic() - began < 45
+    changed = {file["path"] for record in records(agent.cwd, "mutation") for file in body(record)["files"]}
+    assert {"src/a.py", "src/made", "src/b.py", "src/c.py"} <= changed

@@ -5,7 +5,7 @@ that has to come before (`git_settings`).
 from collections.abc import Iterable
 from pathlib import Path
 
-from remit.workspace import git_ahead
+from remit.workspace import git_ahead, git_pipes
 from remit.workspace.git_ahead import GUARDS, taken
 from remit.workspace.git_process import finished
 from remit.workspace.git_settings import overrides
@@ -45,9 +45,9 @@ class Git:
         except ValueError as error:
             raise GitError(arguments, None, str(error)) from error
         try:
-            if (told := told_ahead(tuple(command), stdin)) is not None and told[0] in ok:
+            if (told := told_ahead(tuple(command), stdin, folder=str(self.folder))) is not None and told[0] in ok:
                 return told[1]
-            code, out, said = finished(command, stdin, TIMEOUT_S)
+            code, out, said = finished(command, stdin, TIMEOUT_S, str(self.folder))
         except FileNotFoundError as error:
             raise GitError(arguments, None, "git is not on PATH; install it, or mend PATH") from error
         except OSError as error:
@@ -70,14 +70,16 @@ class Git:
         return self.text("rev-parse", "--verify", "--quiet", "HEAD^{commit}", ok=(0, 1, 128)) or None
 
 
-def told_ahead(command: tuple[str, ...], question: bytes, limit_s: float = TIMEOUT_S) -> tuple[int, bytes] | None:
+def told_ahead(
+    command: tuple[str, ...], question: bytes, limit_s: float = TIMEOUT_S, folder: str = "."
+) -> tuple[int, bytes] | None:
     """Exit code and output of that command where it was started ahead; why it failed, only asking again tells.
 
     Raises TimeoutError: who asked again would wait as long once more.
     """
     started = taken(command, question)
     try:
-        return started.answer(limit_s) if started else None
+        return started.answer(limit_s, lambda: git_pipes.release(folder)) if started else None
     except TimeoutError as error:
         raise TimeoutError(f"`git` was killed after {limit_s:g} seconds: {error}") from error
     except OSError:

@@ -6,7 +6,7 @@ later (`Git.start`), and by nobody else; what is not asked for ends with this pr
 
 import os
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 
 GUARDS = (
     "--no-optional-locks",
@@ -67,11 +67,14 @@ class Started:
             with os.fdopen(asked, "wb") as pipe:
                 pipe.write(question)
 
-    def answer(self, limit_s: float) -> tuple[int, bytes]:
-        """Exit code and output, once it has ended. Raises OSError; TimeoutError where it takes longer: it is killed."""
+    def answer(self, limit_s: float, release: Callable[[], float] = lambda: 1.0) -> tuple[int, bytes]:
+        """Exit code and output, once it has ended. Raises OSError; TimeoutError where it takes longer: it is killed.
+
+        `release` lets go a git that waits at a pipe; it answers after how many seconds to call it again.
+        """
         until = time.monotonic() + limit_s
         try:
-            out = b"".join(read_until(self.told, until))
+            out = b"".join(read_until(self.told, until, release))
             return os.waitstatus_to_exitcode(self.left(until)), out
         except TimeoutError:
             os.kill(self.process, KILL)
@@ -91,15 +94,20 @@ class Started:
             time.sleep(PAUSE_S)
 
 
-def read_until(descriptor: int, until: float) -> Iterator[bytes]:
+def read_until(descriptor: int, until: float, release: Callable[[], float]) -> Iterator[bytes]:
     """What comes from a pipe to its end. Raises OSError; TimeoutError where that is not there in time."""
     from select import POLLIN, poll  # no built-in module, and git is to be started before it is loaded
 
     waiting = poll()
     waiting.register(descriptor, POLLIN)
+    wait_s = 1.0
     while True:
-        if not waiting.poll(max(0.0, until - time.monotonic()) * 1000):
-            raise TimeoutError("git takes too long")
+        left_s = until - time.monotonic()
+        if not waiting.poll(max(0.0, min(wait_s, left_s)) * 1000):
+            if left_s <= wait_s:
+                raise TimeoutError("git takes too long")
+            wait_s = release()
+            continue
         part = os.read(descriptor, BLOCK)
         if not part:
             return

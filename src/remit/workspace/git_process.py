@@ -1,14 +1,30 @@
 """One git, started and waited for."""
 
+import time
 from collections.abc import Sequence
 
+from remit.workspace import git_pipes
 
-def finished(command: Sequence[str], question: bytes, limit_s: float) -> tuple[int, bytes, bytes]:
-    """Exit code, output and errors of that command. Raises OSError, and TimeoutError once the time is up."""
+
+def finished(command: Sequence[str], question: bytes, limit_s: float, folder: str) -> tuple[int, bytes, bytes]:
+    """Exit code, output and errors of that command in that folder. Raises OSError; TimeoutError once the time is up."""
     import subprocess  # of what a cold blame asks, all may have been started ahead: then it need not be loaded
 
-    try:
-        done = subprocess.run(command, input=question, capture_output=True, timeout=limit_s, check=False)
-    except subprocess.TimeoutExpired as error:
-        raise TimeoutError(str(error)) from error
-    return done.returncode, done.stdout, done.stderr
+    until = time.monotonic() + limit_s
+    pipe, asked, wait_s = subprocess.PIPE, question or None, min(git_pipes.first_wait_s(folder), limit_s)
+    with subprocess.Popen(command, stdin=pipe, stdout=pipe, stderr=pipe) as process:
+        try:
+            while True:
+                try:
+                    out, said = process.communicate(asked, wait_s)
+                except subprocess.TimeoutExpired as error:
+                    if time.monotonic() >= until:
+                        raise TimeoutError(
+                            f"`{' '.join(command)[:300]}` took longer than {limit_s:g} seconds"
+                        ) from error
+                    asked, wait_s = None, min(git_pipes.release(folder), max(until - time.monotonic(), 0.001))
+                else:
+                    return process.returncode, out, said
+        except BaseException:
+            process.kill()
+            raise

@@ -4,7 +4,9 @@ The user's own settings (`~/.gitconfig`, the system's) are theirs and trusted; t
 with it, or an agent wrote them. Source: git-config(1), gitattributes(5), githooks(5), read 2026-11.
 """
 
+import os
 import re
+import stat
 from functools import lru_cache
 from pathlib import Path
 
@@ -97,16 +99,25 @@ def read_settings(files: tuple[Path, ...], _states: tuple[tuple[int, ...], ...])
     found: dict[str, str] = {}
     for file in files:
         try:
-            if NAMES_ONE.search(file.read_bytes()):
+            if NAMES_ONE.search(read_file(file)):
                 found |= listed(file)
         except OSError:
             found["?"] = str(file)
     return found
 
 
+def read_file(file: Path) -> bytes:
+    """The bytes of a settings file. Raises OSError where it is a pipe or a device: git might read others from it."""
+    with open(os.open(file, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC), "rb") as opened:  # noqa: PTH123
+        if not stat.S_ISREG(os.fstat(opened.fileno()).st_mode):
+            raise OSError(f"{str(file)!r} is not a regular file")
+        return opened.read()
+
+
 def listed(file: Path) -> dict[str, str]:
     """All that one settings file says. A key without a value is `true`. Raises OSError."""
-    code, out, said = finished(["git", "config", "--file", str(file), "--includes", "--null", "--list"], b"", SECONDS)
+    command = ["git", "config", "--file", str(file), "--includes", "--null", "--list"]
+    code, out, said = finished(command, b"", SECONDS, str(file.parent))
     if code:
         raise OSError(said.decode("utf-8", "replace"))
     entries = (entry.partition("\n") for entry in out.decode("utf-8", "surrogateescape").split("\0") if entry)

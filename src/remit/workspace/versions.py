@@ -14,6 +14,9 @@ KEEP_BYTES = 32 * 1024 * 1024
 
 BLOCK = 1024 * 1024
 
+READING = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
+"""A link or a pipe put there meanwhile is not followed, nor waited for."""
+
 
 class Seen(Struct, frozen=True):
     """One file as it was found. `content` is None where it was too large to keep."""
@@ -52,8 +55,8 @@ def version(content: bytes, mode: str = "100644") -> Version:
 
 
 def read(path: Path) -> bytes:
-    """The bytes of a regular file; a link put there meanwhile is not followed."""
-    descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
+    """The bytes of a regular file."""
+    descriptor = os.open(path, READING)
     try:
         parts = list(iter(lambda: os.read(descriptor, BLOCK), b""))
     finally:
@@ -64,7 +67,7 @@ def read(path: Path) -> bytes:
 def large(path: Path, mode: str, size: int) -> Version:
     """A file too large to hold, hashed in blocks."""
     plain, named, newlines, last = hashlib.sha256(), hashlib.sha1(b"blob %d\0" % size, usedforsecurity=False), 0, b"\n"
-    with path.open("rb") as file:
+    with open(os.open(path, READING), "rb") as file:  # noqa: PTH123 - there is no Path for an open descriptor
         while block := file.read(BLOCK):
             plain.update(block)
             named.update(block)

@@ -3,7 +3,8 @@
 A row lists the options that leave it at that; any other option, and any abbreviation, makes the command unknown. Left
 out on purpose, since they run what the repository or a file says: `make`, package managers, `eslint` and `prettier`
 (their settings are programs), `rustfmt` and `cargo fmt` (they follow `mod`), `patch` and `git apply` (the names stand
-in the patch), `rename`, `vim`, `ed`, `cargo`, `go`, `gawk -i` (looks for its library in the present folder).
+in the patch), `rename`, `vim`, `ed`, `cargo`, `go`, `gawk -i` (looks for its library in the present folder). And
+`mkfifo` and `mknod`: whoever opens a pipe waits at it, such as git where one is called `.gitignore`.
 
 Source: the manuals of GNU coreutils 9.1, sed 4.9, findutils 4.9, tar 1.34, gzip 1.12, Info-ZIP 3.0 and 6.0, rsync 3.2,
 curl 8.5, GNU Wget 1.21, util-linux 2.38, acl 2.3, attr 2.5, git 2.39 to 2.51, GNU binutils 2.42, gettext 0.22, and of
@@ -88,8 +89,6 @@ WRITERS: dict[str, Writer] = {
     "truncate": Writer(_row("co", "sr", "no-create", "size reference")),
     "tee": Writer(_row("aip", "", "append ignore-interrupts")),
     "sponge": Writer(_row("a")),
-    "mkfifo": Writer(_row("", "m", "", "mode")),
-    "mknod": Writer(_row("", "m", "", "mode"), "first"),
     "dos2unix": Writer(_row("qkfo", "", "quiet keepdate force"), follows=False, edits=True),
     "unix2dos": Writer(_row("qkfo", "", "quiet keepdate force"), follows=False, edits=True),
     "cp": Writer(_row("afidLPnpRruvxH", "", "archive force interactive dereference no-dereference no-clobber recursive "

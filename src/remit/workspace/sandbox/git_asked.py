@@ -5,6 +5,7 @@ from pathlib import Path
 
 from remit.workspace.git import TIMEOUT_S, GitError
 from remit.workspace.git_ahead import GUARDS
+from remit.workspace.git_process import finished
 
 OBJECTS = "GIT_ALTERNATE_OBJECT_DIRECTORIES"
 INDEX = "GIT_INDEX_FILE"
@@ -35,6 +36,7 @@ class Layered:
         around = [f"{OBJECTS}={self.upper / 'objects'}", *([f"{INDEX}={index}"] if index else [])]
         words = ["env", *around, "git", *GUARDS, "--no-replace-objects", "--git-dir", str(self.common), *arguments]
         try:
-            return subprocess.run(words, input=stdin, capture_output=True, timeout=TIMEOUT_S, check=False)
-        except (OSError, subprocess.TimeoutExpired) as error:
+            code, out, said = finished(words, stdin, TIMEOUT_S, ".")
+        except OSError as error:
             raise GitError(arguments, None, str(error)) from error
+        return subprocess.CompletedProcess(words, code, out, said)

@@ -1,0 +1,107 @@
+"""Pipes that are called like files that git reads: git opens one and waits for a writer without end.
+
+A pipe cannot be in a commit, and what comes out of it is no setting. So where git takes long, each such pipe below its
+folder is opened for writing and closed again: git finds it empty and goes on. Source: fifo(7) of man-pages 6.9, dir.c
+and attr.c of git 2.39 to 2.51, read 2026-11.
+"""
+
+import os
+import stat
+from collections.abc import Iterator
+from pathlib import Path
+
+NAMES = frozenset({".gitignore", ".gitattributes", ".gitmodules", ".mailmap"})
+"""Files of a working tree that git reads by itself."""
+
+PATIENCE_S = 1.0
+"""How long git may take before it is looked for pipes; the same again between two looks."""
+
+PAUSE_S = 0.01
+"""How long git may take once pipes were found."""
+
+MAX_ENTRIES = 500_000
+"""Files that are passed on the way."""
+
+KNOWN: dict[str, tuple[str, ...]] = {}
+"""The pipes that were found last, by the top folder: they stand in the way of the next git, too."""
+
+
+OWN_FOLDERS = ("", "/info")
+"""Folders of a repository in which git reads any file."""
+
+
+class DeviceFound(TimeoutError):
+    """A device has the name of a file that git reads: it may never come to the end of it."""
+
+
+def first_wait_s(folder: str) -> float:
+    """How long to wait for git in this folder before `release` is called."""
+    return PAUSE_S if KNOWN.get(top_of(folder)) else PATIENCE_S
+
+
+def release(folder: str) -> float:
+    """Let go a git in this folder that waits at a pipe; how long to wait before the next call. Raises DeviceFound."""
+    top = top_of(folder)
+    known = KNOWN.get(top, ())
+    if any([open_for_writing(path) for path in known]):
+        return PAUSE_S
+    KNOWN[top] = found = tuple(pipes_below(top))
+    if not found:
+        del KNOWN[top]
+        return PATIENCE_S
+    for path in found:
+        open_for_writing(path)
+    return PAUSE_S
+
+
+def top_of(folder: str) -> str:
+    """The folder of the working tree that this one is in; itself where it is in none."""
+    start = Path(folder).absolute()
+    return str(next((at for at in (start, *start.parents) if os.path.lexists(at / ".git")), start))
+
+
+def pipes_below(top: str) -> Iterator[str]:
+    """The pipes with such names, and those in git's own folder; no link is followed. Raises DeviceFound."""
+    waiting, passed = [top], 0
+    while waiting and passed < MAX_ENTRIES:
+        for entry in entries_of(waiting.pop()):
+            passed += 1
+            if entry.name == ".git":
+                own = (inner.path for part in OWN_FOLDERS for inner in entries_of(f"{entry.path}{part}"))
+                yield from filter(is_pipe, own)
+            elif entry.is_dir(follow_symlinks=False):
+                waiting.append(entry.path)
+            elif entry.name in NAMES and is_pipe(entry.path):
+                yield entry.path
+
+
+def entries_of(folder: str) -> "list[os.DirEntry[str]]":
+    """What is in a folder; nothing where it cannot be read."""
+    try:
+        with os.scandir(folder) as entries:
+            return list(entries)
+    except OSError:
+        return []
+
+
+def is_pipe(path: str) -> bool:
+    """Whether a pipe stands here. Raises DeviceFound for a device, which git may read without end."""
+    try:
+        mode = os.lstat(path).st_mode
+    except OSError:
+        return False
+    if stat.S_ISCHR(mode) or stat.S_ISBLK(mode):
+        raise DeviceFound(f"{path!r} is a device, which git may read without end: remove it")
+    return stat.S_ISFIFO(mode)
+
+
+def open_for_writing(path: str) -> bool:
+    """Open and close the pipe, if somebody waits to read from it; whether that was so."""
+    if not is_pipe(path):
+        return False
+    try:
+        descriptor = os.open(path, os.O_WRONLY | os.O_NONBLOCK | os.O_NOFOLLOW | os.O_CLOEXEC)
+    except OSError:
+        return False
+    os.close(descriptor)
+    return True

@@ -1,0 +1,108 @@
+"""Pipes that are called like files that git reads hold up no git of ours."""
+
+import os
+import time
+from pathlib import Path
+
+import pytest
+
+from conftest import run_git
+from remit.workspace import git_pipes
+from remit.workspace.git import Git, GitError, told_ahead
+from remit.workspace.git_ahead import AHEAD, start_command
+from remit.workspace.observe import observe
+from remit.workspace.place import workspace_at
+from remit.workspace.versions import large
+
+LIMIT_S = 20.0
+"""Far above what it takes (a second for the first git), far below a git that waits (60 s each)."""
+
+
+@pytest.fixture
+def grown(repository: Path) -> Path:
+    (repository / "src").mkdir(exist_ok=True)
+    (repository / "src" / "a.txt").write_text("one\n")
+    run_git(repository, "add", "-A")
+    run_git(repository, "commit", "-qm", "one")
+    (repository / "src" / "a.txt").write_text("two\n")
+    (repository / "src" / "new.txt").write_text("new\n")
+    return repository
+
+
+@pytest.mark.parametrize("name", [".gitignore", "src/.gitignore", "src/.gitattributes", ".gitmodules", ".mailmap"])
+def test_git_takes_a_pipe_for_an_empty_file(grown: Path, name: str) -> None:
+    os.mkfifo(grown / name)
+    began = time.monotonic()
+    for _ in range(3):
+        out = Git(grown).run("status", "--porcelain", "-z", "--untracked-files=all")
+        assert out == b" M src/a.txt\0?? src/new.txt\0"
+    assert Git(grown).run("check-ignore", "-z", "--stdin", stdin=b"src/new.txt\0", ok=(0, 1)) == b""
+    assert Git(grown).run("diff", "--stat").startswith(b" src/a.txt")
+    assert time.monotonic() - began < LIMIT_S
+
+
+def test_many_pipes_are_let_go_one_after_the_other(grown: Path) -> None:
+    for number in range(40):
+        (grown / f"d{number}").mkdir()
+        os.mkfifo(grown / f"d{number}" / ".gitignore")
+        os.mkfifo(grown / f"d{number}" / ".gitattributes")
+        (grown / f"d{number}" / "x").write_text("x\n")
+    began = time.monotonic()
+    run_git_of_ours = Git(grown).run("status", "--porcelain", "-z", "--untracked-files=all")
+    assert run_git_of_ours.count(b"\0") == 42
+    assert time.monotonic() - began < LIMIT_S
+
+
+def test_the_whole_workspace_is_observed_all_the_same(grown: Path, home: Path) -> None:
+    os.mkfifo(grown / ".gitignore")
+    began = time.monotonic()
+    assert {"src/a.txt", "src/new.txt"} <= set(observe(workspace_at(grown, grown)).files)
+    assert time.monotonic() - began < LIMIT_S
+
+
+def test_a_pipe_in_gits_own_folder_ends_in_an_error(grown: Path) -> None:
+    (grown / ".git" / "HEAD").unlink()
+    os.mkfifo(grown / ".git" / "HEAD")
+    began = time.monotonic()
+    with pytest.raises(GitError):
+        Git(grown).run("status")
+    assert time.monotonic() - began < LIMIT_S
+
+
+def test_settings_in_a_pipe_are_refused(grown: Path) -> None:
+    (grown / ".git" / "config").unlink()
+    os.mkfifo(grown / ".git" / "config")
+    with pytest.raises(GitError, match="settings"):
+        Git(grown).run("status")
+
+
+def test_a_git_that_was_started_ahead_is_let_go_too(grown: Path) -> None:
+    os.mkfifo(grown / ".gitignore")
+    command = ("git", "-C", str(grown), "status", "--porcelain")
+    start_command(command, os.environ, asks=False)
+    began = time.monotonic()
+    assert told_ahead(command, b"", folder=str(grown)) == (0, b" M src/a.txt\n?? src/new.txt\n")
+    assert time.monotonic() - began < LIMIT_S
+    assert not AHEAD
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root makes devices")
+def test_a_device_is_named(grown: Path) -> None:
+    try:
+        os.mknod(grown / ".gitattributes", 0o20644, os.makedev(1, 5))
+    except PermissionError:
+        pytest.skip("no devices may be made here")
+    with pytest.raises(GitError, match=r"\.gitattributes' is a device"):
+        Git(grown).run("status")
+
+
+def test_what_is_no_pipe_is_not_opened(grown: Path) -> None:
+    (grown / ".gitignore").write_text("x\n")
+    assert list(git_pipes.pipes_below(str(grown))) == []
+    assert not git_pipes.open_for_writing(str(grown / ".gitignore"))
+    assert (grown / ".gitignore").read_text() == "x\n"
+
+
+def test_a_file_that_became_a_pipe_is_not_waited_for(tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "big")
+    assert large(tmp_path / "big", "100644", 0).size == 0
