@@ -168,6 +168,9 @@ WRITES: list[tuple[str, tuple[str, ...]]] = [
     ("cd a & touch b", ("b",)),
     ("cd /a/../b && touch c", ("/b/c",)),
     ("cd && touch a", ("~/a",)),
+    ("cd ''; touch a", ("a",)),
+    ("cd b; cd ''; touch a", ("b/a",)),
+    ('a=; cd "$a"; touch b', ("b",)),
     ("touch ~/a $HOME/b '~/c'", ("~/a", "~/b", "./~/c")),
     ('touch "$PWD/a" $(pwd)/b ~+/c', ("a", "b", "c")),
     ("cd a; touch $PWD/b", ("a/b",)),
@@ -220,6 +223,7 @@ UNTOLD = [
     # folders that the text does not hold
     "cd $x; touch a",
     "cd -; touch a",
+    "pushd ''; touch a",
     "ls && cd a; touch b",
     "[ -d a ] && cd a; touch b",
     "for d in a b; do cd $d; done; touch c",

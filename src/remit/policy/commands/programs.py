@@ -214,8 +214,13 @@ def _git(name: str, words: Sequence[Word]) -> Run:
 def _cd(name: str, words: Sequence[Word]) -> Run:
     if not words and name == "cd":
         return Run((name,), folder=HOME, moves=True)
-    known = len(words) == 1 and words[0].literal and not words[0].text.startswith(("-", "+"))
-    return Run((name,), folder=words[0].text.rstrip("/") or "/" if known else "", moves=True)
+    if len(words) != 1 or not words[0].literal or words[0].text.startswith(("-", "+")):
+        return Run((name,), folder="", moves=True)
+    path = words[0].text
+    if not path:
+        # `cd ''` stays where it is, in bash, dash and zsh; what `pushd ''` does differs.
+        return Run((name,), folder="." if name == "cd" else "", moves=True)
+    return Run((name,), folder=path.rstrip("/") or "/", moves=True)
 
 
 def _find(name: str, words: Sequence[Word]) -> Run:
