@@ -185,3 +185,20 @@ def test_lines_of_an_older_tool_in_the_view_are_listed_and_shown(agent: Agent) -
     assert json.loads(remit(agent.cwd, "show", found["id"]))["id"] == found["id"]
     assert data(agent.cwd, "ledger", "verify")["findings"] == []
     assert data(agent.cwd, "log", "--until", "2026-03-01")[0]["id"] == found["id"]
+
+
+def test_a_log_that_was_cut_with_its_head_fails_until_a_person_acknowledges_it(agent: Agent) -> None:
+    root = agent.cwd
+    lines = segment(root).read_bytes().splitlines(keepends=True)
+    segment(root).write_bytes(b"".join(lines[:2]))
+    (log_folder(root) / "head").unlink()
+    remit(root, "ledger", "verify", code=5)
+    agent.write("src/more.py", "two\n")
+    remit(root, "verify", code=5)
+    (told,) = records(root, "recovery")
+    assert (body(told)["reason"], body(told)["found_seq"]) == ("head_lost", 1)
+    assert not log_health(log_folder(root)).ok
+    remit(root, "ledger", "repair", "--yes")
+    found = data(root, "ledger", "verify")["findings"]
+    assert [(f["code"], f["severity"]) for f in found] == [("head_missing", "warning")]
+    assert log_health(log_folder(root)).ok

@@ -34,7 +34,7 @@ def read(content: bytes) -> int:
     with TemporaryDirectory() as folder:
         path = Path(folder, "tracked.jsonl")
         path.write_bytes(content)
-        return len(foreign_records(Path(folder, "none"), Path(folder), "", (), [path]))
+        return len(foreign_records(Path(folder, "none"), Path(folder), (), (), [path]))
 
 
 @LAWS

@@ -110,8 +110,9 @@ def test_where_all_that_is_not_archived_was_taken_away_numbers_are_not_used_agai
     (folder / "head").unlink()
     last = [line.seq for line in lines(folder)][-1]
     fill(folder, [record(0)], segment_bytes=BYTES)
-    assert [line.seq for line in lines(folder)][-1] == last + 1
-    assert [finding.severity for finding in verify_log(folder, NAME)] == []
+    # The record of the lost head, and the one that was appended.
+    assert [line.seq for line in lines(folder)][-2:] == [last + 1, last + 2]
+    assert [finding.code for finding in verify_log(folder, NAME)] == ["head_missing"]
 
 
 def test_the_hashes_of_the_tree_are_kept_by_tiles_and_made_again_where_lost(log: Path, tmp_path: Path) -> None:

@@ -181,29 +181,29 @@ def unproved(documents: list[dict[str, object]]) -> list[bool]:
 
 
 def test_a_foreign_log_is_unproved_until_its_key_is_trusted(folder: Path, tmp_path: Path) -> None:
-    done = import_file(shared(tmp_path), folder, NAME)
+    done = import_file(shared(tmp_path), folder, (NAME,))
     assert (done.records, done.logs, done.older) == (12, ("4b1d/ffffffffffff",), 0)
     nowhere = tmp_path / "none"
-    assert unproved(foreign_records(nowhere, folder, NAME, ())) == [True] * 12
-    assert unproved(foreign_records(nowhere, folder, NAME, (public_of(OTHER),))) == [False] * 10 + [True] * 2
+    assert unproved(foreign_records(nowhere, folder, (NAME,), ())) == [True] * 12
+    assert unproved(foreign_records(nowhere, folder, (NAME,), (public_of(OTHER),))) == [False] * 10 + [True] * 2
 
 
 def test_a_changed_line_of_a_foreign_log_is_unproved_under_any_key(folder: Path, tmp_path: Path) -> None:
     path = shared(tmp_path)
     path.write_bytes(path.read_bytes().replace(b"src/a.py", b"src/b.py", 1))
-    import_file(path, folder, NAME)
-    assert all(unproved(foreign_records(tmp_path / "none", folder, NAME, (public_of(OTHER),))))
+    import_file(path, folder, (NAME,))
+    assert all(unproved(foreign_records(tmp_path / "none", folder, (NAME,), (public_of(OTHER),))))
 
 
 def test_each_record_is_read_once_and_our_own_are_not_foreign(folder: Path, tmp_path: Path) -> None:
     path = shared(tmp_path)
-    import_file(path, folder, NAME)
+    import_file(path, folder, (NAME,))
     view = tmp_path / "agent_trace.jsonl"
     view.write_bytes(path.read_bytes() + next(folder.glob("0*.jsonl")).read_bytes() + b'junk\n{"torn":')
-    assert len(foreign_records(view, folder, NAME, ())) == 12
+    assert len(foreign_records(view, folder, (NAME,), ())) == 12
 
 
 def test_a_file_without_records_is_not_imported(folder: Path, tmp_path: Path) -> None:
     (tmp_path / "x").write_text("hello\n{}\n")
     with pytest.raises(NothingToImport):
-        import_file(tmp_path / "x", folder, NAME)
+        import_file(tmp_path / "x", folder, (NAME,))

@@ -258,13 +258,26 @@ def test_records_that_were_never_synced_may_be_gone_after_a_power_failure(folder
     assert [(f.code, f.severity, f.seq) for f in verify_log(folder)] == [("removed", "warning", 1)]
 
 
-def test_a_missing_head_is_made_again(folder: Path) -> None:
-    fill(folder, [record(0), record(1)])
+def test_a_missing_head_is_made_again_and_the_log_says_so(folder: Path) -> None:
+    fill(folder, [record(n) for n in range(4)])
     (folder / "head").unlink()
-    assert [(f.code, f.severity) for f in verify_log(folder)] == [("head_missing", "warning")]
-    fill(folder, [record(2)])
-    assert seqs(folder) == [0, 1, 2]
-    assert verify_log(folder) == ()
+    segment = folder / "000000000000.jsonl"
+    segment.write_bytes(b"".join(segment.read_bytes().splitlines(keepends=True)[:2]))
+    assert [(f.code, f.severity) for f in verify_log(folder)] == [("head_missing", "error")]
+    fill(folder, [record(4), record(5)])
+    assert seqs(folder) == [0, 1, 2, 3, 4]
+    told = [(own(d)["event"], own(d).get("reason")) for d in documents(folder)]
+    assert told[2:4] == [("recovery", "head_lost"), ("tool_use", None)]
+    assert [(f.code, f.severity, f.seq) for f in verify_log(folder)] == [("head_missing", "error", 2)]
+
+
+def test_a_log_that_was_taken_away_with_its_head_says_so_where_tree_heads_are_left(folder: Path) -> None:
+    fill(folder, [record(0)])
+    (folder / "heads").mkdir()
+    (folder / "000000000000.jsonl").unlink()
+    (folder / "head").unlink()
+    fill(folder, [record(1)])
+    assert [own(d)["event"] for d in documents(folder)] == ["recovery", "tool_use"]
 
 
 def test_a_head_that_is_behind_is_caught_up(folder: Path) -> None:

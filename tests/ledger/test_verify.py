@@ -197,6 +197,7 @@ def test_a_record_of_another_log_is_named() -> None:
     with TemporaryDirectory() as name:
         folder = Path(name)
         open_log(folder, name="a/1").append([record(0), record(1)])
+        (folder / "owner").write_text("b/2\n")
         open_log(folder, name="b/2").append([record(2), record(3)])
         assert [(f.code, f.seq, f.last_seq) for f in verify_log(folder)] == [("wrong_log", 2, 3)]
         assert [(f.code, f.seq, f.last_seq) for f in verify_log(folder, "b/2")] == [("wrong_log", 0, 1)]
@@ -232,10 +233,10 @@ def test_no_log_is_a_clean_log(tmp_path: Path) -> None:
     assert verify_log(tmp_path / "none") == ()
 
 
-def test_a_damaged_head_is_a_warning(tmp_path: Path) -> None:
+def test_a_damaged_head_is_an_error(tmp_path: Path) -> None:
     fill(tmp_path, [record(0)])
     (tmp_path / "head").write_bytes(b"\x00" * 140)
-    assert [(f.code, f.severity) for f in verify_log(tmp_path)] == [("head_missing", "warning")]
+    assert [(f.code, f.severity) for f in verify_log(tmp_path)] == [("head_missing", "error")]
 
 
 def test_a_line_after_the_head_that_names_another_before_it_is_altered(tmp_path: Path) -> None:

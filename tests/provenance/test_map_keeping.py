@@ -30,7 +30,7 @@ from remit.provenance.map.state import MapState
 from remit.workspace.place import Workspace, workspace_at
 
 OWN, OTHER = "4b1d/0123456789ab", "4b1d/ba9876543210"
-MARK = LogMark("", 0, 0, "", Place("", 0, 0))
+MARK = LogMark("", "", 0, 0, "", Place("", 0, 0))
 
 
 def never() -> bool:

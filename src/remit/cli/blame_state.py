@@ -8,6 +8,7 @@ from pathlib import Path
 from msgspec import Struct
 
 from remit.cli.blame_arguments import FIXED_DATES, STEADY, Asked
+from remit.ledger.machine_logs import MACHINES, log_places
 from remit.ledger.segments import FOREIGN
 from remit.workspace.git import Git, GitError
 from remit.workspace.place import Workspace, git_root
@@ -123,8 +124,10 @@ def of_git(workspace: Workspace) -> Iterator[str]:
 def of_ledger(workspace: Workspace) -> Iterator[str]:
     """What was recorded: the newest segments, and whether anything governs here."""
     yield str(workspace.state / "governed")
-    yield str(workspace.log_folder)
-    yield from map(str, sorted(workspace.log_folder.glob("*.jsonl*"))[-2:])
+    yield str(workspace.log_folder / MACHINES)
+    for place in log_places(workspace.log_folder):
+        folder = workspace.log_folder / place
+        yield from map(str, (folder, *sorted(folder.glob("*.jsonl*"))[-2:]))
     yield str(workspace.log_folder / FOREIGN)
     yield str(workspace.tracked_logs)
     yield from map(str, sorted(workspace.tracked_logs.glob("*")))

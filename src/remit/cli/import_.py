@@ -9,6 +9,7 @@ import msgspec
 from remit.cli.output import emit, governed_gate, json_option, repo_option, reports_failures
 from remit.core.imported import lines_from
 from remit.ledger.foreign import IMPORT_BYTES, NothingToImport, import_file
+from remit.ledger.machine_logs import local_names
 
 
 @click.command("import")
@@ -28,11 +29,12 @@ def import_(file: Path, repo: Path, as_json: bool) -> None:
     taken = lines_from(file.read_bytes())
     if not taken.lines:
         raise NothingToImport(file, "nothing in it is a record")
+    root = gate.workspace.log_folder
     with TemporaryDirectory(prefix="remit.") as folder:
         lines = Path(folder) / file.name
         lines.write_bytes(b"".join(line + b"\n" for line in taken.lines))
         try:
-            done = import_file(lines, gate.workspace.log_folder, gate.recorder.log.name)
+            done = import_file(lines, root, local_names(root, gate.recorder.log.name))
         except NothingToImport as error:
             raise NothingToImport(file, error.why) from None  # in the words that the person used, not of the copy
     text = f"{done.records} records, {taken.traces} of them from other tools, and {done.older} lines of older tools"

@@ -18,17 +18,20 @@ from remit.cli.output import (
     repo_option,
     reports_failures,
 )
+from remit.cli.people import only_people
+from remit.cli.uninstall import agree
 from remit.core.treehead import public_of, verifier_key
-from remit.gate.heads_found import heads_report
+from remit.gate.ledger_check import acknowledge, check_ledger
 from remit.gate.tracked_check import tracked_findings
 from remit.gate.witness import make_head, newest_head, own_seed
 from remit.gate.witness import witness as write_witness
+from remit.ledger.acknowledgements import ACKNOWLEDGEABLE
 from remit.ledger.findings import LedgerFinding
 from remit.ledger.foreign import import_file
 from remit.ledger.heads import leaves
 from remit.ledger.heads_check import HeadsReport
+from remit.ledger.machine_logs import local_names
 from remit.ledger.prune import Pruned, pruned_parts
-from remit.ledger.verify import verify_log
 
 
 @click.group()
@@ -52,10 +55,10 @@ def verify(show_heads: bool, repo: Path, as_json: bool) -> None:
     and in logs shared under refs/remit/log/ or as tracked files. What is wrong with such files is a warning.
     """
     gate = governed_gate(repo)
-    folder = gate.workspace.log_folder
-    heads = heads_report(gate.recorder, gate.governing.config)
-    broken = verify_log(folder, gate.recorder.log.name)
-    findings = (*broken, *heads.findings, *tracked_findings(gate))
+    folder = gate.recorder.log.folder
+    report = check_ledger(gate.recorder, gate.governing.config)
+    heads, broken = report.heads, report.broken
+    findings = (*report.findings, *tracked_findings(gate))
     count = sum(1 for _ in leaves(folder))
     whole_from = first_whole(broken)
     gaps = pruned_parts(folder)
@@ -76,6 +79,36 @@ def verify(show_heads: bool, repo: Path, as_json: bool) -> None:
     reach = (witnessed_line(heads, count),) if failed or show_heads else ()
     emit(data, as_json, "\n".join((*map(finding_line, findings), *state, *after, *gone, *reach)))
     if failed:
+        raise SystemExit(INTEGRITY)
+
+
+@ledger.command("repair")
+@click.option("--yes", "-y", is_flag=True, help="Do not ask.")
+@repo_option
+@json_option
+@reports_failures
+def repair(yes: bool, repo: Path, as_json: bool) -> None:
+    """Acknowledge what `remit ledger verify` finds in a whole chain: another machine's records, a lost head.
+
+    No record is changed. A signed `recovery` record names each finding, which is a warning from then on. Records
+    that were altered, removed or moved stay errors. Only a person may do this.
+    """
+    only_people("`remit ledger repair`")
+    gate = governed_gate(repo)
+    # What the log can say of itself, it says first: an append notes what it finds, and the head signs that.
+    make_head(gate.recorder, whole=True)
+    errors = check_ledger(gate.recorder, gate.governing.config).errors
+    found = [finding for finding in errors if finding.code in ACKNOWLEDGEABLE]
+    if found:
+        click.echo("\n".join(map(finding_line, found)), err=True)
+        agree(yes, f"{len(found)} findings would be acknowledged in the log, for good", "add --yes")
+        acknowledge(gate.recorder, found)
+    left = check_ledger(gate.recorder, gate.governing.config).errors
+    said = f"{len(found)} findings acknowledged" if found else "there is nothing to acknowledge"
+    rest = "the rest shows that records were altered or removed, which nothing mends" if left else ""
+    data = {name: [msgspec.to_builtins(f) for f in of] for name, of in (("acknowledged", found), ("left", left))}
+    emit(data, as_json, "\n".join(filter(None, (*map(finding_line, left), said, rest))))
+    if left:
         raise SystemExit(INTEGRITY)
 
 
@@ -134,7 +167,7 @@ def head(repo: Path, as_json: bool) -> None:
 def witness(commit: str, repo: Path, as_json: bool) -> None:
     """Write the newest tree head into the note of COMMIT, under refs/notes/remit; the work tree stays as it is."""
     recorder = governed_gate(repo).recorder
-    note = newest_head(recorder.workspace.log_folder)
+    note = newest_head(recorder.log.folder)
     if note is None:
         made = make_head(recorder, whole=True)
         note = made.note if made else ""
@@ -166,7 +199,8 @@ def key(repo: Path, as_json: bool) -> None:
 def take_in(file: Path, repo: Path, as_json: bool) -> None:
     """Take in another machine's log, or an older tool's: read beside our own, never part of it."""
     gate = governed_gate(repo)
-    done = import_file(file, gate.workspace.log_folder, gate.recorder.log.name)
+    root = gate.workspace.log_folder
+    done = import_file(file, root, local_names(root, gate.recorder.log.name))
     logs = f" of {len(done.logs)} other logs" if done.logs else ""
     text = f"{done.records} records{logs}, and {done.older} lines of older tools, are read from now on"
     emit(msgspec.to_builtins(done), as_json, text)

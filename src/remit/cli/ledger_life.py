@@ -62,7 +62,7 @@ def prune(
     if not dry_run:
         only_people("`remit ledger prune`")
     gate = governed_gate(repo)
-    archive_sealed(gate.workspace.log_folder)
+    archive_sealed(gate.recorder.log.folder)
     found = prunable(gate, limit(before, keep_days), all_records=all_records)
     lines = said_pruning(found, all_records)
     if not dry_run and found.plan.doomed:

@@ -44,7 +44,7 @@ def proof(record: str, repo: Path, as_json: bool) -> None:
     that was pruned only the hash is proved.
     """
     gate = governed_gate(repo)
-    folder = gate.workspace.log_folder
+    folder = gate.recorder.log.folder
     place = placed(gate, record)
     note = newest_head(folder)
     if note is None or read_note(note).head.size <= place.index:
@@ -68,7 +68,7 @@ def placed(gate: Gate, record: str) -> Standing:
 def numbered(gate: Gate, seq: int) -> Standing:
     """Where the record with that number stands. Raises Failure."""
     try:
-        return standing(gate.workspace.log_folder, seq)
+        return standing(gate.recorder.log.folder, seq)
     except NoSuchRecord as error:
         message, _, hint = str(error).partition("\nhint: ")
         raise Failure("NOT_FOUND", message, fix=hint, target=str(seq)) from error
@@ -83,7 +83,7 @@ def numbered(gate: Gate, seq: int) -> Standing:
 def prove_consistency(old: int, new: int | None, repo: Path, as_json: bool) -> None:
     """Prove that the log under the tree head of NEW records, by default the newest, begins with that of OLD."""
     gate = governed_gate(repo)
-    folder = gate.workspace.log_folder
+    folder = gate.recorder.log.folder
     heads = {read.size: (read, found.note) for found in kept_heads(folder) if (read := head_of(found.note))}
     wanted = new if new is not None else max(heads, default=0)
     missing = [size for size in (old, wanted) if size not in heads]

@@ -1,7 +1,7 @@
 """What the commands that read records share: their filters, and where records come from."""
 
 import heapq
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, Literal, TypeVar, get_args
@@ -10,12 +10,15 @@ import click
 
 from remit.cli.blame_answer import inside
 from remit.cli.output import Failure
-from remit.core.record import EventName
+from remit.core.loose import mapping
+from remit.core.record import KEY, EventName
 from remit.core.text import shown
+from remit.gate.ledger_check import proved_records
 from remit.gate.site import Site
 from remit.gate.witness import trusted_keys
 from remit.ledger.foreign import foreign_records, matches, merged
 from remit.ledger.index import Filters, Index
+from remit.ledger.machine_logs import local_names
 from remit.ledger.moments import moment
 from remit.ledger.words import query_of, saying
 from remit.workspace.tracked import others as others_tracked
@@ -66,7 +69,7 @@ def wanted(gate: Site, repo: Path, given: dict[str, Any]) -> Filters:
 
 
 def own_index(gate: Site) -> Index:
-    """The index of this machine's log, caught up."""
+    """The index of the logs that lie here, caught up."""
     index = Index.open(gate.workspace.state / "index.db", gate.workspace.log_folder)
     index.catch_up()
     return index
@@ -78,7 +81,20 @@ def foreign(gate: Site) -> list[dict[str, Any]]:
     config = gate.governing.config
     keys = trusted_keys(gate.environment.home, config) if config.ledger.trusted_keys else ()
     tracked = others_tracked(workspace.tracked_logs, workspace.state)
-    return foreign_records(workspace.view_path, workspace.log_folder, gate.recorder.log.name, keys, tracked)
+    own = local_names(workspace.log_folder, gate.recorder.log.name)
+    return foreign_records(workspace.view_path, workspace.log_folder, own, keys, tracked)
+
+
+def marked(gate: Site, documents: Iterable[dict[str, Any]]) -> Iterator[dict[str, Any]]:
+    """The same records; what another machine wrote in this repository is `unproved` without a trusted key."""
+    own, proved = gate.recorder.log.name, proved_records(gate.recorder, gate.governing.config)
+    for document in documents:
+        body = mapping(document["metadata"].get(KEY))
+        chain = mapping(body.get("chain"))
+        log, seq = chain.get("log"), chain.get("seq")
+        if log != own and not (isinstance(seq, int) and seq < proved.get(str(log), 0)):
+            body["unproved"] = True
+        yield document
 
 
 def found_records(
@@ -89,7 +105,7 @@ def found_records(
     with own_index(gate) as index:
         if words and query_of(words) and index.without_words() > MANY:
             click.echo(f"taking in the words of {index.without_words()} records, once …", err=True)
-        own = index.find(words=words, ranked=ranked, limit=limit, **asked)
+        own = list(marked(gate, index.find(words=words, ranked=ranked, limit=limit, **asked)))
         fitting = [document for document in reversed(others) if matches(document, asked)]
         if words and fitting:
             said = saying(fitting, words)
@@ -106,7 +122,9 @@ def each_record(gate: Site, asked: Filters) -> Iterator[dict[str, Any]]:
         fitting = [document for document in others if matches(document, asked)]
         if not fitting and not index.find(limit=1, **asked):
             must_be_known(gate, index, others, asked)
-        yield from heapq.merge(index.each(**asked), fitting, key=lambda document: str(document["timestamp"]))
+        yield from heapq.merge(
+            marked(gate, index.each(**asked)), fitting, key=lambda document: str(document["timestamp"])
+        )
 
 
 Field = Literal["intent_id", "session_id", "agent"]
@@ -139,6 +157,6 @@ def unknown(option: str, value: str, known: Sequence[str]) -> Failure:
 def by_id(gate: Site, named: str) -> list[dict[str, Any]]:
     """The records whose id is `named`, else those whose id begins with, or holds it."""
     with own_index(gate) as index:
-        own = index.by_id(named) or index.holding_id(named)
+        own = list(marked(gate, index.by_id(named) or index.holding_id(named)))
     found = [d for d in (*own, *foreign(gate)) if named in str(d["id"])]
     return [d for d in found if d["id"] == named] or found

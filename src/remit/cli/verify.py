@@ -29,10 +29,9 @@ from remit.core.text import shown
 from remit.core.trailers import TrailerFinding, against_policy
 from remit.gate.gate import Gate
 from remit.gate.governing import VERSIONS, copies_of
-from remit.gate.heads_found import heads_report
+from remit.gate.ledger_check import check_ledger
 from remit.gate.tracked_check import tracked_findings
 from remit.gate.witness import trusted_keys
-from remit.ledger.verify import verify_log
 from remit.provenance.blame.blame import Blamer
 from remit.provenance.notes.additions import additions
 from remit.provenance.notes.notes import commits_in
@@ -160,10 +159,9 @@ def policy_for(gate: Gate, wanted: str | None, base: str | None) -> Policy:
 
 
 def ledger_findings(gate: Gate, config: Config) -> list[Finding]:
-    """What is wrong with the log itself."""
-    broken = verify_log(gate.workspace.log_folder, gate.recorder.log.name)
-    heads = heads_report(gate.recorder, config)
-    return [Finding("RMT007", f.severity, f"{f.code}: {f.message}") for f in (*broken, *heads.findings)]
+    """What is wrong with the logs themselves."""
+    found = check_ledger(gate.recorder, config)
+    return [Finding("RMT007", f.severity, f"{f.code}: {f.message}") for f in found.findings]
 
 
 def check_changes(gate: Gate, wanted: str | None, policy: Policy) -> Result:

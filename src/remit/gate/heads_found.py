@@ -17,7 +17,7 @@ from remit.workspace.place import Workspace
 
 def heads_report(recorder: Writer, config: Config) -> HeadsReport:
     """Every head of this log that is found, against the log. Raises OSError, LedgerError, GitError, InvalidKey."""
-    folder = recorder.workspace.log_folder
+    folder = recorder.log.folder
     outside = [*noted_heads(recorder.workspace), *shared_heads(recorder.workspace, recorder.log)]
     found = [*outside, *kept_heads(folder), *recorded_heads(lines(folder))]
     return check_heads(leaves(folder), found, recorder.log.name, trusted_keys(recorder.environment.home, config))

@@ -4,10 +4,9 @@ from msgspec import Struct
 
 from remit.core.record import Body
 from remit.gate.gate import Gate
-from remit.gate.heads_found import heads_report
+from remit.gate.ledger_check import check_ledger
 from remit.ledger.index import forget
 from remit.ledger.prune import Plan, detail_of, keeping, plan_pruning, prune, pruned_before
-from remit.ledger.verify import verify_log
 from remit.workspace.standing import standing_paths
 
 
@@ -25,11 +24,13 @@ def prunable(gate: Gate, before: str, *, all_records: bool) -> Pruning:
 
     Raises OSError, LedgerError, GitError, InvalidKey.
     """
-    folder = gate.workspace.log_folder
-    heads = heads_report(gate.recorder, gate.governing.config)
-    findings = verify_log(folder, gate.recorder.log.name)
+    folder = gate.recorder.log.folder
+    report = check_ledger(gate.recorder, gate.governing.config)
+    heads = report.heads
     standing = None if all_records else standing_paths(gate.workspace)
-    plan = plan_pruning(folder, before, heads.witnessed, [*findings, *heads.findings], keeping(folder, standing))
+    plan = plan_pruning(
+        folder, before, heads.witnessed, [f for f in report.findings if not f.log], keeping(folder, standing)
+    )
     return Pruning(before, plan, heads.newest, all_records)
 
 
@@ -38,7 +39,7 @@ def pruned(gate: Gate, found: Pruning) -> int:
 
     Raises OSError, LedgerError.
     """
-    folder, recorder = gate.workspace.log_folder, gate.recorder
+    folder, recorder = gate.recorder.log.folder, gate.recorder
     told = {"before": found.before, "all": found.all_records, "head": found.newest}
     detail = detail_of(found.plan, pruned_before(folder), **told)
     recorder.append([recorder.record(Body(event="pruned", intent_id=None, session_id=None, detail=detail))])

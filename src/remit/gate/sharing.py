@@ -9,6 +9,7 @@ from remit.gate.gate import Gate
 from remit.gate.witness import make_head
 from remit.ledger.foreign import IMPORT_BYTES, keep_shared
 from remit.ledger.heads import read_frontier
+from remit.ledger.machine_logs import local_names
 from remit.ledger.prune import is_pruned
 from remit.ledger.reader import read_at, segment_size
 from remit.ledger.segments import read_head, segments
@@ -27,7 +28,7 @@ def shared(gate: Gate) -> Shared:
 
     Raises OSError, LedgerError, GitError, SharedLogDiffers.
     """
-    folder = gate.workspace.log_folder
+    folder = gate.recorder.log.folder
     sign_newest(gate)
     names = segments(folder)
     absent = [name for name in names[:-1] if is_pruned(folder, name)]
@@ -38,7 +39,7 @@ def shared(gate: Gate) -> Shared:
 
 def sign_newest(gate: Gate) -> None:
     """Sign the log, unless its newest record is the one of a tree head. Raises OSError, LedgerError."""
-    if not _signed(gate.workspace.log_folder):
+    if not _signed(gate.recorder.log.folder):
         make_head(gate.recorder)
 
 
@@ -66,7 +67,8 @@ def taken(gate: Gate, remote: str) -> Taken:
 
     Raises OSError, LedgerError, GitError, UnknownRemote.
     """
-    refs, folder, own = LogRefs(gate.workspace), gate.workspace.log_folder, gate.recorder.log.name
+    refs, folder = LogRefs(gate.workspace), gate.workspace.log_folder
+    own = local_names(folder, gate.recorder.log.name)
     fetched = refs.fetch(remote, gate.recorder.machine)
     records = {
         machine: keep_shared(folder, machine, refs.content(machine, IMPORT_BYTES), own) for machine in fetched.logs

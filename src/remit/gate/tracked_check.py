@@ -131,7 +131,7 @@ def continues(one: _Read, after: _Read) -> bool:
 
 def strangers(gate: Gate, content: bytes) -> list[int]:
     """The numbers of lines in our own file that are records, and not of our ledger."""
-    known = set(leaves(gate.workspace.log_folder))
+    known = set(leaves(gate.recorder.log.folder))
     return [one.number for one in read(content) if one.chain is not None and leaf_hash(one.raw) not in known]
 
 

@@ -83,7 +83,7 @@ def tracked(gate: Gate, *, commit: bool, index: Path | None = None) -> Tracked:
     TooLargeToTrack, NothingToTrack.
     """
     sign_newest(gate)
-    folder, logs = gate.workspace.log_folder, TrackedLogs(gate.workspace, index)
+    folder, logs = gate.recorder.log.folder, TrackedLogs(gate.workspace, index)
     name = own_file(gate.recorder.log)
     if name is None:
         raise NothingToTrack

@@ -122,7 +122,7 @@ def make_head(recorder: Writer, *, whole: bool = False) -> FoundHead | None:
     Unless the log is large it is hashed as a whole, and where an earlier head's lines are no longer what they were
     a `recovery` record says so first, with both roots. Raises OSError, LedgerError.
     """
-    folder = recorder.workspace.log_folder
+    folder = recorder.log.folder
     known = read_frontier(folder)
     measured = measure(folder, known, whole=whole or log_bytes(folder) <= WHOLE_BYTES)
     if known is not None and measured.earlier != known.root:
@@ -152,7 +152,7 @@ def after_append(recorder: Writer, records: Sequence[Record], newest_seq: int) -
     ended = not events.isdisjoint(ENDINGS)
     if not ended and events.isdisjoint(LATER):
         return
-    known = read_frontier(recorder.workspace.log_folder)
+    known = read_frontier(recorder.log.folder)
     if ended:
         made = make_head(recorder)
         if made is not None and head_commit(recorder.workspace) != (known.commit if known else None):

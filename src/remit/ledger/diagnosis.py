@@ -140,8 +140,8 @@ def _tail(log: Chained, kept: list[int]) -> Iterator[LedgerFinding]:
     if not log.links:
         return
     if head is None:
-        text = "there is no readable head, so a cut or altered last record cannot be noticed"
-        yield LedgerFinding("head_missing", "warning", text)
+        text = "there is no readable head: records may have been cut off the end, and nothing tells how many"
+        yield LedgerFinding("head_missing", "error", text)
         return
     last = max((seq_in(log.links[i]) for i in kept), default=-1)
     if last > head.seq:

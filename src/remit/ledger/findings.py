@@ -20,6 +20,7 @@ FindingCode: TypeAlias = Literal[
     "rewritten",
     "unproved",
     "tracked_damaged",
+    "unreadable",
 ]
 
 
@@ -27,7 +28,8 @@ class LedgerFinding(Struct, frozen=True):
     """One thing wrong with a log.
 
     `seq` to `last_seq` are the records it is about, None where there is none. `line` is 1-based in its
-    segment: where the finding shows, which for records that are gone is the line before the gap.
+    segment: where the finding shows, which for records that are gone is the line before the gap. `log` names the log
+    where it is not this machine's. `about` tells the finding from others where its place may change later.
     """
 
     code: FindingCode
@@ -37,6 +39,13 @@ class LedgerFinding(Struct, frozen=True):
     last_seq: int | None = None
     segment: str = ""
     line: int = 0
+    log: str = ""
+    about: str = ""
+
+    @property
+    def subject(self) -> str:
+        """What the finding is about, the same at every look: a person may have acknowledged exactly that."""
+        return self.about or f"{self.code} {self.seq}-{self.last_seq} {self.segment}:{self.line}"
 
 
 def records_named(first: int, last: int) -> str:

@@ -5,7 +5,7 @@ A foreign record is `unproved` unless a tree head signed by a trusted key covers
 """
 
 import os
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from itertools import chain, islice, zip_longest
 from pathlib import Path
 from typing import Any, TypeAlias, cast
@@ -79,7 +79,7 @@ class _Foreign(Struct):
     body: _Body
 
 
-def import_file(source: Path, folder: Path, own: str) -> Imported:
+def import_file(source: Path, folder: Path, own: Collection[str]) -> Imported:
     """Copy a log file of another machine, or of an older tool, to where reading finds it. The same file twice is one.
 
     Raises OSError, NothingToImport.
@@ -95,7 +95,7 @@ def import_file(source: Path, folder: Path, own: str) -> Imported:
     return Imported(name, sum(map(len, logs.values())), len(older), tuple(sorted(logs)))
 
 
-def keep_shared(folder: Path, machine: str, content: bytes, own: str) -> int:
+def keep_shared(folder: Path, machine: str, content: bytes, own: Collection[str]) -> int:
     """Keep a log that another machine shared where reading finds it; how many records it has. Raises OSError."""
     logs, _ = _sorted_lines(content.split(b"\n"), own)
     _keep(folder, f"ref-{machine}.jsonl", content)
@@ -110,7 +110,7 @@ def keep_tracked(folder: Path, name: str, contents: Sequence[bytes]) -> int:
     for path in (folder / FOLDER).glob(f"{stem}-*.jsonl"):
         if int(path.stem.rpartition("-")[2]) >= len(contents):
             path.unlink()
-    found = (_sorted_lines(_distinct(content.split(b"\n")), "")[0].values() for content in contents)
+    found = (_sorted_lines(_distinct(content.split(b"\n")), ())[0].values() for content in contents)
     return len({line.raw for logs in found for of_log in logs for line in of_log})
 
 
@@ -123,9 +123,9 @@ def _keep(folder: Path, name: str, content: bytes) -> None:
 
 
 def foreign_records(
-    view: Path, folder: Path, own: str, keys: Sequence[bytes], tracked: Iterable[Path] = ()
+    view: Path, folder: Path, own: Collection[str], keys: Sequence[bytes], tracked: Iterable[Path] = ()
 ) -> list[Document]:
-    """What the live view and imported files hold that is not of the log `own`, each record once, oldest first.
+    """What the live view and imported files hold that is of none of the logs `own`, each record once, oldest first.
 
     Remit's part of each says `unproved` unless one of `keys` vouches for it. Unreadable lines are left out. What is
     `tracked` may be of another clone on this machine, whose log has our name, and a merge may have doubled lines.
@@ -135,7 +135,7 @@ def foreign_records(
     of_tracked = {path for path in kept if path.name.startswith(TRACKED)} | set(tracked)
     for path in (*kept, *sorted(of_tracked.difference(kept)), view):
         lines = _file_lines(path)
-        logs, older = _sorted_lines(_distinct(lines), "") if path in of_tracked else _sorted_lines(lines, own)
+        logs, older = _sorted_lines(_distinct(lines), ()) if path in of_tracked else _sorted_lines(lines, own)
         for name, of_log in logs.items():
             proved = _proved(name, of_log, keys)
             for number, line in enumerate(of_log):
@@ -145,8 +145,8 @@ def foreign_records(
     return sorted(found.values(), key=lambda document: str(document["timestamp"]))
 
 
-def foreign_from(path: Path, own: str, offset: int = 0) -> Iterator[tuple[list[Document], int]]:
-    """What a file holds from `offset` on that is not of the log `own`, and where reading goes on, a lot at a time.
+def foreign_from(path: Path, own: Collection[str], offset: int = 0) -> Iterator[tuple[list[Document], int]]:
+    """What a file holds from `offset` on that is of none of the logs `own`, and where reading goes on, a lot at a time.
 
     What a file says twice is told twice, and nothing is proved: for those who only collect.
     """
@@ -182,13 +182,13 @@ def _file_pieces(path: Path, offset: int = 0) -> Iterator[bytes]:
             yield piece
 
 
-def _sorted_lines(lines: Iterable[bytes], own: str) -> tuple[dict[str, list[_Foreign]], list[Document]]:
+def _sorted_lines(lines: Iterable[bytes], own: Collection[str]) -> tuple[dict[str, list[_Foreign]], list[Document]]:
     """Lines of other logs by the log's name, and the records of older tools."""
     logs: dict[str, list[_Foreign]] = {}
     older: list[Document] = []
-    ours = f'"log":{json.encode(own).decode()}'.encode()
+    ours = [b'"log":' + json.encode(name) for name in own]
     for raw in lines:
-        if not raw or ours in raw:
+        if not raw or any(name in raw for name in ours):
             continue
         line = _foreign(raw)
         if line is not None:

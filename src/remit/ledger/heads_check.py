@@ -93,7 +93,18 @@ def _contradicted(
         for head, where in kept:
             if size > count:
                 text = f"{where}: a head vouches for {size} records, and the log has {count}: the rest was cut off"
-                yield LedgerFinding("truncated", "error", text, count, size - 1)
+                yield LedgerFinding("truncated", "error", text, count, size - 1, about=_subject(head))
             elif roots[size] != head.root:
                 text = f"{where}: the first {size} records are not those that were signed: altered, removed or moved"
-                yield LedgerFinding("rewritten", "error", text, 0, size - 1)
+                yield LedgerFinding("rewritten", "error", text, 0, size - 1, about=_subject(head))
+
+
+def heads_borne_out(leaves: Iterable[bytes], subjects: Iterable[str]) -> frozenset[str]:
+    """Those heads, by the subject of their finding, that a log bears out whatever name they were signed for."""
+    wanted = {subject: subject.split(" ") for subject in subjects}
+    roots, _ = _roots(leaves, (int(size) for _, size, _ in wanted.values()))
+    return frozenset(s for s, (_, size, root) in wanted.items() if roots.get(int(size), b"").hex() == root)
+
+
+def _subject(head: TreeHead) -> str:
+    return f"head {head.size} {head.root.hex()}"

@@ -5,8 +5,10 @@ from pathlib import Path
 from msgspec import Struct, json
 
 from remit.core.merkle import leaf_hash
+from remit.ledger.acknowledgements import ACKNOWLEDGED
 from remit.ledger.bodies import Line
 from remit.ledger.heads import INSIDE_ALTERED, read_frontier, stands
+from remit.ledger.log import HEAD_LOST, TAIL_LOST
 from remit.ledger.reader import read_at, segment_size
 from remit.ledger.segments import UNREADABLE, segments
 
@@ -57,15 +59,17 @@ def _newest_lines(folder: Path, segment: str) -> list[bytes]:
 
 
 def _chain_health(found: list[bytes]) -> LogHealth:
-    leaf = ""
+    leaf = why = ""
     for number, raw in enumerate(found):
         try:
             body = _LINE.decode(raw).metadata.body
         except UNREADABLE:
             return LogHealth(False, f"a line near the end is no record: {raw[:60]!r}", number)
-        if body.event == "recovery" and body.reason in (INSIDE_ALTERED, "tail_lost"):
-            return LogHealth(False, f"a recovery record says {body.reason!r}: see `remit ledger verify`", number)
+        if body.event == "recovery" and body.reason in (INSIDE_ALTERED, TAIL_LOST, HEAD_LOST):
+            why = f"a recovery record says {body.reason!r}: see `remit ledger verify`"
+        elif body.event == "recovery" and body.reason == ACKNOWLEDGED:
+            why = ""
         if leaf and body.chain.prev.removeprefix("sha256:") != leaf:
             return LogHealth(False, "a line near the end was altered, removed or moved", number)
         leaf = leaf_hash(raw).hex()
-    return LogHealth(True, "", len(found))
+    return LogHealth(not why, why, len(found))

@@ -1,4 +1,4 @@
-"""The index over a log: SQLite, derived, may be deleted at any time and comes back the same."""
+"""The index over the logs of a repository: SQLite, derived, may be deleted at any time and comes back the same."""
 
 import gc
 import sqlite3
@@ -11,9 +11,9 @@ from msgspec import Struct, json
 
 from remit.ledger import lock
 from remit.ledger.changes import Change, changes_on
-from remit.ledger.filling import BATCH, empty, fill, fill_words, start_of
-from remit.ledger.reader import read_each
-from remit.ledger.segments import UNREADABLE, segment_name
+from remit.ledger.filling import BATCH, empty, fill, fill_words, read_indexed, starts_of
+from remit.ledger.machine_logs import readable_places
+from remit.ledger.segments import UNREADABLE
 from remit.ledger.tables import BUSY_TIMEOUT_S, discard, is_damage, opened, transaction, unshared
 from remit.ledger.words import RANK, query_of
 
@@ -81,11 +81,10 @@ _MUTATIONS = """select r.seq, r.id, r.at, r.event, r.intent_id, r.session_id, f.
   f.after_blob, f.before_sha, f.after_sha, f.start_line, f.end_line
   from files f cross join records r on r.number = f.record where f.path = ? order by f.record"""
 
-_CHANGING = (
-    "select distinct r.number, r.segment, r.offset, r.length from files f cross join records r on r.number = f.record"
-)
+_CHANGING = """select distinct r.number, r.log, r.segment, r.offset, r.length
+  from files f cross join records r on r.number = f.record"""
 
-_PLACE = "select r.number, r.segment, r.offset, r.length"
+_PLACE = "select r.number, r.log, r.segment, r.offset, r.length"
 
 _HASHED = """r.number in (select record from ranges where content_hash = ?
   union select record from files where after_sha = ? union select record from files where before_sha = ?)"""
@@ -106,7 +105,7 @@ _PAST = "\U0010ffff"
 
 
 class Index:
-    """The index at `path` of the log in `folder`. Queries see what the last `catch_up` saw."""
+    """The index at `path` of all logs in `folder`, of whichever machine. Queries see what the last `catch_up` saw."""
 
     def __init__(self, path: Path, folder: Path) -> None:
         self.path = path
@@ -251,9 +250,8 @@ class Index:
         return dict(self._rows(statement, [intent_id]))
 
     def _changes(self, statement: str, values: Sequence[_Value]) -> Iterator[Change]:
-        places = self._rows(statement, values)
-        where = ((segment_name(segment), offset, length) for _, segment, offset, length in places)
-        return (change for raw in read_each(self.folder, where) if raw is not None for change in changes_on(raw))
+        found = read_indexed(self.folder, self._rows(statement, values))
+        return (change for raw in found if raw is not None for change in changes_on(raw))
 
     def first_change(self) -> str | None:
         """When a file was first recorded to change; None where none was."""
@@ -284,8 +282,7 @@ class Index:
 
     def _read(self, places: Iterable[tuple[Any, ...]]) -> Iterator[dict[str, Any]]:
         """The records at these places; not those that the log no longer has, which is `verify`'s to report."""
-        where = ((segment_name(segment), offset, length) for _, segment, offset, length in places)
-        for raw in read_each(self.folder, where):
+        for raw in read_indexed(self.folder, places):
             try:
                 if raw is not None:
                     yield json.decode(raw, type=dict[str, Any])
@@ -325,13 +322,13 @@ class Index:
 
     def _catch_up(self) -> int:
         taken = 0
-        if start_of(self._database, self.folder) is None and is_long(self.folder):
+        if starts_of(self._database, self.folder) is None and is_long(self.folder):
             taken = self._build()
         with transaction(self._database):
-            start = start_of(self._database, self.folder)
-            if start is None:
+            starts = starts_of(self._database, self.folder)
+            if starts is None:
                 empty(self._database)
-            return taken + fill(self._database, self.folder, start)
+            return taken + fill(self._database, self.folder, starts)
 
     def _build(self) -> int:
         """Index the whole log aside, and put that in this file's place; how many lines. One process does it."""
@@ -339,7 +336,7 @@ class Index:
         try:
             self._database.close()
             self._database = self._connect()
-            if start_of(self._database, self.folder) is not None:
+            if starts_of(self._database, self.folder) is not None:
                 return 0
             fresh = self._beside(".fresh")
             with unshared(fresh) as database, uncollected():
@@ -365,7 +362,7 @@ def is_long(folder: Path) -> bool:
     """Whether the log is first indexed aside."""
     from remit.ledger.heads import log_bytes  # for start-up speed: most indexes stand already
 
-    return log_bytes(folder) > BULK_BYTES
+    return sum(log_bytes(folder / place) for place in readable_places(folder)) > BULK_BYTES
 
 
 def forget(path: Path) -> None:

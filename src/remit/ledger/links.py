@@ -6,7 +6,7 @@ from msgspec import Struct, json
 
 from remit.core.merkle import leaf_hash
 from remit.ledger.bodies import Line
-from remit.ledger.log import TAIL_LOST
+from remit.ledger.log import HEAD_LOST, TAIL_LOST
 from remit.ledger.reader import LogLine
 from remit.ledger.segments import UNREADABLE
 
@@ -26,6 +26,8 @@ class Link(Struct, frozen=True):
     """Whether only the leaf is left: `seq` is what the place promises, and `log` is empty."""
     pruned: tuple[tuple[int, int], ...] = ()
     """On a record that tells of pruning: the first and last seq of the parts that may have gaps."""
+    head_lost: bool = False
+    """Whether it is a record of the head being gone when it was appended."""
 
 
 def links_of(found: Iterable[LogLine]) -> Iterator[Link]:
@@ -54,7 +56,8 @@ def link_of(line: LogLine, number: int) -> Link:
     told = _told(line.raw) if body.event in ("recovery", "pruned") else _Loss()
     prev = chain.prev.removeprefix("sha256:")
     spared = told.synced_seq if told.reason == TAIL_LOST else None
-    return Link(line.segment, number, leaf, chain.seq, prev, chain.log, spared, pruned=told.pruned)
+    lost = told.reason == HEAD_LOST
+    return Link(line.segment, number, leaf, chain.seq, prev, chain.log, spared, pruned=told.pruned, head_lost=lost)
 
 
 def seq_in(link: Link) -> int:

@@ -5,7 +5,7 @@ Every hook call imports this module, so it imports only what is cheap.
 What an append promises: it returns after its lines are in the log (with `sync`, on the disk); it writes
 all its records or none; and it never goes on from a line that the head contradicts. Where the tail was cut
 or altered behind the log's back, the next record takes the seq and `prev` that the head remembers, so the
-chain itself names what is missing for ever.
+chain itself names what is missing for ever. Where the head is gone, a record says so before the log goes on.
 """
 
 import errno
@@ -19,6 +19,7 @@ from msgspec.structs import replace
 from remit.core.merkle import leaf_hash
 from remit.core.record import Chain, Record, encode_record
 from remit.ledger import lock
+from remit.ledger.machine_logs import claim_folder, own_folder
 from remit.ledger.newest import NewestSegment
 from remit.ledger.segments import (
     LINE_LIMIT,
@@ -39,6 +40,9 @@ SEGMENT_RECORDS = 4096
 
 TAIL_LOST = "tail_lost"
 """The reason in the detail of a `recovery` record, after which the log goes on from `head_seq`."""
+
+HEAD_LOST = "head_lost"
+"""The reason in the detail of a `recovery` record: without the head, nothing tells whether the tail was cut."""
 
 MakeRecovery = Callable[[dict[str, Any]], Record]
 
@@ -92,20 +96,23 @@ class MachineLog:
 
     def __init__(
         self,
-        folder: "Path",
+        root: "Path",
         name: str,
         make_recovery: MakeRecovery,
         segment_bytes: int,
         segment_records: int,
         lock_timeout_s: float,
     ) -> None:
-        self.folder = folder
+        self.root = root
+        self.folder = own_folder(root, name)
+        """Where the log's segments lie: `root`, or a folder of this machine's own where `root` holds another's log."""
         self.name = name
-        self._lock_at = f"{folder}/lock"
+        self._is_claimed = False
         self.view_errors: tuple[tuple[str, OSError], ...] = ()
         self._make_recovery = make_recovery
         self._lock_timeout_s = lock_timeout_s
-        self._newest = NewestSegment(folder, segment_bytes, segment_records)
+        self._limits = (segment_bytes, segment_records)
+        self._newest = NewestSegment(self.folder, *self._limits)
         self._lost: list[dict[str, Any]] = []
 
     @classmethod
@@ -119,7 +126,7 @@ class MachineLog:
         segment_records: int = SEGMENT_RECORDS,
         lock_timeout_s: float = lock.LOCK_TIMEOUT_S,
     ) -> "MachineLog":
-        """The log in `folder`, which the first append makes. `name` is `<repository>/<machine>`.
+        """The log of that name among those in `folder`, made by its first append. `name` is `<repository>/<machine>`.
 
         `make_recovery` turns the detail of a repair into a `recovery` record with an id and a time.
         """
@@ -135,6 +142,7 @@ class MachineLog:
         if not records:
             return ()
         try:
+            self._claim()
             held = self._take_lock()
             try:
                 return self._append(records, sync, views)
@@ -150,13 +158,24 @@ class MachineLog:
         """Let go of the segment; a later append opens it again."""
         self._newest.close()
 
+    def _claim(self) -> None:
+        """Settle, once, where this log lies: another machine may have begun here since this log was opened."""
+        if self._is_claimed:
+            return
+        folder = claim_folder(self.root, self.name)
+        if folder != self.folder:
+            self._newest.close()
+            self.folder, self._newest = folder, NewestSegment(folder, *self._limits)
+        self._is_claimed = True
+
     def _take_lock(self) -> int:
+        at = f"{self.folder}/lock"
         try:
-            return lock.take(self._lock_at, timeout_s=self._lock_timeout_s)
+            return lock.take(at, timeout_s=self._lock_timeout_s)
         except FileNotFoundError:
             self.folder.mkdir(mode=0o700, parents=True, exist_ok=True)
             flush_folder(self.folder.parent)
-            return lock.take(self._lock_at, timeout_s=self._lock_timeout_s)
+            return lock.take(at, timeout_s=self._lock_timeout_s)
 
     def _append(self, records: Sequence[Record], sync: bool, views: "Sequence[Path]") -> tuple[Appended, ...]:
         last = self._find_last()
@@ -191,6 +210,10 @@ class MachineLog:
         found = self._newest.last_line(end)
         head = read_head(self.folder)
         if head is None:
+            if has_begun(self.folder, found):
+                # Written with the record that says so, and not before: until then the loss must stay visible.
+                self._lost = [{"reason": HEAD_LOST, "found_seq": found.seq, "found_leaf": found.leaf}]
+                return found
             # Made before the first line, so that updating it later needs no space on a full disk.
             write_head(self.folder, found)
             return found
@@ -198,6 +221,11 @@ class MachineLog:
             return replace(found, synced=head.synced)
         self._lost = [_loss(found, head)]
         return replace(head, segment=found.segment, end=found.end)
+
+
+def has_begun(folder: "Path", found: Head) -> bool:
+    """Whether a log without a head had one: it was made before the first line, and tree heads come after that."""
+    return found.seq >= 0 or os.path.isdir(f"{folder}/heads")  # noqa: PTH112  before the first append of a process
 
 
 def _agrees(found: Head, head: Head) -> bool:

@@ -111,7 +111,16 @@ def parsed(raw: bytes) -> Line | None:
     return Line(least.id, least.timestamp, _NOTHING)
 
 
-def rows_of(found: Sequence[tuple[Line, LogLine]], number: int) -> Rows:
+class FoundLine(Struct, frozen=True, gc=False):
+    """A line of the log at `place`, and the record on it. `at` is the latest time of that log's records so far."""
+
+    at: str
+    place: str
+    line: LogLine
+    record: Line | None
+
+
+def rows_of(found: Sequence[tuple[Line, FoundLine]], number: int) -> Rows:
     """The rows of records that are numbered from `number` on."""
     numbered = [(n, record) for n, (record, _) in enumerate(found, number)]
     changing = [(n, record) for n, record in numbered if record.files or record.metadata.body.files]
@@ -123,13 +132,14 @@ def rows_of(found: Sequence[tuple[Line, LogLine]], number: int) -> Rows:
     )
 
 
-def _record_row(number: int, record: Line, line: LogLine) -> Row:
-    body = record.metadata.body
+def _record_row(number: int, record: Line, found: FoundLine) -> Row:
+    body, line = record.metadata.body, found.line
     chain, tool = body.chain, record.tool
     return (
         number,
         record.id,
         line.seq if chain is None else chain.seq,
+        found.place,
         _first(line.segment),
         line.offset,
         len(line.raw),

@@ -10,14 +10,14 @@ from remit.ledger.segments import flush
 from remit.ledger.words import TABLE
 from remit.ledger.write_ahead import result_code, write_ahead
 
-SCHEMA_VERSION = 5
+SCHEMA_VERSION = 6
 BUSY_TIMEOUT_S = 30.0
 
 TABLES = f"""
 create table records (
-  number integer primary key, id text not null unique, seq integer not null, segment integer not null,
-  offset integer not null, length integer not null, at text not null, event text, agent text, session_id text,
-  intent_id text);
+  number integer primary key, id text not null unique, seq integer not null, log text not null,
+  segment integer not null, offset integer not null, length integer not null, at text not null, event text,
+  agent text, session_id text, intent_id text);
 create table files (
   record integer not null, path text not null, operation text, before_blob text, after_blob text,
   before_sha text, after_sha text, start_line integer, end_line integer);
@@ -25,16 +25,17 @@ create table ranges (
   record integer not null, path text not null, start_line integer, end_line integer, content_hash text);
 create table paths (path text not null, record integer not null);
 create table position (
-  only integer primary key check (only = 0), segment text, offset integer, seq integer,
+  log text primary key, segment text, offset integer, seq integer,
   last_segment text, last_offset integer, last_length integer, last_leaf text);
 create table put_words (
   id text not null, path text not null, words blob, lines blob, primary key (id, path)) without rowid;
 create table sought (only integer primary key check (only = 0), number integer not null);
 {TABLE}
 """
-"""`segment` is the first seq that its name tells. The first search fills `words`, up to the record `sought` says.
+"""`log` is the folder of a record's log, from the log folder; `segment` is the first seq that its name tells.
 
-Blame fills `put_words`: marks of the words and lines that a record put into a file, null where that cannot be told.
+The first search fills `words`, up to the record `sought` says. Blame fills `put_words`: marks of the words and lines
+that a record put into a file, null where that cannot be told.
 """
 
 INDEXES = """

@@ -30,20 +30,25 @@ def verify_log(folder: Path, name: str | None = None) -> tuple[LedgerFinding, ..
     Without a name, that of the first record. Lines appended meanwhile are left for the next time.
     """
     head, sizes = _snapshot(folder)
-    pruning = _Pruning([], [])
-    if _is_whole(pruning.watched(links_of(_within(folder, sizes))), head, name):
-        return pruning.findings()
+    watch = _Watch([], [], [])
+    if _is_whole(watch.watched(links_of(_within(folder, sizes))), head, name):
+        return watch.findings()
     found = _gather(_within(folder, sizes), head)
-    pruning = _Pruning([], [])
-    deque(pruning.watched(found.links), maxlen=0)
-    return (*diagnose(found, name), *pruning.findings())
+    watch = _Watch([], [], [])
+    deque(watch.watched(found.links), maxlen=0)
+    return (*diagnose(found, name), *watch.findings())
 
 
-class _Pruning(Struct):
-    """The runs of seqs that are dropped, and what records of pruning say may be."""
+class _Watch(Struct):
+    """What a whole chain may tell of all the same.
+
+    `dropped` are the runs of seqs that are gone, and `told` what records of pruning say may be. `headless` are the
+    records that tell of a lost head.
+    """
 
     dropped: list[tuple[int, int]]
     told: list[tuple[int, int]]
+    headless: list[Link]
 
     def watched(self, links: Iterable[Link]) -> Iterator[Link]:
         """The same links, taken note of."""
@@ -54,15 +59,27 @@ class _Pruning(Struct):
                 start = self.dropped.pop()[0] if joins else seq
                 self.dropped.append((start, seq))
             self.told += link.pruned
+            if link.head_lost:
+                self.headless.append(link)
             yield link
 
     def findings(self) -> tuple[LedgerFinding, ...]:
-        """The runs that no record tells of."""
-        return tuple(
+        """The runs that no record tells of, and the heads that were lost."""
+        gone = (
             LedgerFinding("removed", "error", f"{records_named(*run)}: missing, and no record tells of pruning", *run)
             for run in self.dropped
             if not any(first <= run[0] and run[1] <= last for first, last in self.told)
         )
+        return (*gone, *map(_headless, self.headless))
+
+
+def _headless(link: Link) -> LedgerFinding:
+    seq = seq_in(link)
+    text = (
+        f"{link.segment}:{link.line}: the head was gone when record {seq} was appended: records that stood there may "
+        "have been cut off, and nothing tells how many"
+    )
+    return LedgerFinding("head_missing", "error", text, seq, seq, link.segment, link.line, about=f"head lost {seq}")
 
 
 def _snapshot(folder: Path) -> tuple[Head | None, dict[str, int]]:

@@ -215,7 +215,7 @@ def fold(gate: Gate) -> None:
     # For start-up speed: what reads and writes archives is nothing that a call needs.
     from remit.ledger.compact import compact
 
-    compact(gate.workspace.log_folder, most=1)
+    compact(gate.recorder.log.folder, most=1)
 
 
 def note(gate: Gate) -> None:

@@ -8,15 +8,16 @@ from typing import Any, Literal, TypeAlias
 from msgspec import Struct
 
 from remit.core.syntax.grammars import GRAMMARS, missing
+from remit.core.treehead import InvalidKey
 from remit.gate.gate import Gate
 from remit.gate.governing import governing
+from remit.gate.ledger_check import check_ledger
 from remit.gate.state_file import StateError
 from remit.gate.tracked_check import tracked_findings
 from remit.gate.trusting import untrusted_line
 from remit.ledger.health import log_health
 from remit.ledger.index import Index
 from remit.ledger.segments import LedgerError
-from remit.ledger.verify import verify_log
 from remit.wiring.agents import TRUST, Found, Place
 from remit.wiring.client import NoClient, client_words, server_command
 from remit.wiring.manifest import Manifest
@@ -151,24 +152,25 @@ def mode_check(gate: Gate) -> Check:
 
 def ledger_check(gate: Gate) -> Check:
     """Whether the log is whole. A large one is left to `remit ledger verify`."""
-    folder = gate.workspace.log_folder
+    folder = gate.recorder.log.folder
     size = sum(file.stat().st_size for file in folder.iterdir() if file.is_file()) if folder.is_dir() else 0
     if size > VERIFIED_BYTES:
         return Check("ok", "ledger", f"{size >> 20} MiB, not verified here", "remit ledger verify")
     try:
-        findings = verify_log(folder, gate.recorder.log.name)
-    except (LedgerError, OSError) as error:
+        report = check_ledger(gate.recorder, gate.governing.config)
+    except (LedgerError, GitError, OSError, InvalidKey) as error:
         return Check("fail", "ledger", str(error))
-    bad = [finding for finding in findings if finding.severity == "error"]
-    if bad:
+    if bad := report.errors:
         return Check("fail", "ledger", f"{len(bad)} errors, the first: {bad[0].message}", "remit ledger verify")
-    return Check("ok", "ledger", "the chain is whole")
+    others = sum(finding.code in ("unproved", "unreadable") and bool(finding.log) for finding in report.findings)
+    said = f"; {others} other machines have logs here, see `remit ledger verify`" if others else ""
+    return Check("ok", "ledger", f"the chain is whole{said}")
 
 
 def health_check(gate: Gate) -> Check:
     """A quick look at the end of the log, however large it is."""
     try:
-        health = log_health(gate.workspace.log_folder)
+        health = log_health(gate.recorder.log.folder)
     except (LedgerError, OSError) as error:
         return Check("fail", "log", str(error), "remit ledger verify")
     if not health.ok:

@@ -51,7 +51,7 @@ class ForeignLines:
         if not lines:
             return {}
         paths = {line.place.path for line in lines}
-        records = foreign_records(NOWHERE, folder, "", keys or (), tracked)
+        records = foreign_records(NOWHERE, folder, (), keys or (), tracked)
         if keys is not None:
             records = [document for document in records if not document["metadata"][KEY].get("unproved")]
         told = [one for d in records for one in told_by(d) if one.path in paths]

@@ -51,8 +51,8 @@ class IntentMap(Struct, frozen=True):
 
     @property
     def form(self) -> str:
-        """What else the text depends on: whose log is ours, and which languages are at hand."""
-        return "\n".join([self.sources.own, *missing()])
+        """What else the text depends on: which logs are of this repository, and which languages are at hand."""
+        return "\n".join([*sorted(self.sources.names), *missing()])
 
     @property
     def stays_out_of_git(self) -> bool:
@@ -106,10 +106,10 @@ class IntentMap(Struct, frozen=True):
 
     def stands(self, state: MapState, archives: Archives) -> bool:
         """Whether everything that was read is there still, and nothing was missing then that is at hand now."""
-        mark = state.log_mark
-        if mark is not None and not self.sources.holds(mark):
+        marks = state.log_marks
+        if not all(map(self.sources.holds, marks.values())):
             return False
-        if mark is not None and self.sources.pruned_since(state.archives, archives):
+        if marks and self.sources.pruned_since(state.archives, archives):
             return False
         for name, read in state.file_marks.items():
             if not self.sources.still(name, read):
@@ -120,10 +120,12 @@ class IntentMap(Struct, frozen=True):
 
     def taken(self, state: MapState, enough: Callable[[], bool]) -> bool:
         """Take in what comes after the marks, in lots; whether it was enough before all was in."""
-        for documents, mark in self.sources.of_log(state.log_mark):
-            if enough():
-                return True
-            state.take(told(documents, self.store), None, mark)
+        read_logs = state.log_marks
+        for log in self.sources.logs:
+            for documents, mark in self.sources.of_log(log, read_logs.get(log)):
+                if enough():
+                    return True
+                state.take(told(documents, self.store), None, mark)
         marks = state.file_marks
         for name in self.sources.files:
             read = marks.get(name, FileMark())

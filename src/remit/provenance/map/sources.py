@@ -1,10 +1,11 @@
-"""The records that the intent map is made of: this machine's log, and what others wrote, each read on from a mark.
+"""The records that the intent map is made of: this repository's logs, and what others wrote, each read from a mark on.
 
 A mark says how far was read, and enough of what stood there to notice that it is not the same any more.
 """
 
 import os
 from collections.abc import Iterator
+from functools import cached_property
 from itertools import islice
 from pathlib import Path
 from typing import Any, TypeAlias
@@ -14,6 +15,7 @@ from msgspec import Struct, json
 from remit.core.contents import sha256
 from remit.core.merkle import leaf_hash
 from remit.ledger.foreign import FOLDER, foreign_from
+from remit.ledger.machine_logs import local_names, readable_places
 from remit.ledger.prune import is_pruned
 from remit.ledger.reader import LineNotThere, LogLine, Place, lines, read_at
 from remit.ledger.segments import ARCHIVE, UNREADABLE
@@ -31,8 +33,9 @@ Archives: TypeAlias = dict[str, tuple[int, ...]]
 
 
 class LogMark(Struct, frozen=True):
-    """How far the log was read: its last line, and what follows."""
+    """How far a log was read: its last line, and what follows. `log` is its folder, from the log folder."""
 
+    log: str
     segment: str
     offset: int
     length: int
@@ -48,8 +51,11 @@ class FileMark(Struct, frozen=True):
     told: int = 0
 
 
-class Sources(Struct, frozen=True):
-    """Where records lie: the log of the name `own`, the live view, and beside the log what was taken in."""
+class Sources(Struct, frozen=True, dict=True):
+    """Where records lie: the logs of this repository, the live view, and beside the logs what was taken in.
+
+    `own` names this machine's log.
+    """
 
     log_folder: Path
     view: Path
@@ -63,43 +69,55 @@ class Sources(Struct, frozen=True):
         tracked = {f"{LOGS}/{path.name}": path for path in others(logs, self.log_folder.parent)}
         return {**{path.name: path for path in taken}, **tracked, "": self.view}
 
+    @property
+    def logs(self) -> list[str]:
+        """The folders of the logs that can be read, from the log folder."""
+        return readable_places(self.log_folder)
+
+    @cached_property
+    def names(self) -> frozenset[str]:
+        """What the logs of this repository are called: their records in other files say nothing new."""
+        return local_names(self.log_folder, self.own)
+
     def all(self) -> Iterator[Document]:
         """Every record, in no order that matters. Raises OSError."""
-        for batch, _ in self.of_log(None):
-            yield from batch
+        for log in self.logs:
+            for batch, _ in self.of_log(log, None):
+                yield from batch
         for path in self.files.values():
-            for batch, _ in foreign_from(path, self.own):
+            for batch, _ in foreign_from(path, self.names):
                 yield from batch
 
-    def of_log(self, mark: LogMark | None) -> Iterator[tuple[list[Document], LogMark]]:
-        """The records of the log after the mark, in lots, each with the mark after it. Raises OSError."""
-        found = lines(self.log_folder, mark.after if mark else None)
+    def of_log(self, log: str, mark: LogMark | None) -> Iterator[tuple[list[Document], LogMark]]:
+        """The records of a log after the mark, in lots, each with the mark after it. Raises OSError."""
+        found = lines(self.log_folder / log, mark.after if mark else None)
         while batch := list(islice(found, BATCH)):
-            yield [d for line in batch if (d := document_of(line)) is not None], mark_after(batch[-1])
+            yield [d for line in batch if (d := document_of(line)) is not None], mark_after(log, batch[-1])
 
     def of_file(self, name: str, mark: FileMark) -> Iterator[tuple[list[Document], FileMark]]:
         """The records of a file of others after the mark, as `of_log`; `told` is left to who takes them."""
         path = self.files[name]
-        for batch, end in foreign_from(path, self.own, mark.offset):
+        for batch, end in foreign_from(path, self.names, mark.offset):
             yield batch, FileMark(end, tail_of(path, end), mark.told)
 
     def holds(self, mark: LogMark) -> bool:
         """Whether the line that was read last stands where it stood: nothing was moved away or cut off."""
         try:
-            line = read_at(self.log_folder, mark.segment, mark.offset, mark.length)
-        except LineNotThere:
+            line = read_at(self.log_folder / mark.log, mark.segment, mark.offset, mark.length)
+        except (LineNotThere, PermissionError):
             return False
         return leaf_hash(line).hex() == mark.leaf
 
     def archives(self) -> Archives:
-        """The archives of the log, each with what changes when it is written anew. Raises OSError."""
-        return {path.name: state_of(path) for path in (self.log_folder / ARCHIVE).glob("*.gz")}
+        """The archives of all logs, each with what changes when it is written anew. Raises OSError."""
+        found = (path for log in self.logs for path in (self.log_folder / log / ARCHIVE).glob("*.gz"))
+        return {str(path.relative_to(self.log_folder)): state_of(path) for path in found}
 
     def pruned_since(self, known: Archives, now: Archives) -> bool:
         """Whether records went that were there when the archives were those in `known`. Raises OSError."""
         gone = any(now.get(name) != state for name, state in known.items())
-        fresh = (name.removesuffix(".gz") for name in now if name not in known)
-        return gone or any(is_pruned(self.log_folder, segment) for segment in fresh)
+        fresh = (self.log_folder / name for name in now if name not in known)
+        return gone or any(is_pruned(path.parent.parent, path.name.removesuffix(".gz")) for path in fresh)
 
     def still(self, name: str, mark: FileMark) -> bool:
         """Whether a file of others still begins with what was read, as far as the end of that tells."""
@@ -116,9 +134,9 @@ def document_of(line: LogLine) -> Document | None:
         return None
 
 
-def mark_after(line: LogLine) -> LogMark:
-    """The mark after that line."""
-    return LogMark(line.segment, line.offset, len(line.raw), leaf_hash(line.raw).hex(), line.after)
+def mark_after(log: str, line: LogLine) -> LogMark:
+    """The mark after that line of a log."""
+    return LogMark(log, line.segment, line.offset, len(line.raw), leaf_hash(line.raw).hex(), line.after)
 
 
 def state_of(path: Path) -> tuple[int, ...]:

@@ -16,7 +16,7 @@ from remit.ledger.write_ahead import write_ahead
 from remit.provenance.map.intent_map import Told, assembled, called, files_of, plain, together
 from remit.provenance.map.sources import Archives, FileMark, LogMark
 
-VERSION = 2
+VERSION = 3
 BUSY_TIMEOUT_S = 5.0
 LOG = "log"
 ARCHIVES = "archives"
@@ -84,9 +84,9 @@ class MapState:
     # -- how far was read -----------------------------------------------------------------------------------
 
     @property
-    def log_mark(self) -> LogMark | None:
-        """How far this machine's log was read; None where not at all."""
-        return decoded(self.value(LOG), LogMark)
+    def log_marks(self) -> dict[str, LogMark]:
+        """How far each log was read, by its folder."""
+        return decoded(self.value(LOG), dict[str, LogMark]) or {}
 
     @property
     def archives(self) -> Archives:
@@ -115,7 +115,7 @@ class MapState:
     # -- taking in ------------------------------------------------------------------------------------------
 
     def take(self, told: Iterable[Told], name: str | None, mark: LogMark | FileMark) -> None:
-        """Add what records tell, and note how far was read: of the log, or of the file of others called `name`."""
+        """Add what records tell, and note how far was read: of a log, or of the file of others called `name`."""
         with transaction(self.database):
             before = self.database.total_changes
             for intent, path in {place for one in told for place in self.add(one)}:
@@ -123,11 +123,10 @@ class MapState:
                 self.database.execute("insert or replace into blocks values (?, ?, ?)", [intent, path, lines])
             if self.database.total_changes != before:
                 self.put(WRITTEN, "")
-            noted = json.encode(mark).decode()
-            if name is None:
-                self.put(LOG, noted)
+            if isinstance(mark, LogMark):
+                self.put(LOG, json.encode({**self.log_marks, mark.log: mark}).decode())
             else:
-                self.database.execute("insert or replace into files values (?, ?)", [name, noted])
+                self.database.execute("insert or replace into files values (?, ?)", [name, json.encode(mark).decode()])
 
     def add(self, told: Told) -> list[tuple[str, str]]:
         """Add what one record tells; whose blocks that changes."""

@@ -10,6 +10,7 @@ from msgspec import Struct
 
 from remit.core.record import KEY
 from remit.ledger.index import Filters
+from remit.ledger.machine_logs import readable_places
 from remit.ledger.reader import lines
 from remit.provenance.blame.blame import Blamer
 from remit.provenance.stats.survival import Life, lives
@@ -220,8 +221,9 @@ class Refusable(Struct, frozen=True):
 
 
 def would_refuse(log: Path, most: int = 5) -> Refusable:
-    """What `mode suggest` tells."""
-    bodies = [body for line in lines(log) if (body := body_of(line.raw)).get("event") == "tool_use"]
+    """What `mode suggest` tells of the logs in the folder `log`."""
+    found = (line for place in readable_places(log) for line in lines(log / place))
+    bodies = [body for line in found if (body := body_of(line.raw)).get("event") == "tool_use"]
     passed = [b for b in bodies if b.get("decision", {}).get("mode") in ("observe", "warn")]
     strict = [b for b in passed if b["decision"].get("verdict") in ("deny", "ask")]
     return Refusable(
