@@ -24,7 +24,7 @@ def compact(repo: Path, as_json: bool) -> None:
 
     The daemon does the same when nobody works.
     """
-    done = archive_sealed(governed_gate(repo).workspace.log_folder)
+    done = archive_sealed(governed_gate(repo).recorder.log.folder)
     emit(msgspec.to_builtins(done), as_json, said_compacted(done))
 
 
