@@ -55,7 +55,7 @@ def list_(repo: Path, as_json: bool) -> None:
     gate = governed_gate(repo)
     close_orphans(gate)
     found, grants = gate.approvals.asked(), held(gate)
-    lines = [line for card in cards(found) for line in told(card)] or ["nothing waits"]
+    lines = [line for card in cards(found) for line in told(card, gate.workspace.root)] or ["nothing waits"]
     lines += [granted(grant) for grant in grants]
     questions = [{**msgspec.to_builtins(one.question), "status": one.status} for one in found]
     emit({"questions": questions, "grants": msgspec.to_builtins(grants)}, as_json, "\n".join(lines))
@@ -186,7 +186,7 @@ def attend(gate: Gate, prompt: Callable[..., str]) -> None:
             waiting = [one for one in gate.approvals.asked() if one.status == "open"]
             for card in (card[:MOST] for card in cards(waiting)[:1]):
                 forget_typed()
-                click.echo("\n".join(told(card)) + ("\a" if sys.stdout.isatty() else ""))
+                click.echo("\n".join(told(card, gate.workspace.root)) + ("\a" if sys.stdout.isatty() else ""))
                 conclude(gate, card, ask_until_answered(card, prompt))
             time.sleep(WATCH_S)
     except (KeyboardInterrupt, click.Abort):

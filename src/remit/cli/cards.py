@@ -2,6 +2,7 @@
 
 import time
 from collections.abc import Sequence
+from pathlib import Path
 
 import click
 
@@ -26,20 +27,30 @@ def cards(found: Sequence[Asked]) -> list[list[Asked]]:
     return list(folded.values())
 
 
-def told(card: Sequence[Asked]) -> list[str]:
-    """A card for people: the first of equal questions, and what the others ask for."""
+def told(card: Sequence[Asked], root: Path) -> list[str]:
+    """Return the lines of a card: the first of equal questions, and the calls of the others.
+
+    Paths in the workspace, whose root is `root`, are shown from there.
+    """
     question, status = card[0].question, card[0].status
     left = "expired" if status == "expired" else f"{max(0, int(question.expires_at - time.time()))} s left"
     reasons = shown("; ".join(question.reasons), 300)
     return [
         click.style(f"{question.id[-8:]}  {question.agent}  {question.intent_id or 'no intent'}  ({left})", bold=True),
-        f"    {all_shown(question.action)}",
+        f"    {all_shown(from_root(question.action, root))}",
         *(click.style(f"      {line}", fg=COLOURS.get(line[:1])) for line in question.diff.splitlines()),
-        *(f"    {one.question.id[-8:]}  {all_shown(one.question.action)}" for one in card[1:]),
+        *(f"    {one.question.id[-8:]}  {all_shown(from_root(one.question.action, root))}" for one in card[1:]),
         f"    {question.code}: {shown(question.message, 300)}",
         f"    risk {question.risk}/100{f': {reasons}' if reasons else ''}",
         *([] if (offer := offered(question)) is None else [f"    a wider yes would cover: {offer}"]),
     ]
+
+
+def from_root(action: str, root: Path) -> str:
+    """Return the action of a file tool with its path counted from the workspace's root; any other as it stands."""
+    tool, separator, path = action.partition(": ")
+    is_inside = path.startswith(f"{root}/") and "/../" not in path
+    return f"{tool}{separator}{path.removeprefix(f'{root}/')}" if is_inside else action
 
 
 def offered(question: Question) -> str | None:

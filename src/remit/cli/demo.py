@@ -113,7 +113,7 @@ def demo(keep: bool) -> None:
 
 def tell(home: Path) -> None:
     """The story, scene by scene."""
-    repository, environment = prepared(home)
+    repository, environment = use_repository(home)
     agent = ScriptedAgent(repository, environment)
     app = repository / "src" / "app.py"
     click.echo(STORY)
@@ -148,15 +148,15 @@ def tell(home: Path) -> None:
         ("9. Nothing in it was altered", ("ledger", "verify")),
     ):
         scene(title)
-        run(repository, environment, *words)
+        run_remit(repository, environment, *words)
     click.echo(ending())
 
 
-def prepared(home: Path) -> tuple[Path, dict[str, str]]:
-    """A repository with one commit and one intent, and an environment that touches nothing of the user's."""
-    repository = home / "repo"
+def use_repository(home: Path, name: str = "repo", content: str = OLD) -> tuple[Path, dict[str, str]]:
+    """Make a repository with one commit and one intent, and an environment that touches nothing of the user's."""
+    repository = home / name
     (repository / "src").mkdir(parents=True)
-    (repository / "src" / "app.py").write_text(OLD)
+    (repository / "src" / "app.py").write_text(content)
     (repository / "README.md").write_text("# Greeter\n")
     (home / "tmp").mkdir()
     keep = {name: os.environ[name] for name in ("PATH", "LANG", "LC_ALL", "TERM") if name in os.environ}
@@ -168,11 +168,11 @@ def prepared(home: Path) -> tuple[Path, dict[str, str]]:
         ("init", "--yes", "--no-agents", "--mode", "enforce"),
         ("intent", "new", "Greet people by name", "--scope", "src/**", "--criterion", "greet() takes a name"),
     ):
-        run(repository, environment, *words, quiet=True)
+        run_remit(repository, environment, *words, quiet=True)
     return repository, environment
 
 
-def run(repository: Path, environment: dict[str, str], *words: str, quiet: bool = False) -> None:
+def run_remit(repository: Path, environment: dict[str, str], *words: str, quiet: bool = False) -> None:
     """Run a `remit` command, shown as one would type it."""
     if not quiet:
         click.echo(click.style(f"   $ remit {' '.join(words)}", bold=True))

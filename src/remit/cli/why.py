@@ -86,16 +86,20 @@ def explained(telling: Why, path: str, lines: tuple[int, int] | None) -> Explana
 
 
 def coloured(text: str) -> str:
-    """The words with the lines of a diff in git's colours, and names of parts dimmed."""
-    return "\n".join(map(coloured_line, text.split("\n")))
+    """Return the words with the lines of a diff in git's colours, and names of parts dimmed."""
+    part, lines = "", list[str]()
+    for line in text.split("\n"):
+        part = line[:LABEL].strip() or part if line[:2] == "  " else ""
+        lines.append(coloured_line(line, in_diff=part == "edit"))
+    return "\n".join(lines)
 
 
-def coloured_line(line: str) -> str:
-    """One line."""
+def coloured_line(line: str, *, in_diff: bool) -> str:
+    """Return one line, coloured. The text of other parts may begin as a line of a diff does."""
     name, rest = line[:LABEL], line[LABEL:]
     if line[:2] != "  ":
         return click.style(line, bold=True) if line.startswith("edit ") else line
-    colour = COLOURS.get(rest[:1]) if name.strip() in ("", "edit") else None
+    colour = COLOURS.get(rest[:1]) if in_diff else None
     return click.style(name, dim=True) + (click.style(rest, fg=colour) if colour else rest)
 
 
