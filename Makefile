@@ -10,7 +10,7 @@ export UV_COMPILE_BYTECODE = 1
 # The machine's own certificates, as pip takes them: behind some proxies no others are valid.
 export UV_SYSTEM_CERTS = 1
 
-.PHONY: release bench bench-provenance help setup demo test lint types reference docs wheel ci clean
+.PHONY: pictures release bench bench-provenance help setup demo test lint types reference docs wheel ci clean
 
 help:  ## list these targets
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 14
@@ -46,12 +46,16 @@ lint: .venv/ready  ## style, imports, dependencies, dead code
 types: .venv/ready  ## pyright, strict
 	.venv/bin/pyright
 
+pictures: .venv/ready  ## draw the pictures of the README anew, from real runs
+	.venv/bin/python docs/pictures.py
+
 reference: .venv/ready  ## write docs/reference/ anew, from the code
 	.venv/bin/python docs/generate.py
 
 docs: .venv/ready  ## build the documentation into site/; a broken link ends it
 	.venv/bin/python docs/generate.py --check
 	.venv/bin/zensical build --clean --strict
+	@rm -f site/*.py # the scripts that write pages and pictures are no pages
 
 wheel: .venv/ready  ## build dist/*.whl
 	$(UV) build --wheel --quiet --out-dir dist

@@ -18,7 +18,6 @@ import threading
 import time
 from pathlib import Path
 
-import msgspec
 from rich.console import Console
 from rich.terminal_theme import TerminalTheme
 from rich.text import Text
@@ -27,7 +26,6 @@ from remit.cli.demo import ScriptedAgent, use_repository
 
 COLUMNS = 100
 WAIT_S = 60.0
-SESSION = "5b0c9c1e-7a54-4d0a-9a53-1f4f2f6f8e11"
 PROMPT = "Greet people by their name, and say good morning before noon."
 BEFORE = "def greet():\n    return 'hello'\n"
 GREETING = '''\
@@ -69,31 +67,6 @@ line-height: {line_height}px; }}
 </svg>
 """
 """A frame of our own: the library's loads a font from elsewhere."""
-
-
-class TalkingAgent(ScriptedAgent):
-    """The scripted agent, with a transcript that tells what it was asked and what it said."""
-
-    def __init__(self, repository: Path, environment: dict[str, str]) -> None:
-        super().__init__(repository, environment)
-        self.session = SESSION
-        self.transcript = Path(environment["HOME"]) / ".claude" / "projects" / "-greeter" / f"{SESSION}.jsonl"
-        self.transcript.parent.mkdir(parents=True)
-
-    def hook(self, event: str, **fields: object) -> dict[str, object]:
-        """Send an event, a call with the line of the transcript that announces it."""
-        if event == "PreToolUse":
-            use = {"type": "tool_use", "id": fields["tool_use_id"], "name": fields["tool_name"]}
-            self.say("assistant", [{**use, "input": fields["tool_input"]}])
-        return super().hook(event, transcript_path=str(self.transcript), **fields)
-
-    def say(self, role: str, content: object) -> None:
-        """Write one entry of the conversation."""
-        message = {"role": role, "model": "claude-sonnet-5", "content": content}
-        at = time.strftime("%Y-%m-%dT%H:%M:%S.000Z", time.gmtime())
-        entry = {"type": role, "uuid": os.urandom(4).hex(), "timestamp": at, "message": message}
-        with self.transcript.open("ab") as file:
-            file.write(msgspec.json.encode(entry) + b"\n")
 
 
 class Terminal:
@@ -160,7 +133,7 @@ def draw_pictures(folder: Path) -> None:
 
 def run_story(repository: Path, environment: dict[str, str]) -> dict[str, tuple[str, str]]:
     """Play the story; by the picture's name, the command and what it printed."""
-    agent = TalkingAgent(repository, environment)
+    agent = ScriptedAgent(repository, environment)
     app, guide = repository / "src" / "app.py", repository / "docs" / "guide.md"
     agent.hook("SessionStart", source="startup")
     agent.say("user", PROMPT)
@@ -180,7 +153,7 @@ def run_story(repository: Path, environment: dict[str, str]) -> dict[str, tuple[
     return shots
 
 
-def ask_for_the_guide(agent: TalkingAgent, repository: Path, environment: dict[str, str], guide: Path) -> str:
+def ask_for_the_guide(agent: ScriptedAgent, repository: Path, environment: dict[str, str], guide: Path) -> str:
     """Let the agent write outside its scope while a person watches, and says yes for the intent."""
     guide.parent.mkdir()
     watcher = Terminal(repository, environment, "approvals", "watch")

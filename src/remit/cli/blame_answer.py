@@ -142,7 +142,7 @@ def answered(question: Question, *, fewer: bool, only_lines: bool) -> Answer:
             porcelain = read_blame(run.lines.result())
         except GitError as error:
             blamer.lines = fresh_lines(question, blamer, error)
-            words = uncommitted(blamer.lines, asked.form, question.path)
+            words = uncommitted(blamer.lines, asked.form, question.path, short="-s" in asked.options)
             lines = blamer.blame(question.path, [*options, *asked.revisions])
             return Answer(known_classes(blamer, lines, only_lines or fewer), told.result(), words, fresh=True)
         blamer.lines = located(porcelain.lines, blamer.attribution.prefix)

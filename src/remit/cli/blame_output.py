@@ -123,11 +123,15 @@ def text(asked: Asked, out: bytes, lines: Sequence[BlamedLine], shown: Sequence[
     return b"\n".join([*found, *counted, b""])
 
 
-def uncommitted(lines: Sequence[GitLine], form: Form, path: str) -> bytes:
-    """The lines of a file that no commit has, as git writes those that it does know. Source: git-blame(1)."""
+def uncommitted(lines: Sequence[GitLine], form: Form, path: str, *, short: bool = False) -> bytes:
+    """Return the lines of a file that no commit has, as git writes those that it does know; `short` is `-s`.
+
+    Source: git-blame(1).
+    """
     if form == "text":
         width = len(str(lines[-1].line)) if lines else 1
-        return b"".join(b"00000000 (Not Committed Yet %*d) %s\n" % (width, line.line, line.content) for line in lines)
+        head = b"00000000 %*d) %s\n" if short else b"00000000 (Not Committed Yet %*d) %s\n"
+        return b"".join(head % (width, line.line, line.content) for line in lines)
     about = b"author Not Committed Yet\nauthor-mail <not.committed.yet>\nsummary Version of %s from %s\nfilename %s\n"
     name = path.encode("utf-8", "surrogateescape")
     headers = about % (name, name, name)

@@ -10,6 +10,7 @@ import shutil
 import subprocess
 import sys
 import tempfile
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 from uuid import uuid4
@@ -25,22 +26,39 @@ A repository with one intent: INT-001 "Greet people by name" owns src/** and not
 An agent (scripted here) works in it. Every tool call it makes goes through `remit hook`.
 """
 
+MODEL = "claude-sonnet-5"
+PROMPT = "Please greet people by their name."
 OLD = "def greet():\n    return 'hello'\n"
 NEW = 'def greet(name):\n    return f"hello {name}"\n'
 TEAMMATE = "# reviewed by Kim\n"
 
 
 class ScriptedAgent:
-    """A stand-in for Claude Code: it asks the hook, acts if it may, and tells the hook what came of it."""
+    """A stand-in for Claude Code: it asks the hook, acts if it may, and tells the hook what came of it.
+
+    It writes its conversation where Claude Code would, below HOME of `environment`.
+    """
 
     def __init__(self, repository: Path, environment: dict[str, str]) -> None:
         self.repository = repository
         self.environment = environment
         self.session = f"demo-{uuid4()}"
+        self.transcript = Path(environment["HOME"]) / ".claude" / "projects" / "-demo" / f"{self.session}.jsonl"
+        self.transcript.parent.mkdir(parents=True, exist_ok=True)
+
+    def say(self, role: str, content: object) -> None:
+        """Write one entry of the conversation: text of the `user`, or blocks of the `assistant`."""
+        at = datetime.now(UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
+        message = {"role": role, "model": MODEL, "content": content}
+        with self.transcript.open("ab") as file:
+            file.write(
+                msgspec.json.encode({"type": role, "uuid": f"{uuid4()}", "timestamp": at, "message": message}) + b"\n"
+            )
 
     def hook(self, event: str, **fields: object) -> dict[str, Any]:
         """One hook call, in a process of its own; the answer."""
-        payload = {"session_id": self.session, "cwd": str(self.repository), "hook_event_name": event, **fields}
+        around = {"session_id": self.session, "cwd": str(self.repository), "transcript_path": str(self.transcript)}
+        payload = {**around, "hook_event_name": event, **fields}
         kind = {"PreToolUse": "pre", "PostToolUse": "post"}.get(event, "note")
         done = subprocess.run(
             [sys.executable, "-c", "from remit.cli import main; main()", "hook", "claude-code", kind],
@@ -57,6 +75,7 @@ class ScriptedAgent:
     def use(self, tool: str, **given: object) -> str | None:
         """One tool call; the reason where it was refused."""
         call = {"tool_name": tool, "tool_input": given, "tool_use_id": f"toolu_{uuid4().hex[:12]}"}
+        self.say("assistant", [{"type": "tool_use", "id": call["tool_use_id"], "name": tool, "input": given}])
         answer = self.hook("PreToolUse", **call)
         if answer.get("permissionDecision") == "deny":
             return str(answer["permissionDecisionReason"])
@@ -118,6 +137,7 @@ def tell(home: Path) -> None:
     app = repository / "src" / "app.py"
     click.echo(STORY)
     agent.hook("SessionStart", source="startup")
+    agent.say("user", PROMPT)
 
     scene("1. The agent writes without an intent")
     refused(agent.use("Write", file_path=str(app), content=NEW), "MISSING_OR_INVALID_INTENT")
@@ -144,8 +164,9 @@ def tell(home: Path) -> None:
     agent.hook("SessionEnd", reason="other")
     for title, words in (
         ("7. What the ledger holds", ("log", "-n", "20")),
-        ("8. Who wrote each line, and why", ("blame", "src/app.py")),
-        ("9. Nothing in it was altered", ("ledger", "verify")),
+        ("8. Who wrote each line", ("blame", "-s", "src/app.py")),
+        ("9. And why: the intent, what was asked, the edit", ("why", "src/app.py:3")),
+        ("10. Nothing in the ledger was altered", ("ledger", "verify")),
     ):
         scene(title)
         run_remit(repository, environment, *words)
