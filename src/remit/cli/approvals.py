@@ -12,6 +12,7 @@ import msgspec
 
 from remit.cli.attempts import attempted
 from remit.cli.cards import MOST, cards, choices, granted, help_lines, outcome_line, read_answer, told
+from remit.cli.completion import complete_questions
 from remit.cli.output import REFUSED, Failure, emit, governed_gate, json_option, repo_option, reports_failures
 from remit.cli.people import only_people
 from remit.core.grant import EXTENTS, Extent, Grant
@@ -62,7 +63,7 @@ def list_(repo: Path, as_json: bool) -> None:
 
 
 @approvals.command("allow")
-@click.argument("question_id", metavar="ID")
+@click.argument("question_id", metavar="ID", shell_complete=complete_questions)
 @click.option(
     "--for", "extent", type=click.Choice(EXTENTS), default="once", show_default=True, help="How far the yes goes."
 )
@@ -119,7 +120,7 @@ def said_yes(gate: Gate, question: Question) -> bool:
 
 
 @approvals.command("deny")
-@click.argument("question_id", metavar="ID")
+@click.argument("question_id", metavar="ID", shell_complete=complete_questions)
 @click.option("-m", "--message", default="", help="Why; the agent is told.")
 @repo_option
 @json_option

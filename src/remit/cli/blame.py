@@ -7,6 +7,7 @@ from typing import Any
 import click
 
 from remit.cli.blame_answer import CLASSES, Only, give, questioned
+from remit.cli.completion import complete_files, complete_intents
 from remit.cli.output import json_option, reading_site, repo_option, reports_failures
 from remit.provenance.origins.evidence import GRADES
 
@@ -21,7 +22,14 @@ class GitLike(click.Command):
 
 
 @click.command(cls=GitLike, context_settings={"ignore_unknown_options": True, "help_option_names": ["--help"]})
-@click.argument("words", nargs=-1, required=True, type=click.UNPROCESSED, metavar="[OPTION]... [REVISION] [--] FILE")
+@click.argument(
+    "words",
+    nargs=-1,
+    required=True,
+    type=click.UNPROCESSED,
+    metavar="[OPTION]... [REVISION] [--] FILE",
+    shell_complete=complete_files,
+)
 @click.option("--min-grade", type=click.Choice(GRADES), help="Say unknown where the evidence is weaker than that.")
 @click.option(
     "--class",
@@ -29,7 +37,13 @@ class GitLike(click.Command):
     type=click.Choice(CLASSES),
     help="Only lines of changes of that class, computed, or declared and not refuted.",
 )
-@click.option("--intent", "intent_id", metavar="ID", help="Only lines that were written under this intent.")
+@click.option(
+    "--intent",
+    "intent_id",
+    metavar="ID",
+    help="Only lines that were written under this intent.",
+    shell_complete=complete_intents,
+)
 @click.option(
     "--color", type=click.Choice(["auto", "always", "never"]), default="auto", help="Colour each intent's lines."
 )

@@ -9,6 +9,7 @@ from uuid import uuid4
 import click
 from msgspec.structs import replace
 
+from remit.cli.completion import complete_intents, complete_sessions
 from remit.cli.output import REFUSED, UNAVAILABLE, Failure, governed_gate, repo_option, reports_failures
 from remit.cli.people import below_an_agent, refused
 from remit.core.call import SessionKey, ToolCall, hash_arguments
@@ -32,8 +33,10 @@ AGENT = "remit-exec"
 
 @click.command("exec", context_settings={"ignore_unknown_options": True, "allow_interspersed_args": False})
 @click.argument("command", nargs=-1, required=True, type=click.UNPROCESSED)
-@click.option("--intent", "intent_id", metavar="ID", help="Under this intent.")
-@click.option("--session", "session_id", metavar="ID", help="As this session, under its intent.")
+@click.option("--intent", "intent_id", metavar="ID", help="Under this intent.", shell_complete=complete_intents)
+@click.option(
+    "--session", "session_id", metavar="ID", help="As this session, under its intent.", shell_complete=complete_sessions
+)
 @click.option("--call", "token", metavar="ID", help="As that call of the session, which its hook let through.")
 @click.option("--settle", "folder", type=click.Path(path_type=Path), hidden=True, help="Judge what is staged there.")
 @click.option("--code", type=int, default=0, hidden=True, help="How what is staged there ended.")

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 import click
 import msgspec
 
+from remit.cli.completion import complete_intents
 from remit.cli.intent_making import edit, fork, new
 from remit.cli.intent_sessions import clear, select
 from remit.cli.output import (
@@ -66,7 +67,7 @@ def intent_view(found: list[Intent]) -> "Iterator[Part]":
 
 
 @intent.command("show")
-@click.argument("intent_id")
+@click.argument("intent_id", shell_complete=complete_intents)
 @repo_option
 @json_option
 @reports_failures
@@ -99,7 +100,7 @@ def finding_line(finding: LintFinding) -> str:
 
 
 @intent.command("complete")
-@click.argument("intent_id")
+@click.argument("intent_id", shell_complete=complete_intents)
 @click.option("--notes", required=True, help="How it was verified.")
 @repo_option
 @json_option
@@ -121,7 +122,7 @@ def complete(intent_id: str, notes: str, repo: Path, as_json: bool) -> None:
 
 
 @intent.command("set-status")
-@click.argument("intent_id")
+@click.argument("intent_id", shell_complete=complete_intents)
 @click.argument("status", type=click.Choice(STATUSES))
 @click.option("--notes", default="", help="Why; kept in the ledger.")
 @repo_option
@@ -141,7 +142,7 @@ def finish(gate: Gate, intent_id: str, status: Status, notes: str, as_json: bool
 
 
 @intent.command("delete")
-@click.argument("intent_id")
+@click.argument("intent_id", shell_complete=complete_intents)
 @repo_option
 @json_option
 @reports_failures

@@ -7,6 +7,7 @@ import click
 import msgspec
 from msgspec.structs import replace
 
+from remit.cli.completion import complete_intents
 from remit.cli.constraints import constraints_of
 from remit.cli.output import Failure, emit, governed_gate, json_option, repo_option, reports_failures
 from remit.cli.people import PERSON, only_people
@@ -110,7 +111,7 @@ def touched(gate: Gate, session: str) -> tuple[str, ...]:
 
 
 @click.command("fork")
-@click.argument("intent_id")
+@click.argument("intent_id", shell_complete=complete_intents)
 @click.option("--name", help="Its name; that of the other by default.")
 @repo_option
 @json_option
@@ -135,7 +136,7 @@ def fork(intent_id: str, name: str | None, repo: Path, as_json: bool) -> None:
 
 
 @click.command("edit")
-@click.argument("intent_id")
+@click.argument("intent_id", shell_complete=complete_intents)
 @click.option("--name", help="A new name.")
 @click.option("--scope", "-s", multiple=True, metavar="GLOB", help="The whole new scope; repeatable.")
 @click.option("--add-scope", multiple=True, metavar="GLOB", help="Patterns to add to the scope; repeatable.")

@@ -5,17 +5,20 @@ from pathlib import Path
 import click
 import msgspec
 
+from remit.cli.completion import complete_intents, complete_sessions
 from remit.cli.output import Failure, emit, governed_gate, json_option, repo_option, reports_failures
 from remit.cli.people import PERSON, below_an_agent
 from remit.core.call import SessionKey
 from remit.gate.gate import Gate
 from remit.ledger.index import Index
 
-session_option = click.option("--session", metavar="ID", help="Whose; needed where several sessions are known.")
+session_option = click.option(
+    "--session", metavar="ID", help="Whose; needed where several sessions are known.", shell_complete=complete_sessions
+)
 
 
 @click.command("select")
-@click.argument("intent_id")
+@click.argument("intent_id", shell_complete=complete_intents)
 @session_option
 @repo_option
 @json_option

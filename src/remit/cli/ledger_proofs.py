@@ -7,6 +7,7 @@ from typing import Any, BinaryIO
 import click
 import msgspec
 
+from remit.cli.completion import complete_records
 from remit.cli.output import (
     FINDINGS,
     INTEGRITY,
@@ -33,7 +34,7 @@ PROOF_BYTES = 16 * 1024 * 1024
 
 
 @click.command()
-@click.argument("record")
+@click.argument("record", shell_complete=complete_records)
 @repo_option
 @json_option
 @reports_failures

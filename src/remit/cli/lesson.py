@@ -5,6 +5,7 @@ from pathlib import Path
 import click
 import msgspec
 
+from remit.cli.completion import complete_intents
 from remit.cli.output import REFUSED, Failure, emit, governed_gate, json_option, repo_option, reports_failures
 from remit.cli.people import PERSON, below_an_agent
 from remit.core.redaction import redact
@@ -20,7 +21,9 @@ from remit.workspace.shared_brain import KINDS, Entry, Kind, plain
 @click.option("--resolution", default="", help="What helped.")
 @click.option("--pattern", default="", help="The rule behind it.")
 @click.option("--path", "paths", multiple=True, metavar="GLOB", help="Files it concerns; repeatable.")
-@click.option("--intent", "intent_id", metavar="ID", help="The intent it was learned under.")
+@click.option(
+    "--intent", "intent_id", metavar="ID", help="The intent it was learned under.", shell_complete=complete_intents
+)
 @repo_option
 @json_option
 @reports_failures

@@ -10,6 +10,7 @@ import msgspec
 from msgspec import Struct
 from msgspec.structs import replace
 
+from remit.cli.completion import complete_intents, complete_sessions
 from remit.cli.output import Failure, document, emit, governed_gate, json_option, repo_option, reports_failures
 from remit.cli.policy_fixtures import replay, report_wrong
 from remit.core.call import SessionKey, ToolCall
@@ -49,8 +50,15 @@ policy.add_command(report_wrong)
     metavar="DIR",
     help="Replay what `remit policy report-wrong` wrote; exit 1 where one is not decided as expected.",
 )
-@click.option("--session", metavar="ID", help="As this session, with its intent and what it has read.")
-@click.option("--intent", "intent_id", metavar="ID", help="As if this intent were active.")
+@click.option(
+    "--session",
+    metavar="ID",
+    help="As this session, with its intent and what it has read.",
+    shell_complete=complete_sessions,
+)
+@click.option(
+    "--intent", "intent_id", metavar="ID", help="As if this intent were active.", shell_complete=complete_intents
+)
 @repo_option
 @json_option
 @reports_failures

@@ -9,6 +9,7 @@ from typing import Any, Literal, TypeVar, get_args
 import click
 
 from remit.cli.blame_answer import inside
+from remit.cli.completion import complete_events, complete_intents, complete_sessions
 from remit.cli.output import Failure
 from remit.core.loose import mapping
 from remit.core.record import KEY, EventName
@@ -29,9 +30,13 @@ MANY = 100_000
 """Records whose words are taken in while a person waits long enough to wonder."""
 
 FILTERS = (
-    click.option("--event", help="Only these events, such as mutation or denied."),
-    click.option("--intent", "intent_id", metavar="ID", help="Only records under this intent."),
-    click.option("--session", "session_id", metavar="ID", help="Only records of this session."),
+    click.option("--event", help="Only these events, such as mutation or denied.", shell_complete=complete_events),
+    click.option(
+        "--intent", "intent_id", metavar="ID", help="Only records under this intent.", shell_complete=complete_intents
+    ),
+    click.option(
+        "--session", "session_id", metavar="ID", help="Only records of this session.", shell_complete=complete_sessions
+    ),
     click.option("--agent", metavar="NAME", help="Only records of this agent, such as claude-code."),
     click.option("--path", help="Only records that touched this file."),
     click.option(

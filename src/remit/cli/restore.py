@@ -9,6 +9,7 @@ from typing import Any, TypeVar
 import click
 
 from remit.cli.blame_answer import inside
+from remit.cli.completion import complete_files, complete_sessions, complete_snapshots
 from remit.cli.output import (
     FINDINGS,
     UNAVAILABLE,
@@ -39,10 +40,18 @@ PINNING = ("pin", "unpin")
 
 
 @click.command()
-@click.argument("point", required=False, metavar="[list | POINT | undo | pin | unpin]")
-@click.argument("paths", nargs=-1, metavar="[PATH | POINT]...")
+@click.argument(
+    "point", required=False, metavar="[list | POINT | undo | pin | unpin]", shell_complete=complete_snapshots
+)
+@click.argument("paths", nargs=-1, metavar="[PATH | POINT]...", shell_complete=complete_files)
 @click.option("--before", "what", metavar="WHAT", help="The state before an intent, a session, or a command's words.")
-@click.option("--session", "session_id", metavar="ID", help="Undo what this session changed, and nothing else.")
+@click.option(
+    "--session",
+    "session_id",
+    metavar="ID",
+    help="Undo what this session changed, and nothing else.",
+    shell_complete=complete_sessions,
+)
 @click.option("--preview", "--dry-run", "preview", is_flag=True, help="Only say what would be done.")
 @click.option("--yes", "-y", is_flag=True, help="Do not ask.")
 @click.option("--limit", type=click.IntRange(1), default=SHOWN, show_default=True, help="List so many.")

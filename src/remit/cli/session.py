@@ -6,6 +6,7 @@ from pathlib import Path
 import click
 import msgspec
 
+from remit.cli.completion import complete_sessions
 from remit.cli.output import Failure, emit, governed_gate, json_option, repo_option, reports_failures
 from remit.core.text import shown
 from remit.gate.gate import Gate
@@ -20,7 +21,7 @@ DIFF_COLOURS = {"+": "green", "-": "red", "@": "cyan"}
 
 
 @click.command()
-@click.argument("session_id", metavar="[SESSION]", default="")
+@click.argument("session_id", metavar="[SESSION]", default="", shell_complete=complete_sessions)
 @click.option("--full", is_flag=True, help="Whole texts.")
 @click.option("--diff", is_flag=True, help="The change that the session made to each file, as a diff.")
 @repo_option

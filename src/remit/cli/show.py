@@ -5,12 +5,13 @@ from pathlib import Path
 import click
 import msgspec
 
+from remit.cli.completion import complete_records
 from remit.cli.output import Failure, document, emit, governed_gate, json_option, repo_option, reports_failures
 from remit.cli.reading import by_id
 
 
 @click.command()
-@click.argument("record_id", metavar="ID")
+@click.argument("record_id", metavar="ID", shell_complete=complete_records)
 @repo_option
 @json_option
 @reports_failures

@@ -8,6 +8,7 @@ from pathlib import Path
 import click
 import msgspec
 
+from remit.cli.completion import complete_files, complete_intents
 from remit.cli.output import emit, governed_site, json_option, repo_option, reports_failures
 from remit.cli.stats_coverage import covered
 from remit.core.text import shown
@@ -21,14 +22,16 @@ MOST = 20
 
 
 @click.command()
-@click.argument("paths", nargs=-1, metavar="[PATH]...")
+@click.argument("paths", nargs=-1, metavar="[PATH]...", shell_complete=complete_files)
 @click.option("--path", "more", multiple=True, metavar="PATH", help="Only lines of these files; as the argument.")
 @click.option("--since", metavar="TIME", help="Only what was recorded since then: a date in UTC, 7d, '2 weeks ago'.")
 @click.option("--until", metavar="TIME", help="Only what was recorded before then.")
 @click.option("--range", "commits", metavar="RANGE", help="Also the coverage of these commits, such as main..HEAD.")
 @click.option("--agent", metavar="NAME", help="Only changes of this agent, such as claude-code.")
 @click.option("--model", metavar="NAME", help="Only changes by this model.")
-@click.option("--intent", "intent_id", metavar="ID", help="Only changes under this intent.")
+@click.option(
+    "--intent", "intent_id", metavar="ID", help="Only changes under this intent.", shell_complete=complete_intents
+)
 @repo_option
 @json_option
 @reports_failures

@@ -10,6 +10,7 @@ import msgspec
 from msgspec.structs import replace
 
 from remit.cli.blame_answer import inside
+from remit.cli.completion import complete_files
 from remit.cli.noted import index_of, store_of
 from remit.cli.output import Failure, emit, json_option, reading_site, repo_option, reports_failures
 from remit.gate.site import Site
@@ -27,7 +28,7 @@ COLOURS = {"+": "green", "-": "red", "@": "cyan"}
 
 
 @click.command()
-@click.argument("spot", metavar="FILE[:LINE[-LINE]] | COMMIT | RANGE")
+@click.argument("spot", metavar="FILE[:LINE[-LINE]] | COMMIT | RANGE", shell_complete=complete_files)
 @click.option("--full", is_flag=True, help="All of it: every edit, whole texts, whole diffs.")
 @repo_option
 @json_option
