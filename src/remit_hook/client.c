@@ -212,7 +212,7 @@ static pid_t first_of(const char *news) {
     return at ? atoi(at + 12) : 0;
 }
 
-/* What one command may take, and which of it ended it: "time", "size", or nothing. 0: no limit. */
+/* What one command may take, and which of it ended it: "time", "size", "depth", or nothing. 0: no limit. */
 struct limits { const char *folder; double seconds, bytes, begun, measure; const char *stopped; };
 
 static double now_s(void) {
@@ -225,7 +225,8 @@ static double staged; /* nftw takes nothing along. */
 
 static int add_one(const char *path, const struct stat *found, int type, struct FTW *at) {
     (void)path, (void)at;
-    if (type == FTW_F || type == FTW_SL) staged += (double)found->st_blocks * 512;
+    double full = (double)found->st_size, there = (double)found->st_blocks * 512;
+    if (type == FTW_F || type == FTW_SL) staged += full > there ? full : there; /* A hole counts as if it were full. */
     return 0;
 }
 
@@ -235,10 +236,10 @@ static const char *beyond(struct limits *all) {
     if (all->seconds > 0 && now - all->begun >= all->seconds) return "time";
     if (all->bytes <= 0 || now < all->measure) return "";
     staged = 0;
-    nftw(all->folder, add_one, FOLDERS, FTW_PHYS);
+    int unseen = nftw(all->folder, add_one, FOLDERS, FTW_PHYS) && errno == ENAMETOOLONG;
     double spent = now_s() - now;
     all->measure = now_s() + (spent > 0.1 ? 10 * spent : 1);
-    return staged > all->bytes ? "size" : "";
+    return unseen ? "depth" : staged > all->bytes ? "size" : "";
 }
 
 /* Look at the limits each second, and when the time is up. */

@@ -8,6 +8,7 @@ import resource
 import shutil
 import subprocess
 import time
+from collections.abc import Generator
 from contextlib import ExitStack
 from pathlib import Path
 
@@ -22,6 +23,8 @@ from remit.gate.contained_recording import Result
 from remit.gate.gate import Gate
 from remit.gate.judging import Judging
 from remit.workspace.sandbox.choosing import Containment, Way
+from remit.workspace.sandbox.places import SCRATCH
+from remit.workspace.sandbox.removal import remove_tree
 from remit.workspace.sandbox.running import Limits
 
 Tree = dict[str, tuple[str, int, bytes]]
@@ -262,3 +265,36 @@ def test_without_an_overlay_what_may_not_stay_is_undone(way: Way, gate: Gate, ho
 
 
 FILE_THEN = "# Readme\n\nold text\n"
+
+
+@pytest.fixture
+def deep(gate: Gate) -> Generator[Gate]:
+    """The gate, where folders may be made that the removal of a test's own folders breaks on."""
+    yield gate
+    for place in (gate.environment.home / SCRATCH, gate.workspace.root / "src"):
+        remove_tree(place)
+
+
+DEEP = 'python3 -c "import os; os.chdir(\'src\'); [(os.mkdir(\'d\'), os.chdir(\'d\')) for _ in range({})]"'
+
+
+@pytest.mark.parametrize(
+    ("levels", "why"), [(1500, "more than 200 folders deep"), (3000, "paths are longer than Linux takes")]
+)
+def test_folders_too_deep_are_dropped_and_stand_in_no_later_commands_way(
+    deep: Gate, how: Containment, levels: int, why: str
+) -> None:
+    result = run(deep, how, f"echo 2 > src/a.py; {DEEP.format(levels)}")
+    assert why in result.said
+    assert (deep.workspace.root / "src/a.py").read_text() == "2\n" if levels == 1500 else result.kept == ()
+    assert run(deep, how, "echo fine > src/b.py", call_id="call-2").kept == ("src/b.py",)
+    assert not list((deep.environment.home / SCRATCH).glob("[0-9]*-*"))
+
+
+def test_folders_too_deep_are_taken_away_by_no_command_either(deep: Gate, how: Containment) -> None:
+    src = deep.workspace.root / "src"
+    subprocess.run(["bash", "-c", DEEP.format(250)], cwd=deep.workspace.root, check=True)
+    result = run(deep, how, "rm -r src/d; echo fine > src/b.py")
+    assert "more than 200 folders deep" in result.said
+    assert (src / "b.py").read_text() == "fine\n"
+    assert remove_tree(src / "d")

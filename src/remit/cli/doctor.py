@@ -20,7 +20,7 @@ from remit.wiring import checkup, soundness
 from remit.wiring.agents import Found, Place, find_agents
 from remit.wiring.checkup import Check
 from remit.wiring.client import client_sha256, install_client, server_command
-from remit.wiring.containing import containment_check
+from remit.wiring.containing import containment_check, leftover_checks
 from remit.wiring.effects import effects_checks
 from remit.wiring.manifest import Manifest, read_manifest, write_manifest
 from remit.wiring.plan import perform, plan
@@ -70,6 +70,7 @@ def examined(gate: Gate, user: Place, manifest: Manifest, agents: list[Found], r
     home = user.home
     checks = [checkup.git_check(home), checkup.key_check(home), checkup.grammar_check()]
     checks.append(containment_check(home, gate.environment.temporary))
+    checks += leftover_checks(home, gate.environment.temporary)
     seen: dict[str, str] = {}
     if gate.governed:
         checks += [*checkup.repository_checks(gate), *effects_checks(gate)]

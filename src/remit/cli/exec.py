@@ -21,7 +21,8 @@ from remit.gate.gate import Gate
 from remit.gate.judging import Judging
 from remit.workspace.sandbox import warm
 from remit.workspace.sandbox.choosing import containment
-from remit.workspace.sandbox.places import NoScratch, discard
+from remit.workspace.sandbox.places import NoScratch
+from remit.workspace.sandbox.removal import remove_tree
 from remit.workspace.sandbox.running import MEBIBYTE, STOPS, Ended, Limits, NotContained, Stop, stopped_by
 
 HERE = "here"
@@ -124,7 +125,7 @@ def settled(gate: Gate, folder: Path, token: str, ended: Ended, text: str) -> in
     finally:
         if not ended.too_much:
             warm.trim(warm.keep(folder))
-        discard(folder)
+        remove_tree(folder)
 
 
 def told(result: Result) -> int:

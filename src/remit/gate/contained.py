@@ -28,8 +28,8 @@ from remit.workspace.sandbox import landlock, places, warm
 from remit.workspace.sandbox.choosing import Containment, way_here
 from remit.workspace.sandbox.doors import ssh_doors
 from remit.workspace.sandbox.jail import Jail, argv
-from remit.workspace.sandbox.running import MEBIBYTE, Ended, Limits, run, run_bare, stopped_by
-from remit.workspace.sandbox.staged import written
+from remit.workspace.sandbox.running import MEBIBYTE, Ended, Limits, run, run_bare, stop_by_size, stopped_by
+from remit.workspace.sandbox.staged import measure_bytes
 
 
 def limits_in(rules: ContainmentRules) -> Limits:
@@ -38,10 +38,11 @@ def limits_in(rules: ContainmentRules) -> Limits:
 
 
 def measured(ended: Ended, staging: places.Staging, limits: Limits) -> Ended:
-    """How it ended, where it may have written too much and ended before anybody looked."""
-    if ended.too_much or limits.size is None or written(staging.root.upper) <= limits.size:
+    """Return how it ended, where it may have passed a limit and ended before anybody looked."""
+    if ended.too_much:
         return ended
-    return stopped_by("size", ended.code, limits)
+    stop = stop_by_size(measure_bytes(staging.root.upper), limits)
+    return stopped_by(stop, ended.code, limits) if stop else ended
 
 
 class Contained:
@@ -69,7 +70,7 @@ class Contained:
         around, workspace = self.site.environment, self.site.workspace
         shared = not uncontained(call, self.site.state)
         with places.staging(workspace, around.home, around.temporary, shared=shared) as staging:
-            limits = replace(limits, written=lambda: sum(written(layer.upper) for layer in staging.layers))
+            limits = replace(limits, written=lambda: sum(measure_bytes(layer.upper) for layer in staging.layers))
             warm.lend(staging, workspace.root, self.verdicts.intent_id(call))
             ended = measured(run(lambda status: self.words(call, command, staging, status), limits), staging, limits)
             if not ended.too_much:

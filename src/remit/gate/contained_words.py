@@ -10,6 +10,7 @@ from remit.core.decision import ErrorType, Finding
 from remit.core.text import shown
 from remit.policy.commands.background import leaves_running
 from remit.workspace.sandbox.running import Ended
+from remit.workspace.sandbox.staged import MAX_DEPTH, MAX_PATH_BYTES, Kind
 
 
 def objection(code: ErrorType, path: str, message: str) -> Finding:
@@ -27,9 +28,12 @@ def taken_away(path: str) -> Finding:
     return objection("STALE_FILE", path, f"{shown(path)} was taken away by somebody else while the command ran.")
 
 
-def special(path: str, kind: str) -> Finding:
-    """A pipe, a socket, a device."""
-    return objection("COMMAND_BLOCKED", path, f"{shown(path)} is a {kind}, which is never brought over.")
+def special(path: str, kind: Kind) -> Finding:
+    """A pipe, a socket, a device; or a folder too deep to be looked into."""
+    why = f"is a {kind}, which is never brought over"
+    if kind == "deep":
+        why = f"lies more than {MAX_DEPTH} folders deep, or at a path of more than {MAX_PATH_BYTES} bytes"
+    return objection("COMMAND_BLOCKED", path, f"{shown(path)} {why}.")
 
 
 def work_tree(path: str) -> Finding:

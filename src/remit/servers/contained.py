@@ -21,6 +21,7 @@ from remit.gate.steady import uncontained
 from remit.servers.hook import OpenGate
 from remit.workspace.place import locate
 from remit.workspace.sandbox import places, warm
+from remit.workspace.sandbox.removal import remove_tree
 from remit.workspace.sandbox.running import STOPS, stopped_by
 
 AGENT = "exec"
@@ -61,13 +62,14 @@ def planned(gate: Gate, cwd: str, fields: Sequence[str]) -> HookReply:
         return HookReply(exit_code=ELSEWHERE)
     around, workspace, temporary = gate.environment, gate.workspace, Path(ticket.temporary)
     place = places.scratch(workspace, around.home, temporary)
-    places.sweep(place)
+    if places.leftovers(place):
+        threading.Thread(target=places.sweep, args=(place,), daemon=True).start()
     shared = not uncontained(ticket.call(command[2], cwd), gate.state)
     staged = places.stage(place, workspace, around.home, temporary, int(launcher), shared=shared)
     try:
         ticket = tickets.used(token, session_id, command[2], str(staged.folder))
     except NoTicket:
-        places.discard(staged.folder)
+        remove_tree(staged.folder)
         raise
     contained = Contained(gate, calls.how, ticket)
     warm.lend(staged, workspace.root, ticket.intent_id or "")
@@ -79,7 +81,7 @@ def planned(gate: Gate, cwd: str, fields: Sequence[str]) -> HookReply:
 
 def cleared(folder: Path, kept: Path | None) -> None:
     """Take away what is no longer needed."""
-    places.discard(folder)
+    remove_tree(folder)
     warm.trim(kept)
 
 

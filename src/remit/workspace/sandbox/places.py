@@ -1,9 +1,8 @@
 """Which folders a contained command may write to, and which stay as they are even in those."""
 
 import os
-import shutil
 from collections.abc import Generator, Iterable
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from msgspec import Struct
@@ -12,6 +11,7 @@ from remit.core.contents import sha256
 from remit.workspace.mounts import mounted_in
 from remit.workspace.place import FOLDER, Workspace
 from remit.workspace.sandbox.jail import TEMPORARY, Layer
+from remit.workspace.sandbox.removal import remove_tree
 
 MARKER, KEY = "began", "layers"
 SPARE = "spare-"
@@ -76,7 +76,7 @@ def staging(workspace: Workspace, home: Path, temporary: Path, *, shared: bool =
     try:
         yield staged
     finally:
-        discard(staged.folder)
+        remove_tree(staged.folder)
 
 
 def stage(
@@ -170,17 +170,27 @@ def is_apart(place: Path, workspace: Workspace) -> bool:
     return not inside(place, workspace.root) and not inside(workspace.root, place)
 
 
-def sweep(place: Path) -> None:
-    """Take away what processes left that were killed."""
-    for found in place.glob("*-*"):
-        pid = found.name.partition("-")[0]
-        if pid.isdecimal() and not Path("/proc", pid).exists():
-            discard(found)
+def leftovers(place: Path) -> list[Path]:
+    """Find what was staged by processes that are gone: they were killed, or could not remove it."""
+    names = ((found, found.name.partition("-")[0]) for found in place.glob("*-*"))
+    return [found for found, pid in names if pid.isdecimal() and not Path("/proc", pid).exists()]
+
+
+def sweep(place: Path) -> list[Path]:
+    """Remove what processes left that are gone, and return what could not be removed. Never raises OSError."""
+    with suppress(OSError):
+        return [found for found in leftovers(place) if not remove_tree(found)]
+    return []
+
+
+def staging_places(home: Path, temporary: Path) -> tuple[Path, ...]:
+    """Return the folders that commands may be staged in, the best first."""
+    return home / SCRATCH, temporary / f"remit-sandbox-{os.getuid()}", Path(f"/var/tmp/remit-sandbox-{os.getuid()}")  # noqa: S108  ours alone, checked where it is used
 
 
 def scratch(workspace: Workspace, home: Path, temporary: Path) -> Path:
     """The folder for that: no overlay may take its own upper folder for a lower one."""
-    tried = [home / SCRATCH, temporary / f"remit-sandbox-{os.getuid()}", Path(f"/var/tmp/remit-sandbox-{os.getuid()}")]  # noqa: S108  ours alone, checked below
+    tried = staging_places(home, temporary)
     for place in tried:
         if inside(place, workspace.root) or (workspace.common_dir and inside(place, workspace.common_dir)):
             continue
@@ -216,16 +226,6 @@ def began(folder: Path) -> int:
     marker = folder / MARKER
     marker.touch()
     return marker.stat().st_ctime_ns
-
-
-def discard(folder: Path) -> None:
-    """Take away what was staged. The overlay's work folder has no permissions at all."""
-    for here, names, _ in os.walk(folder):
-        for name in names:
-            path = Path(here) / name
-            if not path.is_symlink():
-                path.chmod(0o700)
-    shutil.rmtree(folder, ignore_errors=True)
 
 
 def steady(workspace: Workspace, settings: Iterable[str]) -> tuple[Path, ...]:

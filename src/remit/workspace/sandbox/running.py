@@ -16,6 +16,7 @@ from typing import Literal, TypeAlias
 from msgspec import Struct
 
 from remit.workspace.sandbox import landlock
+from remit.workspace.sandbox.staged import UNMEASURABLE
 
 PASSED_ON = (signal.SIGHUP, signal.SIGINT, signal.SIGQUIT, signal.SIGTERM)
 """The command has a session of its own, so no terminal sends it these."""
@@ -30,8 +31,8 @@ TIMED_OUT = 124
 """The exit code of timeout(1)."""
 
 MEBIBYTE = 1 << 20
-Stop: TypeAlias = Literal["time", "size"]
-STOPS: tuple[Stop, ...] = ("time", "size")
+Stop: TypeAlias = Literal["time", "size", "depth"]
+STOPS: tuple[Stop, ...] = ("time", "size", "depth")
 
 
 class NotContained(RuntimeError):
@@ -57,15 +58,19 @@ class Ended(Struct, frozen=True):
     code: int
     stopped: str = ""
     too_much: bool = False
-    """It wrote more than it may."""
+    """It wrote more than it may, or where nobody can look: nothing of it is kept."""
 
 
 def stopped_by(stop: Stop | None, code: int, limits: Limits) -> Ended:
-    """How a command ended that a limit ended, or none."""
+    """Return how a command ended that a limit ended, or none."""
     if stop is None:
         return Ended(code)
-    why = f"it ran longer than {limits.seconds:g} s" if stop == "time" else f"it wrote more than {limits.size} bytes"
-    return Ended(TIMED_OUT, why, stop == "size")
+    why = {
+        "time": f"it ran longer than {limits.seconds or 0:g} s",
+        "size": f"it wrote more than {limits.size} bytes",
+        "depth": "it made folders so deep in one another that their paths are longer than Linux takes",
+    }
+    return Ended(TIMED_OUT, why[stop], stop != "time")
 
 
 def run(words: Callable[[int], Sequence[str]], limits: Limits) -> Ended:
@@ -234,6 +239,11 @@ def beyond(limits: Limits, seconds: float) -> Stop | None:
     """Which limit is passed."""
     if limits.seconds is not None and seconds >= limits.seconds:
         return "time"
-    if limits.size is not None and limits.written() > limits.size:
-        return "size"
-    return None
+    return None if limits.size is None else stop_by_size(limits.written(), limits)
+
+
+def stop_by_size(written: int, limits: Limits) -> Stop | None:
+    """Return which limit so many written bytes pass; None for no limit."""
+    if written >= UNMEASURABLE:
+        return "depth"
+    return "size" if limits.size is not None and written > limits.size else None

@@ -3,19 +3,28 @@
 Source: Documentation/filesystems/overlayfs.rst of Linux 6.18 (whiteouts, opaque folders), read 2026-11.
 """
 
+import errno
 import filecmp
 import os
 import stat
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Literal, TypeAlias
 
 from msgspec import Struct
 
-Kind: TypeAlias = Literal["file", "link", "folder", "pipe", "socket", "device", "gone"]
+Kind: TypeAlias = Literal["file", "link", "folder", "pipe", "socket", "device", "deep", "gone"]
 
-SPECIAL = frozenset[Kind]({"pipe", "socket", "device"})
-"""What is no content: whoever opens one later talks to somebody, or waits for good."""
+SPECIAL = frozenset[Kind]({"pipe", "socket", "device", "deep"})
+"""Kinds that are never brought over: they are no content, or a folder nested too deep to be looked into."""
+
+MAX_DEPTH = 200
+"""Folders in one another. Most programs that meet more of them break, git among them."""
+
+MAX_PATH_BYTES = 3500
+"""Of a path in the workspace: with the root's own path it has to stay below the 4,096 that Linux takes."""
+
+UNMEASURABLE = 1 << 62
+"""The size of a folder that holds paths which are longer than Linux takes: nobody can say how much lies there."""
 
 PRIVILEGES = stat.S_ISUID | stat.S_ISGID | stat.S_ISVTX
 """The permissions that lend a file's owner to whoever runs it, or keep others from taking it away."""
@@ -37,60 +46,84 @@ class Touched(Struct, frozen=True):
 
 
 def touched(upper: Path, lower: Path) -> list[Touched]:
-    """All that differs, what holds before what is held. Times alone make no difference. Raises OSError."""
-    return list(walk(upper, lower, "", opaque=False))
+    """Return all that differs, each folder before its content. Times alone make no difference. Raises OSError.
+
+    What lies deeper than MAX_DEPTH is not looked at: the folder that holds it is one change, of kind `deep`.
+    """
+    found: list[Touched] = []
+    waiting = [("", False)]
+    while waiting:
+        folder, opaque = waiting.pop()
+        with os.scandir(upper / folder) as listed:
+            entries = sorted(listed, key=lambda entry: entry.name)
+        if opaque:
+            found += lost(lower, folder, {entry.name for entry in entries})
+        inner: list[tuple[str, bool]] = []
+        for entry in entries:
+            path = f"{folder}/{entry.name}" if folder else entry.name
+            now = entry.stat(follow_symlinks=False)
+            changes, enters = differing(upper, lower, path, now)
+            found += changes
+            if enters:
+                inner.append((path, opaque or is_opaque(upper / path)))
+        waiting += reversed(inner)
+    return found
 
 
-def walk(upper: Path, lower: Path, folder: str, *, opaque: bool) -> Iterator[Touched]:
-    """What differs below `folder`. In an opaque one, nothing that is only below shows through."""
-    with os.scandir(upper / folder) as found:
-        entries = sorted(found, key=lambda entry: entry.name)
-    if opaque:
-        yield from lost(lower, folder, {entry.name for entry in entries})
-    for entry in entries:
-        path = f"{folder}/{entry.name}" if folder else entry.name
-        yield from one(upper, lower, path, entry.stat(follow_symlinks=False), opaque=opaque)
-
-
-def one(upper: Path, lower: Path, path: str, now: os.stat_result, *, opaque: bool) -> Iterator[Touched]:
-    """What differs at one path, and below it."""
+def differing(upper: Path, lower: Path, path: str, now: os.stat_result) -> tuple[list[Touched], bool]:
+    """Return what differs at one path, and whether it is a folder to look into. Raises OSError."""
     before = there(lower / path)
     was_folder = before is not None and stat.S_ISDIR(before.st_mode)
     if is_whiteout(now):
-        yield from gone(lower, path)
-        return
+        return gone(lower, path), False
     if not stat.S_ISDIR(now.st_mode):
-        if was_folder:
-            yield from gone(lower, path)
+        found = gone(lower, path) if was_folder else []
         new = before is None or differs(upper / path, lower / path, now, before)
         if new or now.st_nlink > 1:
-            yield Touched(path, kind_of(now), same=not new)
-        return
-    if before is not None and not was_folder:
-        yield Touched(path, "gone")
+            found.append(Touched(path, kind_of(now), same=not new))
+        return found, False
+    if is_deep(path):
+        return [Touched(path, "deep")], False
+    found = [Touched(path, "gone")] if before is not None and not was_folder else []
     if before is None or not was_folder or stat.S_IMODE(now.st_mode) != stat.S_IMODE(before.st_mode):
-        yield Touched(path, "folder")
-    yield from walk(upper, lower, path, opaque=opaque or is_opaque(upper / path))
+        found.append(Touched(path, "folder"))
+    return found, True
 
 
-def lost(lower: Path, folder: str, kept: set[str]) -> Iterator[Touched]:
-    """What was in a folder that was replaced, and is not in its successor."""
+def is_deep(path: str) -> bool:
+    """Whether a folder lies too deep to be looked into."""
+    return path.count("/") >= MAX_DEPTH or len(os.fsencode(path)) > MAX_PATH_BYTES
+
+
+def lost(lower: Path, folder: str, kept: set[str]) -> list[Touched]:
+    """Return what was in a folder that was replaced, and is not in its successor. Raises OSError."""
     found = there(lower / folder)
-    if found is not None and stat.S_ISDIR(found.st_mode):
-        for name in sorted(os.listdir(lower / folder)):  # noqa: PTH208
-            if name not in kept:
-                yield from gone(lower, f"{folder}/{name}")
+    if found is None or not stat.S_ISDIR(found.st_mode):
+        return []
+    names = sorted(set(os.listdir(lower / folder)) - kept)  # noqa: PTH208
+    return [change for name in names for change in gone(lower, f"{folder}/{name}")]
 
 
-def gone(lower: Path, path: str) -> Iterator[Touched]:
-    """What stood there, and all that was in it."""
-    found = there(lower / path)
-    if found is None:
-        return
-    if stat.S_ISDIR(found.st_mode):
-        for name in sorted(os.listdir(lower / path)):  # noqa: PTH208
-            yield from gone(lower, f"{path}/{name}")
-    yield Touched(path, "gone")
+def gone(lower: Path, path: str) -> list[Touched]:
+    """Return what stood there and all that was in it, each folder after its content. Raises OSError.
+
+    A folder that is too deep to be looked into stays, and so do those that hold it.
+    """
+    found: list[Touched] = []
+    waiting = [path]
+    while waiting:  # each folder before its content; turned round at the end
+        here = waiting.pop()
+        status = there(lower / here)
+        if status is None:
+            continue
+        found.append(Touched(here, "gone"))
+        if stat.S_ISDIR(status.st_mode):
+            if is_deep(here):
+                found[-1] = Touched(here, "deep")
+                continue
+            waiting += (f"{here}/{name}" for name in sorted(os.listdir(lower / here)))  # noqa: PTH208
+    staying = {os.fspath(above) for change in found if change.kind == "deep" for above in Path(change.path).parents}
+    return [change for change in reversed(found) if change.path not in staying]
 
 
 def there(path: Path) -> os.stat_result | None:
@@ -179,11 +212,22 @@ def privileged(upper: Path, change: Touched) -> bool:
     return found is not None and bool(found.st_mode & PRIVILEGES)
 
 
-def written(upper: Path) -> int:
-    """The bytes below a folder, as they take up the disk. What vanishes meanwhile does not count."""
+def measure_bytes(upper: Path) -> int:
+    """Return the bytes below a folder, holes in files counted as if they were full. What vanishes meanwhile does not
+    count; UNMEASURABLE where a path is longer than Linux takes.
+    """
     total = 0
-    for folder, _, names in os.walk(upper):
-        for name in names:
-            found = there(Path(folder) / name)
-            total += found.st_blocks * 512 if found else 0
+    waiting = [os.fspath(upper)]
+    while waiting:
+        try:
+            with os.scandir(waiting.pop()) as entries:
+                for entry in entries:
+                    if entry.is_dir(follow_symlinks=False):
+                        waiting.append(entry.path)
+                    else:
+                        found = entry.stat(follow_symlinks=False)
+                        total += max(found.st_size, found.st_blocks * 512)
+        except OSError as error:
+            if error.errno == errno.ENAMETOOLONG:
+                return UNMEASURABLE
     return total

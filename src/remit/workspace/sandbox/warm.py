@@ -11,8 +11,9 @@ from contextlib import suppress
 from pathlib import Path
 
 from remit.core.contents import sha256
-from remit.workspace.sandbox.places import Staging, discard
-from remit.workspace.sandbox.staged import written
+from remit.workspace.sandbox.places import Staging
+from remit.workspace.sandbox.removal import remove_tree
+from remit.workspace.sandbox.staged import measure_bytes
 
 LENT = "lent"
 """In the room of one command: where its caches come from, and which they are."""
@@ -48,7 +49,7 @@ def exchanged(kept: Path, own: Path) -> None:
     except OSError:
         aside.rename(own)
         raise
-    discard(aside)
+    remove_tree(aside)
 
 
 def keep(folder: Path) -> Path | None:
@@ -75,7 +76,7 @@ def trim(kept: Path | None) -> None:
     oldest = time.time() - KEPT_S
     for found in kept.parent.glob(f"{KEPT}*"):
         with suppress(OSError):
-            if found.stat().st_mtime < oldest or (found == kept and written(found) > MOST):
+            if found.stat().st_mtime < oldest or (found == kept and measure_bytes(found) > MOST):
                 gone = found.with_name(f"{os.getpid()}-{os.urandom(8).hex()}")
                 found.rename(gone)
-                discard(gone)
+                remove_tree(gone)
