@@ -275,7 +275,7 @@ def deep(gate: Gate) -> Generator[Gate]:
         remove_tree(place)
 
 
-DEEP = 'python3 -c "import os; os.chdir(\'src\'); [(os.mkdir(\'d\'), os.chdir(\'d\')) for _ in range({})]"'
+DEEP = "python3 -c \"import os; os.chdir('src'); [(os.mkdir('d'), os.chdir('d')) for _ in range({})]\""
 
 
 @pytest.mark.parametrize(

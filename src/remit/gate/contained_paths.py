@@ -2,7 +2,7 @@
 
 import os
 import re
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from pathlib import Path, PurePosixPath
 
 from remit.workspace.place import FOLDER
@@ -47,6 +47,11 @@ def leads_away(upper: Path, root: Path, change: Touched) -> bool:
     real, above = os.path.realpath(beside / (upper / change.path).readlink()), os.path.realpath(root)
     inside = Path(os.path.relpath(real, above)).parts
     return not {os.pardir, ".git", FOLDER}.isdisjoint(inside)
+
+
+def lies_on_the_way(place: Path, awaited: Collection[str]) -> bool:
+    """Whether a place is one of these absolute paths, or a folder on the way to one."""
+    return any(is_below(path, os.fspath(place)) for path in awaited)
 
 
 def silent(changes: Sequence[Touched]) -> set[str]:

@@ -9,10 +9,11 @@ from remit.gate import effects
 from remit.gate.between import Between
 from remit.gate.contained_git import GitTaking
 from remit.gate.contained_meanwhile import overtaken
-from remit.gate.contained_paths import is_below, is_cache, is_git, leads_away, new_trees, silent
+from remit.gate.contained_paths import is_below, is_cache, is_git, leads_away, lies_on_the_way, new_trees, silent
 from remit.gate.contained_recording import Recording, Result
-from remit.gate.contained_words import moved_under, special, too_large, unprivileged, unwritten, work_tree
+from remit.gate.contained_words import moved_away, moved_under, special, too_large, unprivileged, unwritten, work_tree
 from remit.gate.generated import GeneratedChange, generated_record, keeps_anywhere, remember_left
+from remit.gate.redirected import places_awaited
 from remit.gate.snapshots import Snapshots
 from remit.gate.steady import uncontained
 from remit.workspace.observe import Change, glance
@@ -103,8 +104,12 @@ class Taking:
         emptied = {c.path for c in own if c.kind == "gone" and (root / c.path).is_dir()}
         others = [c for c in own if c.path not in found]
         found |= overtaken(self.site, upper, others, staging.began_ns)
-        alone = not uncontained(call, self.site.state)
+        awaited = places_awaited(call, self.site.state.open_calls())
+        alone = not awaited and not uncontained(call, self.site.state)
+        links = [c.path for c in others if c.kind == "link" and lies_on_the_way(root / c.path, awaited)]
         for change in others:
+            if link := next((path for path in links if is_below(change.path, path)), None):
+                found[change.path] = moved_away(change.path, link)
             if change.kind == "file" and (upper / change.path).lstat().st_size > LARGEST:
                 found.setdefault(change.path, too_large(change.path))
             elif not alone and leads_away(upper, root, change):

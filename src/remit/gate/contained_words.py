@@ -74,9 +74,15 @@ def still(commits: Sequence[str]) -> str:
 
 
 def moved_under(path: str) -> Finding:
-    """A link that leads away, where another command may be about to write through it."""
-    why = "is a link that leads out of the workspace, made while another command runs: make it again afterwards"
+    """A link that leads away, where another call may be about to write through it."""
+    why = "is a link that leads out of the workspace, made while another call runs: make it again afterwards"
     return objection("OUTSIDE_WORKSPACE", path, f"{shown(path)} {why}.")
+
+
+def moved_away(path: str, link: str) -> Finding:
+    """A link, or what it replaces, on the way to a file that another call was let through to write."""
+    why = f"the link {shown(link)} lies on the way to a file that another call is writing: make it again afterwards"
+    return objection("STALE_FILE", path, f"{shown(path)} is as it was: {why}.")
 
 
 def unwritten(path: str, why: str) -> Finding:

@@ -1,5 +1,8 @@
 """Before a call that may go on: what it may change is looked at and kept, and the call is remembered."""
 
+import os
+from pathlib import Path
+
 from remit.core.call import ToolCall
 from remit.core.decision import Decision
 from remit.core.facts import Facts
@@ -56,6 +59,8 @@ class Preparing:
             announced={} if whole else announced(call, facts.targets, before),
             grants=decision.grants,
             snapshot=kept.snapshot,
+            places=() if whole else tuple(t.resolved for t in facts.targets),
+            spelled=() if whole else tuple(os.path.normpath(Path(call.cwd, t.raw)) for t in facts.targets),
         )
         self.site.state.put_call(call.session, call.call_id, call.tool, call.arguments_sha256, pending, now)
         if call.transcript:

@@ -13,6 +13,14 @@ from remit.gate.answer import Attempts, joined
 from remit.gate.call_records import CallRecords, intent_then
 from remit.gate.observed import explain, last_known
 from remit.gate.pressure import Pressure
+from remit.gate.redirected import (
+    Redirected,
+    find_redirected,
+    is_in_place,
+    outside_record,
+    redirected_changes,
+    said_outside,
+)
 from remit.gate.site import Site
 from remit.gate.state import PendingCall
 from remit.gate.tampering import is_bookkeeping, is_way_out
@@ -45,6 +53,8 @@ class Remembering:
         """What the model must hear of effects that were undone, now or with the next answer that it hears."""
         self.after: Observation | None = None
         """What was found when the call came back."""
+        self.redirected = Redirected()
+        """Where a file tool wrote that was judged for another place."""
         self.row: int | None = None
         """Where the state has the call that came back."""
 
@@ -59,6 +69,9 @@ class Remembering:
         self.changed = tuple(c.path for c in done)
         self.own = tuple(c.path for c in done if not c.brought and not c.shared)
         records = tries.made(lambda: self.records.of(call, outcome, pending, done, tries), ())
+        outside = self.redirected.outside
+        if pending is not None and outside:
+            records = [*records, outside_record(self.site, call, pending, outside)]
         waiting = tries.made(lambda: self.site.recorder.append_or_spool(records, sync=bool(done)), None)
         put_back = tries.made(lambda: self.put_back(pending, done), ())
         stray = tuple(c for c in done if c.path not in put_back)
@@ -67,6 +80,7 @@ class Remembering:
         tries.made(lambda: self.settled(call, outcome, pending, left, tries), None)
         self.news = in_words(call, pending, undone) if pending else ""
         return joined(
+            said_outside(call, outside) if pending is not None and pending.mode != "observe" else "",
             said_put_back(put_back),
             self.news,
             self.warning(call, pending, tuple(c for c in stray if c.path not in {**undone.paths, **undone.left})),
@@ -118,6 +132,9 @@ class Remembering:
         """In enforce, what the call had no right to change is undone, where nobody else may have written it."""
         if pending is None or self.after is None or not done:
             return NOTHING
+        if self.redirected:
+            pending = replace(pending, whole=True, head=self.after.head)
+            done = tuple(c for c in done if c.path in self.redirected.inside)
         return Undoing(self.site).undone(call, pending, done, self.after)
 
     def pressed(self, call: ToolCall, outcome: Outcome) -> None:
@@ -150,6 +167,9 @@ class Remembering:
         found = changes(self.site.workspace, before, after)
         if not pending.whole:
             found = self.since_others(found, pending)
+            self.redirected = find_redirected(self.site, call, pending)
+        if self.redirected:
+            found = self.as_redirected(call, found)
         if call.remit_tool is not None:
             found = tuple(c for c in found if not c.path.startswith(f"{FOLDER}/"))
         found = tuple(c for c in found if not is_bookkeeping(c))
@@ -157,6 +177,13 @@ class Remembering:
         old = brought(self.site.workspace, before, after, paths, pending.known_commits)
         apart = self.windows.apart(call, pending, tuple(replace(c, brought=c.path in old) for c in found))
         return tuple(unclaimed(c, call, pending) for c in apart)
+
+    def as_redirected(self, call: ToolCall, found: tuple[Change, ...]) -> tuple[Change, ...]:
+        """Return the changes at the places that the call really wrote to, and those where it was judged and wrote."""
+        head, root = self.records.vcs.revision if self.records.vcs else None, self.site.workspace.root
+        self.after = self.site.observe()
+        elsewhere = redirected_changes(self.site, call, self.redirected, head if isinstance(head, str) else None)
+        return (*(c for c in found if is_in_place(root, c.path)), *elsewhere)
 
     def since_others(self, found: tuple[Change, ...], pending: PendingCall) -> tuple[Change, ...]:
         """A file tool's changes; what was recorded while it was under way is what it changed, not what was before."""

@@ -62,6 +62,10 @@ class PendingCall(Struct, frozen=True):
     """The yeses that it was let through by."""
     snapshot: str = ""
     """The state of the files before it, where one was kept."""
+    places: tuple[str, ...] = ()
+    """The absolute paths that a file tool was judged for, links followed."""
+    spelled: tuple[str, ...] = ()
+    """The same paths as the call spells them, absolute, links not followed."""
 
 
 class OpenCall(Struct, frozen=True):
