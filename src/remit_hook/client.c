@@ -221,12 +221,14 @@ static double now_s(void) {
     return (double)now.tv_sec + (double)now.tv_nsec / 1e9;
 }
 
+static const double file_bytes = 4294967296.0;
 static double staged; /* nftw takes nothing along. */
 
 static int add_one(const char *path, const struct stat *found, int type, struct FTW *at) {
     (void)path, (void)at;
     double full = (double)found->st_size, there = (double)found->st_blocks * 512;
-    if (type == FTW_F || type == FTW_SL) staged += full > there ? full : there; /* A hole counts as if it were full. */
+    /* Holes count, but for those of a file that is too large to be brought over: see `measure_bytes` in staged.py. */
+    if (type == FTW_F || type == FTW_SL) staged += full > there && full <= file_bytes ? full : there;
     return 0;
 }
 

@@ -271,8 +271,8 @@ FILE_THEN = "# Readme\n\nold text\n"
 def deep(gate: Gate) -> Generator[Gate]:
     """The gate, where folders may be made that the removal of a test's own folders breaks on."""
     yield gate
-    for place in (gate.environment.home / SCRATCH, gate.workspace.root / "src"):
-        remove_tree(place)
+    for folder in (gate.environment.home / SCRATCH, gate.workspace.root / "src"):
+        remove_tree(folder)
 
 
 DEEP = "python3 -c \"import os; os.chdir('src'); [(os.mkdir('d'), os.chdir('d')) for _ in range({})]\""
@@ -298,3 +298,16 @@ def test_folders_too_deep_are_taken_away_by_no_command_either(deep: Gate, how: C
     assert "more than 200 folders deep" in result.said
     assert (src / "b.py").read_text() == "fine\n"
     assert remove_tree(src / "d")
+
+
+def test_holes_stay_holes_and_count_against_the_limit(gate: Gate, how: Containment) -> None:
+    """A limit of 256 MiB."""
+    hole = "python3 -c \"f = open('src/{0}', 'wb'); f.seek({1}); f.write(b'end'); f.truncate({1} + 4096)\""
+    assert run(gate, how, hole.format("some", 100 << 20)).dropped == {}
+    found = (gate.workspace.root / "src/some").stat()
+    assert (found.st_size, found.st_blocks * 512 < 1 << 20) == ((100 << 20) + 4096, True)
+    assert (gate.workspace.root / "src/some").read_bytes()[100 << 20 :] == b"end" + bytes(4093)
+    three = " && ".join(hole.format(n, 100 << 20) for n in "abc")
+    result = run(gate, how, three, call_id="call-2")
+    assert (result.code, result.kept) == (124, ())
+    assert "wrote more than 268435456 bytes" in result.said

@@ -118,7 +118,7 @@ def test_a_link_that_leads_away_is_not_made_under_a_command_that_writes_later(ag
     said = Call(agent, link("src/f", victim)).run()
     running.communicate()
     first.back()
-    assert "made while another command runs" in said
+    assert "made while another call runs" in said
     assert not (agent.cwd / "src/f").is_symlink()
 
 

@@ -21,11 +21,8 @@ from remit.workspace.place import is_folder
 from remit.workspace.sandbox.committing import Committing, put_aside
 from remit.workspace.sandbox.places import Staging
 from remit.workspace.sandbox.running import Ended
-from remit.workspace.sandbox.staged import SPECIAL, Touched, privileged, touched
+from remit.workspace.sandbox.staged import MAX_FILE_BYTES, SPECIAL, Touched, privileged, touched
 from remit.workspace.versions import hash_file
-
-LARGEST = 1 << 32
-"""Bytes of a file that is brought over: one of holes alone costs its command nothing, and all others a disk."""
 
 
 class Taking:
@@ -110,7 +107,7 @@ class Taking:
         for change in others:
             if link := next((path for path in links if is_below(change.path, path)), None):
                 found[change.path] = moved_away(change.path, link)
-            if change.kind == "file" and (upper / change.path).lstat().st_size > LARGEST:
+            if change.kind == "file" and (upper / change.path).lstat().st_size > MAX_FILE_BYTES:
                 found.setdefault(change.path, too_large(change.path))
             elif not alone and leads_away(upper, root, change):
                 found.setdefault(change.path, moved_under(change.path))

@@ -3,8 +3,8 @@
 Nothing that lends a privilege comes with it: no set-user-ID, no device, no pipe.
 """
 
+import errno
 import os
-import shutil
 import stat
 from collections.abc import Sequence
 from contextlib import suppress
@@ -14,6 +14,7 @@ from remit.workspace.beneath import folder_of
 from remit.workspace.sandbox.staged import PRIVILEGES, SPECIAL, Touched, attributes
 
 TEMPORARY = ".remit-kept-"
+BLOCK_BYTES = 1 << 20
 
 
 class Committing:
@@ -109,14 +110,33 @@ class Committing:
 def copy(source: Path, fresh: str, folder: int, now: os.stat_result) -> None:
     """Copy a file with its permissions, attributes and times."""
     flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
-    with source.open("rb") as old, os.fdopen(os.open(fresh, flags, 0o600, dir_fd=folder), "wb") as new:
-        shutil.copyfileobj(old, new, 1 << 20)
-        new.flush()
+    with source.open("rb", 0) as old, os.fdopen(os.open(fresh, flags, 0o600, dir_fd=folder), "wb", 0) as new:
+        copy_data(old.fileno(), new.fileno())
         for name, value in attributes(source).items():
             with suppress(OSError):
                 os.setxattr(new.fileno(), name, value)
         os.fchmod(new.fileno(), plain(now.st_mode))
         os.utime(new.fileno(), ns=(now.st_atime_ns, now.st_mtime_ns))
+
+
+def copy_data(old: int, new: int) -> None:
+    """Copy the content of an open file into an empty one; holes stay holes. Raises OSError."""
+    size = os.fstat(old).st_size
+    start = 0
+    while start < size:
+        try:
+            start = os.lseek(old, start, os.SEEK_DATA)
+        except OSError as error:
+            if error.errno != errno.ENXIO:
+                raise
+            break  # a hole up to the end
+        end = os.lseek(old, start, os.SEEK_HOLE)
+        while start < end:
+            block = os.pread(old, min(BLOCK_BYTES, end - start), start)
+            if not block:
+                return
+            start += os.pwrite(new, block, start)
+    os.ftruncate(new, size)
 
 
 def plain(mode: int) -> int:
@@ -132,4 +152,5 @@ def put_aside(upper: Path, paths: Sequence[str], place: Path) -> None:
             continue
         target = place / path
         target.parent.mkdir(parents=True, exist_ok=True)
-        shutil.copyfile(source, target, follow_symlinks=False)
+        with source.open("rb", 0) as old, target.open("wb", 0) as new:
+            copy_data(old.fileno(), new.fileno())

@@ -23,6 +23,9 @@ MAX_DEPTH = 200
 MAX_PATH_BYTES = 3500
 """Of a path in the workspace: with the root's own path it has to stay below the 4,096 that Linux takes."""
 
+MAX_FILE_BYTES = 1 << 32
+"""Of a file that is brought over: one of holes alone costs its command nothing, and all others a disk."""
+
 UNMEASURABLE = 1 << 62
 """The size of a folder that holds paths which are longer than Linux takes: nobody can say how much lies there."""
 
@@ -213,8 +216,8 @@ def privileged(upper: Path, change: Touched) -> bool:
 
 
 def measure_bytes(upper: Path) -> int:
-    """Return the bytes below a folder, holes in files counted as if they were full. What vanishes meanwhile does not
-    count; UNMEASURABLE where a path is longer than Linux takes.
+    """Return the bytes below a folder, with the holes of files that may be brought over. What vanishes meanwhile does
+    not count; UNMEASURABLE where a path is longer than Linux takes.
     """
     total = 0
     waiting = [os.fspath(upper)]
@@ -226,7 +229,8 @@ def measure_bytes(upper: Path) -> int:
                         waiting.append(entry.path)
                     else:
                         found = entry.stat(follow_symlinks=False)
-                        total += max(found.st_size, found.st_blocks * 512)
+                        on_disk = found.st_blocks * 512
+                        total += on_disk if found.st_size > MAX_FILE_BYTES else max(found.st_size, on_disk)
         except OSError as error:
             if error.errno == errno.ENAMETOOLONG:
                 return UNMEASURABLE
