@@ -115,7 +115,7 @@ RULE_WORDS = {
     "RMT004": "git's own files, `.orchestration/`, `.intentignore`",
     "RMT005": "tests, assertions and skips are counted in test files, in thirteen languages, without comments and"
     " texts; what agents' calls took from a file is summed up over an intent, or a session without one, and is told"
-    " where code changed under it as well. A test that begins alike elsewhere has moved. Needs the extra `code`",
+    " where code changed under it as well. A test that begins alike elsewhere has moved",
     "RMT006": "for intents whose last transition is to DONE. A criterion with a command wants a run that passed, after"
     " the last change under the intent; one in words a person who closed it",
     "RMT007": "what `remit ledger verify` finds",

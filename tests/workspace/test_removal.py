@@ -58,7 +58,7 @@ def test_nothing_is_left_of_nothing(tmp_path: Path) -> None:
 def test_what_a_killed_process_left_stands_in_no_commands_way(tmp_path: Path, home: Path) -> None:
     gone = subprocess.Popen(["true"])
     gone.wait()
-    dig(home / SCRATCH / f"{gone.pid}-deep/root/upper", 1500)
+    dig(home / SCRATCH / f"{gone.pid}-deep/upper", 1500)
     (tmp_path / "repo").mkdir()
     with staging(Workspace(tmp_path / "repo", None, None), home, tmp_path):
         pass

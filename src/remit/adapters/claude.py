@@ -16,6 +16,7 @@ from remit.adapters.reading import (
     mapping,
     milliseconds,
     named_tool,
+    names_read_only,
     optional,
     sequence,
     shown_positions,
@@ -90,6 +91,7 @@ def outcome(row: AgentRow, document: Object) -> Outcome:
         duration_ms=milliseconds(document),
         positions=positions(result) or shown_positions(mapping(result.get("returnDisplay"))),
         changed_by_person=result.get("userModified") is True,
+        read_only=names_read_only(response, *result.values()),
     )
 
 
@@ -109,6 +111,7 @@ def failure(document: Object) -> Outcome:
         exit_code=exit_code(error),
         summary=error[:SUMMARY_CHARS],
         duration_ms=milliseconds(document),
+        read_only=names_read_only(error),
     )
 
 

@@ -16,6 +16,7 @@ from remit.adapters.reading import (
     mapping,
     milliseconds,
     named_tool,
+    names_read_only,
     optional,
     own_tool,
     sequence,
@@ -78,6 +79,7 @@ def outcome(row: AgentRow, document: Object) -> Outcome:
         summary=summary(error),
         duration_ms=milliseconds(document),
         positions=shown_positions(mapping(response.get("returnDisplay"))),
+        read_only=names_read_only(error, *response.values()),
     )
 
 

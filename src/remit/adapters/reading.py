@@ -210,6 +210,17 @@ def exit_code(said: str) -> int | None:
     return int(lines[-1]) if lines else None
 
 
+READ_ONLY = ("Read-only file system", "EROFS")
+"""What programs say of a write that the system refuses (strerror(3) of EROFS in English, Node's name for it)."""
+
+
+def names_read_only(*values: object) -> bool:
+    """Whether one of a result's texts, or of their parts, speaks of a file system that cannot be written to."""
+    parts = (part for value in values if not isinstance(value, str) for part in sequence(value))
+    texts = [*values, *(mapping(part).get("text") for part in parts)]
+    return any(word in text for text in texts if isinstance(text, str) for word in READ_ONLY)
+
+
 def shown_positions(display: Object) -> dict[str, tuple[LineRange, ...]]:
     """The lines that a file tool says it wrote, from a unified diff in `fileDiff` of the file `filePath`.
 

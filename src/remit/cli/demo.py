@@ -20,6 +20,7 @@ import msgspec
 
 from remit.cli.output import FINDINGS
 from remit.cli.wired import own_command
+from remit.wiring.containing import containment_warning
 
 STORY = """\
 A repository with one intent: INT-001 "Greet people by name" owns src/** and nothing else.
@@ -136,6 +137,8 @@ def tell(home: Path) -> None:
     agent = ScriptedAgent(repository, environment)
     app = repository / "src" / "app.py"
     click.echo(STORY)
+    if warning := containment_warning(home, home / "tmp"):
+        click.echo(f"warning: {warning}. What such a command changes out of scope fails, or is undone.\n")
     agent.hook("SessionStart", source="startup")
     agent.say("user", PROMPT)
 

@@ -69,7 +69,7 @@ def examined(gate: Gate, user: Place, manifest: Manifest, agents: list[Found], r
     """All checks, in the order in which things depend on each other."""
     home = user.home
     checks = [checkup.git_check(home), checkup.key_check(home), checkup.grammar_check()]
-    checks.append(containment_check(home, gate.environment.temporary))
+    checks.append(containment_check(home, gate.environment.temporary, gate.workspace if gate.governed else None))
     checks += leftover_checks(home, gate.environment.temporary)
     seen: dict[str, str] = {}
     if gate.governed:

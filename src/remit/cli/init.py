@@ -30,6 +30,7 @@ from remit.wiring.agents import (
     wanted_hooks,
 )
 from remit.wiring.client import client_sha256, client_words, install_client, is_altered, is_current, server_command
+from remit.wiring.containing import containment_warning
 from remit.wiring.manifest import Manifest, read_manifest, write_manifest
 from remit.wiring.plan import FilePlan, perform, plan, shown_path
 from remit.wiring.starting import Start, is_private, start, start_plan
@@ -127,7 +128,8 @@ def init(
     asking = sys.stdin.isatty() and not yes and not as_json
     # At a terminal the one question covers Codex's trust, too: the plan above it says so.
     asked = Asked(mode, agents, no_agents, project, True if trust is None and asking else trust, share, private)
-    home = enter().home
+    around = enter()
+    home = around.home
     setup = gathered(repo, home, asked)
     if not setup.changes:
         emit(data(setup), as_json, "\n".join([f"nothing to do: {headline(setup)}", *unread_lines(setup)]))
@@ -139,6 +141,8 @@ def init(
     if not asking and not yes:
         raise Failure("NOT_CONFIRMED", "nothing was changed: nobody is there to ask", fix="add --yes", exit_code=USAGE)
     performed(setup)
+    if governing(setup.workspace).mode == "enforce" and (warning := containment_warning(home, around.temporary)):
+        click.echo(f"warning: {warning}", err=True)
     emit(data(setup), as_json, done_text(setup, diff and yes))
 
 

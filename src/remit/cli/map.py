@@ -23,7 +23,7 @@ def intent_map(check: bool, repo: Path, as_json: bool) -> None:
     """Write .orchestration/intent_map.md: which intent changed which parts of which files.
 
     It is made anew from the ledger and the contents that were kept. Refactorings are left out: they only move what is
-    there. Without the extra `code` most languages are unknown, and lines stand without the names of their functions.
+    there. In a language that Remit has no grammar of, lines stand without the names of their functions.
 
     The background process keeps it up with every change, a second or two later, where git ignores the file: `remit
     init` sees to that. Elsewhere, and where no such process runs, only this command writes it.
@@ -37,7 +37,7 @@ def intent_map(check: bool, repo: Path, as_json: bool) -> None:
     changed = not check and found.made_anew()
     unknown = missing()
     done = f"{found.path} {'written' if changed else 'is as the ledger says'}"
-    done += f"\nwithout names for {', '.join(unknown)}: install remit[code]" if unknown else ""
+    done += f"\nwithout names for {', '.join(unknown)}: run `pip install --force-reinstall remit`" if unknown else ""
     kept_up = found.stays_out_of_git
     data = {"path": str(found.path), "changed": changed, "kept_up": kept_up, "unknown_languages": list(unknown)}
     emit(data, as_json, done + ("" if kept_up else SEEN))

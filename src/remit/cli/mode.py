@@ -15,6 +15,7 @@ from remit.core.intent import Intent
 from remit.core.text import shown
 from remit.gate.governing import Governing, set_mode
 from remit.provenance.stats.stats import Refusable, would_refuse
+from remit.wiring.containing import containment_warning
 
 ABOUT: dict[Mode, str] = {
     "observe": "all passes and is recorded; only what nothing brings back needs a yes",
@@ -43,7 +44,9 @@ def mode(mode: Mode | Literal["suggest"] | None, repo: Path, as_json: bool) -> N
         only_people("setting the mode")
         set_mode(gate.workspace, mode)
     rules = gate.governing
-    for warning in warnings(rules):
+    around = gate.environment
+    unstaged = containment_warning(around.home, around.temporary) if rules.mode == "enforce" else ""
+    for warning in (*warnings(rules), *filter(None, [unstaged])):
         click.echo(f"warning: {warning}", err=True)
     emit({"mode": rules.mode}, as_json, f"{rules.mode}: {ABOUT[rules.mode]}")
 

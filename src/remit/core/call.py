@@ -111,7 +111,8 @@ class Outcome(Struct, frozen=True):
     """What the agent says came of a call. Evidence of last resort: the workspace is compared all the same.
 
     `positions` are the lines that the tool's own answer says it wrote, by the path as the agent wrote it;
-    `changed_by_person`, that it says a person changed what the agent had proposed.
+    `changed_by_person`, that it says a person changed what the agent had proposed; `read_only`, that its output speaks
+    of a file system that cannot be written to.
     """
 
     ok: bool = True
@@ -120,6 +121,7 @@ class Outcome(Struct, frozen=True):
     duration_ms: int | None = None
     positions: dict[str, tuple[LineRange, ...]] = {}
     changed_by_person: bool = False
+    read_only: bool = False
 
 
 def hash_arguments(arguments: object) -> str:

@@ -26,7 +26,7 @@ class Import(Struct, frozen=True):
 Found: TypeAlias = "Iterator[tuple[str, bool]]"
 Reader: TypeAlias = "Callable[[Node], Found]"
 
-MISSING = "the grammar of {} is not installed, which this constraint needs: run `pip install 'remit[code]'`"
+MISSING = "the grammar of {} is not installed, which this constraint needs: run `pip install --force-reinstall remit`"
 KEYWORD = re.compile(r"\b(?:import|from|require|use|using|include|extern|__import__|import_module)\b")
 ESCAPE = re.compile(r"\\(?:u\{([0-9A-Fa-f]{1,6})\}|u([0-9A-Fa-f]{4})|x([0-9A-Fa-f]{2}))")
 

@@ -14,6 +14,7 @@ from remit.gate.answer import Answer, Attempts, CannotRecord, joined
 from remit.gate.checking import checked
 from remit.gate.completing import Completing
 from remit.gate.contained_calls import ContainedCalls, token_in
+from remit.gate.contained_refusals import record_refused_writes
 from remit.gate.hearing import Hearing
 from remit.gate.judging import Judging
 from remit.gate.remembering import Remembering
@@ -93,17 +94,21 @@ class Gate(Site):
             Attempts().made(lambda: Untold(self.state).after(call, outcome, remembering.news), None)
         found = checked(self, call, remembering.own)
         heard = Hearing(self).heard(call, outcome, remembering.changed)
-        more = self.after_command(call, token) if call.whole_workspace else ""
+        more = self.after_command(call, outcome, token) if call.whole_workspace else ""
         late = Attempts().made(lambda: Untold(self.state).beside(call, outcome), "")
         told = Answer(passed, context=joined(known, found, heard, more, late)).saying(self.news)
         return self.twice.tell("after", call, now, told)
 
-    def after_command(self, call: ToolCall, token: str) -> str:
+    def after_command(self, call: ToolCall, outcome: Outcome, token: str) -> str:
         """What is to be said of a call that may have reached anything: it ran bare, it took hooks out."""
         tries = Attempts()
         missed = tries.made(lambda: ContainedCalls(self).missed(call), "")
         tries.made(lambda: Untold(self.state).arrived(call, token), None)
-        return joined(missed, tries.made(lambda: Steering(self).put_back(call), ""), tries.said)
+        kept_out = ""
+        if token and outcome.read_only and not missed:
+            kept_out = tries.made(lambda: record_refused_writes(self, call), "")
+            tries.made(lambda: Untold(self.state).after(call, outcome, kept_out), None)
+        return joined(missed, kept_out, tries.made(lambda: Steering(self).put_back(call), ""), tries.said)
 
     def started(self, event: SessionStarted, agent: str) -> str:
         """A session began, or lost its context: the protocol, and its intent where it has one."""

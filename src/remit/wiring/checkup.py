@@ -210,7 +210,8 @@ def grammar_check() -> Check:
     unknown = missing()
     if not unknown:
         return Check("ok", "languages", f"{len(GRAMMARS)} can be read")
-    return Check("ok", "languages", f"without {', '.join(unknown)}: their functions have no names; see remit[code]")
+    about = f"without {', '.join(unknown)}: their functions have no names"
+    return Check("warn", "languages", about, "pip install --force-reinstall remit")
 
 
 def git_check(folder: Path) -> Check:

