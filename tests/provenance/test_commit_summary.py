@@ -13,7 +13,7 @@ from provenance.speaking import Speaker
 from remit.gate.gate import Gate
 from remit.ledger.index import Index
 from remit.provenance.blame.blame import Blamer
-from remit.provenance.why.commit_summary import CommitSummary, NoSuchCommit, summarize_commits, summary_lines
+from remit.provenance.why.commit_summary import CommitSummary, NoSuchCommit, summarize_commits
 from remit.tools.conversations import conversations
 
 
@@ -60,9 +60,9 @@ def test_a_commit_tells_whose_lines_it_added_under_which_intent_and_what_was_ask
         "src/new.py": ({"ai": 2}, ("INT-001",)),
         "src/by_hand.py": ({"unknown": 1}, ()),
     }
-    text = "\n".join(summary_lines(found))
-    assert "added    3 lines: 2 by agents, 1 unknown" in text
-    assert "asked: add two names" in text
+    text = remit(agent.cwd, "why", "HEAD")
+    assert "added     3 lines  ✦ 2 by agents  · 1 unknown" in text
+    assert "asked  add two names" in text
 
 
 def test_a_range_sums_up_its_commits_and_a_commit_counts_only_its_own_lines(agent: Speaker, home: Path) -> None:
@@ -87,7 +87,7 @@ def test_a_merge_and_a_deletion_add_no_lines(agent: Speaker, home: Path) -> None
     run_git(agent.cwd, "rm", "-q", "src/app.py")
     run_git(agent.cwd, "commit", "-q", "-m", "gone")
     assert summary(agent.cwd, home, "HEAD").lines == {}
-    assert "added    0 lines" in "\n".join(summary_lines(summary(agent.cwd, home, "HEAD")))
+    assert "added  0 lines" in remit(agent.cwd, "why", "HEAD")
 
 
 def test_the_command_takes_a_commit_a_range_and_a_file_of_such_a_name(agent: Speaker, home: Path) -> None:
@@ -95,7 +95,7 @@ def test_the_command_takes_a_commit_a_range_and_a_file_of_such_a_name(agent: Spe
     agent.write("src/new.py", "FIRST_NAME = 'Ada'\n")
     commit_all(agent.cwd, "first")
     for wanted in ("HEAD", "HEAD~1..HEAD", run_git(agent.cwd, "rev-parse", "HEAD").strip()[:9]):
-        assert "added    1 lines: 1 by agents" in remit(agent.cwd, "why", wanted)
+        assert "1 line  ✦ 1 by agents" in remit(agent.cwd, "why", wanted)
     (agent.cwd / "HEAD").write_text("a file of that name\n")
     assert "HEAD:1  unknown" in remit(agent.cwd, "why", "HEAD")
     assert "no such path" in remit(agent.cwd, "why", "src/none.py", code=2)

@@ -1,10 +1,10 @@
 """`remit restore`: go back to how the files were before something was done."""
 
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
@@ -15,12 +15,15 @@ from remit.cli.output import (
     UNAVAILABLE,
     Failure,
     emit,
+    emit_view,
     governed_gate,
     json_option,
     repo_option,
     reports_failures,
+    view_options,
 )
 from remit.cli.people import only_people
+from remit.cli.screen import Screen
 from remit.cli.session import changes_of_session, session_of
 from remit.cli.uninstall import agree
 from remit.core.text import quoted_path, shown
@@ -32,6 +35,9 @@ from remit.workspace.head import head_commit
 from remit.workspace.snapshots import Snapshot, unspelled
 from remit.workspace.snapshots_pins import Pins
 from remit.workspace.snapshots_restore import Restored, RestoreRunning
+
+if TYPE_CHECKING:
+    from remit.cli.view import Part
 
 T = TypeVar("T")
 
@@ -57,6 +63,7 @@ PINNING = ("pin", "unpin")
 @click.option("--limit", type=click.IntRange(1), default=SHOWN, show_default=True, help="List so many.")
 @repo_option
 @json_option
+@view_options
 @reports_failures
 def restore(
     point: str | None,
@@ -202,15 +209,26 @@ def emit_list(gate: Gate, limit: int, as_json: bool) -> None:
     """The newest snapshots."""
     found = offered(gate.snapshots.listed())
     pinned = Pins(gate.workspace).ids()
-    lines = [f"{s.id}  {when(s)}  {precedes(s)}{'  pinned' * (s.id in pinned)}" for s in found[:limit]]
     more = [f"… and {len(found) - limit} older"] if len(found) > limit else []
     cut = restoring(gate).interrupted()
     open_one = [f"the restore of {cut.point} was interrupted: the next `remit restore` finishes it"] if cut else []
-    emit(
-        [{**described(s), "pinned": s.id in pinned} for s in found[:limit]],
-        as_json,
-        "\n".join([*open_one, *lines, *more]) or "no snapshot is there yet",
-    )
+
+    def view(screen: Screen) -> "Iterator[Part]":
+        from remit.cli.view import Table, mark, words
+
+        yield from open_one
+        rows = [
+            (
+                words(s.id, "cyan"),
+                words(screen.time(s.at), "dim"),
+                mark("warning", "pinned") if s.id in pinned else words(""),
+                precedes(s),
+            )
+            for s in found[:limit]
+        ]
+        yield from [Table(rows), *more] if rows else ["no snapshot is there yet"]
+
+    emit_view([{**described(s), "pinned": s.id in pinned} for s in found[:limit]], as_json, view)
 
 
 def when(snapshot: Snapshot) -> str:

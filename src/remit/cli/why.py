@@ -12,11 +12,20 @@ from msgspec.structs import replace
 from remit.cli.blame_answer import inside
 from remit.cli.completion import complete_files
 from remit.cli.noted import index_of, store_of
-from remit.cli.output import Failure, emit, json_option, reading_site, repo_option, reports_failures
+from remit.cli.output import (
+    Failure,
+    emit,
+    emit_view,
+    json_option,
+    reading_site,
+    repo_option,
+    reports_failures,
+    view_options,
+)
 from remit.gate.site import Site
 from remit.ledger.prune import pruned_parts, pruned_words
 from remit.provenance.blame.blame import Blamer
-from remit.provenance.why.commit_summary import summarize_commits, summary_lines
+from remit.provenance.why.commit_summary import summarize_commits
 from remit.provenance.why.explanation import Explanation
 from remit.provenance.why.why import NoSuchLines, Why
 from remit.provenance.why.words import LABEL, in_words
@@ -32,6 +41,7 @@ COLOURS = {"+": "green", "-": "red", "@": "cyan"}
 @click.option("--full", is_flag=True, help="All of it: every edit, whole texts, whole diffs.")
 @repo_option
 @json_option
+@view_options
 @reports_failures
 def why(spot: str, full: bool, repo: Path, as_json: bool) -> None:
     """Tell why lines are there: the intent, what was asked and said, the edit, and what surrounded it.
@@ -72,9 +82,11 @@ def names_commits(git: Git, spot: str, folder: Path) -> bool:
 
 def emit_summary(gate: Site, blamer: Blamer, wanted: str, as_json: bool) -> None:
     """Print who wrote the lines that a commit or a range added."""
+    from remit.cli.commit_view import commit_view  # with the printer of views, which no other answer needs
+
     known = (gate.governing.document, partial(conversations, gate)) if gate.governed else (None, None)
     summary = summarize_commits(blamer, wanted, *known)
-    emit(msgspec.to_builtins(summary), as_json, "\n".join(summary_lines(summary)))
+    emit_view(msgspec.to_builtins(summary), as_json, lambda screen: commit_view(summary, screen))
 
 
 def explained(telling: Why, path: str, lines: tuple[int, int] | None) -> Explanation:

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from msgspec import Struct
 
 from remit.core.intent import IntentsDocument
-from remit.core.text import quoted_path, shown
+from remit.core.text import quoted_path
 from remit.provenance.blame.blame import Blamer
 from remit.provenance.blame.blamed_line import BlamedLine
 from remit.provenance.notes.additions import Addition, additions
@@ -129,32 +129,3 @@ def first_prompts(listen: Opening | None, sessions: Sequence[Session]) -> dict[s
         name: (one.text for one in said if one.role == "user" and one.text.strip()) for name, said in spoken.items()
     }
     return {name: next(texts, "") for name, texts in asked.items()}
-
-
-ORIGIN_WORDS = {"ai": "by agents", "human": "by people", "mixed": "by both", "unknown": "unknown"}
-
-
-def summary_lines(summary: CommitSummary) -> Iterator[str]:
-    """Yield the summary as lines for a terminal."""
-    for one in summary.commits[:10]:
-        request = f" #{one.pull_request}" if one.pull_request else ""
-        yield f"commit {one.sha[:12]}{request}  {shown(one.subject, 100)}  ({shown(one.author, 60)}, {one.at[:10]})"
-    if len(summary.commits) > 10:
-        yield f"… and {len(summary.commits) - 10} more commits"
-    counts = ", ".join(
-        f"{summary.lines[name]} {word}" for name, word in ORIGIN_WORDS.items() if summary.lines.get(name)
-    )
-    yield f"added    {sum(summary.lines.values())} lines" + (f": {counts}" if counts else "")
-    if summary.grades:
-        yield "evidence " + ", ".join(f"{count} {grade or 'none'}" for grade, count in sorted(summary.grades.items()))
-    for intent in summary.intents:
-        yield f"intent   {shown(intent.intent_id, 40)}  {intent.lines} lines  {shown(intent.name, 80)}".rstrip()
-    for session in summary.sessions:
-        asked = next((line for line in session.prompt.splitlines() if line.strip()), "")
-        prompt = f"  asked: {shown(asked, 100)}" if asked else ""
-        yield f"session  {shown(session.agent, 30)} {shown(session.session_id, 40)}  {session.lines} lines{prompt}"
-    for file in summary.files:
-        own = ", ".join(f"{file.lines[name]} {word}" for name, word in ORIGIN_WORDS.items() if file.lines.get(name))
-        yield f"file     {shown(file.path, 120)}  {own or 'no lines'}"
-    if summary.left_out:
-        yield f"{summary.left_out} more files are not counted"
