@@ -18,6 +18,10 @@ def test_the_block_has_the_shape_of_the_contract() -> None:
         name="JWT <auth>",
         description="Say & do",
         status="IN_PROGRESS",
+        priority="HIGH",
+        owner="auth & co",
+        parent_intent="INT-002",
+        references=("docs/auth.md", "https://example.org/<12>"),
         constraints=(Constraint("Use bcrypt"), Constraint("max_lines: max=5", "max_lines", {"max": 5})),
         acceptance_criteria=(Criterion("It works"), Criterion("Tests pass", 'pytest -k "a"')),
         dependencies=("INT-002", "INT-009"),
@@ -34,7 +38,8 @@ def test_the_block_has_the_shape_of_the_contract() -> None:
     )
     assert block == (
         '<intent_context intent_id="INT-001">\n'
-        "  <name>JWT &lt;auth&gt;</name><status>IN_PROGRESS</status><description>Say &amp; do</description>\n"
+        "  <name>JWT &lt;auth&gt;</name><status>IN_PROGRESS</status><priority>HIGH</priority>"
+        "<owner>auth &amp; co</owner><description>Say &amp; do</description>\n"
         "  <owned_scope><pattern>src/auth/**</pattern><pattern>!src/auth/legacy/**</pattern></owned_scope>\n"
         '  <constraints><constraint enforced="false">Use bcrypt</constraint>'
         '<constraint enforced="true">max_lines: max=5</constraint></constraints>\n'
@@ -42,6 +47,9 @@ def test_the_block_has_the_shape_of_the_contract() -> None:
         '<criterion verify="pytest -k &quot;a&quot;">Tests pass</criterion></acceptance_criteria>\n'
         '  <dependencies><dependency id="INT-002" status="DONE"/>'
         '<dependency id="INT-009" status="UNKNOWN"/></dependencies>\n'
+        '  <parent id="INT-002" status="DONE"/>\n'
+        "  <references><reference>docs/auth.md</reference>"
+        "<reference>https://example.org/&lt;12&gt;</reference></references>\n"
         '  <recent_changes><change path="src/a.py" at="2026-01-01T00:00:00Z" class="INTENT_EVOLUTION" session="s1"/>'
         '<change path="src/b.py" at="2026-01-01T00:00:00Z" session="s1"/></recent_changes>\n'
         '  <lessons><lesson kind="lesson">Pin it</lesson></lessons>\n'

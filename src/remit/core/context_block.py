@@ -6,11 +6,12 @@ reader would not see, so that no field can close the block or hide an instructio
 
 import re
 import unicodedata
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import TypeVar
 
 from msgspec import Struct
 
-from remit.core.intent import Constraint, Criterion, Intent
+from remit.core.intent import Constraint, Criterion, Intent, Priority
 
 LONGEST_TEXT = 2_000
 """Characters of a description or a lesson."""
@@ -21,6 +22,9 @@ MOST_CHANGES = 10
 MOST_LESSONS = 5
 MOST_OTHERS = 20
 MOST_PATTERNS_OF_OTHERS = 10
+USUAL_PRIORITY: Priority = "MEDIUM"
+
+T = TypeVar("T")
 
 # Characters of no hidden-by-nature category that are drawn as nothing all the same: fillers, joiners and
 # variation selectors. Source: Unicode 15 DerivedCoreProperties.txt, Default_Ignorable_Code_Point.
@@ -73,23 +77,34 @@ def context_block(
     """
     statuses = {other.id: other.status for other in intents}
     near = [other for other in others if other.id != intent.id]
+    parent = [intent.parent_intent] if intent.parent_intent else []
     parts = (
         _heading(intent),
-        _list("owned_scope", map(_pattern, intent.owned_scope)),
-        _list("constraints", map(_constraint, intent.constraints)),
-        _list("acceptance_criteria", map(_criterion, intent.acceptance_criteria)),
-        _list("dependencies", (_dependency(name, statuses) for name in intent.dependencies)),
-        _list("recent_changes", map(_change, recent_changes[:MOST_CHANGES])),
-        _list("lessons", (_element("lesson", x.text, kind=x.kind) for x in lessons[:MOST_LESSONS])),
-        _list("other_intents", map(_other, near), MOST_OTHERS),
+        _list("owned_scope", _pattern, intent.owned_scope),
+        _list("constraints", _constraint, intent.constraints),
+        _list("acceptance_criteria", _criterion, intent.acceptance_criteria),
+        _list("dependencies", lambda name: _other_status("dependency", name, statuses), intent.dependencies),
+        "".join(_other_status("parent", name, statuses) for name in parent),
+        _list("references", _reference, intent.references),
+        _list("recent_changes", _change, recent_changes[:MOST_CHANGES]),
+        _list("lessons", lambda lesson: _element("lesson", lesson.text, kind=lesson.kind), lessons[:MOST_LESSONS]),
+        _list("other_intents", _other, near, MOST_OTHERS),
     )
     body = "".join(f"  {part}\n" for part in parts if part)
     return f"<intent_context{_attributes(intent_id=intent.id)}>\n{body}</intent_context>"
 
 
 def _heading(intent: Intent) -> str:
-    description = _element("description", intent.description) if intent.description else ""
-    return _element("name", intent.title) + _element("status", intent.status) + description
+    """The intent's own words. The usual priority says nothing, and is left out."""
+    return "".join(
+        (
+            _element("name", intent.title),
+            _element("status", intent.status),
+            _element("priority", intent.priority) if intent.priority != USUAL_PRIORITY else "",
+            _element("owner", intent.owner, LONGEST_ATTRIBUTE) if intent.owner else "",
+            _element("description", intent.description) if intent.description else "",
+        )
+    )
 
 
 def _pattern(pattern: str) -> str:
@@ -105,8 +120,12 @@ def _criterion(criterion: Criterion) -> str:
     return _element("criterion", criterion.text, LONGEST_ITEM, verify=criterion.verify)
 
 
-def _dependency(name: str, statuses: Mapping[str, str]) -> str:
-    return f"<dependency{_attributes(id=name, status=statuses.get(name, 'UNKNOWN'))}/>"
+def _other_status(tag: str, name: str, statuses: Mapping[str, str]) -> str:
+    return f"<{tag}{_attributes(id=name, status=statuses.get(name, 'UNKNOWN'))}/>"
+
+
+def _reference(reference: str) -> str:
+    return _element("reference", reference, LONGEST_ITEM)
 
 
 def _change(change: RecentChange) -> str:
@@ -120,11 +139,10 @@ def _other(intent: Intent) -> str:
     return f"<intent{_attributes(id=intent.id, name=intent.title)}>{patterns}{more}</intent>"
 
 
-def _list(tag: str, items: Iterable[str], most: int = MOST_ITEMS) -> str:
-    all_items = list(items)
-    if not all_items:
+def _list(tag: str, render: Callable[[T], str], items: Sequence[T], limit: int = MOST_ITEMS) -> str:
+    if not items:
         return ""
-    return f"<{tag}>{''.join(all_items[:most])}{_more(len(all_items) - most)}</{tag}>"
+    return f"<{tag}>{''.join(map(render, items[:limit]))}{_more(len(items) - limit)}</{tag}>"
 
 
 def _more(count: int) -> str:

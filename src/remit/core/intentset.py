@@ -4,6 +4,7 @@ from collections.abc import Iterable, Iterator
 
 from remit.core.globs import Scope, expand_braces
 from remit.core.intent import Intent
+from remit.core.once import Once
 
 SELECTABLE = ("DRAFT", "IN_PROGRESS")
 LISTED = 20
@@ -29,10 +30,15 @@ class IntentSet:
         self.all = tuple(intents)
         self.ids = {intent.id: intent for intent in self.all}
         self.selectable = tuple(i.id for i in self.all if i.status in SELECTABLE)
-        self.root = Branch()
+
+    @Once
+    def root(self) -> Branch:
+        """The tree, planted when a path's owners are asked for: most calls ask for none."""
+        root = Branch()
         for intent in self.all:
             if intent.status == "IN_PROGRESS":
-                self.plant(intent)
+                plant(root, intent)
+        return root
 
     def get(self, intent_id: str | None) -> Intent | None:
         """The intent of that id, if there is one."""
@@ -41,14 +47,6 @@ class IntentSet:
     def open_ids(self, barred: frozenset[str] = frozenset()) -> list[str]:
         """The first ids that one may select."""
         return [i for i in self.selectable[: LISTED + len(barred)] if i not in barred][:LISTED]
-
-    def plant(self, intent: Intent) -> None:
-        """Put an intent where its patterns' literal folders lead."""
-        for parts in {beginning(p) for pattern in intent.owned_scope if pattern[:1] != "!" for p in spelled(pattern)}:
-            branch = self.root
-            for part in parts:
-                branch = branch.below.setdefault(part, Branch())
-            branch.intents.append(intent)
 
     def owners(self, path: str, *, fold: bool = False) -> tuple[str, ...]:
         """The intents in progress that own `path`, in the order of their ids."""
@@ -67,6 +65,15 @@ class IntentSet:
             if branch is None:
                 return
             yield from branch.intents
+
+
+def plant(root: Branch, intent: Intent) -> None:
+    """Put an intent where its patterns' literal folders lead."""
+    for parts in {beginning(p) for pattern in intent.owned_scope if pattern[:1] != "!" for p in spelled(pattern)}:
+        branch = root
+        for part in parts:
+            branch = branch.below.setdefault(part, Branch())
+        branch.intents.append(intent)
 
 
 def spelled(pattern: str) -> tuple[str, ...]:

@@ -136,7 +136,8 @@ class IntentsFile:
         before = json.decode(self.state.fact("intents") or "[]", type=tuple[Intent, ...])
         old = {i.id: i for i in before}
         changed = [i for i in document.intents if old.get(i.id) != i]
-        gone = [i for i in before if i.id not in {n.id for n in document.intents}]
+        ids = {i.id for i in document.intents}
+        gone = [i for i in before if i.id not in ids]
         records = [
             self.record(
                 "intent_changed", i.id, None, {"name": i.title, "content_sha256": document.sha256, "by": by, **extra}

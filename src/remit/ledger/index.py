@@ -1,14 +1,13 @@
 """The index over the logs of a repository: SQLite, derived, may be deleted at any time and comes back the same."""
 
-import gc
 import sqlite3
-from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Any, Literal, TypeAlias, TypedDict, TypeVar, Unpack
 
 from msgspec import Struct, json
 
+from remit.core.collector import uncollected
 from remit.ledger import lock
 from remit.ledger.changes import Change, changes_on
 from remit.ledger.filling import BATCH, empty, fill, fill_words, read_indexed, starts_of
@@ -372,18 +371,6 @@ def forget(path: Path) -> None:
         discard(path)
     finally:
         lock.release(held)
-
-
-@contextmanager
-def uncollected() -> Generator[None]:
-    """Keep the cycle collector from looking through millions of rows, none in a cycle: a tenth of the whole."""
-    running = gc.isenabled()
-    gc.disable()
-    try:
-        yield
-    finally:
-        if running:
-            gc.enable()
 
 
 class _Query(Struct, frozen=True):

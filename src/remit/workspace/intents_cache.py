@@ -9,6 +9,7 @@ from pathlib import Path
 import msgspec
 from msgspec import Struct
 
+from remit.core.collector import uncollected
 from remit.core.contents import Sha256, sha256
 from remit.core.intent import FILE_LIMIT, IntentsDocument, LintFinding
 from remit.workspace.whole_files import read_regular, write_atomically
@@ -33,12 +34,13 @@ def read_intents(path: Path, cache: Path | None = None) -> IntentsDocument | Non
         return IntentsDocument(findings=(LintFinding("YAML_PARSE_ERROR", "error", message),))
     if cache is None:
         return _parsed(content)
-    known = _cached(cache, sha256(content))
-    if known is not None:
-        return known
-    document = _parsed(content)
-    _remember(cache, document)
-    return document
+    with uncollected():
+        known = _cached(cache, sha256(content))
+        if known is not None:
+            return known
+        document = _parsed(content)
+        _remember(cache, document)
+        return document
 
 
 def _parsed(content: bytes) -> IntentsDocument:
