@@ -7,10 +7,11 @@ import pytest
 
 from gate.driving import body, governed, machine, records
 from remit.core.call import SessionKey
+from remit.core.identifiers import uuid7
 from remit.gate.gate import Gate
 from remit.gate.governing import govern
 from remit.gate.lessons import LessonError, Lessons, TodoItem, entries, todo_lists, touching
-from remit.workspace.shared_brain import Entry
+from remit.workspace.shared_brain import Entry, block
 
 ONE = SessionKey("s1")
 
@@ -105,6 +106,31 @@ def test_writers_at_once_lose_nothing(repository: Path, home: Path) -> None:
         thread.join()
     found = {e.lesson for e in entries(Gate.open(root).workspace)}
     assert found == {f"t{n} {k}" for n in range(4) for k in range(5)}
+
+
+def test_what_is_written_down_already_is_not_written_again(repository: Path, home: Path) -> None:
+    """The hook writes an agent's lesson; its shell then runs the command, maybe where no agent is to be seen."""
+    gate, lessons = writer(governed(repository), home)
+    session = SessionKey("session-1")
+    gate.intents.select(session, "claude-code", "INT-001")
+    first = lessons.record(session, "claude-code", Entry("lesson", "use tabs", problem="make broke"))
+    assert first.intent_id == "INT-001"
+    assert lessons.record(None, "person", Entry("lesson", " use  tabs", problem="make broke")) == first
+    assert lessons.record(session, "claude-code", Entry("lesson", "use tabs", problem="make broke")) == first
+    assert [e.id for e in entries(gate.workspace)] == [first.id]
+    assert len(records(repository, "lesson")) == 1
+    other = lessons.record(SessionKey("session-2"), "codex", Entry("lesson", "use tabs", problem="make broke"))
+    assert other.intent_id is None
+    lessons.record(session, "claude-code", Entry("decision", "use tabs", problem="make broke"))
+    assert len(entries(gate.workspace)) == 3
+
+
+def test_a_person_says_for_all_what_was_learned_under_one_intent_long_ago(repository: Path, home: Path) -> None:
+    gate, lessons = writer(governed(repository), home)
+    old = Entry("lesson", "use tabs", id=uuid7(1, b"0123456789"), date="2026-01-01", intent_id="INT-001")
+    (repository / ".orchestration" / "AGENT.md").write_text(block(old))
+    lessons.record(None, "person", Entry("lesson", "use tabs"))
+    assert [e.intent_id for e in entries(gate.workspace)] == ["INT-001", None]
 
 
 def test_each_session_has_one_block_of_todos(repository: Path, home: Path) -> None:

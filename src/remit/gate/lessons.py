@@ -31,6 +31,9 @@ BRAIN = "AGENT.md"
 TODO = "TODO.md"
 MOST_ITEMS = 200
 
+SHELL_S = 600.0
+"""The longest time between a hook and the command that its agent then runs."""
+
 TodoStatus: TypeAlias = Literal["pending", "in_progress", "done"]
 BOXES: dict[TodoStatus, str] = {"pending": "[ ]", "in_progress": "[~]", "done": "[x]"}
 PLAIN_NAME = re.compile(r"[A-Za-z0-9_.:-]{1,100}")
@@ -98,7 +101,10 @@ class Lessons:
         self.recorder = recorder
 
     def record(self, session: SessionKey | None, agent: str, wanted: Entry) -> Entry:
-        """Write an entry down and record it; what was written. Raises LessonError, OSError."""
+        """Write an entry down and record it; what stands there now. Raises LessonError, OSError.
+
+        An entry that stands there already is not written again: a model would read it twice.
+        """
         now = self.recorder.environment.clock()
         active = self.state.active(session).intent_id if session else None
         entry = replace(
@@ -110,7 +116,15 @@ class Lessons:
         if not entry.lesson:
             raise LessonError("the lesson is empty; say in a sentence or two what to remember")
         path = self.writable(brain_path(self.workspace))
-        self.rewrite(path, lambda text: appended(text, block(entry)))
+        known: list[Entry] = []
+
+        def add(text: str) -> str:
+            known.extend(e for e in read_entries(text) if is_same(e, entry, by_session=session is not None))
+            return text if known else appended(text, block(entry))
+
+        self.rewrite(path, add)
+        if known:
+            return known[-1]
         body = Body(
             event="lesson",
             intent_id=entry.intent_id,
@@ -148,7 +162,10 @@ class Lessons:
         held = lock.take(self.workspace.state / "lessons.lock")
         try:
             old = text_of(path)
-            fresh = change(old).encode("utf-8", "surrogateescape")
+            text = change(old)
+            if text == old:
+                return
+            fresh = text.encode("utf-8", "surrogateescape")
             if len(fresh) > LIMIT:
                 raise LessonError(f"{path.name} would be larger than {LIMIT >> 20} MiB; ask the person to tidy it")
             mode = path.stat().st_mode & 0o777 if path.exists() else 0o644
@@ -157,6 +174,25 @@ class Lessons:
             write_below(root, path, fresh, mode)
         finally:
             lock.release(held)
+
+
+def is_same(known: Entry, entry: Entry, *, by_session: bool) -> bool:
+    """Whether a new entry says what a known one does.
+
+    The hook writes an agent's entry before the agent's shell runs `remit lesson`, which may not see that it runs for
+    an agent: so one that no session wrote is the same as one just made, under whichever intent.
+    """
+    ages = {"id": "", "date": "", "intent_id": None}
+    if replace(known, **ages) != replace(entry, **ages):
+        return False
+    just_made = milliseconds_of(entry.id) - milliseconds_of(known.id) < SHELL_S * 1000
+    return known.intent_id == entry.intent_id or (not by_session and entry.intent_id is None and just_made)
+
+
+def milliseconds_of(entry_id: str) -> int:
+    """When an entry with that id was made; 0 where an older tool, or a person, gave it another."""
+    digits = entry_id.replace("-", "")[:12]
+    return int(digits, 16) if re.fullmatch(r"[0-9a-f]{12}", digits) else 0
 
 
 def todo_lists(workspace: Workspace) -> list[tuple[str, str]]:
