@@ -112,6 +112,22 @@ def test_blame_passes_gits_flags_on(agent: Agent) -> None:
     assert remit(agent.cwd, "blame", "a", "b", "c").returncode == 2
 
 
+def test_people_get_the_rules_answer_in_words(agent: Agent) -> None:
+    text = remit(agent.cwd, "policy", "test", "--write", "docs/x.md", "--intent", "INT-001").stdout
+    assert text.startswith(
+        "✗ deny  write docs/x.md\n  outcome  literal writes\n  writes   docs/x.md\n  because  SCOPE_"
+    )
+    text = remit(agent.cwd, "policy", "test", "--command", "cat src/a.py").stdout
+    assert text.splitlines()[0] == "✓ allow  cat src/a.py"
+
+
+def test_a_folder_that_is_everything_is_not_listed_by_the_workspaces_names(agent: Agent) -> None:
+    (agent.cwd / "only-here.txt").write_text("x")
+    found = data(agent.cwd, "policy", "test", "--command", "rm -rf /")
+    assert (found["verdict"], found["outcome"]) == ("deny", "dangerous")
+    assert "/only-here.txt" not in (found["writes"] or ())
+
+
 def test_the_rules_answer_without_doing_anything(agent: Agent) -> None:
     agent.select()
     before = len(records(agent.cwd))

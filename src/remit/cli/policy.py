@@ -3,7 +3,7 @@
 import sys
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 import msgspec
@@ -11,7 +11,17 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from remit.cli.completion import complete_intents, complete_sessions
-from remit.cli.output import Failure, document, emit, governed_gate, json_option, repo_option, reports_failures
+from remit.cli.output import (
+    Failure,
+    document,
+    emit,
+    emit_view,
+    governed_gate,
+    json_option,
+    repo_option,
+    reports_failures,
+    view_options,
+)
 from remit.cli.policy_fixtures import replay, report_wrong
 from remit.core.call import SessionKey, ToolCall
 from remit.core.facts import Facts, SessionFacts
@@ -21,6 +31,15 @@ from remit.policy.commands import CommandAnalysis, analyse
 from remit.policy.contain import RULE
 from remit.policy.engine import decide, enforced
 from remit.policy.lasting import held_back, may_be_passed_on
+
+if TYPE_CHECKING:
+    from remit.cli.view import Meaning, Part
+
+
+MEANINGS: "dict[str, Meaning]" = {"allow": "allowed", "contain": "contained", "ask": "asked", "deny": "denied"}
+
+MAX_FILES_SHOWN = 20
+"""Files that are listed; `--json` lists all."""
 
 
 class Asked(Struct, frozen=True, forbid_unknown_fields=True):
@@ -61,6 +80,7 @@ policy.add_command(report_wrong)
 )
 @repo_option
 @json_option
+@view_options
 @reports_failures
 def test(
     command: str | None,
@@ -74,7 +94,8 @@ def test(
 ) -> None:
     """Tell what would be decided about a call; changes nothing.
 
-    `effect` is what would be done in the mode in force, `verdict` what enforce would do.
+    First stands what *enforce* would do. In the JSON, `verdict` is that, and `effect` what would be done in the mode
+    in force. `--jsonl` always prints JSON.
     """
     if sum((command is not None, write is not None, jsonl, fixtures is not None)) != 1:
         said = "give one of --command, --write, --jsonl and --fixtures"
@@ -87,12 +108,31 @@ def test(
         gate.intents.get(intent_id)
     asked = lines_in() if jsonl else iter([Asked(command=command, write=write)])
     answers = (judged(gate, one, SessionKey(session or ""), intent_id) for one in asked)
-    if as_json:
-        found = list(answers)
-        emit(found if jsonl else found[0], True, "")
-        return
-    for answer in answers:
-        click.echo(document(answer))
+    if not jsonl:
+        [found] = answers
+        emit_view(found, as_json, lambda _: decision_view(found, command or f"write {write}"))
+    elif as_json:
+        emit(list(answers), True, "")
+    else:
+        for answer in answers:
+            click.echo(document(answer))
+
+
+def decision_view(found: dict[str, Any], what: str) -> "Iterator[Part]":
+    """Return what would be decided: the verdict, what else is done in the mode in force, the files, the reasons."""
+    from remit.cli.view import facts, line, mark, words  # agents run this room's commands, and read no table
+
+    verdict, effect = found["verdict"], found["effect"]
+    yield line(mark(MEANINGS[verdict], verdict, is_strong=True), words(what), between="  ")
+    writes = found["writes"]
+    told = "the text does not tell" if writes is None else "\n".join(writes[:MAX_FILES_SHOWN]) or "nothing"
+    more = len(writes or ()) - MAX_FILES_SHOWN
+    rows = [("now", f"{effect}, in the mode in force")] if effect != verdict else []
+    rows += [("outcome", found["outcome"].replace("_", " "))]
+    rows += [("writes" if not n else "", path) for n, path in enumerate(told.split("\n"))]
+    rows += [(" ", f"and {more} more")] if more > 0 else []
+    rows += [("because" if not n else "", reason) for n, reason in enumerate(found["reasons"])]
+    yield facts(rows, indent=2)
 
 
 def lines_in() -> Iterator[Asked]:

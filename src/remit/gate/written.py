@@ -146,11 +146,11 @@ class Looking:
 
     def below(self, raw: str) -> Iterator[Place]:
         """All that is in a folder, links not followed. Raises Doubt, OSError."""
-        pending = [raw.rstrip("/")]
+        pending = [raw.rstrip("/") or "/"]
         while pending:
             folder = pending.pop()
             for entry in self.entries(self.absolute(folder)):
-                path = f"{folder}/{entry.name}"
+                path = join(folder, entry.name)
                 if entry.is_dir(follow_symlinks=False):
                     pending.append(path)
                 else:
