@@ -261,8 +261,31 @@ TRAPS = ["yes", "no", "on", "off", "1:30", "0o7", "0x1F", "007", "1.10", "1e5", 
 
 @pytest.mark.parametrize("word", TRAPS)
 def test_a_scalar_is_the_text_in_the_file(word: str) -> None:
-    (intent_read,) = parse_intents(one(f"name: {word}", f"owner: {word}").encode()).intents
+    (intent_read,) = parse_intents(one(f"name: {word}", f"owner: '{word}'").encode()).intents
     assert (intent_read.name, intent_read.owner) == (word, word)
+
+
+@pytest.mark.parametrize(
+    ("field", "kind", "column"),
+    [
+        ("owner: 5", "int", 12),
+        ("owner: yes", "bool", 12),
+        ("owner: 1.10", "float", 12),
+        ("owner: 2026-02-16", "timestamp", 12),
+        ("references: [docs/a.md, 12]", "int", 29),
+        ("references: [true]", "bool", 18),
+    ],
+)
+def test_an_owner_or_a_reference_of_another_type_is_an_error(field: str, kind: str, column: int) -> None:
+    document = parse_intents(one(field).encode())
+    [finding] = document.errors
+    assert (finding.code, finding.field, finding.column) == ("INVALID_FIELD", field.partition(":")[0], column)
+    assert f"YAML reads as {kind}; expected text, in quotes" in finding.message
+
+
+@pytest.mark.parametrize("field", ["owner: auth-team", "owner: '5'", 'references: ["12", "https://a.b/c#d", INT-002]'])
+def test_an_owner_or_a_reference_that_is_text_is_none(field: str) -> None:
+    assert not parse_intents(one(field).encode()).errors
 
 
 def test_an_id_that_other_yaml_takes_for_a_boolean_stays_an_id() -> None:

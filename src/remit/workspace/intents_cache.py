@@ -14,7 +14,7 @@ from remit.core.contents import Sha256, sha256
 from remit.core.intent import FILE_LIMIT, IntentsDocument, LintFinding
 from remit.workspace.whole_files import read_regular, write_atomically
 
-FORMAT = 2
+FORMAT = 3
 """Of the cache. Raise it whenever the same bytes would now be read differently."""
 
 

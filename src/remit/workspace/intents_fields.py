@@ -70,6 +70,27 @@ class Fields:
             return node.text
         return None
 
+    def as_own_text(self, node: Node, field: str) -> str | None:
+        """The text of `node`, which YAML itself has to read as text; None, and noted, where it does not."""
+        text = self.as_text(node, field)
+        kind = kind_of(node)
+        if text is None or kind == "str":
+            return text
+        self.wrong(
+            node, field, f"{field} is {text[:80]}, which YAML reads as {kind}; expected text, in quotes: {text[:80]!r}"
+        )
+        return None
+
+    def own_text(self, field: str) -> str | None:
+        """A text field in which no number, date or boolean may stand."""
+        node = self.given(field)
+        return None if node is None else self.as_own_text(node, field)
+
+    def own_texts(self, field: str) -> tuple[str, ...]:
+        """A list of texts in which no number, date or boolean may stand, wrong items left out."""
+        read = (self.as_own_text(node, field) for node in self.items(field))
+        return tuple(text for text in read if text is not None)
+
     def text(self, field: str) -> str | None:
         """A text field; None where it is absent, null or wrong."""
         node = self.given(field)
@@ -122,6 +143,17 @@ class Fields:
     def _note(self, code: LintCode, severity: Severity, message: str, field: str | None, node: Node) -> None:
         finding = LintFinding(code, severity, message, self.intent_id, field, node.line, node.column)
         self.findings.append(finding)
+
+
+def kind_of(node: Node) -> str:
+    """What YAML 1.1 takes a value for: `str`, `int`, `float`, `bool`, `timestamp` …"""
+    if not isinstance(node, Scalar) or node.style or node.tag is not None:
+        return "str"
+    import yaml  # loaded already: it read the node
+
+    resolvers = yaml.SafeLoader.yaml_implicit_resolvers.get(node.text[:1], ())
+    tag = next((tag for tag, form in resolvers if form.match(node.text)), "str")
+    return tag.rpartition(":")[2]
 
 
 def any_of(words: Sequence[str]) -> str:
