@@ -65,3 +65,27 @@ def test_no_command_of_intents_starts_governing(repository: Path, home: Path, wo
     assert (done.returncode, "remit init" in done.stderr) == (2, True), done
     assert not (repository / ".git" / "remit" / "governed").exists()
     assert not (repository / ".orchestration").exists()
+
+
+CHILD = """
+  - id: INT-003
+    owned_scope: ["src/child/**"]
+    status: IN_PROGRESS
+    parent_intent: INT-001
+    constraints: [none]
+    acceptance_criteria: [it works]
+"""
+
+
+@pytest.mark.parametrize(
+    "words", [("complete", "INT-001", "--notes", "looked"), ("set-status", "INT-001", "DONE", "--notes", "looked")]
+)
+def test_a_parent_is_closed_before_its_child_only_by_force(agent: Agent, words: tuple[str, ...]) -> None:
+    path = agent.cwd / ".orchestration" / "active_intents.yaml"
+    path.write_text(path.read_text() + CHILD.lstrip("\n"))
+    done = remit(agent.cwd, "intent", *words)
+    assert (done.returncode, "INT-003 is IN_PROGRESS" in done.stderr, "--force" in done.stderr) == (3, True, True)
+    assert "status: DONE" not in path.read_text()
+    done = remit(agent.cwd, "intent", *words, "--force")
+    assert (done.returncode, "closed before its children: INT-003" in done.stderr) == (0, True)
+    assert "INT-001: IN_PROGRESS -> DONE" in done.stdout

@@ -12,6 +12,8 @@ from remit.cli.intent_making import edit, fork, new
 from remit.cli.intent_sessions import clear, select
 from remit.cli.output import (
     FINDINGS,
+    REFUSED,
+    Failure,
     emit,
     emit_view,
     governed_gate,
@@ -23,6 +25,7 @@ from remit.cli.output import (
 )
 from remit.cli.people import PERSON, below_an_agent, only_people
 from remit.core.intent import STATUSES, Intent, LintFinding, Status
+from remit.core.lifecycle import completion_obstacles
 from remit.core.text import shown
 from remit.gate.gate import Gate
 
@@ -31,6 +34,9 @@ if TYPE_CHECKING:
 
 
 NO_INTENTS = "no intents; make one with `remit intent new NAME --scope GLOB`"
+
+
+force_option = click.option("--force", is_flag=True, help="Close a parent before its children.")
 
 
 @click.group()
@@ -102,10 +108,11 @@ def finding_line(finding: LintFinding) -> str:
 @intent.command("complete")
 @click.argument("intent_id", shell_complete=complete_intents)
 @click.option("--notes", required=True, help="How it was verified.")
+@force_option
 @repo_option
 @json_option
 @reports_failures
-def complete(intent_id: str, notes: str, repo: Path, as_json: bool) -> None:
+def complete(intent_id: str, notes: str, force: bool, repo: Path, as_json: bool) -> None:
     """Close an intent as DONE. Commands of its criteria that `remit trust` was told of run first, and have to pass.
 
     Run by an agent in its shell, the hook of the agent has closed it; this prints how it stands.
@@ -116,6 +123,7 @@ def complete(intent_id: str, notes: str, repo: Path, as_json: bool) -> None:
         emit(msgspec.to_builtins(now), as_json, f"{now.id} is {now.status}")
         return
     only_people("completing an intent")
+    check_children(gate, intent_id, force=force)
     for command in gate.completing.proved_for_person(intent_id):
         click.echo(f"warning: not run, for want of trust: {shown(command)}; see `remit trust`", err=True)
     finish(gate, intent_id, "DONE", notes, as_json)
@@ -125,13 +133,27 @@ def complete(intent_id: str, notes: str, repo: Path, as_json: bool) -> None:
 @click.argument("intent_id", shell_complete=complete_intents)
 @click.argument("status", type=click.Choice(STATUSES))
 @click.option("--notes", default="", help="Why; kept in the ledger.")
+@force_option
 @repo_option
 @json_option
 @reports_failures
-def set_status(intent_id: str, status: Status, notes: str, repo: Path, as_json: bool) -> None:
+def set_status(intent_id: str, status: Status, notes: str, force: bool, repo: Path, as_json: bool) -> None:
     """Move an intent along its life."""
     only_people("changing an intent's status")
-    finish(governed_gate(repo), intent_id, status, notes, as_json)
+    gate = governed_gate(repo)
+    if status == "DONE":
+        check_children(gate, intent_id, force=force)
+    finish(gate, intent_id, status, notes, as_json)
+
+
+def check_children(gate: Gate, intent_id: str, *, force: bool) -> None:
+    """Tell of children that are not done yet. Raises Failure, unless the person says `--force`."""
+    waiting = "; ".join(completion_obstacles(gate.intents.get(intent_id), gate.intents.document.intents))
+    if waiting and not force:
+        fix = "finish the children first, or say --force to close the parent all the same"
+        raise Failure("CHILDREN_OPEN", f"{intent_id} is not closed: {waiting}", fix=fix, exit_code=REFUSED)
+    if waiting:
+        click.echo(f"warning: closed before its children: {waiting}", err=True)
 
 
 def finish(gate: Gate, intent_id: str, status: Status, notes: str, as_json: bool) -> None:
