@@ -121,6 +121,18 @@ def test_dropped_calls_are_told_from_the_daemons_log(person: Person, repository:
     assert found["message"].startswith("3 calls were dropped")
 
 
+def test_the_persons_own_rules_are_told(person: Person, repository: Path) -> None:
+    settings = person.home / ".claude/settings.json"
+    held = json.loads(settings.read_text())
+    held["permissions"]["deny"] = ["Bash(git push:*)"]
+    held["permissions"]["allow"] += ["Bash(make:*)", "Bash(pytest *)"]
+    settings.write_text(json.dumps(held))
+    _, found = examined(person, repository)
+    said = f"your own rules: 2 allow, 1 deny about commands in {settings}; they hold for contained commands, too"
+    assert found["claude-code rules"][0]["message"].startswith(said)
+    assert f"Claude Code, {said}" in person.remit(repository, "mode", "enforce")
+
+
 def test_hooks_that_were_taken_out_are_loud_in_status(person: Person, repository: Path) -> None:
     assert "HOOKS" not in person.remit(repository, "status")
     settings = person.home / ".claude/settings.json"

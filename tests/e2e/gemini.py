@@ -38,15 +38,17 @@ def run_gemini(
     *,
     arguments: Sequence[str] = (),
     environment: Mapping[str, str] | None = None,
+    asks: bool = False,
     timeout_s: float = RUN_TIMEOUT_S,
 ) -> Result:
     """One headless run, `gemini -p`, with `workspace` as its folder, which is trusted. Raises TooSlow.
 
+    With `asks` its own rules decide what it may do; without, it may do all.
     Settings are what the workspace and `home` hold. Two are added to `home`'s where they are not said: the kind
     of key, which the client takes from nowhere else once the address of its model is given, and no statistics.
     """
     _fill_in(home / ".gemini" / "settings.json")
-    command = [*gemini_command(), "--yolo", "--model", MODEL, *arguments, "--prompt", prompt]
+    command = [*gemini_command(), *([] if asks else ["--yolo"]), "--model", MODEL, *arguments, "--prompt", prompt]
     switches = {
         "GEMINI_API_KEY": "dummy",
         "GOOGLE_GEMINI_BASE_URL": wire_url,

@@ -84,10 +84,13 @@ class Agent:
         self.session = session
         self.agent_id = agent_id
         self.environment = machine(home)
+        self.permission_mode = "bypassPermissions"
+        """As the client says: in this one it asks its person nothing by itself."""
 
     def payload(self, event: str, **fields: Any) -> bytes:
         """A payload of that event."""
         document: dict[str, Any] = {"session_id": self.session, "cwd": str(self.cwd), "hook_event_name": event}
+        document["permission_mode"] = self.permission_mode
         document |= fields
         if self.agent_id:
             document["agent_id"] = self.agent_id

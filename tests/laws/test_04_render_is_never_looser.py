@@ -1,6 +1,7 @@
 """Law 4: an agent's reply is never looser than the decision; where it cannot say `ask`, it says `deny`."""
 
 import json
+from typing import Literal
 
 import pytest
 from hypothesis import given
@@ -77,6 +78,27 @@ def test_other_arguments_change_nothing_about_the_decision(agent: str, effect: V
     if found == "ask" and can_rewrite(call):
         assert b"updatedInput" in reply.stdout, "a yes to the question must not be a yes to the old arguments"
     assert can_rewrite(replace(call, tool="mcp__notes__add")) is False
+
+
+@pytest.mark.parametrize("agent", sorted(ROWS))
+@given(
+    effect=st.sampled_from(["allow", "contain", "ask", "deny"]),
+    permission=st.sampled_from(["allow", "ask"]),
+    reason=texts,
+)
+def test_a_persons_own_rules_never_loosen_the_decision(
+    agent: str, effect: Verdict, permission: Literal["allow", "ask"], reason: str
+) -> None:
+    tool = next(name for name, row in ROWS[agent].tools.items() if row.command is not None)
+    call = replace(CALL, agent=agent, tool=tool)
+    decision = Decision(effect, effect, "destructive", "enforce")
+    arguments: dict[str, object] | None = {"command": "x"} if can_rewrite(call) else None
+    found = stance(
+        render(agent, Before(call), decision, f"because {reason}".replace('"', ""), "", arguments, permission)
+    )
+    assert STRICTNESS.index(found) >= STRICTNESS.index(effect) or (effect == "contain" and arguments is not None)
+    if permission == "ask" and arguments is not None:
+        assert found == ("deny" if effect == "deny" or not ROWS[agent].asks else "ask")
 
 
 @pytest.mark.parametrize("agent", sorted(ROWS))

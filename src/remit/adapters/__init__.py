@@ -1,6 +1,7 @@
 """TRANSLATE: an agent's words to ours and ours to its, by dialect and row. No I/O."""
 
 from collections.abc import Sequence
+from typing import Literal
 
 import msgspec
 
@@ -49,13 +50,17 @@ def render(
     reason: str = "",
     context: str = "",
     arguments: Object | None = None,
+    permission: Literal["", "allow", "ask"] = "",
 ) -> HookReply:
     """The agent's own minimal form of the answer, never looser than the decision.
 
     `arguments` are what the tool is to run with in place of its own; only for a call of which `can_rewrite` is true.
+    `permission` is what the person's own rules said of the command that they replace; `reason` then says which.
     """
     row = ROWS[agent]
-    return DIALECTS[row.dialect].render(row, event, decision, encodable(reason), encodable(context), arguments)
+    return DIALECTS[row.dialect].render(
+        row, event, decision, encodable(reason), encodable(context), arguments, permission
+    )
 
 
 def can_rewrite(call: ToolCall) -> bool:

@@ -3,6 +3,8 @@
 Sources: Claude Code 2.1.330, Codex CLI 0.169.0 and Qwen Code 0.24.4 run with dumping hooks, read 2026-11.
 """
 
+from typing import Literal
+
 import msgspec
 
 from remit.adapters.hooks import hooks
@@ -140,6 +142,7 @@ def render(
     reason: str,
     context: str,
     arguments: Object | None = None,
+    permission: Literal["", "allow", "ask"] = "",
 ) -> HookReply:
     """The smallest answer that says it; nothing at all where there is nothing to say.
 
@@ -151,7 +154,10 @@ def render(
         answer["permissionDecision"] = "ask" if decision.effect == "ask" and row.asks else "deny"
         answer["permissionDecisionReason"] = reason if reason.strip() else DENIED
     elif isinstance(event, Before) and arguments is not None and row.rewrites == "with allow":
-        answer["permissionDecision"] = "allow"
+        answer["permissionDecision"] = "deny" if permission == "ask" else "allow"
+    elif isinstance(event, Before) and arguments is not None and permission:
+        answer["permissionDecision"] = permission if permission == "allow" or row.asks else "deny"
+        answer["permissionDecisionReason"] = reason if reason.strip() else DENIED
     if isinstance(event, Before) and arguments is not None and answer.get("permissionDecision") != "deny":
         answer["updatedInput"] = arguments
     if context and can_tell(row, event):

@@ -4,6 +4,8 @@ Where standard output is empty the client reads standard error as the answer: an
 Source: Gemini CLI 0.61.0 run with dumping hooks, read 2026-11.
 """
 
+from typing import Literal
+
 import msgspec
 
 from remit.adapters.hooks import hooks
@@ -108,6 +110,7 @@ def render(
     reason: str,
     context: str,
     arguments: Object | None = None,
+    permission: Literal["", "allow", "ask"] = "",
 ) -> HookReply:
     """The smallest answer that says it; nothing at all where there is nothing to say."""
     answer: Object = {}
@@ -115,6 +118,8 @@ def render(
     if isinstance(event, Before) and decision is not None and not passes(row, decision, arguments):
         answer["decision"] = "ask" if decision.effect == "ask" and row.asks else "deny"
         answer["reason"] = reason if reason.strip() else DENIED
+    elif isinstance(event, Before) and arguments is not None and permission == "ask":
+        answer.update(decision="deny", reason=reason if reason.strip() else DENIED)  # an `ask` may hang this client
     elif isinstance(event, Before) and arguments is not None:
         beside["tool_input"] = arguments
     if context and can_tell(row, event):

@@ -102,6 +102,7 @@ def tool_call(
         remit_tool=remit_tool,
         whole_workspace=tool_row.whole_workspace,
         transcript=transcript,
+        permission_mode=optional(document, "permission_mode") or "",
     )
     return with_arguments(row, call, mapping(document.get("tool_input")))
 

@@ -86,6 +86,10 @@ class AgentRow(Struct, frozen=True):
     """It may run commands in a sandbox of its own, in which no other can be made; its transcript tells."""
     subagent_transcripts: bool = False
     """A sub-agent's conversation is a file of its own beside its parent's."""
+    rule_files: tuple[str, ...] = ()
+    """Where a person's own permission rules stand: `/…` for a machine, `~/…` in the agent's own folder of settings (its
+    name is left out), `./…` in a project. A last name with `*` stands for each such file.
+    """
     permissions: tuple[str, ...] = ()
     """What has to stand in `permissions.allow` of its settings for Remit's tools to run unasked."""
     servers_key: str = "mcpServers"

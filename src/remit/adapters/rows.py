@@ -92,6 +92,14 @@ CLAUDE_CODE = AgentRow(  # 2.1.330, 2026-11
     shows_forms=True,  # in a terminal; with -p it cancels them itself, which is no yes
     rewrites="alone",
     subagent_transcripts=True,
+    rule_files=(
+        "/etc/claude-code/managed-settings.json",
+        "/etc/claude-code/managed-settings.d/*.json",
+        "~/settings.json",
+        "~/remote-settings.json",
+        "./.claude/settings.json",
+        "./.claude/settings.local.json",
+    ),
     permissions=("mcp__remit",),
 )
 
@@ -142,6 +150,7 @@ CODEX = (
         sandboxes=True,
         unwatched_stdin=True,  # it declares forms too, and its `auto_review` lets a model answer them: not a person
         rewrites="with allow",
+        rule_files=("/etc/codex/rules/*.rules", "~/rules/*.rules", "./.codex/rules/*.rules"),
         context=("before", "after", "session_start", "prompt"),
         servers_key="mcp_servers",
         server_approval={"default_tools_approval_mode": "approve"},
@@ -206,6 +215,14 @@ GEMINI = AgentRow(  # 0.61.0, 2026-11. An `ask` without a person hangs it for ev
     ),
     own_folders=(".gemini/tmp",),
     rewrites="alone",
+    rule_files=(
+        "/etc/gemini-cli/settings.json",
+        "/etc/gemini-cli/policies/*.toml",
+        "~/settings.json",
+        "~/policies/*.toml",
+        "./.gemini/settings.json",
+        "./.gemini/policies/*.toml",
+    ),
     context=("after", "session_start", "prompt"),
     server_approval={"trust": True},
 )

@@ -85,6 +85,8 @@ def examined(gate: Gate, user: Place, manifest: Manifest, agents: list[Found], r
     for agent, place in zip(agents, places, strict=True):
         newest = seen.get(agent.row.agent)
         checks += checkup.agent_checks(agent, place or user, manifest, os.environ, newest)
+        if place and gate.governed and gate.governing.mode == "enforce":
+            checks.append(checkup.own_rules_check(gate, agent))
     return checks
 
 

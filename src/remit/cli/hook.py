@@ -33,7 +33,7 @@ def main(arguments: list[str]) -> int:
         environment = replace(environment, waited_s=lived_s())
     if kind == "pre":
         signal.alarm(max(1, int(LATEST_S - environment.waited_s)))
-    frame = Frame(words[0], folder(), kind)
+    frame = Frame(words[0], folder(), kind, os.getpid())
     reply = answer(sys.stdin.buffer.read(), frame, environment)
     signal.alarm(0)
     code = write(reply.stdout, reply.stderr, reply.exit_code)

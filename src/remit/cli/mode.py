@@ -2,11 +2,12 @@
 
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Literal
+from typing import TYPE_CHECKING, Literal
 
 import click
 import msgspec
 
+from remit.adapters import ROWS
 from remit.cli.output import emit, governed_gate, json_option, repo_option, reports_failures
 from remit.cli.people import only_people
 from remit.core.decision import Mode
@@ -14,8 +15,12 @@ from remit.core.globs import Scope
 from remit.core.intent import Intent
 from remit.core.text import shown
 from remit.gate.governing import Governing, set_mode
+from remit.gate.own_rules import describe_rules
 from remit.provenance.stats.stats import Refusable, would_refuse
 from remit.wiring.containing import containment_warning
+
+if TYPE_CHECKING:
+    from remit.gate.gate import Gate
 
 ABOUT: dict[Mode, str] = {
     "observe": "all passes and is recorded; only what nothing brings back needs a yes",
@@ -48,7 +53,16 @@ def mode(mode: Mode | Literal["suggest"] | None, repo: Path, as_json: bool) -> N
     unstaged = containment_warning(around.home, around.temporary) if rules.mode == "enforce" else ""
     for warning in (*warnings(rules), *filter(None, [unstaged])):
         click.echo(f"warning: {warning}", err=True)
-    emit({"mode": rules.mode}, as_json, f"{rules.mode}: {ABOUT[rules.mode]}")
+    own = own_rules(gate) if mode == "enforce" else []
+    emit({"mode": rules.mode, "own_rules": own}, as_json, "\n".join((f"{rules.mode}: {ABOUT[rules.mode]}", *own)))
+
+
+def own_rules(gate: "Gate") -> list[str]:
+    """What was found of the person's own rules for the agents that have a folder of settings here, a line each."""
+    around = gate.environment
+    folders = {row.agent: around.moved.get(row.agent) or around.home / row.config_folder for row in ROWS.values()}
+    rows = [row for row in ROWS.values() if Path(folders[row.agent]).is_dir()]
+    return [f"{row.title}, {describe_rules(row, gate.workspace.root, around)}" for row in rows]
 
 
 def warnings(rules: Governing) -> list[str]:

@@ -103,6 +103,10 @@ class ToolCall(Struct, frozen=True):
     """What a file tool would do to its files; None where the arguments do not tell."""
     proposal: str | None = None
     """What the agent had proposed, where a person changed that before they let the call pass."""
+    permission_mode: str = ""
+    """The agent's word for how it asks its person (`default`, `auto`, `bypassPermissions`), where it says one."""
+    hook_pid: int = 0
+    """The process that brought the call: the agent is above it. 0 where that is not known."""
     unproved: str | None = None
     """Why what the command's text proves does not hold where it runs: settings make git start a program."""
 

@@ -1,7 +1,7 @@
 """What a door passes on, and how the gate goes on where one of its steps cannot be done."""
 
 from collections.abc import Callable
-from typing import Any, TypeVar
+from typing import Any, Literal, TypeVar
 
 from msgspec import Struct
 from msgspec.structs import replace
@@ -25,6 +25,8 @@ class Answer(Struct, frozen=True):
     context: str = ""
     arguments: dict[str, Any] | None = None
     """What the tool is to run with in place of what the agent gave it, where hooks said so."""
+    permission: Literal["", "allow", "ask"] = ""
+    """What the person's own rules say of the command in whose place `arguments` run; `reason` says which."""
     message: str = ""
     """What the person is told, at a turn's end."""
 

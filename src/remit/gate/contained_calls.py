@@ -12,12 +12,15 @@ import sys
 from pathlib import Path
 from typing import ClassVar
 
+from msgspec import Struct
 from msgspec.structs import replace
 
 from remit.adapters import can_rewrite, rewritten, sandboxes, with_command
 from remit.core.call import ToolCall
 from remit.core.decision import Decision, Finding
 from remit.core.facts import Facts, Waiver
+from remit.core.permission import Permission
+from remit.core.text import shown
 from remit.gate.answer import Answer
 from remit.gate.between import Between, put_loose
 from remit.gate.companions import scope_then
@@ -44,6 +47,9 @@ SHELL = "bash" if shutil.which("bash") else "sh"
 LONGEST = 120_000
 """Bytes of the launcher's command line: Linux takes no argument of 128 KiB (MAX_ARG_STRLEN, execve(2))."""
 
+MAX_SHOWN = 2000
+"""Characters of a command in a question to a person."""
+
 STOPPING = frozenset({"overlay", "bind"})
 """The ways that hold back all that lies out of scope while the command runs."""
 
@@ -57,6 +63,16 @@ class Found:
     """What works on this machine, looked up once in a process."""
 
     by_home: ClassVar[dict[Path, Containment]] = {}
+
+
+class Carried(Struct, frozen=True):
+    """How a call is carried out. `uncontained` says why it is not contained, where it should be. `permission` is what
+    the person's own rules say of one that is.
+    """
+
+    decision: Decision
+    uncontained: str = ""
+    permission: Permission = Permission("agent")
 
 
 class ContainedCalls:
@@ -98,22 +114,32 @@ class ContainedCalls:
         off = rules.config.containment.rewrite == "off"
         return "that is switched off in remit.toml" if off else "nothing on this machine can contain it"
 
-    def carried(self, call: ToolCall, decision: Decision) -> tuple[Decision, str]:
+    def carried(self, call: ToolCall, decision: Decision) -> "Carried":
         """What is done: contained where the agent lets us, compared afterwards where it does not, with why not.
 
-        What cannot be given to the launcher is refused: whoever wants to get round it would only have to try.
+        What cannot be given to the launcher is refused: whoever wants to get round it would only have to try. So is
+        what the person's own rules deny: the agent compares them with the launcher's words.
         """
         if decision.effect != "contain":
-            return decision, ""
+            return Carried(decision)
         if any(f.verdict == "contain" and f.rule != RULE for f in decision.findings):
-            return refused(decision, "a hook wants this call contained, and only commands of a shell can be"), ""
+            return Carried(refused(decision, "a hook wants this call contained, and only commands of a shell can be"))
         why = self.why_not(call)
         if why:
-            return replace(decision, effect="allow"), why
+            return Carried(replace(decision, effect="allow"), why)
         if "\0" in (call.command or "") or len(self.line(call, "0" * 16).encode("utf-8", "surrogateescape")) > LONGEST:
             why = f"a command that has to run contained has at most {LONGEST} bytes: put it into a file, and run that"
-            return refused(decision, why), ""
-        return decision, ""
+            return Carried(refused(decision, why))
+        # For start-up speed: readers of three forms of rules, and only a contained command needs them.
+        from remit.gate.own_rules import evaluate_permission
+
+        own = evaluate_permission(call, self.line(call, "0" * 16), self.site.workspace.root, self.site.environment)
+        if own.effect == "deny":
+            return Carried(refused(decision, f"{own.reason} denies this command"))
+        if own.effect == "as written":
+            why = f"{call.agent} asks its person by the command's own words ({own.reason} decides)"
+            return Carried(replace(decision, effect="allow"), why)
+        return Carried(decision, permission=own)
 
     def why_not(self, call: ToolCall) -> str:
         """Why the agent cannot be made to run the launcher; empty where it can."""
@@ -162,8 +188,9 @@ class ContainedCalls:
             if call.transcript:
                 state.put_transcript(call.session, call.agent, call.transcript)
 
-    def answered(self, answer: Answer, call: ToolCall, facts: Facts) -> Answer:
-        """The answer with the arguments that make the agent run the launcher, with leave to run this command.
+    def answered(self, answer: Answer, call: ToolCall, facts: Facts, own: Permission) -> Answer:
+        """The answer with the arguments that make the agent run the launcher, with leave to run this command, and with
+        what the person's own rules say of it.
 
         Raises StateError.
         """
@@ -174,7 +201,9 @@ class ContainedCalls:
         found = with_command(call, self.line(call, ticket.token))
         if found is None:
             raise AssertionError("only the command of a shell tool is carried out contained")
-        return replace(answer, arguments=found)
+        if own.effect not in ("allow", "ask"):
+            return replace(answer, arguments=found)
+        return replace(answer, arguments=found, permission=own.effect, reason=permission_words(call, own))
 
     def returned(self, call: ToolCall) -> ToolCall:
         """A call that came back, as the agent made it."""
@@ -217,6 +246,15 @@ class ContainedCalls:
         """The words that start the launcher: the thin client, or where there is none Remit itself."""
         client = self.site.environment.home / CLIENT
         return shlex.join((str(client),) if launches(client) else (sys.executable, *PYTHON))
+
+
+def permission_words(call: ToolCall, own: Permission) -> str:
+    """Return what the person is shown with a question, and the agent notes of a yes: the command as it was written."""
+    command = shown(call.command or "", MAX_SHOWN)
+    if own.effect == "allow":
+        return f"{own.reason} allows `{command}`; Remit runs it contained"
+    why = f"{own.reason} asks about it" if own.rule is not None else "no permission rule allows it yet"
+    return f"`{command}` needs a person's yes: {why}. Remit runs it contained."
 
 
 def launches(client: Path) -> bool:

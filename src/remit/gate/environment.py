@@ -21,6 +21,8 @@ class Environment(Struct, frozen=True):
     temporary: Path
     settings: tuple[str, ...] = ()
     own_folders: tuple[str, ...] = ()
+    moved: Mapping[str, str] = field(default_factory=dict[str, str])
+    """By agent, its own folder of settings where that is elsewhere than below HOME."""
     bound_intent: str | None = None
     variables: Mapping[str, str] = field(default_factory=lambda: {"PATH": os.defpath})
     """All that a command of the repository's may see of the environment, beside HOME and TMPDIR."""

@@ -14,7 +14,7 @@ from remit.gate.answer import Answer
 from remit.gate.answer import joined as lines
 from remit.gate.approvals import Reply
 from remit.gate.asking import Asking, with_words
-from remit.gate.contained_calls import ContainedCalls
+from remit.gate.contained_calls import Carried, ContainedCalls
 from remit.gate.gather import CUT, Gathered, gather
 from remit.gate.governing import Governing
 from remit.gate.installed import installed_checks
@@ -59,7 +59,8 @@ class Judging:
             containable=available,
             bare=contained.why_bare(call, rules, available=available),
         )
-        decision, uncontained = contained.carried(call, self.decided(call, facts, said, rules))
+        carried = contained.carried(call, self.decided(call, facts, said, rules))
+        decision = carried.decision
         reply = None if waived else self.asking_after(said.spent_s).ask(call, facts, decision, rules)
         if reply is not None:
             self.pressure.reset(call.session)
@@ -73,13 +74,11 @@ class Judging:
             self.pressure.permit(call.session, tuple(str(t.path or t.resolved) for t in facts.targets))
         if decision.effect not in ("allow", "ask", "contain"):
             return with_said(self.refused(call, facts, decision), said)
-        return self.let_through(call, facts, decision, rules, said, uncontained)
+        return self.let_through(call, facts, replace(carried, decision=decision), rules, said)
 
-    def let_through(
-        self, call: ToolCall, facts: Facts, decision: Decision, rules: Governing, said: Said, uncontained: str
-    ) -> Answer:
+    def let_through(self, call: ToolCall, facts: Facts, carried: Carried, rules: Governing, said: Said) -> Answer:
         """Keep what the call may change, record the decision, and answer; refused where it cannot be kept."""
-        contained = ContainedCalls(self.site)
+        contained, decision = ContainedCalls(self.site), carried.decision
         kept = NOTHING
         if decision.effect == "contain" and contained.staged:
             contained.remember(call, facts, decision, rules)
@@ -87,11 +86,11 @@ class Judging:
             kept = Preparing(self.site).prepared(call, facts, decision, rules)
         if kept.refusal is not None:
             return with_said(self.refused(call, facts, refused_by(decision, kept.refusal)), said)
-        use = self.use_record(call, facts, decision, rules, said, uncontained)
+        use = self.use_record(call, facts, decision, rules, said, carried.uncontained)
         self.site.recorder.append([*kept.records, use, *self.broken(call, decision)])
         told = lines(self.remark(call, decision), way_back(decision, kept), kept.trouble)
         answer = with_said(Answer(decision, reason=self.question(decision), context=told), said)
-        return contained.answered(answer, call, facts) if decision.effect == "contain" else answer
+        return contained.answered(answer, call, facts, carried.permission) if decision.effect == "contain" else answer
 
     def hooked(self, call: ToolCall, rules: Governing, heard: Said | None) -> tuple[Gathered, Said]:
         """The call as the repository's hooks leave it, what they said, and the facts then.

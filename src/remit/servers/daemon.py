@@ -16,6 +16,8 @@ import time
 from functools import partial
 from pathlib import Path
 
+from msgspec.structs import replace
+
 from remit.adapters import HookReply
 from remit.gate.asker import GONE
 from remit.gate.between import Between
@@ -199,7 +201,7 @@ class Daemon:
             return
         connection.sendall(ACKNOWLEDGED)
         GONE.set(partial(hung_up, connection))
-        connection.sendall(pack(self.judge(request)))
+        connection.sendall(pack(self.judge(replace(request, frame=replace(request.frame, pid=peer(connection)[0])))))
 
     def judge(self, request: Request) -> HookReply:
         """The answer to one call."""
@@ -263,8 +265,16 @@ def same_user(connection: socket.socket) -> bool:
     credentials = getattr(socket, "SO_PEERCRED", None)
     if credentials is None:
         return True
-    _, user, _ = struct.unpack("3i", connection.getsockopt(socket.SOL_SOCKET, credentials, struct.calcsize("3i")))
-    return user == os.geteuid()
+    return peer(connection)[1] == os.geteuid()
+
+
+def peer(connection: socket.socket) -> tuple[int, int]:
+    """The process and the user of the other end; (0, -1) where the system cannot tell."""
+    credentials = getattr(socket, "SO_PEERCRED", None)
+    if credentials is None:
+        return 0, -1
+    pid, user, _ = struct.unpack("3i", connection.getsockopt(socket.SOL_SOCKET, credentials, struct.calcsize("3i")))
+    return pid, user
 
 
 def hung_up(connection: socket.socket) -> bool:

@@ -39,6 +39,7 @@ def environment(variables: dict[str, str]) -> Environment:
         temporary=Path(variables.get("TMPDIR") or tempfile.gettempdir()),
         settings=own.settings,
         own_folders=own.folders,
+        moved=own.moved,
         bound_intent=variables.get("REMIT_INTENT") or None,
         variables={"PATH": os.defpath, **{name: os.environ[name] for name in SHOWN if name in os.environ}},
     )
@@ -49,6 +50,7 @@ class AgentsFiles(Struct, frozen=True):
 
     settings: tuple[str, ...]
     folders: tuple[str, ...]
+    moved: dict[str, str]
 
 
 class Wired(Struct):
@@ -74,6 +76,7 @@ def agents_files(wired: str, state: tuple[int, ...]) -> AgentsFiles:
     return AgentsFiles(
         tuple(s for row in rows for s in reached(row, (*row.settings, row.hooks_file, row.mcp_file), moved)),
         tuple(folder for row in rows for folder in reached(row, row.own_folders, moved)),
+        moved,
     )
 
 

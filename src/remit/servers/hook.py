@@ -39,6 +39,8 @@ class Frame(Struct, frozen=True):
     agent: str
     cwd: str
     event_class: EventClass | None = None
+    pid: int = 0
+    """The client's process; 0 where it is not known."""
 
 
 def event_class(word: str) -> EventClass | None:
@@ -75,12 +77,14 @@ def answered(payload: bytes, frame: Frame, environment: Environment, gates: Open
     if len(payload) > LIMIT:
         raise AdapterError(frame.agent, f"it is larger than {LIMIT // 1024 // 1024} MiB")
     event = parse(frame.agent, payload)
+    if isinstance(event, Before):
+        event = Before(replace(event.call, hook_pid=frame.pid))
     found = asked(event, frame, environment, gates)
     if isinstance(event, TurnEnded | SessionEnded) and found.context:
         return HookReply(notice(frame.agent, found.message), f"remit: {encodable(found.context)}\n".encode())
     if isinstance(event, TurnEnded) and found.message:
         return HookReply(notice(frame.agent, found.message))
-    return render(frame.agent, event, found.decision, found.reason, found.context, found.arguments)
+    return render(frame.agent, event, found.decision, found.reason, found.context, found.arguments, found.permission)
 
 
 def asked(event: HookEvent, frame: Frame, environment: Environment, gates: OpenGate) -> Answer:

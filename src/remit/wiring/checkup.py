@@ -12,6 +12,7 @@ from remit.core.treehead import InvalidKey
 from remit.gate.gate import Gate
 from remit.gate.governing import governing
 from remit.gate.ledger_check import check_ledger
+from remit.gate.own_rules import describe_rules
 from remit.gate.state_file import StateError
 from remit.gate.tracked_check import tracked_findings
 from remit.gate.trusting import untrusted_line
@@ -54,6 +55,11 @@ def agent_checks(
         said = agent_version(found.binary, environment)
         installed = Check("ok", agent, f"installed: {said}") if said else Check("warn", agent, "it tells no version")
     return [installed, wiring(found, place, manifest), fired(agent, seen)]
+
+
+def own_rules_check(gate: Gate, found: Found) -> Check:
+    """What was found of the person's own permission rules, and what becomes of them."""
+    return Check("ok", f"{found.row.agent} rules", describe_rules(found.row, gate.workspace.root, gate.environment))
 
 
 def agent_version(binary: str, environment: Mapping[str, str]) -> str:

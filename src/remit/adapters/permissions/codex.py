@@ -1,0 +1,72 @@
+"""Codex CLI's rules: `prefix_rule(…)` in the `.rules` files of its folders.
+
+The files are Starlark. Read are those that only call `prefix_rule` with literals, as Codex writes them itself; of any
+other the rules count as unknown, and Codex has to see the command as it was written. Sources: Codex CLI 0.169.0, run
+with rules of each decision; its page on rules; read 2026-11.
+"""
+
+import ast
+from collections.abc import Iterator, Sequence
+from typing import TypeAlias
+
+import msgspec
+
+from remit.core.permission import OwnRule, OwnRules, Permission, RuleEffect, RuleFile, ShellCommand
+
+Pattern: TypeAlias = list[str | list[str]]
+DECISIONS: dict[str, RuleEffect] = {"allow": "allow", "prompt": "ask", "forbidden": "deny"}
+
+
+def read_rules(files: Sequence[RuleFile], words: Sequence[str]) -> OwnRules:
+    """Return the rules of these files."""
+    found: list[OwnRule] = []
+    unreadable: list[str] = []
+    for file in files:
+        try:
+            found += rules_in(ast.parse(file.content), file.path)
+        except (SyntaxError, ValueError, TypeError, RecursionError, MemoryError):
+            unreadable.append(file.path)
+    return OwnRules(tuple(found), tuple(unreadable))
+
+
+def rules_in(tree: ast.Module, path: str) -> Iterator[OwnRule]:
+    """Yield the rules of one file. Raises ValueError where it holds anything else."""
+    for statement in tree.body:
+        call = statement.value if isinstance(statement, ast.Expr) else None
+        if isinstance(call, ast.Constant) and isinstance(call.value, str):
+            continue
+        if not isinstance(call, ast.Call) or not isinstance(call.func, ast.Name):
+            raise ValueError("it is no list of rules")
+        if call.func.id == "host_executable":
+            continue
+        given: dict[str | None, object] = {each.arg: ast.literal_eval(each.value) for each in call.keywords}
+        effect = DECISIONS.get(str(given.get("decision", "allow")))
+        if call.func.id != "prefix_rule" or call.args or effect is None:
+            raise ValueError("it is no list of rules")
+        yield OwnRule(effect, msgspec.json.encode(msgspec.convert(given.get("pattern"), Pattern)).decode(), path)
+
+
+def evaluate(rules: OwnRules, command: ShellCommand, mode: str, words: Sequence[str]) -> Permission:
+    """Return what the rules say: the strictest of all that match a part of the command. Without one, Codex goes by its
+    approval policy and its sandbox, whatever the command says.
+    """
+    for effect in ("deny", "ask"):
+        for rule in rules.rules:
+            if rule.effect == effect and any(
+                begins_with(words, rule.text) for part in command.parts for words in (part.words, part.bare_words)
+            ):
+                return Permission("deny" if effect == "deny" else "as written", rule)
+    return Permission("as written") if rules.unreadable else Permission("agent")
+
+
+def begins_with(words: Sequence[str], pattern: str) -> bool:
+    """Whether the words begin with a pattern: each place holds a word, or a list of words to choose from."""
+    wanted = msgspec.json.decode(pattern, type=Pattern)
+    if len(words) < len(wanted) or not wanted:
+        return False
+    first = words[0].rsplit("/", 1)[-1]
+    heard = [{words[0], first}, *({word} for word in words[1 : len(wanted)])]
+    return all(
+        bool(said & ({choice} if isinstance(choice, str) else set(choice)))
+        for said, choice in zip(heard, wanted, strict=True)
+    )

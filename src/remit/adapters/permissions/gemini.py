@@ -1,0 +1,112 @@
+"""Gemini CLI's rules: the files of its policy engine, and `tools` of its settings.
+
+It asks its policy about the command that the hook leaves, never about the one that the model gave. Sources: Gemini CLI
+0.61.0 (its bundle's `evaluateBeforeToolHook`, `checkPolicy`), run with rules of each decision; read 2026-11.
+"""
+
+import re
+from collections.abc import Iterator, Sequence
+
+import msgspec
+
+from remit.adapters.reading import Object, mapping, sequence
+from remit.core.permission import CommandPart, OwnRule, OwnRules, Permission, RuleEffect, RuleFile, ShellCommand
+
+SHELL = "run_shell_command"
+DECISIONS: dict[object, RuleEffect] = {"allow": "allow", "ask_user": "ask", "deny": "deny"}
+TIERS = {"nearby": 3.0, "project": 3.0, "user": 4.0, "managed": 5.0}
+"""The first digit of a rule's rank; its own priority follows as thousandths."""
+
+SETTINGS = {"allowed": ("allow", 0.3), "exclude": ("deny", 0.4)}
+"""The lists in `tools` of the settings, with their effect and rank in the tier."""
+
+NAMED = re.compile(r"(?P<tool>\w+)(?:\((?P<prefix>.*)\))?", re.DOTALL)
+YOLO = frozenset({"--yolo", "-y", "--approval-mode=yolo"})
+ANY = "*"
+UNREAD = "?"
+"""In place of the prefix of a rule: it is for some commands, and which cannot be told here."""
+
+
+def read_rules(files: Sequence[RuleFile], words: Sequence[str]) -> OwnRules:
+    """Return the rules of these files that speak of shell commands. A rule's text is the prefix that it is for."""
+    found: list[OwnRule] = []
+    unreadable: list[str] = []
+    for file in files:
+        try:
+            found += policy_rules(file) if file.path.endswith(".toml") else settings_rules(file)
+        except (msgspec.DecodeError, UnicodeDecodeError, ValueError, RecursionError):
+            unreadable.append(file.path)
+    return OwnRules(tuple(sorted(found, key=lambda rule: -rule.rank)), tuple(unreadable))
+
+
+def settings_rules(file: RuleFile) -> Iterator[OwnRule]:
+    """Yield the rules in the `tools` of a settings file."""
+    tools = mapping(mapping(msgspec.json.decode(without_comments(file.content))).get("tools"))
+    for key, (effect, rank) in SETTINGS.items():
+        for entry in sequence(tools.get(key)):
+            shape = NAMED.fullmatch(entry) if isinstance(entry, str) else None
+            if shape is not None and shape["tool"] in (SHELL, "ShellTool"):
+                effect_of: RuleEffect = "allow" if effect == "allow" else "deny"
+                yield OwnRule(
+                    effect_of, (shape["prefix"] or ANY).removesuffix(":*"), file.path, TIERS[file.scope] + rank
+                )
+
+
+def without_comments(content: bytes) -> bytes:
+    """Return the JSON of a settings file without its comments, which the client puts up with."""
+    return re.sub(rb'("(?:[^"\\]|\\.)*")|//[^\n]*|/\*.*?\*/', lambda found: found[1] or b"", content, flags=re.DOTALL)
+
+
+def policy_rules(file: RuleFile) -> Iterator[OwnRule]:
+    """Yield the rules of a policy file."""
+    for entry in sequence(mapping(msgspec.toml.decode(file.content)).get("rule")):
+        rule = mapping(entry)
+        effect = DECISIONS.get(rule.get("decision"))
+        named = rule.get("toolName", ANY)
+        tools = sequence(named) or [named]
+        if effect is None or not ({SHELL, ANY} & {tool for tool in tools if isinstance(tool, str)}):
+            continue
+        priority = rule.get("priority", 0)
+        rank = TIERS[file.scope] + (priority / 1000 if isinstance(priority, int | float) else 0)
+        for prefix in prefixes(rule):
+            yield OwnRule(effect, prefix, file.path, rank)
+
+
+def prefixes(rule: Object) -> list[str]:
+    """Return the prefixes that a rule is for."""
+    given = rule.get("commandPrefix")
+    listed = [one for one in (sequence(given) or [given]) if isinstance(one, str)]
+    if listed:
+        return listed
+    narrowed = {"commandRegex", "argsPattern", "modes", "mcpName", "toolAnnotations", "interactive"} & set(rule)
+    return [UNREAD if narrowed else ANY]
+
+
+def evaluate(rules: OwnRules, command: ShellCommand, mode: str, words: Sequence[str]) -> Permission:
+    """Return what the rules say of a command that is to be run by the launcher.
+
+    A command that a rule denies is denied. Any other the policy has to see as it was written, unless the client was
+    started to ask nothing, and no rule speaks of the command.
+    """
+    parts = command.parts or (CommandPart(command.text),)
+    hits = [next((rule for rule in rules.rules if matches(rule.text, part)), None) for part in parts]
+    denied = next((hit for hit in hits if hit is not None and hit.effect == "deny" and hit.text != UNREAD), None)
+    if denied is not None:
+        return Permission("deny", denied)
+    asks = next((hit for hit in hits if hit is not None and hit.effect != "allow"), None)
+    if asks is not None or rules.unreadable or not is_yolo(words):
+        return Permission("as written", asks)
+    return Permission("agent")
+
+
+def matches(prefix: str, part: CommandPart) -> bool:
+    """Whether a rule is for a part: its prefix ends where a word does."""
+    if prefix in (ANY, UNREAD):
+        return True
+    return any(text == prefix or re.match(re.escape(prefix) + r"(?![\w-])", text) for text in part.spellings)
+
+
+def is_yolo(words: Sequence[str]) -> bool:
+    """Whether the client was started to ask nothing."""
+    pairs = zip(words, [*words[1:], ""], strict=False)
+    return bool(YOLO & set(words)) or ("--approval-mode", "yolo") in pairs
