@@ -45,7 +45,7 @@ def test_of_a_scope_that_matches_nothing_is_said(agent: Agent, scope: str) -> No
 def test_a_session_that_nobody_knows_is_an_error(agent: Agent, command: tuple[str, ...]) -> None:
     agent.select()
     done = remit(agent.cwd, "intent", *command, "--session", "nope")
-    assert (done.returncode, "no session 'nope' is known here (the newest: session-1)" in done.stderr) == (2, True)
+    assert (done.returncode, "no session 'nope'\nhint: the newest: session-1" in done.stderr) == (2, True)
 
 
 def test_a_session_that_only_read_is_known(agent: Agent) -> None:
@@ -56,7 +56,7 @@ def test_a_session_that_only_read_is_known(agent: Agent) -> None:
 def test_a_session_for_which_a_person_selects_stays_its_agents(agent: Agent) -> None:
     agent.select()
     assert remit(agent.cwd, "intent", "select", "INT-001", "--session", "session-1").returncode == 0
-    assert "session  session-1  claude-code  INT-001" in remit(agent.cwd, "status").stdout
+    assert "sessions  ✦ claude-code  session-1  INT-001" in remit(agent.cwd, "status").stdout
 
 
 @pytest.mark.parametrize("words", [("new", "x", "--scope", "src/**"), ("edit", "INT-001", "--name", "x"), ("list",)])

@@ -6,9 +6,12 @@ import pytest
 
 from gate.driving import Agent, governed, machine
 from provenance.speaking import Speaker
+from remit.cli.screen import Screen
+from remit.cli.session_view import session_view
+from remit.cli.view import render
 from remit.gate.gate import Gate
 from remit.ledger.index import Index
-from remit.provenance.why.story import Step, in_words, story
+from remit.provenance.why.story import Step, story
 from remit.provenance.why.talk import Session
 from remit.tools.conversations import conversations
 
@@ -41,9 +44,11 @@ def test_prompts_words_calls_and_changes_come_in_order(agent: Speaker) -> None:
         ("call", "allow", "", ("src/new.py",)),
     ]
     assert "INT-001 selected" in [s.text for s in found if s.kind == "intent"]
-    words = in_words(found)
-    assert "Write src/new.py  → refused: MISSING_OR_INVALID_INTENT" in words
-    assert "Write src/new.py  → allow, changed src/new.py" in words
+    shown = render(session_view(found, Screen(0.0)), Screen(0.0)).split("\n")
+    assert any(row.endswith("✗ denied   Write src/new.py → MISSING_OR_INVALID_INTENT") for row in shown)
+    written = next(n for n, row in enumerate(shown) if row.endswith("✓ allowed  Write src/new.py"))
+    assert shown[written + 1].endswith("± changed  +src/new.py")
+    assert shown[-1] == "3 calls: 2 allowed, 1 denied; 1 files changed"
 
 
 def test_without_a_transcript_the_ledger_tells_the_calls(repository: Path, home: Path) -> None:
@@ -75,4 +80,5 @@ def test_nothing_that_moves_the_cursor_is_printed(agent: Speaker) -> None:
     agent.select()
     agent.write("src/new.py", "x = 1\n")
     for full in (False, True):
-        assert "\x1b" not in in_words(steps(agent), full=full)
+        screen = Screen(0.0, width=80)
+        assert "\x1b" not in render(session_view(steps(agent), screen, full=full), screen)

@@ -13,6 +13,7 @@ import msgspec
 from remit.cli.attempts import attempted
 from remit.cli.cards import MOST, cards, choices, granted, help_lines, outcome_line, read_answer, told
 from remit.cli.completion import complete_questions
+from remit.cli.ids import choose_id
 from remit.cli.output import REFUSED, Failure, emit, governed_gate, json_option, repo_option, reports_failures
 from remit.cli.people import only_people
 from remit.core.grant import EXTENTS, Extent, Grant
@@ -268,9 +269,6 @@ def asking(gate: Gate) -> Asking:
 
 
 def find(found: Approvals, question_id: str) -> Asked:
-    """The question without an answer of that id, or of its last digits. Raises Failure."""
-    matching = [one for one in found.asked() if one.question.id.endswith(question_id)]
-    if len(matching) != 1:
-        many = f"{len(matching)} questions end with" if matching else "no open question"
-        raise Failure("NOT_FOUND", f"{many} {question_id!r}", fix="`remit approvals list` shows what waits")
-    return matching[0]
+    """Return the question without an answer of that id, or of a part of it. Raises Failure."""
+    asked = {one.question.id: one for one in found.asked()}
+    return asked[choose_id("open question", question_id, asked, "`remit approvals list`")]

@@ -9,6 +9,7 @@ from msgspec.structs import replace
 
 from remit.cli.completion import complete_intents
 from remit.cli.constraints import constraints_of
+from remit.cli.ids import find_session
 from remit.cli.output import Failure, emit, governed_gate, json_option, repo_option, reports_failures
 from remit.cli.people import PERSON, only_people
 from remit.cli.scopes import warn_of
@@ -60,6 +61,7 @@ def new(
         raise Failure("INVALID_INTENT_ID", f"{intent_id!r} is not an intent id, such as INT-001", target="--id")
     gate = governed_gate(repo)
     if from_session is not None:
+        from_session = find_session(gate, from_session)
         scope = tuple(dict.fromkeys((*scope, *touched(gate, from_session))))
     name = name_or_proposed(gate, name, from_session)
     if not scope:

@@ -6,11 +6,11 @@ import click
 import msgspec
 
 from remit.cli.completion import complete_intents, complete_sessions
+from remit.cli.ids import find_session
 from remit.cli.output import Failure, emit, governed_gate, json_option, repo_option, reports_failures
 from remit.cli.people import PERSON, below_an_agent
 from remit.core.call import SessionKey
 from remit.gate.gate import Gate
-from remit.ledger.index import Index
 
 session_option = click.option(
     "--session", metavar="ID", help="Whose; needed where several sessions are known.", shell_complete=complete_sessions
@@ -55,7 +55,7 @@ def clear(session: str | None, repo: Path, as_json: bool) -> None:
 def session_of(gate: Gate, session: str | None) -> SessionKey:
     """The session that a person names, which must be known. Without one there must be exactly one."""
     if session is not None:
-        return known_session(gate, session)
+        return SessionKey(find_session(gate, session))
     known = gate.state.recent_sessions(2)
     if len(known) != 1:
         raise Failure(
@@ -64,24 +64,3 @@ def session_of(gate: Gate, session: str | None) -> SessionKey:
             fix="name one with --session; `remit status` lists them",
         )
     return known[0]
-
-
-def known_session(gate: Gate, session: str) -> SessionKey:
-    """The session of that id. Raises Failure where Remit never heard of it."""
-    key = SessionKey(session)
-    if gate.state.session(key) is None and not recorded(gate, session):
-        known = ", ".join(k.session_id for k in gate.state.recent_sessions(3)) or "none"
-        raise Failure(
-            "UNKNOWN_SESSION",
-            f"no session {session!r} is known here (the newest: {known})",
-            fix="`remit status` lists them; a session is known from its agent's first call here",
-        )
-    return key
-
-
-def recorded(gate: Gate, session: str) -> bool:
-    """Whether any record names the session."""
-    workspace = gate.workspace
-    with Index.open(workspace.state / "index.db", workspace.log_folder) as index:
-        index.catch_up()
-        return bool(list(index.find(session_id=session, limit=1)))

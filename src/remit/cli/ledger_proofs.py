@@ -8,6 +8,7 @@ import click
 import msgspec
 
 from remit.cli.completion import complete_records
+from remit.cli.ids import choose_id
 from remit.cli.output import (
     FINDINGS,
     INTEGRITY,
@@ -20,7 +21,7 @@ from remit.cli.output import (
     repo_option,
     reports_failures,
 )
-from remit.cli.reading import by_id
+from remit.cli.sources import by_id
 from remit.core.proofs import Checked, ConsistencyProof, NotAProof, Proof, check_proof, read_proof
 from remit.core.record import KEY
 from remit.core.text import shown
@@ -60,10 +61,8 @@ def placed(gate: Gate, record: str) -> Standing:
         return numbered(gate, int(record))
     own = gate.recorder.log.name
     found = [d for d in by_id(gate, record) if d["metadata"].get(KEY, {}).get("chain", {}).get("log") == own]
-    if len(found) != 1:
-        what = f"{len(found)} records begin with" if found else "no record of this machine's log has"
-        raise Failure("NOT_FOUND", f"{what} the id {record!r}", fix="see `remit log`", target=record)
-    return numbered(gate, found[0]["metadata"][KEY]["chain"]["seq"])
+    name = choose_id("record of this machine's log", record, (str(d["id"]) for d in found), "`remit log`")
+    return numbered(gate, next(d for d in found if d["id"] == name)["metadata"][KEY]["chain"]["seq"])
 
 
 def numbered(gate: Gate, seq: int) -> Standing:

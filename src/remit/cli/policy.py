@@ -11,6 +11,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from remit.cli.completion import complete_intents, complete_sessions
+from remit.cli.ids import find_session
 from remit.cli.output import (
     Failure,
     document,
@@ -107,7 +108,8 @@ def test(
     if intent_id is not None:
         gate.intents.get(intent_id)
     asked = lines_in() if jsonl else iter([Asked(command=command, write=write)])
-    answers = (judged(gate, one, SessionKey(session or ""), intent_id) for one in asked)
+    key = SessionKey(find_session(gate, session) if session else "")
+    answers = (judged(gate, one, key, intent_id) for one in asked)
     if not jsonl:
         [found] = answers
         emit_view(found, as_json, lambda _: decision_view(found, command or f"write {write}"))

@@ -6,9 +6,9 @@ from typing import Any, get_args
 import click
 import msgspec
 
+from remit.cli.ids import find_record
 from remit.cli.output import FINDINGS, Failure, emit, governed_gate, json_option, repo_option, reports_failures
 from remit.cli.people import only_people
-from remit.cli.reading import by_id
 from remit.core.contents import sha256
 from remit.core.decision import Verdict
 from remit.core.text import shown
@@ -50,7 +50,7 @@ def report_wrong(
         raise Failure("USAGE", "give a RECORD or --last", fix="remit policy report-wrong --last --expected allow")
     only_people("reporting a decision")
     gate = governed_gate(repo)
-    record = newest(gate, expected) if record_id is None else one(gate, record_id)
+    record = newest(gate, expected) if record_id is None else find_record(gate, record_id)
     try:
         found = reported(gate, record, expected, why)
     except LookupError as error:
@@ -68,15 +68,6 @@ def newest(gate: Gate, expected: Verdict) -> dict[str, Any]:
         found = index.find(event=event, limit=1)
     if not found:
         raise Failure("NOT_FOUND", f"there is no {event} record yet", fix="name a RECORD; `remit log` lists them")
-    return found[0]
-
-
-def one(gate: Gate, record_id: str) -> dict[str, Any]:
-    """The record of that id. Raises Failure."""
-    found = by_id(gate, record_id)
-    if len(found) != 1:
-        why = f"{len(found)} records match {record_id!r}" if found else f"no record {record_id!r}"
-        raise Failure("NOT_FOUND", why, fix="`remit log` lists the newest")
     return found[0]
 
 

@@ -1,7 +1,7 @@
 """What the commands that read records share: their filters, and where records come from."""
 
 import heapq
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, Literal, TypeVar, get_args
@@ -10,19 +10,16 @@ import click
 
 from remit.cli.blame_answer import inside
 from remit.cli.completion import complete_events, complete_intents, complete_sessions
+from remit.cli.ids import find_session
 from remit.cli.output import Failure
-from remit.core.loose import mapping
-from remit.core.record import KEY, EventName
+from remit.cli.sources import foreign, marked, own_index
+from remit.core.record import EventName
 from remit.core.text import shown
-from remit.gate.ledger_check import proved_records
 from remit.gate.site import Site
-from remit.gate.witness import trusted_keys
-from remit.ledger.foreign import foreign_records, matches, merged
+from remit.ledger.foreign import matches, merged
 from remit.ledger.index import Filters, Index
-from remit.ledger.machine_logs import local_names
 from remit.ledger.moments import moment
 from remit.ledger.words import query_of, saying
-from remit.workspace.tracked import others as others_tracked
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -65,41 +62,14 @@ def wanted(gate: Site, repo: Path, given: dict[str, Any]) -> Filters:
         raise Failure("USAGE", "--line needs a file", fix="add --path, for example --path src/app.py --line 42")
     if path := asked.get("path"):
         asked["path"] = inside(gate.workspace, repo, path)
+    if session := asked.get("session_id"):
+        asked["session_id"] = find_session(gate, session)
     now = datetime.now(UTC)
     if (since := asked.get("since")) is not None:
         asked["since"] = moment(since, now)
     if (until := asked.get("until")) is not None:
         asked["until"] = moment(until, now)
     return asked
-
-
-def own_index(gate: Site) -> Index:
-    """The index of the logs that lie here, caught up."""
-    index = Index.open(gate.workspace.state / "index.db", gate.workspace.log_folder)
-    index.catch_up()
-    return index
-
-
-def foreign(gate: Site) -> list[dict[str, Any]]:
-    """The records of other machines and older tools, oldest first."""
-    workspace = gate.workspace
-    config = gate.governing.config
-    keys = trusted_keys(gate.environment.home, config) if config.ledger.trusted_keys else ()
-    tracked = others_tracked(workspace.tracked_logs, workspace.state)
-    own = local_names(workspace.log_folder, gate.recorder.log.name)
-    return foreign_records(workspace.view_path, workspace.log_folder, own, keys, tracked)
-
-
-def marked(gate: Site, documents: Iterable[dict[str, Any]]) -> Iterator[dict[str, Any]]:
-    """The same records; what another machine wrote in this repository is `unproved` without a trusted key."""
-    own, proved = gate.recorder.log.name, proved_records(gate.recorder, gate.governing.config)
-    for document in documents:
-        body = mapping(document["metadata"].get(KEY))
-        chain = mapping(body.get("chain"))
-        log, seq = chain.get("log"), chain.get("seq")
-        if log != own and not (isinstance(seq, int) and seq < proved.get(str(log), 0)):
-            body["unproved"] = True
-        yield document
 
 
 def found_records(
@@ -132,8 +102,8 @@ def each_record(gate: Site, asked: Filters) -> Iterator[dict[str, Any]]:
         )
 
 
-Field = Literal["intent_id", "session_id", "agent"]
-OPTIONS: tuple[tuple[Field, str], ...] = (("intent_id", "intent"), ("session_id", "session"), ("agent", "agent"))
+Field = Literal["intent_id", "agent"]
+OPTIONS: tuple[tuple[Field, str], ...] = (("intent_id", "intent"), ("agent", "agent"))
 
 
 def must_be_known(gate: Site, index: Index, others: Sequence[dict[str, Any]], asked: Filters) -> None:
@@ -157,11 +127,3 @@ def unknown(option: str, value: str, known: Sequence[str]) -> Failure:
     return Failure(
         "NOT_FOUND", f"no record has the {option} {value!r}", fix=f"there is {few or 'none yet'}", target=value
     )
-
-
-def by_id(gate: Site, named: str) -> list[dict[str, Any]]:
-    """The records whose id is `named`, else those whose id begins with, or holds it."""
-    with own_index(gate) as index:
-        own = list(marked(gate, index.by_id(named) or index.holding_id(named)))
-    found = [d for d in (*own, *foreign(gate)) if named in str(d["id"])]
-    return [d for d in found if d["id"] == named] or found

@@ -6,7 +6,7 @@ from typing import Any, NamedTuple
 from rich.text import Text
 
 from remit.cli.screen import Screen
-from remit.cli.view import Meaning, Table, line, mark, words
+from remit.cli.view import Meaning, Table, line, mark, one_line, words
 from remit.core.record import KEY
 
 ID_CHARS = 8
@@ -17,7 +17,7 @@ WIDE = 100
 """From this width on, agents have their whole name."""
 MAX_PATHS = 5
 ORIGINS: dict[str, tuple[Meaning, str]] = {
-    "human": ("person", "person"),
+    "person": ("person", "person"),
     "git": ("git", "git"),
     "verification": ("quiet", "check"),
 }
@@ -59,13 +59,14 @@ def record_row(document: dict[str, Any], screen: Screen) -> list[Text]:
 def actor(document: dict[str, Any], body: dict[str, Any], *, is_short: bool) -> Text:
     """Return who acted: the agent, with its sub-agent, a person, git, a check; or Remit by itself."""
     event = body.get("event")
-    if event == "human_edit":
-        meaning, name = ORIGINS.get(str(body.get("origin", "human")), ("unknown", "unknown"))
-        return mark(meaning, name)
+    if event == "human_edit" and not body.get("call"):
+        return mark(*ORIGINS.get(str(body.get("origin")), ("unknown", "unknown")))
     approval: dict[str, Any] = body.get("approval") or {}
     by = str(approval.get("by") or body.get("by") or "")
     if by == "person":
         return mark("person", "person")
+    if by == "unknown":
+        return mark("unknown", by)
     agent = str(document.get("tool", {}).get("name") or body.get("agent") or ("" if by == "nobody" else by))
     if not agent or event in ("snapshot", "tree_head"):
         return mark("quiet", "remit")
@@ -147,6 +148,8 @@ def change_happening(body: dict[str, Any]) -> Happening:
     """Return which files changed, each with `+`, `~` or `-` before it."""
     files: list[dict[str, Any]] = body.get("files", [])
     told = list_paths(f"{SIGNS.get(str(file.get('operation')), '~')}{file.get('path')}" for file in files)
+    if body.get("event") == "human_edit" and body.get("call"):
+        return Happening("git", "by git", f"{call_words(body)}: {told}")
     is_stray = body.get("in_scope") is False and body.get("intent_id") is not None
     return Happening("changed", "changed", told + (" (out of scope)" if is_stray else ""))
 
@@ -174,14 +177,18 @@ EXTENTS = {
 def approval_happening(body: dict[str, Any]) -> Happening:
     """Return a question to a person, or the answer: yes or no, how far, and why."""
     found: dict[str, Any] = body.get("approval", {})
-    action = str(found.get("action") or f"question {str(found.get('id') or '')[-ID_CHARS:]}")
+    tool = str(body.get("call", {}).get("name") or "")
+    action = one_line(str(found.get("action") or f"question {str(found.get('id') or '')[-ID_CHARS:]}"))
+    if tool and action.startswith(f"{tool}: "):
+        action = f"{tool} {action.removeprefix(f'{tool}: ')}"
     if body.get("event") == "approval_requested":
-        return Happening("asked", "asked", f"{action}: {found.get('rule')}, risk {found.get('risk')}")
+        risk = f", risk {found['risk']}" if "risk" in found else ""
+        return Happening("asked", "asked", f"{action}: {found.get('rule') or 'a yes is needed'}{risk}")
     said = f" “{found['words']}”" if found.get("words") else ""
     if found.get("answer") != "allow":
         return Happening("denied", "no", f"{action}{':' if said else ''}{said}")
     grant: dict[str, Any] = found.get("grant") or {}
-    extent = EXTENTS.get(str(grant.get("extent") or "once"), "")
+    extent = EXTENTS.get(str(grant.get("extent") or found.get("extent") or "once"), "")
     rule = f" ({grant['rule']})" if grant.get("rule") else ""
     return Happening("allowed", "yes", f"{extent}{rule}: {action}{said}")
 
@@ -201,19 +208,31 @@ OTHER_EVENTS: dict[str, tuple[Meaning, str]] = {
 
 def other_happening(body: dict[str, Any]) -> Happening:
     """Return an event that happens to no call and no file."""
-    event = str(body.get("event"))
+    event, name = str(body.get("event")), str(body.get("name") or "")
     meaning, verb = OTHER_EVENTS.get(event, ("quiet", event))
-    return Happening(
-        meaning, verb, ", ".join(details(event, body)), is_quiet=event in ("snapshot", "tree_head", "pruned")
-    )
+    if event == "intent_changed":
+        verb = str(body.get("change") or ("deleted" if body.get("removed") else "changed"))
+    about = ": ".join(filter(None, (name, "; ".join(filter(None, details(event, body))))))
+    return Happening(meaning, verb, about, is_quiet=event in ("snapshot", "tree_head", "pruned"))
+
+
+def field_words(field: str, how: dict[str, Any]) -> str:
+    """Return how a field of an intent changed, such as `owned_scope +docs/**`."""
+    if "to" in how:
+        return f"{field} {how.get('from') or 'nothing'} → {how['to'] or 'nothing'}"
+    signs = [f"{sign}{text}" for sign, key in (("+", "added"), ("-", "removed")) for text in how.get(key, ())]
+    return f"{field} {' '.join(signs)}"
 
 
 def details(event: str, body: dict[str, Any]) -> Iterator[str]:
     """Return what is worth saying of such an event."""
+    if event == "intent_changed":
+        changed: dict[str, dict[str, Any]] = body.get("changed") or {}
+        yield from (field_words(field, how) for field, how in changed.items())
     if event == "intent_transition":
         yield f"{body.get('from')} to {body.get('to')}"
     if event == "lesson":
         lesson: dict[str, Any] = body.get("lesson") or {}
         yield str(lesson.get("text") or "")
-    keys = ("name", "change", "model", "source", "reason", "reasoning", "notes", "exception", "why")
+    keys = ("model", "source", "reason", "reasoning", "notes", "exception", "why")
     yield from (str(body[key]) for key in keys if body.get(key))

@@ -10,6 +10,7 @@ import click
 
 from remit.cli.blame_answer import inside
 from remit.cli.completion import complete_files, complete_sessions, complete_snapshots
+from remit.cli.ids import find_session
 from remit.cli.output import (
     FINDINGS,
     UNAVAILABLE,
@@ -24,7 +25,7 @@ from remit.cli.output import (
 )
 from remit.cli.people import only_people
 from remit.cli.screen import Screen
-from remit.cli.session import changes_of_session, session_of
+from remit.cli.session import changes_of_session
 from remit.cli.uninstall import agree
 from remit.core.text import quoted_path, shown
 from remit.gate.gate import Gate
@@ -124,7 +125,7 @@ def undo_one_session(gate: Gate, given: str, preview: bool, yes: bool, as_json: 
     if not preview:
         only_people("`remit restore --session`")
         finish(gate)
-    session = session_of(gate, given)
+    session = find_session(gate, given)
     plan = plan_session_undo(gate, gate.store, changes_of_session(gate, session))
     lines = [f"{'would undo' if preview else 'undoing'} session {shown(session, 60)}"]
     lines += group("to write", list(plan.write)) + group("to delete", plan.delete)

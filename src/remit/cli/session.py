@@ -7,16 +7,26 @@ import click
 import msgspec
 
 from remit.cli.completion import complete_sessions
-from remit.cli.output import Failure, emit, governed_gate, json_option, repo_option, reports_failures
+from remit.cli.ids import find_session
+from remit.cli.output import (
+    Failure,
+    emit,
+    emit_view,
+    governed_gate,
+    json_option,
+    repo_option,
+    reports_failures,
+    view_options,
+)
+from remit.cli.session_view import session_view
 from remit.core.text import shown
 from remit.gate.gate import Gate
 from remit.ledger.index import Index
 from remit.ledger.session_changes import SessionChange, session_changes
-from remit.provenance.why.story import in_words, story
+from remit.provenance.why.story import story
 from remit.provenance.why.talk import Session
 from remit.tools.conversations import conversations
 
-RECENT = 200
 DIFF_COLOURS = {"+": "green", "-": "red", "@": "cyan"}
 
 
@@ -26,6 +36,7 @@ DIFF_COLOURS = {"+": "green", "-": "red", "@": "cyan"}
 @click.option("--diff", is_flag=True, help="The change that the session made to each file, as a diff.")
 @repo_option
 @json_option
+@view_options
 @reports_failures
 def session(session_id: str, full: bool, diff: bool, repo: Path, as_json: bool) -> None:
     """Tell what happened in a session: what was asked and said, each call with its verdict, what it changed.
@@ -35,7 +46,7 @@ def session(session_id: str, full: bool, diff: bool, repo: Path, as_json: bool) 
     """
     gate = governed_gate(repo)
     workspace = gate.workspace
-    wanted = session_of(gate, session_id)
+    wanted = find_session(gate, session_id) if session_id else newest_session(gate)
     if diff:
         emit_diff(gate, wanted, as_json)
         return
@@ -50,7 +61,7 @@ def session(session_id: str, full: bool, diff: bool, repo: Path, as_json: bool) 
         "steps": msgspec.to_builtins(steps),
         "remarks": [kept.trouble] if kept.trouble else [],
     }
-    emit(data, as_json, "\n".join(filter(None, (in_words(steps, full=full), kept.trouble))))
+    emit_view(data, as_json, lambda screen: [*session_view(steps, screen, full=full), *filter(None, [kept.trouble])])
 
 
 def emit_diff(gate: Gate, session: str, as_json: bool) -> None:
@@ -89,17 +100,12 @@ def diff_lines(change: SessionChange, diff: str | None) -> Iterator[str]:
         yield click.style(line, fg=DIFF_COLOURS.get(line[:1]))
 
 
-def session_of(gate: Gate, given: str) -> str:
-    """The session that is meant. Raises Failure for a beginning that several share."""
-    recent = [key.session_id for key in gate.state.recent_sessions(RECENT)]
-    found = [name for name in recent if name.startswith(given)]
-    if given in found or (given and not found):
-        return given
+def newest_session(gate: Gate) -> str:
+    """Return the session that was heard of last. Raises Failure where there is none."""
+    found = gate.state.recent_sessions(1)
     if not found:
         raise Failure("NOT_FOUND", "no session is known here", fix="start an agent, or name a session of the ledger")
-    if given and len(found) > 1:
-        raise Failure("USAGE", f"{len(found)} sessions begin with {given!r}", fix="give more of the id")
-    return found[0]
+    return found[0].session_id
 
 
 def agent_of(index: Index, session_id: str) -> str:

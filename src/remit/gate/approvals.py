@@ -60,6 +60,8 @@ class Question(Struct, frozen=True):
     tool: str = ""
     is_command: bool = False
     prefix: tuple[str, ...] = ()
+    call_id: str = ""
+    arguments_sha256: str = ""
     diff: str = ""
     """What a file tool would change, where its arguments tell; without secrets, and cut. No record holds it."""
 

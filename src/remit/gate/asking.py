@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from contextlib import suppress
 from difflib import unified_diff
 
+from msgspec import UNSET
 from msgspec.structs import replace
 
 from remit.core.call import ToolCall
@@ -15,7 +16,7 @@ from remit.core.edits import Proposed
 from remit.core.facts import Facts
 from remit.core.grant import Grant
 from remit.core.identifiers import uuid7
-from remit.core.record import Body, Record
+from remit.core.record import Body, CallPart, Record
 from remit.core.redaction import redact
 from remit.core.secret_files import names_a_secret
 from remit.core.text import shown
@@ -39,6 +40,7 @@ TIMEOUT_S = 590.0
 """How long a question waits: below every wired agent's own time-out, since all of them run the tool when it is over."""
 
 ACTION_CHARS = 2000
+RECORDED_CHARS = 500
 DIFF_LINES = 40
 MOST_LINES = 2000
 SEEN_CHARS = 64 * 1024
@@ -124,6 +126,8 @@ class Asking:
             asked_at=now,
             expires_at=now + (rules.config.approvals.timeout_s or TIMEOUT_S) - self.environment.waited_s,
             tool=call.tool,
+            call_id=call.call_id,
+            arguments_sha256=call.arguments_sha256,
             is_command=call.command is not None,
             diff=differing(proposals(call, facts.targets, self.recorder.workspace)),
             prefix=clean(proposed_prefix(call.command)) if call.command is not None else (),
@@ -150,9 +154,10 @@ class Asking:
         if grant is not None:
             self.keep(grant, rules)
         detail: dict[str, object] = {
-            "id": question.id,
+            **asked_about(question),
             "by": reply.by,
             "answer": "allow" if reply.allow else "deny",
+            "extent": grant.extent if grant else "once",
             "words": shown(redact(reply.words), 500),
             "grant": {"id": grant.id, "extent": grant.extent, "rule": grant.rule} if grant else None,
         }
@@ -160,6 +165,7 @@ class Asking:
             event="approval_answered",
             intent_id=question.intent_id,
             session_id=question.session_id,
+            call=call_of(question),
             detail={"approval": detail},
         )
         return self.recorder.record(body, question.agent)
@@ -174,11 +180,12 @@ class Asking:
 
     def requested(self, question: Question) -> None:
         """Record that a person was asked."""
-        detail = {"id": question.id, "rule": question.code, "risk": question.risk, "reasons": list(question.reasons)}
+        detail = {**asked_about(question), "risk": question.risk, "reasons": list(question.reasons)}
         body = Body(
             event="approval_requested",
             intent_id=question.intent_id,
             session_id=question.session_id,
+            call=call_of(question),
             detail={"approval": detail},
         )
         self.recorder.append([self.recorder.record(body, question.agent)])
@@ -202,6 +209,19 @@ class Asking:
             command=rule.command,
             tool=rule.tool,
         )
+
+
+def asked_about(question: Question) -> dict[str, object]:
+    """Return what a record of the question, and of its answer, says about it. The action is without secrets."""
+    about = {"id": question.id, "rule": question.code, "action": shown(question.action, RECORDED_CHARS)}
+    return {**about, "message": shown(redact(question.message), RECORDED_CHARS)}
+
+
+def call_of(question: Question) -> CallPart:
+    """Return the call that the question is about: the record of what came of it names the same."""
+    return CallPart(
+        id=question.call_id or UNSET, name=question.tool, arguments_sha256=question.arguments_sha256 or UNSET
+    )
 
 
 def subject_path(call: ToolCall, facts: Facts, finding: Finding) -> str | None:

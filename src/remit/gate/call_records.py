@@ -67,7 +67,7 @@ class CallRecords:
         left = tries.made(lambda: self.left_open(call, outcome, pending, own, known), nobodys)
         return [
             *([self.mutation_record(call, outcome, pending, own, known, left, model)] if own else []),
-            *([self.brought_record(call, old)] if old else []),
+            *([self.brought_record(call, pending, old)] if old else []),
             *([self.unclear_record(call, unclear)] if unclear else []),
         ]
 
@@ -126,17 +126,24 @@ class CallRecords:
             left = FileTool(call, outcome, pending, self.site.store).left_open(done, known, workspace, around)
         return less_settled(left, done, known)
 
-    def brought_record(self, call: ToolCall, done: tuple[Change, ...]) -> Record:
-        """The record of contents that git brought from older commits: not this call's, and nobody's to undo."""
+    def brought_record(self, call: ToolCall, pending: PendingCall | None, done: tuple[Change, ...]) -> Record:
+        """Return the record of contents that git brought from older commits in this call.
+
+        The call wrote none of their lines, and nobody undoes them. But it was the call that ran git: the record names
+        it, its session and intent, and the decision with the yes that let it through.
+        """
         body = Body(
             event="human_edit",
-            intent_id=None,
-            session_id=None,
+            intent_id=pending.intent_id if pending else None,
+            session_id=call.session.session_id,
+            agent_id=call.session.agent_id or UNSET,
+            call=effects.call_part(call),
             files=tuple(effects.mutated_file(c, None, ()) for c in done),
+            decision=effects.decision_part(pending) if pending else UNSET,
             covered=True,
             detail={"origin": "git", "noticed_in": call.session.session_id},
         )
-        return self.site.recorder.record(body)
+        return self.site.recorder.record(body, call.agent, vcs=self.vcs)
 
     def unclear_record(self, call: ToolCall, done: tuple[Change, ...]) -> Record:
         """The record of changes that commands of several sessions may have made: no one of them is named alone."""

@@ -8,6 +8,7 @@ from msgspec import UNSET, json
 
 from remit.core.call import SessionKey
 from remit.core.intent import Intent, IntentsDocument, LintFinding, Status
+from remit.core.intent_change import describe_intent_change
 from remit.core.lifecycle import transition
 from remit.core.record import KEY, Body, EventName, Record
 from remit.core.redaction import redact
@@ -135,14 +136,13 @@ class IntentsFile:
             return
         before = json.decode(self.state.fact("intents") or "[]", type=tuple[Intent, ...])
         old = {i.id: i for i in before}
-        changed = [i for i in document.intents if old.get(i.id) != i]
-        ids = {i.id for i in document.intents}
-        gone = [i for i in before if i.id not in ids]
+        new = {i.id: i for i in document.intents}
+        pairs = [(i, old.get(i), new.get(i)) for i in (*new, *(i for i in old if i not in new))]
+        pairs = [pair for pair in pairs if pair[1] != pair[2]]
+        known = {"content_sha256": document.sha256, "by": by}
         records = [
-            self.record(
-                "intent_changed", i.id, None, {"name": i.title, "content_sha256": document.sha256, "by": by, **extra}
-            )
-            for i, extra in [*((i, {}) for i in changed), *((i, {"removed": True}) for i in gone)]
+            self.record("intent_changed", intent_id, None, {**known, **describe_intent_change(then, now)})
+            for intent_id, then, now in pairs
         ]
         self.recorder.append(records)
         self.state.put_fact("intents", json.encode(document.intents).decode())

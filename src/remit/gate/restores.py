@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 
+from remit.core.identifiers import fitting_ids
 from remit.core.record import Body
 from remit.core.text import quoted_path
 from remit.gate.gate import Gate
@@ -11,6 +12,7 @@ from remit.workspace.snapshots_restore import Restored, Restoring
 
 PATHS_NAMED = 200
 LATEST = "latest"
+CANDIDATES_NAMED = 10
 
 
 class NoSuchSnapshot(ValueError):
@@ -34,13 +36,13 @@ def named(found: Sequence[Snapshot], point: str) -> Snapshot:
     states = [s for s in offered(found) if s.occasion.kind != "undone"]
     if point == LATEST and states:
         return states[0]
-    fitting = [s for s in found if s.id == point] or [s for s in found if point in s.id]
-    if len(fitting) != 1:
-        many = (
-            f"{len(fitting)} snapshots hold {point!r} in their names" if fitting else f"no snapshot is named {point!r}"
-        )
-        raise NoSuchSnapshot(f"{many}; `remit restore list` shows what there is")
-    return fitting[0]
+    fitting = fitting_ids(point, (s.id for s in found))
+    if len(fitting) > 1:
+        few = ", ".join(fitting[:CANDIDATES_NAMED])
+        raise NoSuchSnapshot(f"{point!r} fits {len(fitting)} snapshots: {few}; give more of the name")
+    if not fitting:
+        raise NoSuchSnapshot(f"no snapshot is named {point!r}; `remit restore list` shows what there is")
+    return next(s for s in found if s.id == fitting[0])
 
 
 def before(found: Sequence[Snapshot], what: str) -> Snapshot:

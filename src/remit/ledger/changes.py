@@ -111,6 +111,7 @@ def changes_on(raw: bytes) -> Iterator[Change]:
         return
     body = line.metadata.body
     took_away = any(file.before and not file.after for file in body.files)
+    wrote = body.event != "human_edit"  # such a record may name the call in which git brought the contents
     for file in body.files:
         before, after = file.before or _NONE, file.after or _NONE
         yield Change(
@@ -119,8 +120,8 @@ def changes_on(raw: bytes) -> Iterator[Change]:
             at=line.timestamp,
             event=body.event,
             path=file.path,
-            session_id=body.session_id,
-            intent_id=body.intent_id,
+            session_id=body.session_id if wrote else None,
+            intent_id=body.intent_id if wrote else None,
             origin=body.origin,
             before_blob=before.git_blob,
             after_blob=after.git_blob,
@@ -130,7 +131,7 @@ def changes_on(raw: bytes) -> Iterator[Change]:
             told=file.told,
             moved_from=file.source,
             unproved=file.unproved,
-            command=body.call.command if body.call else None,
+            command=body.call.command if body.call and wrote else None,
             took_away=took_away,
             revision=line.vcs.revision if line.vcs else None,
         )

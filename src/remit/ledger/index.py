@@ -257,13 +257,15 @@ class Index:
         first = "select at from records where number = (select record from files order by rowid limit 1)"
         return next((at for (at,) in self._rows(first, [])), None)
 
-    def values(self, field: Literal["session_id", "intent_id", "agent"], most: int = 12) -> tuple[str, ...]:
-        """Some of the values that a field has in the log, in the order of the alphabet."""
+    def values(
+        self, field: Literal["session_id", "intent_id", "agent"], most: int = 12, *, prefix: str = ""
+    ) -> tuple[str, ...]:
+        """Some of the values that a field has in the log, of those that begin with `prefix`, alphabetically."""
         found: list[str] = []
+        test = f"select min({field}) from records where {field} >= ?"
         while len(found) < most:
-            after = found[-1] if found else ""
-            ((value,),) = self._rows(f"select min({field}) from records where {field} > ?", [after])
-            if value is None:
+            ((value,),) = self._rows(f"{test} and {field} > ?" if found else test, [prefix, *found[-1:]])
+            if value is None or not value.startswith(prefix):
                 break
             found.append(value)
         return tuple(found)

@@ -6,20 +6,37 @@ from typing import Any, Literal, TypeAlias
 from msgspec import Struct
 from msgspec.structs import replace
 
-from remit.core.text import shown
 from remit.ledger.index import Index
 from remit.provenance.why.causes import body_of
 from remit.provenance.why.conversations import Conversations, Spoken
 
-Kind: TypeAlias = Literal["asked", "said", "thought", "call", "summary", "intent"]
+Kind: TypeAlias = Literal["asked", "said", "thought", "call", "summary", "intent", "approval"]
 
 KINDS: dict[str, Kind] = {"user": "asked", "assistant": "said", "thinking": "thought", "summary": "summary"}
 MOST_RECORDS = 20_000
 INTENTS = ("intent_selected", "intent_cleared", "intent_transition")
+CALLS_BEGIN = ("tool_use", "denied", "approval_requested")
+"""Events after which what has a verdict already is an earlier call of the same arguments."""
+
+
+class Consent(Struct, frozen=True):
+    """A question to a person, and the answer: `allow` or `deny`, empty for none; how far it reaches, their words."""
+
+    action: str = ""
+    rule: str = ""
+    risk: int | None = None
+    reasons: tuple[str, ...] = ()
+    answer: str = ""
+    by: str = ""
+    extent: str = ""
+    words: str = ""
 
 
 class Step(Struct, frozen=True):
-    """One step. Of a call, `verdict` is `allow`, `deny` or what the ledger says else; empty where no record has it."""
+    """One step. Of a call, `verdict` is `allow`, `contain`, `deny` or what the ledger says else; empty where no record
+    has it. `operations` say what happened to each of the `changed` files. Git brought the contents of the files
+    `brought`, and Remit put the files `undone` back. `grant` is the yes that let the call through, `once` or its id.
+    """
 
     at: str
     kind: Kind
@@ -30,34 +47,27 @@ class Step(Struct, frozen=True):
     code: str = ""
     changed: tuple[str, ...] = ()
     failed: bool = False
-
-
-class Judged(Struct, frozen=True):
-    """What the ledger knows of one call."""
-
-    at: str
-    tool: str
-    text: str
-    agent_id: str = ""
-    verdict: str = ""
-    code: str = ""
-    changed: tuple[str, ...] = ()
+    operations: tuple[str, ...] = ()
+    brought: tuple[str, ...] = ()
+    undone: tuple[str, ...] = ()
+    exit_code: int | None = None
+    grant: str = ""
+    consents: tuple[Consent, ...] = ()
 
 
 def story(index: Index, conversations: Conversations, session: str) -> tuple[Step, ...]:
     """All steps of a session and its sub-agents, in the order of time. Raises sqlite3.Error."""
     records = index.find(session_id=session, limit=MOST_RECORDS)[::-1]
     judged = calls_of(records)
-    agents = ["", *dict.fromkeys(j.agent_id for calls in judged.values() for j in calls if j.agent_id)]
+    agents = ["", *dict.fromkeys(step.agent_id for calls in judged.values() for step in calls if step.agent_id)]
     spoken = [(agent, one) for agent in agents for one in conversations.of_session(session, agent)]
     failed = {one.call_id for _, one in spoken if one.role == "tool_result" and one.failed}
     steps = [step for agent, one in spoken if (step := told(one, agent, judged, failed))]
-    alone = (j for calls in judged.values() for j in calls)
-    steps += [Step(j.at, "call", j.text, j.agent_id, j.tool, j.verdict, j.code, j.changed) for j in alone]
-    return tuple(sorted([*steps, *intents(records)], key=lambda step: step.at[:23]))
+    steps += [step for calls in judged.values() for step in calls]
+    return tuple(sorted([*steps, *intents(records), *proposals(records)], key=lambda step: step.at[:23]))
 
 
-def told(one: Spoken, agent: str, judged: dict[str, list[Judged]], failed: set[str]) -> Step | None:
+def told(one: Spoken, agent: str, judged: dict[str, list[Step]], failed: set[str]) -> Step | None:
     """An entry of the conversation as a step, its call taken out of `judged`; None for what a tool answered."""
     kind = KINDS.get(one.role)
     if kind is not None:
@@ -65,9 +75,9 @@ def told(one: Spoken, agent: str, judged: dict[str, list[Judged]], failed: set[s
     if one.role != "tool_call":
         return None
     calls = next((found for key in keys(one.call_id, one.arguments_sha256) if (found := judged.get(key))), None)
-    known = calls.pop(0) if calls else Judged(one.at, one.tool, one.text)
-    broken = one.call_id in failed
-    return Step(one.at, "call", one.text, agent, one.tool, known.verdict, known.code, known.changed, broken)
+    known = calls.pop(0) if calls else Step(one.at, "call", one.text)
+    broken = known.failed or one.call_id in failed
+    return replace(known, at=one.at, text=one.text, agent_id=agent, tool=one.tool, failed=broken)
 
 
 def keys(call_id: str, arguments_sha256: str) -> Iterator[str]:
@@ -78,9 +88,9 @@ def keys(call_id: str, arguments_sha256: str) -> Iterator[str]:
         yield f"sha256:{arguments_sha256}"
 
 
-def calls_of(records: Iterable[dict[str, Any]]) -> dict[str, list[Judged]]:
+def calls_of(records: Iterable[dict[str, Any]]) -> dict[str, list[Step]]:
     """The calls of a session by their key, the oldest first: without an id, several may have one key."""
-    found: dict[str, list[Judged]] = {}
+    found: dict[str, list[Step]] = {}
     for document in records:
         body = body_of(document)
         call: dict[str, Any] = body.get("call", {})
@@ -88,31 +98,76 @@ def calls_of(records: Iterable[dict[str, Any]]) -> dict[str, list[Judged]]:
         if key is None:
             continue
         calls = found.setdefault(key, [])
-        if not calls or (body.get("event") in ("tool_use", "denied") and calls[-1].verdict):
+        if not calls or (body.get("event") in CALLS_BEGIN and calls[-1].verdict):
             calls.append(first_heard(document, body, call))
         calls[-1] = with_record(calls[-1], body)
     return found
 
 
-def first_heard(document: dict[str, Any], body: dict[str, Any], call: dict[str, Any]) -> Judged:
+def first_heard(document: dict[str, Any], body: dict[str, Any], call: dict[str, Any]) -> Step:
     """A call, as its first record tells of it."""
-    said = str(call.get("command") or ", ".join(call.get("paths", [])))
-    return Judged(str(document["timestamp"]), str(call.get("name") or ""), said, str(body.get("agent_id") or ""))
+    tool = str(call.get("name") or "")
+    asked = str(body.get("approval", {}).get("action") or "").removeprefix(f"{tool}: ")
+    said = str(call.get("command") or "") or asked or ", ".join(call.get("paths", []))
+    return Step(str(document["timestamp"]), "call", said, str(body.get("agent_id") or ""), tool)
 
 
-def with_record(known: Judged, body: dict[str, Any]) -> Judged:
+def with_record(known: Step, body: dict[str, Any]) -> Step:
     """The call with what one more record says of it."""
     match body.get("event"):
         case "denied":
-            code = str(body.get("violation", {}).get("error_type") or "")
-            return replace(known, verdict="deny", code=code)
+            return replace(known, verdict="deny", code=str(body.get("violation", {}).get("error_type") or ""))
         case "tool_use":
-            return replace(known, verdict=str(body.get("decision", {}).get("effect") or ""))
+            decision: dict[str, Any] = body.get("decision", {})
+            return replace(known, verdict=str(decision.get("effect") or ""), grant=str(decision.get("grant") or ""))
+        case "tool_result":
+            result: dict[str, Any] = body.get("result", {})
+            return replace(known, exit_code=result.get("exit_code"), failed=result.get("ok") is False)
         case "mutation":
-            paths = tuple(str(file.get("path")) for file in body.get("files", []))
-            return replace(known, changed=(*known.changed, *paths))
+            files: list[dict[str, Any]] = body.get("files", [])
+            operations = tuple(str(file.get("operation")) for file in files)
+            paths = (*known.changed, *paths_of(files))
+            return replace(known, changed=paths, operations=(*known.operations, *operations))
+        case "human_edit":
+            return replace(known, brought=(*known.brought, *paths_of(body.get("files", []))))
+        case "restore":
+            return replace(known, undone=(*known.undone, *map(str, body.get("paths", []))))
+        case "approval_requested" | "approval_answered":
+            return replace(known, consents=with_approval(known.consents, body))
         case _:
             return known
+
+
+def paths_of(files: Iterable[dict[str, Any]]) -> tuple[str, ...]:
+    """The paths of a record's files."""
+    return tuple(str(file.get("path")) for file in files)
+
+
+def with_approval(known: tuple[Consent, ...], body: dict[str, Any]) -> tuple[Consent, ...]:
+    """Add a question, or the answer to the newest one."""
+    said: dict[str, Any] = body.get("approval", {})
+    if body.get("event") == "approval_requested" or not known:
+        reasons = tuple(map(str, said.get("reasons", ())))
+        asked = Consent(str(said.get("action") or ""), str(said.get("rule") or ""), said.get("risk"), reasons)
+        known = (*known, asked)
+    if body.get("event") == "approval_requested":
+        return known
+    words = {key: str(said.get(key) or "") for key in ("answer", "by", "extent", "words")}
+    return (*known[:-1], replace(known[-1], **words))
+
+
+def proposals(records: Iterable[dict[str, Any]]) -> Iterator[Step]:
+    """What a person was asked without a call: an intent to make, a scope to widen. Older records name no call."""
+    found: dict[str, Step] = {}
+    for document in records:
+        body = body_of(document)
+        if body.get("event") not in ("approval_requested", "approval_answered") or body.get("call"):
+            continue
+        said: dict[str, Any] = body.get("approval", {})
+        name = str(said.get("id"))
+        step = found.get(name) or Step(str(document["timestamp"]), "approval", str(said.get("action") or name))
+        found[name] = replace(step, consents=with_approval(step.consents, body))
+    yield from found.values()
 
 
 def intents(records: Iterable[dict[str, Any]]) -> Iterator[Step]:
@@ -125,31 +180,3 @@ def intents(records: Iterable[dict[str, Any]]) -> Iterator[Step]:
             to = f" to {body.get('to')}" if body.get("to") else ""
             said = ": ".join(filter(None, (f"{body.get('intent_id')} {word}{to}", str(body.get("reasoning") or ""))))
             yield Step(str(document["timestamp"]), "intent", said, str(body.get("agent_id") or ""))
-
-
-def in_words(steps: Iterable[Step], *, full: bool = False) -> str:
-    """The story, a line a step; in full, every line of every text."""
-    lines = [line for step in steps for line in step_lines(step, full)]
-    return "\n".join(lines) or "nothing is known of that session"
-
-
-def step_lines(step: Step, full: bool) -> Iterator[str]:
-    """One step."""
-    texts = [text for text in step.text.split("\n") if text.strip()]
-    first, more = (shown(texts[0], 4000 if full else 140), texts[1:]) if texts else ("", [])
-    who = f"[{shown(step.agent_id, 12)}] " if step.agent_id else ""
-    tool = f"{shown(step.tool, 60)} " if step.tool else ""
-    tail = "" if full or not more else " …"
-    yield f"{step.at[11:19]:<8}  {step.kind:<7}  {who}{tool}{first}{tail}{outcome(step)}"
-    if full:
-        yield from (f"{'':<19}{shown(text, 4000)}" for text in more)
-
-
-def outcome(step: Step) -> str:
-    """What became of a call."""
-    if step.kind != "call":
-        return ""
-    verdict = f"refused: {step.code}" if step.verdict == "deny" else step.verdict
-    changed = f"changed {', '.join(shown(path, 80) for path in step.changed[:5])}" if step.changed else ""
-    parts = ", ".join(filter(None, (verdict, "failed" if step.failed and step.verdict != "deny" else "", changed)))
-    return f"  → {parts}" if parts else ""

@@ -1,0 +1,104 @@
+"""One record as people see it in a terminal, with the other records of its call."""
+
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+from msgspec import json
+from rich.text import Text
+
+from remit.cli.record_rows import EXTENTS, SIGNS, actor, happening, record_table
+from remit.cli.screen import Screen
+from remit.cli.view import GAP, Part, Table, facts, heading, line, mark, words
+from remit.core.record import KEY
+
+SHOWN_ELSEWHERE = frozenset(
+    {"event", "schema", "chain", "call", "decision", "violation", "files", "result", "approval", "changed"}
+)
+"""Keys of a record that have lines of their own; all others are listed as they are."""
+MAX_FILES = 50
+
+
+def record_view(document: dict[str, Any], related: Sequence[dict[str, Any]], screen: Screen) -> Iterator[Part]:
+    """Return a record: what happened, who did it, who allowed it and why, and what else there is of its call."""
+    body: dict[str, Any] = document["metadata"][KEY]
+    found = happening(body)
+    yield heading(str(document["id"]), screen.time(str(document["timestamp"])))
+    yield line(
+        actor(document, body, is_short=False), mark(found.meaning, found.verb, is_strong=True), found.about, between=GAP
+    )
+    yield ""
+    yield facts([*call_facts(body), *approval_facts(body), *violation_facts(body), *other_facts(document, body)])
+    files: list[dict[str, Any]] = body.get("files", [])
+    if files:
+        yield ""
+        yield Table([file_row(file, body) for file in files[:MAX_FILES]], cut=1, indent=2)
+        if len(files) > MAX_FILES:
+            yield f"  … and {len(files) - MAX_FILES} more; --json has all"
+    if related:
+        yield ""
+        yield heading("Of the same call")
+        yield record_table(related, screen, indent=2)
+
+
+def call_facts(body: dict[str, Any]) -> Iterator[tuple[str, str | Text]]:
+    """Return the call, what was decided about it, and how it came back."""
+    call: dict[str, Any] = body.get("call", {})
+    decision: dict[str, Any] = body.get("decision", {})
+    result: dict[str, Any] = body.get("result", {})
+    yield "command", str(call.get("command") or "")
+    yield "paths", ", ".join(map(str, call.get("paths", [])))
+    yield "call", " ".join(str(call[key]) for key in ("name", "id") if call.get(key))
+    if decision:
+        rules = f" by {', '.join(map(str, decision['rules']))}" if decision.get("rules") else ""
+        yield "decision", f"{decision.get('effect')}{rules} in {decision.get('mode')}"
+        if decision.get("verdict") not in (None, decision.get("effect")):
+            yield "verdict", str(decision["verdict"])
+    if decision.get("approved_by"):
+        yield "approved", mark("person", f"by a {decision['approved_by']}: {decision.get('grant')}")
+    if result:
+        code = f", exit {result['exit_code']}" if result.get("exit_code") is not None else ""
+        yield "result", f"{'ok' if result.get('ok') else 'failed'}{code}: {result.get('summary') or ''}".rstrip(": ")
+
+
+def approval_facts(body: dict[str, Any]) -> Iterator[tuple[str, str | Text]]:
+    """Return what a person was asked, and what they said."""
+    said: dict[str, Any] = body.get("approval", {})
+    yield "question", str(said.get("action") or "")
+    yield "because", str(said.get("message") or said.get("rule") or "")
+    if "risk" in said:
+        yield "risk", ": ".join(filter(None, (f"{said['risk']} of 100", "; ".join(map(str, said.get("reasons", []))))))
+    if said.get("answer"):
+        is_yes = said["answer"] == "allow"
+        grant: dict[str, Any] = said.get("grant") or {}
+        extent = EXTENTS.get(str(grant.get("extent") or said.get("extent") or "once"), "") if is_yes else ""
+        answer = mark("allowed" if is_yes else "denied", "yes" if is_yes else "no")
+        yield "answer", line(answer, extent, str(grant.get("rule") or ""), f"by {said.get('by')}")
+    yield "words", str(said.get("words") or "")
+
+
+def violation_facts(body: dict[str, Any]) -> Iterator[tuple[str, str | Text]]:
+    """Return why a call was refused, and what the agent was told to do."""
+    violation: dict[str, Any] = body.get("violation", {})
+    yield "refused", words(str(violation.get("error_type") or ""), "red")
+    yield "why", str(violation.get("error") or "")
+    yield "next", str(violation.get("action_hint") or "")
+
+
+def other_facts(document: dict[str, Any], body: dict[str, Any]) -> Iterator[tuple[str, str | Text]]:
+    """Return all else that the record says, as it says it, and its place in the log."""
+    for key, value in body.items():
+        if key not in SHOWN_ELSEWHERE and value not in (None, "", [], {}):
+            yield key, value if isinstance(value, str) else json.encode(value).decode()
+    yield "commit", str(document.get("vcs", {}).get("revision") or "")
+    chain: dict[str, Any] = body.get("chain", {})
+    yield "log", f"record {chain.get('seq')} of {chain.get('log')}" if chain else ""
+
+
+def file_row(file: dict[str, Any], body: dict[str, Any]) -> tuple[Text, Text, Text, Text]:
+    """Return a changed file: operation, path, lines, and whether it lies outside the scope."""
+    hunks: list[list[int]] = file.get("hunks") or []
+    added, gone = sum(hunk[3] for hunk in hunks), sum(hunk[1] for hunk in hunks)
+    is_stray = file.get("in_scope") is False and body.get("intent_id") is not None and body.get("event") == "mutation"
+    counts = line(words(f"+{added}", "green"), words(f"-{gone}", "red")) if hunks else words("")
+    sign = words(SIGNS.get(str(file.get("operation")), "~"))
+    return sign, words(file.get("path")), counts, words("out of scope" if is_stray else "", "yellow")
