@@ -106,6 +106,16 @@ def test_catching_up_takes_only_what_is_new(log: MachineLog) -> None:
         assert len(index.find()) == 3
 
 
+def test_the_newest_record_is_found_without_asking_for_it(log: MachineLog) -> None:
+    log.append([record(0, id="a-0"), record(1, id="a-1")])
+    with Index.open(log.folder.parent / "index.db", log.folder) as index:
+        assert ids(index.find()) == ["a-1", "a-0"]
+        log.append([record(2, id="a-2")])
+        assert ids(index.find(limit=1)) == ["a-2"]
+        log.append([command(3, "pytest -q")])
+        assert [own(d)["chain"]["seq"] for d in index.find(words=["pytest"])] == [3]
+
+
 def test_a_log_that_was_replaced_is_indexed_anew(tmp_path: Path, log: MachineLog) -> None:
     log.append([record(0, id="old-0"), record(1, id="old-1")])
     with indexed(log) as index:

@@ -100,7 +100,6 @@ def touched(gate: Gate, session: str) -> tuple[str, ...]:
     """The scope that a session's changes propose. Raises Failure where it changed nothing."""
     workspace = gate.workspace
     with Index.open(workspace.state / "index.db", workspace.log_folder) as index:
-        index.catch_up()
         found = index.find(event="mutation", session_id=session, limit=MOST_RECORDS)
     paths = sorted({change.path for document in found for change in changes_in(document)})
     if not paths:

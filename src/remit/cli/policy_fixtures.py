@@ -64,7 +64,6 @@ def newest(gate: Gate, expected: Verdict) -> dict[str, Any]:
     """The newest decision that may be meant. Raises Failure."""
     event = "denied" if expected == "allow" else "tool_use"
     with Index.open(gate.workspace.state / "index.db", gate.workspace.log_folder) as index:
-        index.catch_up()
         found = index.find(event=event, limit=1)
     if not found:
         raise Failure("NOT_FOUND", f"there is no {event} record yet", fix="name a RECORD; `remit log` lists them")

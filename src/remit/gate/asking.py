@@ -78,7 +78,6 @@ class Asking:
         workspace = self.recorder.workspace
         try:
             with Index.open(workspace.state / "index.db", workspace.log_folder) as index:
-                index.catch_up()
                 found = index.find(event="mutation", intent_id=intent_id, limit=FAMILIAR_RECORDS)
         except (sqlite3.Error, OSError, LedgerError):
             return None

@@ -131,7 +131,6 @@ class Intents(IntentsFile):
         """The newest changes under an intent, from the ledger; none where its index cannot be used."""
         try:
             with Index.open(self.workspace.state / "index.db", self.workspace.log_folder) as index:
-                index.catch_up()
                 found = index.find(event="mutation", intent_id=intent_id, limit=most)
         except (sqlite3.Error, OSError, LedgerError):
             return []

@@ -111,7 +111,6 @@ class IntentsFile:
                 f"`remit intent set-status {intent_id} ABORTED` ends it."
             )
         with Index.open(self.workspace.state / "index.db", self.workspace.log_folder) as index:
-            index.catch_up()
             used = [d for d in index.find(intent_id=intent_id, limit=50) if body_of(d).get("event") != "intent_changed"]
         if used:
             raise IntentError(f"{intent_id} has records; `remit intent set-status {intent_id} ABORTED` ends it.")

@@ -115,7 +115,6 @@ class Sweep:
         workspace = self.site.workspace
         try:
             with Index.open(workspace.state / "index.db", workspace.log_folder) as index:
-                index.catch_up()
                 found = index.find(event="tool_use", session_id=call.session.session_id, limit=LOOKED_BACK)
         except sqlite3.Error as error:
             raise LedgerError(f"the index of the ledger cannot be asked: {error}") from error

@@ -80,7 +80,6 @@ class Turns:
         """The files that the session's records since then name, each once, and the intent of the newest."""
         workspace = self.site.workspace
         with Index.open(workspace.state / "index.db", workspace.log_folder) as index:
-            index.catch_up()
             found = index.find(event="mutation", session_id=session_id, since=since, limit=RECORDS)
         bodies: list[dict[str, Any]] = [document["metadata"][KEY] for document in found]
         files = {file.path: file for body in reversed(bodies) for file in files_of(body)}

@@ -104,7 +104,10 @@ _PAST = "\U0010ffff"
 
 
 class Index:
-    """The index at `path` of all logs in `folder`, of whichever machine. Queries see what the last `catch_up` saw."""
+    """The index at `path` of all logs in `folder`, of whichever machine.
+
+    `find` catches up by itself; all other queries see what the last `catch_up` or `find` saw.
+    """
 
     def __init__(self, path: Path, folder: Path) -> None:
         self.path = path
@@ -138,6 +141,7 @@ class Index:
 
         Words are read as `query_of` says. The first search takes them in from the whole log. Raises NoWords.
         """
+        self.catch_up()
         if words:
             return self._search(query_of(words), ranked, limit, by)
         query = _query(by)

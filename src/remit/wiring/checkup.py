@@ -106,7 +106,6 @@ def newest_calls(gate: Gate) -> dict[str, str]:
     """By agent, when it last asked; of the newest records only. Raises LedgerError, OSError."""
     workspace = gate.workspace
     with Index.open(workspace.state / "index.db", workspace.log_folder) as index:
-        index.catch_up()
         found = index.find(event="tool_use", limit=RECORDS)
     newest: dict[str, str] = {}
     for record in found:
