@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from cli.test_for_agents import remit
+from cli.test_for_agents import data, remit
 from gate.driving import Agent, governed
 
 
@@ -89,3 +89,32 @@ def test_a_parent_is_closed_before_its_child_only_by_force(agent: Agent, words: 
     done = remit(agent.cwd, "intent", *words, "--force")
     assert (done.returncode, "closed before its children: INT-003" in done.stderr) == (0, True)
     assert "INT-001: IN_PROGRESS -> DONE" in done.stdout
+
+
+def test_older_versions_of_an_intent_are_shown(agent: Agent) -> None:
+    remit(agent.cwd, "status")
+    agent.select()
+    assert remit(agent.cwd, "intent", "edit", "INT-001", "--add-scope", "docs/**", "--name", "New").returncode == 0
+    assert remit(agent.cwd, "intent", "complete", "INT-001", "--notes", "looked").returncode == 0
+    found = data(agent.cwd, "intent", "history", "INT-001")
+    assert [v["version"] for v in found] == [1, 2, 3]
+    assert [v["intent"]["owned_scope"] for v in found] == [["src/**"], ["src/**", "docs/**"], ["src/**", "docs/**"]]
+    assert [v["intent"]["name"] for v in found] == ["Names", "New", "New"]
+    assert found[1]["by"] == "person"
+    assert found[1]["changes"] == ["owned_scope + docs/**", "name Names → New"]
+    assert "status IN_PROGRESS → DONE" in found[2]["changes"]
+    text = remit(agent.cwd, "intent", "history", "INT-001").stdout
+    assert "owned_scope + docs/**" in text
+    first = remit(agent.cwd, "intent", "history", "INT-001", "--version", "1").stdout
+    assert ("Names" in first, "docs/**" in first) == (True, False)
+    assert [v["version"] for v in data(agent.cwd, "intent", "history", "INT-001", "-n", "1")] == [3]
+    assert data(agent.cwd, "intent", "history", "INT-001", "-n", "1")[0]["changes"] == found[2]["changes"]
+    done = remit(agent.cwd, "intent", "history", "INT-009")
+    assert (done.returncode, "no version of 'INT-009'" in done.stderr) == (2, True)
+
+
+def test_a_deleted_intent_has_its_history(agent: Agent) -> None:
+    assert remit(agent.cwd, "intent", "new", "Draft", "--scope", "x/**", "--id", "INT-003").returncode == 0
+    assert remit(agent.cwd, "intent", "delete", "INT-003").returncode == 0
+    found = data(agent.cwd, "intent", "history", "INT-003")
+    assert [(v["is_deleted"], v["intent"] is None) for v in found] == [(False, False), (True, True)]

@@ -30,7 +30,9 @@ from remit.core.text import shown
 from remit.gate.gate import Gate
 
 if TYPE_CHECKING:
+    from remit.cli.screen import Screen
     from remit.cli.view import Part
+    from remit.gate.intent_history import IntentVersion
 
 
 NO_INTENTS = "no intents; make one with `remit intent new NAME --scope GLOB`"
@@ -82,6 +84,40 @@ def show(intent_id: str, repo: Path, as_json: bool) -> None:
     gate = governed_gate(repo)
     found = gate.intents.get(intent_id)
     emit(msgspec.to_builtins(found), as_json, gate.intents.block(found))
+
+
+@intent.command("history")
+@click.argument("intent_id", shell_complete=complete_intents)
+@click.option("-n", "limit", type=click.IntRange(1), default=20, show_default=True, help="The newest so many versions.")
+@click.option("--version", "number", type=click.IntRange(1), metavar="N", help="Only this version, in full.")
+@repo_option
+@json_option
+@view_options
+@reports_failures
+def history(intent_id: str, limit: int, number: int | None, repo: Path, as_json: bool) -> None:
+    """Show the versions that an intent had: when it changed, by whom, and how."""
+    from remit.gate.intent_history import MAX_VERSIONS, intent_history
+
+    gate = governed_gate(repo)
+    found = intent_history(gate, intent_id, limit if number is None else MAX_VERSIONS)
+    if number is not None:
+        found = [version for version in found if version.version == number]
+    if not found:
+        which = "" if number is None else f" {number}"
+        raise Failure(
+            "NOT_FOUND", f"no version{which} of {intent_id!r} is recorded", fix="`remit intent list` names the intents"
+        )
+    emit_view(
+        msgspec.to_builtins(found), as_json, lambda screen: history_view(found, screen, is_full=number is not None)
+    )
+
+
+def history_view(found: "list[IntentVersion]", screen: "Screen", *, is_full: bool) -> "Iterator[Part]":
+    """Return the versions, each with what it changed; in full, the fields of the intent too."""
+    from remit.cli.intent_views import version_parts  # agents run this room's commands, and read no table
+
+    for version in found:
+        yield from version_parts(version, screen, is_full=is_full)
 
 
 @intent.command("lint")

@@ -1,11 +1,13 @@
 """Intents as people see them in a terminal."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 
 from rich.text import Text
 
-from remit.cli.view import Meaning, Table, mark, words
+from remit.cli.screen import Screen
+from remit.cli.view import Meaning, Part, Table, facts, line, mark, words
 from remit.core.intent import Intent, Status
+from remit.gate.intent_history import IntentVersion, lines_of
 
 STATES: dict[Status, Meaning] = {
     "DRAFT": "quiet",
@@ -24,3 +26,16 @@ def intent_table(intents: Iterable[Intent]) -> Table:
 def name_cells(intent: Intent) -> tuple[Text, Text]:
     """Return an intent's name and scope."""
     return words(intent.title), words(", ".join(intent.owned_scope), "dim")
+
+
+def version_parts(version: IntentVersion, screen: Screen, *, is_full: bool) -> Iterator[Part]:
+    """Return one version of an intent: its number, time and author, and what it changed."""
+    state = "deleted" if version.is_deleted else version.intent.status if version.intent else "content not kept here"
+    yield line(words(f"v{version.version}", "bold"), screen.time(version.at), version.by, state, between="  ")
+    if not is_full:
+        yield from (line("   ", words(change)) for change in version.changes)
+    elif version.intent is not None:
+        intent = version.intent
+        rows = [(name, value) for name in Intent.__struct_fields__ for value in lines_of(intent, name)]
+        named = [("" if n and rows[n - 1][0] == name else name, value) for n, (name, value) in enumerate(rows)]
+        yield facts(named, indent=2)
