@@ -118,3 +118,60 @@ def test_a_deleted_intent_has_its_history(agent: Agent) -> None:
     assert remit(agent.cwd, "intent", "delete", "INT-003").returncode == 0
     found = data(agent.cwd, "intent", "history", "INT-003")
     assert [(v["is_deleted"], v["intent"] is None) for v in found] == [(False, False), (True, True)]
+
+
+TEMPLATE = """\
+# what each of our migrations keeps to
+name: Migration
+owned_scope: [migrations/**]
+owner: data-team
+priority: HIGH
+constraints:
+  - Can be undone
+  - {type: max_lines, paths: "migrations/**", max: 200}
+acceptance_criteria:
+  - {text: It runs twice, verify: make migrate}
+references: [docs/migrations.md]
+"""
+
+
+def template(agent: Agent, name: str, text: str) -> None:
+    folder = agent.cwd / ".orchestration" / "templates"
+    folder.mkdir(exist_ok=True)
+    (folder / f"{name}.yaml").write_text(text)
+
+
+def test_an_intent_begins_with_a_template_of_the_team(agent: Agent) -> None:
+    template(agent, "migration", TEMPLATE)
+    words = ("--template", "migration", "--constraint", "No data is lost", "--reference", "INT-001", "--owner", "me")
+    made = data(agent.cwd, "intent", "new", "Split names", *words)
+    assert (made["name"], made["owned_scope"], made["status"]) == ("Split names", ["migrations/**"], "DRAFT")
+    assert [c["text"] for c in made["constraints"]][::2] == ["Can be undone", "No data is lost"]
+    assert made["constraints"][1]["kind"] == "max_lines"
+    assert made["acceptance_criteria"] == [{"text": "It runs twice", "verify": "make migrate"}]
+    assert (made["owner"], made["priority"], made["references"]) == ("me", "HIGH", ["docs/migrations.md", "INT-001"])
+    made = data(agent.cwd, "intent", "new", "--template", "migration", "--scope", "db/**", "--priority", "LOW")
+    assert (made["name"], made["owned_scope"], made["priority"]) == ("Migration", ["db/**"], "LOW")
+
+
+@pytest.mark.parametrize("name", ["bugfix", "feature", "refactor", "docs"])
+def test_a_few_templates_are_there_already(agent: Agent, name: str) -> None:
+    made = data(agent.cwd, "intent", "new", "x", "--scope", "src/**", "--template", name, "--parent", "INT-001")
+    assert made["acceptance_criteria"]
+    assert (made["parent_intent"], made["owned_scope"]) == ("INT-001", ["src/**"])
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "said"),
+    [
+        ("none", "", "no template 'none' (known: bad, bugfix, feature, refactor, docs)"),
+        ("../bad", "", "no template"),
+        ("bad", "owner: [a]\n", "line 1: owner is a list"),
+        ("bad", "- a\n", "expected a mapping"),
+        ("bad", "a: [\n", "cannot be used"),
+    ],
+)
+def test_a_template_that_cannot_be_used_is_told(agent: Agent, name: str, text: str, said: str) -> None:
+    template(agent, "bad", text or "owner: x\n")
+    done = remit(agent.cwd, "intent", "new", "x", "--scope", "src/**", "--template", name)
+    assert (done.returncode, said in done.stderr) == (2, True), done

@@ -13,9 +13,10 @@ from remit.cli.ids import find_session
 from remit.cli.output import Failure, emit, governed_gate, json_option, repo_option, reports_failures
 from remit.cli.people import PERSON, only_people
 from remit.cli.scopes import warn_of
-from remit.core.intent import PRIORITIES, Criterion, Intent, is_intent_id
+from remit.core.intent import PRIORITIES, Criterion, Intent, Priority, is_intent_id
 from remit.core.text import shown
 from remit.gate.gate import Gate
+from remit.gate.intent_templates import load_template
 from remit.gate.intents import changes_in
 from remit.gate.proposing import proposed_name
 from remit.ledger.index import Index
@@ -35,8 +36,17 @@ MOST_RECORDS = 100_000
 @click.option("--id", "intent_id", metavar="INT-001", help="Its id; the next free one by default.")
 @click.option("--constraint", multiple=True, metavar="TEXT", help="What to keep to; repeatable.")
 @click.option("--criterion", multiple=True, metavar="TEXT", help="What must be true in the end; repeatable.")
-@click.option("--description", default="", help="What it is about.")
-@click.option("--priority", type=click.Choice(PRIORITIES), default="MEDIUM", show_default=True)
+@click.option("--description", help="What it is about.")
+@click.option("--priority", type=click.Choice(PRIORITIES), help="MEDIUM by default.")
+@click.option("--owner", metavar="TEXT", help="Who answers for it: a team, a person.")
+@click.option("--parent", metavar="ID", help="The intent that it is a part of.", shell_complete=complete_intents)
+@click.option("--reference", multiple=True, metavar="TEXT", help="A page, an address, another intent; repeatable.")
+@click.option(
+    "--template",
+    metavar="NAME",
+    help="Begin with this template: bugfix, feature, refactor, docs, or one of .orchestration/templates/. Lists that "
+    "are given come on top of its own; a --scope takes the place of its scope.",
+)
 @repo_option
 @json_option
 @reports_failures
@@ -47,8 +57,12 @@ def new(
     intent_id: str | None,
     constraint: tuple[str, ...],
     criterion: tuple[str, ...],
-    description: str,
-    priority: str,
+    description: str | None,
+    priority: Priority | None,
+    owner: str | None,
+    parent: str | None,
+    reference: tuple[str, ...],
+    template: str | None,
     repo: Path,
     as_json: bool,
 ) -> None:
@@ -63,21 +77,27 @@ def new(
     if from_session is not None:
         from_session = find_session(gate, from_session)
         scope = tuple(dict.fromkeys((*scope, *touched(gate, from_session))))
-    name = name_or_proposed(gate, name, from_session)
-    if not scope:
+    base = load_template(gate.workspace, template) if template is not None else Intent(id="", owned_scope=())
+    name = name_or_proposed(gate, name or base.name or None, from_session)
+    if not scope and not base.owned_scope:
         raise Failure("USAGE", "an intent owns files, and none were named", fix="add --scope 'src/**', for example")
-    wanted = msgspec.convert(
-        {
-            "id": intent_id or "",
-            "name": name,
-            "owned_scope": scope,
-            "constraints": constraints_of(constraint),
-            "acceptance_criteria": [Criterion(text) for text in criterion],
-            "description": description,
-            "priority": priority,
-        },
-        type=Intent,
-        from_attributes=True,
+    if parent is not None:
+        gate.intents.get(parent)
+    wanted = replace(
+        base,
+        id=intent_id or "",
+        name=name,
+        status="DRAFT",
+        owned_scope=scope or base.owned_scope,
+        constraints=(*base.constraints, *constraints_of(constraint)),
+        acceptance_criteria=(*base.acceptance_criteria, *map(Criterion, criterion)),
+        description=base.description if description is None else description,
+        priority=priority or base.priority,
+        owner=base.owner if owner is None else owner,
+        parent_intent=parent or base.parent_intent,
+        references=(*base.references, *reference),
+        created_at=None,
+        updated_at=None,
     )
     made = gate.intents.create(wanted, by=PERSON)
     warn_of(gate, made.owned_scope)
@@ -145,6 +165,9 @@ def fork(intent_id: str, name: str | None, repo: Path, as_json: bool) -> None:
 @click.option("--constraint", multiple=True, metavar="TEXT", help="All constraints anew; repeatable.")
 @click.option("--criterion", multiple=True, metavar="TEXT", help="All acceptance criteria anew; repeatable.")
 @click.option("--priority", type=click.Choice(PRIORITIES))
+@click.option("--owner", metavar="TEXT", help="Who answers for it; empty for nobody.")
+@click.option("--parent", metavar="ID", help="The intent that it is a part of; empty for none.")
+@click.option("--reference", multiple=True, metavar="TEXT", help="All references anew; repeatable.")
 @repo_option
 @json_option
 @reports_failures
@@ -173,6 +196,12 @@ def edits(old: Intent, given: dict[str, Any]) -> dict[str, Any]:
         changes["owned_scope"] = (*base, *(p for p in given["add_scope"] if p not in base))
     if given["constraint"]:
         changes["constraints"] = constraints_of(given["constraint"])
+    if given["owner"] is not None:
+        changes["owner"] = given["owner"]
+    if given["parent"] is not None:
+        changes["parent_intent"] = given["parent"] or None
+    if given["reference"]:
+        changes["references"] = given["reference"]
     if given["criterion"]:
         changes["acceptance_criteria"] = tuple(Criterion(text) for text in given["criterion"])
     return changes

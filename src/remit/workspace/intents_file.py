@@ -50,6 +50,22 @@ def parse_intents(text: bytes) -> IntentsDocument:
     return IntentsDocument(intents, tuple(sorted(findings, key=lambda f: (f.line, f.column))), digest)
 
 
+def parse_template(text: bytes) -> tuple[Intent | None, tuple[LintFinding, ...]]:
+    """One intent without an id, whose scope may be left open, and the errors in it; never raises.
+
+    The fields are those of an intent in the intents file.
+    """
+    try:
+        root = compose(decode(text))
+    except Unreadable as error:
+        return None, (LintFinding("YAML_PARSE_ERROR", "error", str(error), line=error.line, column=error.column),)
+    if not isinstance(root, Table):
+        return None, (LintFinding("INVALID_FIELD", "error", "expected a mapping with the fields of an intent"),)
+    placed, findings = _read_intent(Entry(root))
+    errors = tuple(f for f in findings if f.severity == "error" and f.code != "EMPTY_SCOPE")
+    return placed.intent if placed else None, errors
+
+
 def entries(active: Node) -> tuple[Entry, ...]:
     """The intents below `active_intents`, in the list or the mapping form."""
     if isinstance(active, Series):
