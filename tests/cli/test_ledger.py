@@ -40,6 +40,10 @@ def log_folder(root: Path) -> Path:
     return Gate.open(root).workspace.log_folder
 
 
+def own(root: Path) -> Path:
+    return root / ".git/remit/objects.git"
+
+
 def segment(root: Path) -> Path:
     return next(log_folder(root).glob("0*.jsonl"))
 
@@ -48,7 +52,9 @@ def test_a_session_that_ends_leaves_a_head_beside_the_log_in_it_and_in_the_commi
     agent.send("SessionEnd", reason="other")
     (made,) = records(agent.cwd, "tree_head")
     assert [head.note for head in kept_heads(log_folder(agent.cwd))] == [body(made)["note"]]
-    assert run_git(agent.cwd, "notes", "--ref=remit", "show", "HEAD") == body(made)["note"]
+    head = run_git(agent.cwd, "rev-parse", "HEAD").strip()
+    assert run_git(own(agent.cwd), "notes", "--ref=remit", "show", head) == body(made)["note"]
+    assert run_git(agent.cwd, "log", "--all", "--format=%h").count("\n") == 1
     assert run_git(agent.cwd, "status", "--porcelain", "--", "src/app.py", "README.md") == ""
     found = data(agent.cwd, "ledger", "verify")
     assert (found["findings"], found["witnessed"], found["unwitnessed"]) == ([], body(made)["size"], 1)
@@ -57,11 +63,18 @@ def test_a_session_that_ends_leaves_a_head_beside_the_log_in_it_and_in_the_commi
 def test_a_commit_is_witnessed_once_head_moved(agent: Agent) -> None:
     agent.send("SessionEnd", reason="other")
     agent.send("SessionEnd", reason="other")
-    assert len(run_git(agent.cwd, "notes", "--ref=remit", "list").splitlines()) == 1
+    assert len(run_git(own(agent.cwd), "notes", "--ref=remit", "list").splitlines()) == 1
     run_git(agent.cwd, "commit", "-qam", "second", "--allow-empty")
     agent.send("SessionEnd", reason="other")
-    assert len(run_git(agent.cwd, "notes", "--ref=remit", "list").splitlines()) == 2
+    assert len(run_git(own(agent.cwd), "notes", "--ref=remit", "list").splitlines()) == 2
     assert data(agent.cwd, "ledger", "verify")["findings"] == []
+
+
+def test_where_notes_are_shared_the_witness_stands_in_the_users_repository(agent: Agent) -> None:
+    (agent.cwd / ".orchestration" / "remit.toml").write_text("[share]\nnotes = true\n")
+    agent.send("SessionEnd", reason="other")
+    (made,) = records(agent.cwd, "tree_head")
+    assert run_git(agent.cwd, "notes", "--ref=remit", "show", "HEAD") == body(made)["note"]
 
 
 def test_a_commits_note_convicts_a_log_whose_folder_was_cut_with_all_its_heads(agent: Agent) -> None:
@@ -81,7 +94,7 @@ def test_a_shared_log_convicts_one_whose_folder_was_cut_with_all_its_heads(agent
     run_git(agent.cwd, "config", "grep.lineNumber", "true")
     share(agent.cwd, path)
     assert data(agent.cwd, "ledger", "verify")["findings"] == []
-    run_git(agent.cwd, "update-ref", "-d", "refs/notes/remit")
+    run_git(own(agent.cwd), "update-ref", "-d", "refs/notes/remit")
     for kept in (*path.parent.glob("heads/*"), path.parent / "head"):
         kept.unlink()
     path.write_bytes(b"".join(path.read_bytes().splitlines(keepends=True)[:2]))

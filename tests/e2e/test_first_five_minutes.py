@@ -114,8 +114,10 @@ def what_a_reset_threw_away_is_kept(repository: Path, home: Path) -> None:
     assert "src/app.py" in remit(repository, "restore", point, "--dry-run")
     newest = data(repository, "log", "--event", "mutation", "-n", "1")[0]["metadata"]["dev.remit"]
     assert [f["path"] for f in newest["files"]] == ["README.md", "src/app.py"]
-    [kept] = run_git(repository, "for-each-ref", "--format=%(refname)", "refs/remit/blobs").split()
-    assert "return 'not committed'" in run_git(repository, "grep", "-h", "not committed", kept)
+    own = repository / ".git/remit/objects.git"
+    [kept] = run_git(own, "for-each-ref", "--format=%(refname)", "refs/remit/blobs").split()
+    assert "return 'not committed'" in run_git(own, "grep", "-h", "not committed", kept)
+    assert run_git(repository, "for-each-ref", "refs/remit", "refs/notes") == ""
 
 
 def what_nothing_brings_back_is_asked_first(repository: Path, home: Path) -> None:
@@ -149,7 +151,7 @@ def all_of_it_comes_out(repository: Path, settings: dict[Path, bytes]) -> None:
     said = remit(repository, "uninstall")
     assert by_hand.read_bytes() == settings[by_hand]
     assert json.loads(its_own.read_bytes()) == was
-    for stays in (".orchestration", "/log", "/key", "refs/remit/", "refs/notes/remit"):
+    for stays in (".orchestration", "/log", "/key", "/objects.git"):
         assert stays in said
     assert not (by_hand.parents[1] / ".local" / "share" / "remit").exists()
 

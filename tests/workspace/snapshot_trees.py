@@ -26,6 +26,11 @@ class Worksite:
         self.root, self.workspace, self.most_mib = root, found, most_mib
         self.store: Store = store or GitStore(found, MACHINE)
 
+    @property
+    def own(self) -> Path:
+        """Remit's own repository."""
+        return self.workspace.state / "objects.git"
+
     def take(self, command: str = "", **occasion: str) -> Snapshot:
         """A snapshot of the tree as it is."""
         about = Occasion(kind="call", command=command, **occasion)

@@ -1,6 +1,7 @@
 """Snapshots: what they hold, what they leave alone, and what the user's repository sees of them."""
 
 import os
+import shutil
 import subprocess
 import tempfile
 import time
@@ -70,13 +71,13 @@ def test_neither_head_nor_index_nor_branches_nor_loose_objects_change(site: Work
     site.restore(point)
     assert (git / "index").read_bytes() == before[1]
     assert [run_git(site.root, *words) for words in told] == before[0]
-    assert run_git(site.root, "log", "-1", "--format=%an <%ae>", point.ref).strip() == "Remit <remit@localhost>"
+    assert run_git(site.own, "log", "-1", "--format=%an <%ae>", point.ref).strip() == "Remit <remit@localhost>"
 
 
 def test_a_secret_goes_into_no_object_of_git(site: Worksite) -> None:
     (site.root / ".env").write_text("TOKEN=not-in-git\n")
     point = site.take()
-    assert ".env" not in run_git(site.root, "ls-tree", "-r", "--name-only", point.commit).split("\n")
+    assert ".env" not in run_git(site.own, "ls-tree", "-r", "--name-only", point.commit).split("\n")
     kept = [path for path in (site.workspace.state / "snapshots" / "private").rglob("*") if path.is_file()]
     assert [path.stat().st_mode & 0o777 for path in kept] == [0o600]
 
@@ -255,7 +256,9 @@ def test_without_git_copies_are_kept(tmp_path: Path) -> None:
 
 
 def test_where_refs_cannot_be_written_there_is_no_snapshot_and_it_is_said(site: Worksite) -> None:
-    (site.root / ".git" / "refs" / "remit").write_text("in the way\n")
+    site.take()
+    shutil.rmtree(site.own / "refs" / "remit")
+    (site.own / "refs" / "remit").write_text("in the way\n")
     with pytest.raises(GitError, match="was not written"):
         site.take()
 
@@ -285,12 +288,12 @@ def test_a_forged_snapshot_writes_nothing_outside_nor_into_git(site: Worksite) -
     point = site.take()
     blob = run_git(site.root, "rev-parse", "HEAD:README.md").strip()
     tree = f"100644 blob {blob}\tconfig\0".encode()
-    inner = subprocess.run(["git", "-C", site.root, "mktree", "-z"], input=tree, capture_output=True, check=True)
+    inner = subprocess.run(["git", "-C", site.own, "mktree", "-z"], input=tree, capture_output=True, check=True)
     outer = f"040000 tree {inner.stdout.decode().strip()}\t.git\0".encode()
-    made = subprocess.run(["git", "-C", site.root, "mktree", "-z"], input=outer, capture_output=True, check=True)
-    message = run_git(site.root, "log", "-1", "--format=%B", point.ref)
-    forged = run_git(site.root, "commit-tree", made.stdout.decode().strip(), "-m", message).strip()
-    run_git(site.root, "update-ref", point.ref, forged)
+    made = subprocess.run(["git", "-C", site.own, "mktree", "-z"], input=outer, capture_output=True, check=True)
+    message = run_git(site.own, "log", "-1", "--format=%B", point.ref)
+    forged = run_git(site.own, "commit-tree", made.stdout.decode().strip(), "-m", message).strip()
+    run_git(site.own, "update-ref", point.ref, forged)
     config = (site.root / ".git" / "config").read_text()
     [found] = site.store.listed()
     site.restore(found)
@@ -307,12 +310,12 @@ def test_many_snapshots_are_few_packs_and_do_not_bring_on_gc(site: Worksite) -> 
         if number % 60 == 59:
             store.tidy()
     store.tidy()
-    packs = list((site.root / ".git" / "objects" / "pack").glob("*.pack"))
+    packs = list((site.own / "objects" / "pack").glob("*.pack"))
     assert len(packs) < 24
-    assert not list((site.root / ".git" / "objects" / "pack").glob("*.keep"))
+    assert not list((site.own / "objects" / "pack").glob("*.keep"))
     assert run_git(site.root, "count-objects") == loose
     run_git(site.root, "gc", "--auto")
-    assert sorted(packs) == sorted((site.root / ".git" / "objects" / "pack").glob("*.pack"))
+    assert sorted(packs) == sorted((site.own / "objects" / "pack").glob("*.pack"))
     run_git(site.root, "fsck", "--no-dangling")
     assert len(store.listed()) == 300
 
@@ -323,10 +326,10 @@ def test_a_writer_that_was_killed_leaves_packs_that_are_folded(site: Worksite) -
     assert store.importer is not None
     store.importer.process.kill()
     store.importer.process.wait()
-    assert list((site.root / ".git" / "objects" / "pack").glob("*.keep"))
+    assert list((site.own / "objects" / "pack").glob("*.keep"))
     store.close()
-    fold(site.workspace, store.folder)
-    assert not list((site.root / ".git" / "objects" / "pack").glob("*.keep"))
+    fold(store.repository, store.folder)
+    assert not list((site.own / "objects" / "pack").glob("*.keep"))
     assert len(site.store.listed()) == 1
 
 

@@ -3,6 +3,7 @@
 import os
 import signal
 import time
+from collections.abc import Callable
 from pathlib import Path
 
 from remit.workspace.snapshots_restore import RestoreRunning
@@ -33,12 +34,12 @@ def restore_and_die(site: Worksite, point_id: str, after_s: float) -> None:
     os.waitpid(child, 0)
 
 
-def finish(site: Worksite) -> None:
-    """Finish what was begun, once it may be: a process that was just forked holds the lock until it is git."""
+def once_alone(step: Callable[[], object]) -> None:
+    """Do it once it may be: a process that was just forked holds the lock until it is git."""
     until = time.monotonic() + 10
     while True:
         try:
-            site.restoring.finish()
+            step()
         except RestoreRunning:
             assert time.monotonic() < until, "nobody is left to hold the lock"
             time.sleep(0.01)
@@ -62,11 +63,11 @@ def test_fifty_kills_leave_no_half_file_and_are_finished(repository: Path) -> No
         for path in repository.glob("d*/*.txt"):
             assert path.read_bytes() in whole
         began += site.restoring.interrupted() is not None
-        finish(site)
+        once_alone(site.restoring.finish)
         assert site.restoring.interrupted() is None
         assert not [p for p in repository.rglob("*") if p.name.startswith(TEMPORARY)]
         if kill % 10 == 9:
-            site.restore(point)
+            once_alone(lambda: site.restore(point))
             assert site.tree() == then
     assert began
 

@@ -173,7 +173,7 @@ def witness(commit: str, repo: Path, as_json: bool) -> None:
         note = made.note if made else ""
     if not note:
         raise Failure("NOT_FOUND", "the log is empty, so there is nothing to witness")
-    found = write_witness(recorder, commit, note)
+    found = write_witness(recorder, commit, note, shown=True)
     if found is None:
         raise Failure("NOT_FOUND", f"{commit!r} is no commit here", fix="name one that `git log` shows", target=commit)
     emit({"commit": found, "note": note}, as_json, f"the newest tree head stands in the note of commit {found[:12]}")

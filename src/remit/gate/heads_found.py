@@ -12,6 +12,7 @@ from remit.ledger.reader import lines
 from remit.workspace.contents import ContentStore
 from remit.workspace.git import Git
 from remit.workspace.log_refs import shared_head_lines, tracked_head_lines
+from remit.workspace.own_repository import OwnRepository
 from remit.workspace.place import Workspace
 
 
@@ -24,11 +25,15 @@ def heads_report(recorder: Writer, config: Config) -> HeadsReport:
 
 
 def noted_heads(workspace: Workspace) -> Iterator[FoundHead]:
-    """The heads in commits' notes. Raises GitError."""
+    """The heads in commits' notes, those in Remit's own repository too. Raises GitError."""
     if workspace.common_dir is None:
         return
-    listed = Git(workspace.root).text("notes", f"--ref={REF}", "list", ok=(0, 1))
-    pairs = [(note, commit) for note, _, commit in (line.partition(" ") for line in listed.splitlines())]
+    own = OwnRepository(workspace)
+    list_notes = ("notes", f"--ref={REF}", "list")
+    listed = Git(workspace.root).text(*list_notes, ok=(0, 1))
+    if own.exists:
+        listed += "\n" + own.run(*list_notes, ok=(0, 1)).decode("utf-8", "replace")
+    pairs = [(note, commit) for note, _, commit in (line.partition(" ") for line in listed.splitlines() if line)]
     contents = ContentStore(workspace, "").load_many(note for note, _ in pairs)
     for note, commit in pairs:
         for part in split_heads(contents.get(note, b"").decode("utf-8", "replace")):

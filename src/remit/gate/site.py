@@ -173,6 +173,7 @@ class Site:
 
     def fold(self) -> None:
         """Take the contents that wait into git. Raises OSError, GitError, StateError."""
+        self.store.take_over()
         folded = self.store.fold()
         if folded:
             self.state.put_kept(folded)

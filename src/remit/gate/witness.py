@@ -21,6 +21,7 @@ from remit.core.treehead import (
     sign,
 )
 from remit.gate.environment import Environment
+from remit.gate.governing import governing
 from remit.ledger.heads import (
     EVERY,
     WHOLE_BYTES,
@@ -37,6 +38,7 @@ from remit.ledger.segments import LedgerError
 from remit.workspace.git import Git
 from remit.workspace.head import head_commit
 from remit.workspace.identity import machine_id
+from remit.workspace.own_repository import OwnRepository
 from remit.workspace.place import Workspace
 
 REF = "refs/notes/remit"
@@ -156,7 +158,7 @@ def after_append(recorder: Writer, records: Sequence[Record], newest_seq: int) -
     if ended:
         made = make_head(recorder)
         if made is not None and head_commit(recorder.workspace) != (known.commit if known else None):
-            witness(recorder, "HEAD", made.note)
+            witness(recorder, "HEAD", made.note, shown=governing(recorder.workspace).config.share.notes)
     elif newest_seq + 1 - (known.size if known else 0) >= EVERY:
         make_head(recorder)
 
@@ -166,10 +168,11 @@ def newest_head(folder: Path) -> str | None:
     return next((head.note for head in reversed(list(kept_heads(folder)))), None)
 
 
-def witness(recorder: Writer, commit: str, note: str) -> str | None:
-    """Write a head into a commit's note; the commit, or None where there is none. Raises GitError.
+def witness(recorder: Writer, commit: str, note: str, *, shown: bool) -> str | None:
+    """Write a head into a commit's note; the commit, or None where there is none. Raises GitError, OSError.
 
-    Heads of other logs in that note stay. Nothing but the notes ref changes.
+    Heads of other logs in that note stay. Nothing but the notes ref changes: where it is `shown`, that of the user's
+    repository, which `git log --all` lists; else that of Remit's own.
     """
     workspace = recorder.workspace
     if workspace.common_dir is None:
@@ -178,10 +181,14 @@ def witness(recorder: Writer, commit: str, note: str) -> str | None:
     found = git.text("rev-parse", "--verify", "--quiet", "--end-of-options", f"{commit}^{{commit}}", ok=(0, 1, 128))
     if not found:
         return None
-    old = git.run("notes", f"--ref={REF}", "show", found, ok=(0, 1)).decode("utf-8", "replace")
+    own = OwnRepository(workspace)
+    if not shown:
+        own.make()
+    run = git.run if shown else own.run
+    old = run("notes", f"--ref={REF}", "show", found, ok=(0, 1)).decode("utf-8", "replace")
     kept = [part for part in split_heads(old) if _origin(part) != recorder.log.name]
     text = BETWEEN.join([*kept, note])
-    git.run(*IDENTITY, "notes", f"--ref={REF}", "add", "-f", "-F", "-", found, stdin=text.encode())
+    run(*IDENTITY, "notes", f"--ref={REF}", "add", "-f", "-F", "-", found, stdin=text.encode())
     return found
 
 

@@ -13,9 +13,22 @@ from remit.wiring.plan import Problem
 from remit.wiring.toml_merge import merge_toml
 from remit.workspace.beneath import write_below
 from remit.workspace.git import Git, GitError
+from remit.workspace.own_repository import FOLDER as OBJECTS
+from remit.workspace.own_repository import OwnRepository
 from remit.workspace.place import ENFORCE, FOLDER, GOVERNED, Workspace
+from remit.workspace.refs import AUTHORSHIP
 from remit.workspace.registry import unregister
 from remit.workspace.settings_file import read_settings, write_settings
+from remit.workspace.snapshots_git import REFS as SNAPSHOTS
+
+KEPT_REFS = (
+    ("refs/remit/log", "logs of machines that were shared"),
+    (SNAPSHOTS, "snapshots by an older version of Remit"),
+    ("refs/remit/blobs", "contents that the ledger names, by an older version of Remit"),
+    (NOTES, "notes that witness the ledger"),
+    (AUTHORSHIP, "notes of who wrote which line"),
+)
+"""What refs of the user's repository may hold of Remit's."""
 
 STARTER = """\
 # What coding agents may do here. Make an intent with:  remit intent new "Greet people by name" --scope 'src/**'
@@ -150,11 +163,13 @@ def ungovern(home: Path, workspace: Workspace) -> bool:
 
 
 def purge(workspace: Workspace) -> list[Path]:
-    """Remove the ledger, the state, `.orchestration/` and the refs that keep contents; what was removed.
+    """Remove the ledger, the state with the snapshots, `.orchestration/` and Remit's refs; what was removed.
+
+    Notes of authorship stay: other tools write there, too.
 
     Raises OSError, GitError.
     """
-    for name in refs(workspace, "refs/remit"):
+    for name in (*refs(workspace, "refs/remit"), *refs(workspace, NOTES)):
         Git(workspace.root).run("update-ref", "-d", name)
     include_in_git(workspace)
     folders = [folder for folder in (workspace.state, workspace.folder) if folder.is_dir()]
@@ -177,6 +192,7 @@ def what_stays(workspace: Workspace, home: Path) -> list[tuple[str, str]]:
     places = [
         (workspace.folder, "intents and configuration"),
         (workspace.log_folder, "the ledger"),
+        (workspace.state / OBJECTS, f"contents that the ledger names, and {snapshots_of(workspace)} snapshots"),
         (state / "key", "this machine's key: ledgers are checked by it"),
         (state / "machine", "this machine's name in ledgers"),
         (state / "governed", "which repositories are governed"),
@@ -186,9 +202,22 @@ def what_stays(workspace: Workspace, home: Path) -> list[tuple[str, str]]:
         (state / "checks.json", "which installed packages bring checks"),
         (state / "sandbox", "what contained commands left in caches; may be deleted"),
     ]
-    kept = [(name, "contents that the ledger names") for name in refs(workspace, "refs/remit")]
-    notes = [(name, "notes that witness the ledger") for name in refs(workspace, NOTES)]
-    return [(str(path), about) for path, about in places if path.exists()] + kept + notes
+    found = [(str(path), about) for path, about in places if path.exists()]
+    for ref, about in KEPT_REFS:
+        if names := refs(workspace, ref):
+            number = f"{len(names)} refs: " if len(names) > 1 else ""
+            found.append((ref, f"{number}{about}; `git update-ref -d {names[0]}` removes one"))
+    return found
+
+
+def snapshots_of(workspace: Workspace) -> int:
+    """How many snapshots Remit's own repository holds."""
+    if workspace.common_dir is None:
+        return 0
+    try:
+        return len(OwnRepository(workspace).refs(SNAPSHOTS))
+    except GitError:
+        return 0
 
 
 def refs(workspace: Workspace, below: str) -> list[str]:

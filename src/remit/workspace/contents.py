@@ -14,10 +14,16 @@ from pathlib import Path
 from remit.core.contents import Hunk, git_blob
 from remit.workspace.file_locks import lock_file
 from remit.workspace.git import Git, GitError
+from remit.workspace.own_repository import OwnRepository, reader_of
 from remit.workspace.place import Workspace, is_there
+from remit.workspace.refs import has_refs
 from remit.workspace.waiting import Entry, Waiting
 
 HUNK = re.compile(rb"-(\d+)(?:,(\d+))? \+(\d+)(?:,(\d+))? @@")
+
+BLOBS = "refs/remit/blobs"
+TAKEN_OVER = 1000
+"""Contents of an older version that are taken over together."""
 
 LATE_MOST = 8
 LATE_BYTES = 1 << 18
@@ -32,7 +38,7 @@ class ContentStore:
 
     def __init__(self, workspace: Workspace, machine: str) -> None:
         self.workspace = workspace
-        self.ref = f"refs/remit/blobs/{machine}"
+        self.ref = f"{BLOBS}/{machine}"
         self.folder = workspace.state / "contents"
         self.waits = Waiting(self.folder / "waiting")
         self.late: OrderedDict[str, bytes] = OrderedDict()
@@ -81,11 +87,30 @@ class ContentStore:
         return contents.keys() | apart
 
     def into_git(self, contents: Mapping[str, bytes]) -> None:
-        """Make git objects of these, under our ref. Raises GitError."""
+        """Make git objects of these, under our ref in Remit's own repository. Raises GitError, OSError."""
+        repository = OwnRepository(self.workspace)
+        repository.make()
+        with repository.in_use():
+            known = repository.run("rev-parse", "-q", "--verify", self.ref, ok=(0, 1)).decode().strip()
+            stream = b"".join(self.stream(contents, known or None))
+            repository.run("fast-import", "--quiet", "--done", "--date-format=now", stdin=stream)
+
+    def take_over(self) -> None:
+        """Take what an older version kept under refs of the user's repository into Remit's own. Raises GitError,
+        OSError.
+        """
+        if not has_refs(self.workspace, BLOBS):
+            return
         git = Git(self.workspace.root)
-        known = git.text("rev-parse", "-q", "--verify", self.ref, ok=(0, 1))
-        stream = b"".join(self.stream(contents, known or None))
-        git.run("fast-import", "--quiet", "--done", "--date-format=now", stdin=stream)
+        for line in git.text("for-each-ref", "--format=%(objectname) %(refname)", BLOBS).splitlines():
+            tip, ref = line.split(" ", 1)
+            listed = git.run("ls-tree", "-r", "-z", "--full-tree", tip).split(b"\0")
+            names = [row.partition(b"\t")[0].split()[2].decode() for row in listed if row]
+            for start in range(0, len(names), TAKEN_OVER):
+                found = self.load_many(names[start : start + TAKEN_OVER])
+                with self.locked():
+                    self.into_git(found)
+            git.run("update-ref", "-d", ref, tip)
 
     def put_apart(self, blob: str, content: bytes) -> None:
         """Make a file of Remit's own of it. Raises OSError."""
@@ -137,7 +162,7 @@ class ContentStore:
         if self.workspace.common_dir is None:
             return None
         try:
-            return Git(self.workspace.root).run("cat-file", "blob", blob)
+            return reader_of(self.workspace).run("cat-file", "blob", blob)
         except GitError:
             return None
 
@@ -170,7 +195,7 @@ class ContentStore:
         staged, rest = self.staged(blobs)
         if not rest:
             return staged
-        out = Git(self.workspace.root).run("cat-file", "--batch", stdin="".join(f"{b}\n" for b in rest).encode())
+        out = reader_of(self.workspace).run("cat-file", "--batch", stdin="".join(f"{b}\n" for b in rest).encode())
         found = zip(rest, batch(out), strict=True)
         return {**staged, **{blob: content for blob, content in found if content is not None}}
 
@@ -181,7 +206,7 @@ class ContentStore:
         if not rest:
             return sizes
         question = "".join(f"{blob}\n" for blob in rest).encode()
-        out = Git(self.workspace.root).run("cat-file", "--batch-check=%(objectsize)", stdin=question)
+        out = reader_of(self.workspace).run("cat-file", "--batch-check=%(objectsize)", stdin=question)
         told = zip(rest, out.splitlines(), strict=True)
         return {**sizes, **{blob: int(size) for blob, size in told if size.isdigit()}}
 

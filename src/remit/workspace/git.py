@@ -2,6 +2,7 @@
 that has to come before (`git_settings`).
 """
 
+import os
 from collections.abc import Iterable
 from pathlib import Path
 
@@ -33,20 +34,22 @@ class GitError(RuntimeError):
 
 
 class Git:
-    """git in one repository."""
+    """git in one repository, which sees the objects in the folder `borrowed` too."""
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder: Path, *, borrowed: Path | None = None) -> None:
         self.folder = folder
+        self.borrowed = borrowed
 
     def run(self, *arguments: str, stdin: bytes = b"", ok: tuple[int, ...] = (0,)) -> bytes:
         """Standard output of `git <arguments>`. Raises GitError for an exit code that is not in `ok`."""
         try:
-            command = ["git", *GUARDS, *overrides(self.folder), "-C", str(self.folder), *arguments]
+            command = [*self._around(), "git", *GUARDS, *overrides(self.folder), "-C", str(self.folder), *arguments]
         except ValueError as error:
             raise GitError(arguments, None, str(error)) from error
         try:
-            if (told := told_ahead(tuple(command), stdin, folder=str(self.folder))) is not None and told[0] in ok:
-                return told[1]
+            ahead = None if self.borrowed else told_ahead(tuple(command), stdin, folder=str(self.folder))
+            if ahead is not None and ahead[0] in ok:
+                return ahead[1]
             code, out, said = finished(command, stdin, TIMEOUT_S, str(self.folder))
         except FileNotFoundError as error:
             raise GitError(arguments, None, "git is not on PATH; install it, or mend PATH") from error
@@ -55,6 +58,16 @@ class Git:
         if code not in ok:
             raise GitError(arguments, code, said.decode("utf-8", "replace"))
         return out
+
+    def _around(self) -> tuple[str, ...]:
+        """What the command begins with, so that git finds the objects that it borrows."""
+        if self.borrowed is None:
+            return ()
+        # Quoted, since a colon would separate two folders.
+        path = "".join(
+            c if c.isascii() and c.isprintable() and c not in '"\\' else octal(c) for c in str(self.borrowed)
+        )
+        return ("env", f'GIT_ALTERNATE_OBJECT_DIRECTORIES="{path}"')
 
     def begin(self, *arguments: str) -> None:
         """Start what `run` will be asked for soon, in a process that began so: it asks once, and ends."""
@@ -68,6 +81,11 @@ class Git:
     def head(self) -> str | None:
         """The commit that HEAD names; None before the first."""
         return self.text("rev-parse", "--verify", "--quiet", "HEAD^{commit}", ok=(0, 1, 128)) or None
+
+
+def octal(character: str) -> str:
+    """A character as git's quoting writes it: three octal digits for each of its bytes."""
+    return "".join(f"\\{byte:03o}" for byte in os.fsencode(character))
 
 
 def told_ahead(

@@ -1,4 +1,4 @@
-"""Snapshots as commits under private refs. Source: git-fast-import(1), git-for-each-ref(1), read 2026-11."""
+"""Snapshots as commits in Remit's own repository. Source: git-fast-import(1), git-for-each-ref(1), read 2026-11."""
 
 import os
 import re
@@ -13,7 +13,9 @@ from remit.workspace.contents import batch
 from remit.workspace.git import Git, GitError
 from remit.workspace.head import head_commit
 from remit.workspace.observe import aligned, prefix_in_repository
+from remit.workspace.own_repository import OwnRepository
 from remit.workspace.place import Workspace
+from remit.workspace.refs import has_refs
 from remit.workspace.snapshots import (
     Dirty,
     Entry,
@@ -33,7 +35,9 @@ from remit.workspace.versions import Seen
 REFS = "refs/remit/snapshots"
 IN_A_REF = re.compile(r"[A-Za-z0-9][A-Za-z0-9-]{0,63}")
 MODES = frozenset({"100644", "100755", "120000"})
-ALL = ("--branches", "--tags", "--remotes")
+BASE_MARK = ":2"
+UNUSED = "unused"
+"""The file that says that objects may have become needless."""
 
 
 class GitStore:
@@ -42,13 +46,14 @@ class GitStore:
     def __init__(self, workspace: Workspace, machine: str, *, stays: bool = False) -> None:
         self.workspace = workspace
         self.refs = f"{REFS}/{machine}"
+        self.repository = OwnRepository(workspace)
         self.folder = workspace.state / "snapshots"
         self.copies = Copies(self.folder / "private")
         self.stays = stays
         self.importer: Importer | None = None
 
     def take(self, snapshot: Snapshot, files: Dirty) -> Snapshot:
-        """Keep these files on top of HEAD."""
+        """Keep these files, beside those of HEAD."""
         secret = {path: seen for path, seen in files.items() if is_private(path)}
         private = {
             spelled(p): (seen.version.mode, self.copies.put(content_of(self.workspace, p, seen))) if seen else ("", "")
@@ -57,15 +62,26 @@ class GitStore:
         made = replace(snapshot, head=head_commit(self.workspace), private=private)
         ref = f"{self.refs}/{group(made)}/{made.id}"
         plain = {path: seen for path, seen in files.items() if path not in secret}
-        name = self.written(b"".join(self.stream(made, ref, plain)), ref)
+        self.repository.make()
+        with self.repository.in_use():
+            name = self.written(made, ref, plain)
         return replace(made, commit=name, ref=ref)
 
-    def written(self, stream: bytes, ref: str) -> str:
-        """The commit's name. Raises GitError."""
-        importer = self.importer or Importer(self.workspace, self.folder / "edges")
+    def written(self, snapshot: Snapshot, ref: str, files: Dirty) -> str:
+        """The commit's name. Raises GitError, OSError."""
+        importer = self.importer or Importer(self.repository)
         self.importer = None
         try:
-            name = importer.commit(stream, ref)
+            known, head = self.repository.known(), snapshot.head
+            base = known.heads.get(head) if head else None
+            fresh = b""
+            if head and not base:
+                self.repository.borrow(known)
+                fresh = base_commit(ref, importer.tree(head))
+            name = importer.commit(fresh + b"".join(self.stream(snapshot, ref, files, base)), ref)
+            if head and fresh:
+                known.heads[head] = importer.marked(BASE_MARK)
+                self.repository.note(known)
         except BaseException:
             importer.close()
             raise
@@ -80,22 +96,29 @@ class GitStore:
         """Without a daemon nobody is ever idle: fold where packs are many. The snapshot is none the worse for it."""
         if len(list((self.folder / "edges").glob("*"))) >= MOST:
             with suppress(GitError, OSError):
-                fold(self.workspace, self.folder)
+                fold(self.repository, self.folder)
 
-    def stream(self, snapshot: Snapshot, ref: str, files: Dirty) -> Iterator[bytes]:
-        """The commit: what is gone first, for a file may lie where a folder was."""
+    def stream(self, snapshot: Snapshot, ref: str, files: Dirty, base: str | None) -> Iterator[bytes]:
+        """The commit on top of `base`: what is gone first, for a file may lie where a folder was.
+
+        Without one it follows what the ref holds: the commit with HEAD's files, or nothing.
+        """
         prefix = os.fsencode(prefix_in_repository(self.workspace))
-        message = f"{title(snapshot)}\n\n{msgspec.json.encode(snapshot).decode()}\n".encode()
-        yield f"commit {ref}\nmark :1\ncommitter Remit <remit@localhost> {int(snapshot.at)} +0000\n".encode()
-        yield b"data %d\n%s\n" % (len(message), message)
-        if snapshot.head:
-            yield f"from {snapshot.head}\n".encode()
+        yield from self.header(snapshot, ref)
+        if base:
+            yield f"from {base}\n".encode()
         for path in (p for p, seen in files.items() if seen is None):
             yield b"D %s\n" % quoted(prefix + os.fsencode(path))
         for path, seen in files.items():
             if seen is not None:
                 yield self.file(prefix, path, seen)
         yield b"\n"
+
+    def header(self, snapshot: Snapshot, ref: str) -> Iterator[bytes]:
+        """What a commit begins with."""
+        message = f"{title(snapshot)}\n\n{msgspec.json.encode(snapshot).decode()}\n".encode()
+        yield f"commit {ref}\nmark :1\ncommitter Remit <remit@localhost> {int(snapshot.at)} +0000\n".encode()
+        yield b"data %d\n%s\n" % (len(message), message)
 
     def file(self, prefix: bytes, path: str, seen: Seen) -> bytes:
         """One file of the commit."""
@@ -105,18 +128,23 @@ class GitStore:
 
     def listed(self) -> list[Snapshot]:
         """Those of this workspace; what another wrote under these refs is none."""
-        out = Git(self.workspace.root).run(
-            "for-each-ref", "--format=%(refname)%00%(objectname)%00%(contents:body)%00", self.refs
-        )
+        own = spelled(str(self.workspace.root))
+        mine = (self.copies.without_lost(s) for s in self.everyones() if s.root == own)
+        return sorted(mine, key=lambda s: (s.at, s.id), reverse=True)
+
+    def everyones(self) -> Iterator[Snapshot]:
+        """The snapshots of all worktrees and machines, and those of this machine that an older version made."""
+        asked = ("for-each-ref", "--format=%(refname)%00%(objectname)%00%(contents:body)%00")
+        out = self.repository.run(*asked, REFS) if self.repository.exists else b""
+        if has_refs(self.workspace, REFS):
+            out += Git(self.workspace.root).run(*asked, self.refs)
         parts = out.decode("utf-8", "replace").split("\0")
         found = (described(*parts[n : n + 3]) for n in range(0, len(parts) - 2, 3))
-        own = spelled(str(self.workspace.root))
-        mine = (self.copies.without_lost(s) for s in found if s and s.root == own)
-        return sorted(mine, key=lambda s: (s.at, s.id), reverse=True)
+        return (snapshot for snapshot in found if snapshot)
 
     def listing(self, snapshot: Snapshot) -> Listing:
         """Every file of the snapshot; repositories inside are not its own."""
-        base = self.tree(snapshot.head) if snapshot.head else {}
+        base = self.tree(f"{snapshot.commit}^", ok=(0, 128)) if snapshot.head else {}
         found = {p: replace(e, raw=not e.same(base.get(p))) for p, e in self.tree(snapshot.commit).items()}
         for spelling, (mode, key) in snapshot.private.items():
             path = unspelled(spelling)
@@ -125,9 +153,9 @@ class GitStore:
                 found[path] = Entry(mode, key, private=True)
         return found
 
-    def tree(self, commit: str) -> Listing:
-        """The files of a commit below this workspace's root."""
-        out = Git(self.workspace.root).run("ls-tree", "-r", "-z", commit)
+    def tree(self, commit: str, ok: tuple[int, ...] = (0,)) -> Listing:
+        """The files of a commit below this workspace's root. Raises GitError for an exit code that is not in `ok`."""
+        out = self.repository.reader.run("ls-tree", "-r", "-z", commit, ok=ok)
         lines = (line.partition(b"\t") for line in out.split(b"\0"))
         found = ((about.split(b" "), os.fsdecode(path)) for about, _, path in lines)
         return {
@@ -146,7 +174,7 @@ class GitStore:
         """The bytes of objects."""
         keys = list(dict.fromkeys(e.key for e in entries.values()))
         asked = "".join(f"{key}\n" for key in keys).encode()
-        out = Git(self.workspace.root).run("cat-file", "--batch", stdin=asked) if keys else b""
+        out = self.repository.reader.run("cat-file", "--batch", stdin=asked) if keys else b""
         found = dict(zip(keys, batch(out), strict=True))
         if lost := [path for path, e in entries.items() if found[e.key] is None]:
             raise GitError(("cat-file",), None, f"the content of {lost[0]!r} is gone from the repository")
@@ -155,7 +183,7 @@ class GitStore:
     def converted(self, entries: Mapping[str, Entry]) -> dict[str, bytes]:
         """HEAD's files as a checkout without filters writes them: one git for all, where its answer can be read."""
         files = {p: e.key for p, e in entries.items() if e.mode != "120000"}
-        git, prefix, off = Git(self.workspace.root), prefix_in_repository(self.workspace), self.without_filters()
+        git, prefix, off = self.repository.reader, prefix_in_repository(self.workspace), self.without_filters()
         plain = [p for p in files if "\n" not in p]
         asked = os.fsencode("".join(f"{files[p]} {prefix}{p}\n" for p in plain))
         out = git.run(*off, "cat-file", "--batch", "--filters", stdin=asked) if plain else b""
@@ -172,21 +200,24 @@ class GitStore:
         return [part for setting in settings for part in ("-c", setting)]
 
     def forget(self, snapshots: Iterable[Snapshot]) -> None:
-        """Take away the refs, and the copies that no other snapshot needs. Objects are git's to drop."""
+        """Take away the refs, and the copies that no other snapshot needs. Objects go when nobody works."""
         self.close()
         gone = list(snapshots)
-        asked = "".join(f"delete {s.ref} {s.commit}\n" for s in gone).encode()
-        if not gone:
-            return
-        Git(self.workspace.root).run("update-ref", "--stdin", stdin=asked)
-        self.drop_secrets(gone)
+        own = set(self.repository.refs(REFS))
+        here = [f"delete {s.ref} {s.commit}\n" for s in gone if s.ref in own]
+        before = [f"delete {s.ref} {s.commit}\n" for s in gone if s.ref not in own]
+        if here:
+            self.repository.run("update-ref", "--stdin", stdin="".join(here).encode())
+            (self.folder / UNUSED).touch()
+        if before:
+            Git(self.workspace.root).run("update-ref", "--stdin", stdin="".join(before).encode())
+        if gone:
+            self.drop_secrets(gone)
 
     def drop_secrets(self, snapshots: Iterable[Snapshot]) -> None:
         """Drop the copies that no other snapshot of any worktree or machine needs."""
         gone = {s.id for s in snapshots}
-        everyone = Git(self.workspace.root).run("for-each-ref", "--format=%(contents:body)%00", REFS)
-        bodies = (described("", "", body) for body in everyone.decode("utf-8", "replace").split("\0"))
-        self.copies.keep_only(key for s in bodies if s and s.id not in gone for _, key in s.private.values())
+        self.copies.keep_only(key for s in self.everyones() if s.id not in gone for _, key in s.private.values())
 
     def size(self, snapshots: Iterable[Snapshot]) -> int:
         """What only snapshots hold."""
@@ -194,21 +225,62 @@ class GitStore:
         names = [s.commit for s in found]
         if not names:
             return 0
-        known = (*ALL, *(["HEAD"] if head_commit(self.workspace) else []))
-        own = ("rev-list", "--objects", "--disk-usage", "--stdin", "--not", *known)
-        out = Git(self.workspace.root).run(*own, stdin="".join(f"{name}\n" for name in names).encode())
+        asked = "".join(f"{s.commit}\n" + (f"^{s.commit}^\n" if s.head else "") for s in found)
+        out = self.repository.reader.run("rev-list", "--objects", "--disk-usage", "--stdin", stdin=asked.encode())
         return int(out) + self.copies.size(key for s in found for _, key in s.private.values() if key)
 
     def tidy(self) -> None:
-        """What can wait until nobody does: end the process, fold its packs. Raises OSError, GitError."""
+        """What can wait until nobody does: end the process, take over what an older version left, fold packs, drop
+        what is not needed. Raises OSError, GitError.
+        """
         self.close()
-        fold(self.workspace, self.folder)
+        if has_refs(self.workspace, REFS):
+            self.take_over()
+        fold(self.repository, self.folder)
+        unused = self.folder / UNUSED
+        is_due = self.repository.exists and (unused.exists() or self.repository.has_stale_packs())
+        # Where there is no room to write the pack anew, all stays as it is until there is.
+        with suppress(GitError):
+            if is_due and self.repository.drop_unused():
+                unused.unlink(missing_ok=True)
+
+    def take_over(self) -> None:
+        """Take the snapshots of an older version, refs of the user's repository, into Remit's own."""
+        asked = ("for-each-ref", "--format=%(refname)%00%(objectname)%00%(contents:body)%00", REFS)
+        parts = Git(self.workspace.root).run(*asked).decode("utf-8", "replace").split("\0")
+        self.repository.make()
+        with self.repository.in_use():
+            known = self.repository.known()
+            self.repository.borrow(known)
+            self.repository.note(known)
+            for number in range(0, len(parts) - 2, 3):
+                ref, commit = parts[number].strip(), parts[number + 1]
+                if (snapshot := described(ref, commit, parts[number + 2])) is not None:
+                    self.copy_in(snapshot)
+                Git(self.workspace.root).run("update-ref", "-d", ref, commit)
+
+    def copy_in(self, snapshot: Snapshot) -> None:
+        """Write a snapshot of the user's repository anew: what it holds, and what HEAD held, without its history."""
+        importer = Importer(self.repository)
+        try:
+            base = base_commit(snapshot.ref, importer.tree(f"{snapshot.head}")) if snapshot.head else b""
+            tree = b'M 040000 %s ""\n' % importer.tree(snapshot.commit).encode()
+            plain = replace(snapshot, commit="", ref="")
+            importer.commit(base + b"".join(self.header(plain, snapshot.ref)) + tree + b"\n", snapshot.ref)
+        finally:
+            importer.close()
 
     def close(self) -> None:
         """End the process."""
         if self.importer is not None:
             self.importer.close()
             self.importer = None
+
+
+def base_commit(ref: str, tree: str) -> bytes:
+    """A commit without history that holds HEAD's files; the snapshot comes on top of it."""
+    header = f"commit {ref}\nmark {BASE_MARK}\ncommitter Remit <remit@localhost> 0 +0000\ndata 5\nFiles\n"
+    return f'{header}M 040000 {tree} ""\n\n'.encode()
 
 
 def described(ref: str, commit: str, body: str) -> Snapshot | None:

@@ -7,16 +7,15 @@ import tempfile
 import time
 import weakref
 from contextlib import ExitStack
-from pathlib import Path
 from typing import IO
 
 from remit.core.once import Once
 from remit.workspace.file_locks import lock_file
-from remit.workspace.git import Git, GitError
+from remit.workspace.git import GitError
 from remit.workspace.git_ahead import GUARDS
 from remit.workspace.git_settings import overrides
 from remit.workspace.head import loose_ref
-from remit.workspace.place import Workspace
+from remit.workspace.own_repository import OwnRepository
 
 COMMAND = ("fast-import",)
 ACK_S = 60.0
@@ -34,9 +33,10 @@ class Importer:
     keeps them from being counted. Source: git-fast-import(1), read 2026-11.
     """
 
-    def __init__(self, workspace: Workspace, edges: Path) -> None:
-        self.workspace = workspace
+    def __init__(self, repository: OwnRepository) -> None:
+        self.repository = repository
         self.made = 0
+        edges = repository.edges
         edges.mkdir(parents=True, exist_ok=True, mode=0o700)
         self.edges = edges / f"{os.getpid()}.{os.urandom(4).hex()}"
         self.lock = os.open(self.edges, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
@@ -55,8 +55,8 @@ class Importer:
     @Once
     def process(self) -> subprocess.Popen[bytes]:
         """The process. Raises GitError."""
-        folder = self.workspace.root
-        own = ("fast-import", "--quiet", "--force", f"--export-pack-edges={self.edges}")
+        folder = self.repository.path
+        own = ("--git-dir=.", "fast-import", "--quiet", "--force", f"--export-pack-edges={self.edges}")
         try:
             command = ["git", *GUARDS, *overrides(folder), *OPTIONS, "-C", str(folder), *own]
             found = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=self.said)
@@ -65,15 +65,27 @@ class Importer:
         self.held.callback(ended, found)
         return found
 
-    def commit(self, stream: bytes, ref: str) -> str:
-        """Write the commit that `stream` describes, marked `:1`, on `ref`; its name. Raises GitError."""
+    def tree(self, commit: str) -> str:
+        """The name of a commit's tree. Raises GitError."""
+        self.ask(b'ls %s ""\n' % commit.encode())
+        mode, _, rest = self.line().partition(b" ")
+        if mode != b"040000":
+            raise self.trouble(f"it knows no tree of {commit}")
+        return rest.split()[1].decode()
+
+    def ask(self, stream: bytes) -> None:
+        """Send it commands. Raises GitError."""
         if self.process.stdin is None:
             raise AssertionError("the process was started with pipes")
         try:
-            self.process.stdin.write(stream + b"checkpoint\nget-mark :1\nprogress written\n")
+            self.process.stdin.write(stream)
             self.process.stdin.flush()
         except OSError as error:
             raise self.trouble(str(error)) from error
+
+    def commit(self, stream: bytes, ref: str) -> str:
+        """Write the commit that `stream` describes, marked `:1`, on `ref`; its name. Raises GitError."""
+        self.ask(stream + b"checkpoint\nget-mark :1\nprogress written\n")
         name = self.line().decode()
         if self.line() != b"progress written":
             raise self.trouble("it answered out of turn")
@@ -82,11 +94,17 @@ class Importer:
         self.made += 1
         return name
 
+    def marked(self, mark: str) -> str:
+        """The name of the object with that mark. Raises GitError."""
+        self.ask(f"get-mark {mark}\n".encode())
+        return self.line().decode()
+
     def stands(self, ref: str, name: str) -> bool:
         """Whether the ref names that commit: fast-import goes on where it could not be written."""
-        if loose_ref(self.workspace.common_dir or Path(), ref) == name:
+        if loose_ref(self.repository.path, ref) == name:
             return True
-        return Git(self.workspace.root).text("rev-parse", "--verify", "--quiet", ref, ok=(0, 1, 128)) == name
+        said = self.repository.run("rev-parse", "--verify", "--quiet", ref, ok=(0, 1, 128))
+        return said.decode().strip() == name
 
     def line(self) -> bytes:
         """The next line of its answer. Raises GitError where none comes."""
@@ -107,8 +125,7 @@ class Importer:
         """The error to raise; the process is ended, and the report that it leaves in the git folder is taken away."""
         self.process.kill()
         self.process.wait()
-        if self.workspace.git_dir is not None:
-            (self.workspace.git_dir / f"fast_import_crash_{self.process.pid}").unlink(missing_ok=True)
+        (self.repository.path / f"fast_import_crash_{self.process.pid}").unlink(missing_ok=True)
         return GitError(COMMAND, self.process.returncode, f"{what}: {self.complaint()}")
 
     def complaint(self) -> str:

@@ -1,8 +1,4 @@
-"""The packs that snapshots make, folded together, so that they never bring on the user's `git gc --auto`.
-
-git counts packs without `.keep`, and by default acts at fifty. No object is ever dropped here: one that a snapshot
-brought first may be the user's by now, and only git's own `gc` can tell.
-"""
+"""The packs that snapshots make, folded together, so that there are never many. No object is dropped here."""
 
 import fcntl
 import os
@@ -12,8 +8,7 @@ from pathlib import Path
 
 import msgspec
 
-from remit.workspace.git import Git
-from remit.workspace.place import Workspace
+from remit.workspace.own_repository import OwnRepository
 from remit.workspace.whole_files import write_atomically
 
 TOGETHER = 8
@@ -23,14 +18,14 @@ Packs = dict[str, int]
 """The name of each pack, and how often what is in it was folded."""
 
 
-def fold(workspace: Workspace, folder: Path) -> int:
+def fold(repository: OwnRepository, folder: Path) -> int:
     """Fold packs of processes that ended, where there are enough; how many are gone. Raises OSError, GitError.
 
     `folder` is the snapshots' own, with `edges/` in it. Where another process is at it, nothing is to do.
     """
-    if workspace.common_dir is None:
+    if not repository.exists:
         return 0
-    store = workspace.common_dir / "objects" / "pack"
+    store = repository.path / "objects" / "pack"
     with alone(folder / "packs.lock") as mine:
         if not mine:
             return 0
@@ -40,7 +35,7 @@ def fold(workspace: Workspace, folder: Path) -> int:
             small = [name for name, each in packs.items() if each == level]
             if len(small) >= TOGETHER:
                 packs = {name: each for name, each in packs.items() if name not in small}
-                packs[together(workspace, store, small)] = level + 1
+                packs[together(repository, store, small)] = level + 1
                 gone += small
         write_atomically(folder / "packs", msgspec.json.encode(packs), 0o600)
         for name in gone:
@@ -111,11 +106,11 @@ def unkeep(path: Path) -> None:
         return
 
 
-def together(workspace: Workspace, store: Path, names: list[str]) -> str:
+def together(repository: OwnRepository, store: Path, names: list[str]) -> str:
     """Write one pack with all that these hold; its name. Source: git-pack-objects(1), read 2026-11."""
     listed = "".join(f"{name}.pack\n" for name in names).encode()
     own = ("pack-objects", "--stdin-packs", "--quiet", "--threads=1", str(store / "pack"))
-    return f"pack-{Git(workspace.root).run(*own, stdin=listed).decode().strip()}"
+    return f"pack-{repository.run(*own, stdin=listed).decode().strip()}"
 
 
 def remove(store: Path, name: str) -> None:
