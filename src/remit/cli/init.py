@@ -48,6 +48,8 @@ Undo any time: remit uninstall"""
 WATCHING = "When you have seen what it does: remit mode enforce"
 ENFORCING = "It enforces already. To only watch: remit mode observe"
 
+DIFF_COLOURS = {"+": "green", "-": "red", "@": "cyan"}
+
 MODES: tuple[Mode, ...] = ("observe", "warn", "enforce")
 
 
@@ -194,7 +196,7 @@ def confirm(setup: Setup) -> bool:
         asked = f"Apply? [Y/n; d = show the changes{private}]"
         answer = click.prompt(asked, default="y", show_default=False).strip().lower()
         if answer == "d":
-            click.echo(diffs(setup.changed, setup.home) or "no settings file changes")
+            click.echo(coloured_diffs(setup) or "no settings file changes")
         elif answer in ("y", "yes") or (answer == "p" and private):
             return answer == "p"
         elif answer in ("n", "no"):
@@ -255,7 +257,7 @@ def right_lines(setup: Setup) -> list[str]:
     rows = [agent.row for agent in setup.agents if agent.row.agent in changed]
     rights = [(row.title, *right) for row in rows for right in granted_rights(row, row.agent in trusted)]
     lines = [f"  {title:<14} {may:<24} ({setting})" for title, may, setting in rights]
-    return ["", "These agents may then, without asking you", *lines] if lines else []
+    return ["", title("These agents may then, without asking you"), *lines] if lines else []
 
 
 def mode_again(setup: Setup) -> list[str]:
@@ -268,12 +270,24 @@ def mode_again(setup: Setup) -> list[str]:
 
 def plan_text(setup: Setup, with_diff: bool) -> str:
     """The whole plan for people."""
-    parts = ["Found", *map(agent_line, setup.agents)] if setup.agents else ["No agent to wire"]
-    parts += ["", "This will change", *(file_line(file, setup.home) for file in setup.changed)]
+    found = [title("Found"), *map(agent_line, setup.agents)]
+    parts = found if setup.agents else [title("No agent to wire")]
+    parts += ["", title("This will change"), *(file_line(file, setup.home) for file in setup.changed)]
     parts += repository_lines(setup)
     parts += right_lines(setup)
     parts += [*untrusted(setup), *unread_lines(setup)]
-    return "\n".join([*parts, *(["", diffs(setup.changed, setup.home)] if with_diff else [])])
+    return "\n".join([*parts, *(["", coloured_diffs(setup)] if with_diff else [])])
+
+
+def title(text: str) -> str:
+    """Return the heading of a part of the plan."""
+    return click.style(text, bold=True)
+
+
+def coloured_diffs(setup: Setup) -> str:
+    """Return the changes of the settings files in git's colours."""
+    lines = diffs(setup.changed, setup.home).splitlines()
+    return "\n".join(click.style(line, fg=DIFF_COLOURS.get(line[:1])) for line in lines)
 
 
 def untrusted(setup: Setup) -> list[str]:
