@@ -6,8 +6,12 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from hypothesis import settings
 
 Git = Callable[..., str]
+
+settings.register_profile("remit", deadline=None)  # a law is no timed test: a loaded machine breaks none
+settings.load_profile("remit")
 
 
 @pytest.fixture(autouse=True)
