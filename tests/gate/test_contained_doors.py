@@ -1,8 +1,12 @@
 """Who is contained finds no program that would do something for it outside: its sockets are out of sight."""
 
+import contextlib
 import os
+import shutil
 import socket
+import subprocess
 import tempfile
+import time
 from collections.abc import Generator
 from pathlib import Path
 
@@ -49,17 +53,45 @@ def temporary(gate: Gate) -> Generator[Path]:
 
 
 @pytest.mark.parametrize(
-    "name", ["ssh-XabC/agent.7", ".X11-unix/X0", "tmux-1/default", "docker.sock", "vscode-ipc-1.sock"]
+    "name",
+    [
+        *("ssh-XabC/agent.7", ".X11-unix/X0", "tmux-1/default", "docker.sock", "vscode-ipc-1.sock"),
+        *("nvimAbCd/0", "nvim.kim/Xy/0", "of/its/own/making/sock", "postgres.sock"),
+    ],
 )
 def test_a_door_in_the_temporary_folder_is_shut(gate: Gate, how: Containment, temporary: Path, name: str) -> None:
-    (temporary / name).parent.mkdir(exist_ok=True)
+    (temporary / name).parent.mkdir(exist_ok=True, parents=True)
     with listening(str(temporary / name)):
         assert knocked(gate, how, str(temporary / name)) == "shut"
 
 
-def test_a_server_of_the_agents_own_is_reached_there(gate: Gate, how: Containment, temporary: Path) -> None:
-    with listening(str(temporary / "postgres.sock")):
-        assert knocked(gate, how, str(temporary / "postgres.sock")) == "open"
+def test_a_socket_that_no_table_of_this_namespace_names_is_shut(gate: Gate, how: Containment, temporary: Path) -> None:
+    """As of a container that shares the folder: here it listens by a relative name."""
+    (temporary / "in").mkdir()
+    with contextlib.chdir(temporary / "in"), listening("sock"):
+        assert knocked(gate, how, str(temporary / "in/sock")) == "shut"
+
+
+def test_a_persons_nvim_writes_for_nobody_contained(gate: Gate, how: Containment, temporary: Path) -> None:
+    nvim = shutil.which("nvim")
+    if nvim is None:
+        pytest.skip("NVIM'S SOCKET IS NOT TESTED WITH THE REAL nvim: there is none on this machine")
+    environment = {k: v for k, v in os.environ.items() if k != "XDG_RUNTIME_DIR"} | {"TMPDIR": str(temporary)}
+    target = gate.workspace.root / "docs/readme.md"
+    before = target.read_text()
+    with subprocess.Popen([nvim, "--clean", "--headless"], env=environment, stderr=subprocess.DEVNULL) as editor:
+        try:
+            until = time.monotonic() + 20
+            while not (found := [p for p in temporary.rglob("*") if p.is_socket()]):
+                assert time.monotonic() < until, "nvim does not listen"
+                time.sleep(0.05)
+            ask = f"""{nvim} --server {found[0]} --remote-expr 'writefile(["EVIL"], "{target}")'"""
+            run(gate, how, f"TMPDIR={temporary} {ask}; echo done > src/said")
+            assert target.read_text() == before
+            subprocess.run(["bash", "-c", ask], check=True, capture_output=True)
+            assert target.read_text() == "EVIL\n"
+        finally:
+            editor.kill()
 
 
 def test_the_ssh_agent_is_reached_where_a_person_says_so(gate: Gate, how: Containment, temporary: Path) -> None:

@@ -7,6 +7,7 @@ import signal
 import socket
 import subprocess
 import sys
+import tempfile
 import time
 from collections.abc import Callable, Generator
 from importlib.metadata import version
@@ -47,6 +48,7 @@ class Place:
         lines = (version("remit"), sys.executable, str(socket_path(home)), "20", "made from", "exec")
         self.client.with_name("hook.conf").write_text("".join(f"{line}\n" for line in lines))
         self.number = 0
+        self.environment: dict[str, str] | None = None
         self.daemons: list[subprocess.Popen[bytes]] = []
 
     def daemon(self) -> int:
@@ -73,6 +75,7 @@ class Place:
             [sys.executable, "-I", "-c", MAIN, "hook", "claude-code", "pre"],
             input=json.dumps(payload).encode(),
             cwd=self.root,
+            env=self.environment,
             capture_output=True,
             check=True,
         )
@@ -281,6 +284,26 @@ def test_who_is_contained_reaches_no_abstract_socket_of_others(quick: Place) -> 
         line.listen()
         text = f"import socket; print(socket.socket(socket.AF_UNIX).connect_ex(chr(0) + '{name}') != 0)"
         assert quick.run(f'python3 -c "{text}"').stdout == "True\n"
+
+
+def test_a_server_that_a_contained_command_started_is_reached_by_another(quick: Place, home: Path) -> None:
+    with tempfile.TemporaryDirectory(dir="/var/tmp") as name:
+        environment = {**os.environ, "TMPDIR": name}
+        server = (
+            "python3 -c \"import os,socket; s=socket.socket(socket.AF_UNIX); s.bind(os.environ['TMPDIR']+'/own.sock');"
+            "s.listen(); print('ready', flush=True); s.accept(); open('src/reached','w')\""
+        )
+        quick.environment = environment
+        running = quick.start(server, env=environment)
+        assert running.stdout is not None
+        assert running.stdout.readline() == "ready\n"
+        knock = (
+            "python3 -c \"import os,socket; socket.socket(socket.AF_UNIX).connect(os.environ['TMPDIR']+'/own.sock')\""
+        )
+        done = quick.start(knock, env=environment)
+        assert done.communicate(timeout=20)[1] == ""
+        running.communicate(timeout=20)
+        assert (quick.root / "src/reached").exists()
 
 
 def test_room_that_nothing_was_written_to_is_used_again(quick: Place) -> None:

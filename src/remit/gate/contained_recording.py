@@ -17,10 +17,11 @@ from remit.gate.contained_words import in_words, left_running, read_only, withou
 from remit.gate.observed import explain
 from remit.gate.remembering import Remembering
 from remit.gate.state import PendingCall
+from remit.gate.steady import running_launchers
 from remit.gate.untold import Untold
 from remit.workspace.observe import Change
 from remit.workspace.sandbox import places
-from remit.workspace.sandbox.doors import doors, is_ssh
+from remit.workspace.sandbox.doors import contained_sockets, doors, is_ssh
 from remit.workspace.sandbox.jail import TEMPORARY
 from remit.workspace.sandbox.running import Ended
 
@@ -109,7 +110,8 @@ class Recording:
         """What no command is to speak to, but for what holds the workspace itself."""
         around, root = self.site.environment, self.site.workspace.root
         temporary = (*map(Path, TEMPORARY), around.temporary)
-        found = doors(around.home, temporary, ssh_agent=self.verdicts.rules.ssh_agent)
+        own = contained_sockets(running_launchers(self.site.state))
+        found = doors(around.home, temporary, ssh_agent=self.verdicts.rules.ssh_agent, own=own)
         return tuple(door for door in found if not root.is_relative_to(door))
 
     def explained(self, call: ToolCall, pending: PendingCall, changes: tuple[Change, ...]) -> None:

@@ -41,6 +41,12 @@ def runs(folder: str) -> bool:
     return bool(folder) and (os.sep not in folder or (Path("/proc", owner).exists() and Path(folder).exists()))
 
 
+def running_launchers(state: State) -> list[int]:
+    """The processes that run contained commands now, as far as their tickets name them. Raises StateError."""
+    folders = (ticket.folder for ticket in Tickets(state).all() if os.sep in ticket.folder and runs(ticket.folder))
+    return [int(Path(folder).name.partition("-")[0]) for folder in folders]
+
+
 def changes(one: OpenCall) -> bool:
     """Whether that call writes to the workspace itself: one that is contained does so when it has ended."""
     return one.pending is None or (one.pending.effect == "execute" and one.pending.verdict != "contain")

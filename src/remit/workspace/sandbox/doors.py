@@ -7,7 +7,7 @@ Source of the places: ssh-agent(1) of OpenSSH 10.1, X(7), dbus-daemon(1), tmux(1
 import os
 import re
 import stat
-from collections.abc import Iterable, Iterator
+from collections.abc import Container, Iterable, Iterator
 from contextlib import suppress
 from itertools import islice
 from pathlib import Path
@@ -36,20 +36,105 @@ TEMPORARY_DOORS = re.compile(
 )
 """What display servers, buses, terminals, editors and container engines call their sockets, or the folders of them."""
 
-MOST_LOOKED = 100_000
-MOST = 200
+MAX_ENTRIES = 100_000
+MAX_INNER_FOLDERS = 500
+"""In one temporary folder: more are looked through by name alone."""
+
+MAX_DOORS = 200
 """Doors in one folder, the oldest first: a command could make any number of its own, later."""
 
 
-def doors(home: Path, temporary: Iterable[Path], *, ssh_agent: bool = False) -> tuple[Path, ...]:
-    """Those that are there, to be hidden. With `ssh_agent` its own are left out."""
+def doors(
+    home: Path, temporary: Iterable[Path], *, ssh_agent: bool = False, own: Container[str] = frozenset()
+) -> tuple[Path, ...]:
+    """Those that are there, to be hidden. With `ssh_agent` its own are left out, and so are the sockets in `own`."""
     user = Path(f"/run/user/{os.getuid()}")
     places = [*map(Path, ENGINES), user, *(home / name for name in AT_HOME)]
     if not ssh_agent:
         places += [home / name for name in SSH_AT_HOME]
-    for folder in dict.fromkeys(place.resolve() for place in temporary):
-        places += in_temporary(folder, ssh_agent=ssh_agent)
-    return tuple(dict.fromkeys(p.resolve() for p in places if p.exists()))
+    folders = dict.fromkeys(place.resolve() for place in temporary)
+    known = [Path(path) for path in unix_sockets(Path("/proc/net/unix"))] if folders else []
+    for folder in folders:
+        found = in_temporary(folder, ssh_agent=ssh_agent)
+        found |= {str(path): at for path in known if folder in path.parents and (at := socket_made(path))}
+        oldest = sorted((at, path) for path, at in found.items() if path not in own and must_hide(path, ssh_agent))
+        places += [Path(path) for _, path in oldest[:MAX_DOORS]]
+    return outermost(p.resolve() for p in places if p.exists())
+
+
+def outermost(places: Iterable[Path]) -> tuple[Path, ...]:
+    """Return the places without those that lie in another one: a hidden folder hides all that is in it."""
+    found = dict.fromkeys(places)
+    return tuple(place for place in found if found.keys().isdisjoint(place.parents))
+
+
+def must_hide(path: str, ssh_agent: bool) -> bool:
+    """Whether to hide a door in a temporary folder: all are, but an ssh-agent's where a person allowed it."""
+    return not (ssh_agent and "ssh" in path and not TEMPORARY_DOORS.fullmatch(path.rpartition("/")[2]))
+
+
+def unix_sockets(table: Path) -> dict[str, str]:
+    """Return by path the inode of each socket with a name in this network namespace. A path may be gone by now.
+
+    Source: proc_net_unix(5), read 2026-11.
+    """
+    try:
+        lines = table.read_bytes().decode("utf-8", "surrogateescape").splitlines()[1:]
+    except OSError:
+        return {}
+    fields = (line.split(maxsplit=7) for line in lines)
+    return {each[7]: each[6] for each in fields if len(each) == 8 and each[7].startswith("/")}
+
+
+def socket_made(path: Path) -> int:
+    """When a socket came to be; 0 where none is there."""
+    try:
+        status = path.lstat()
+    except OSError:
+        return 0
+    return status.st_ctime_ns if stat.S_ISSOCK(status.st_mode) else 0
+
+
+def contained_sockets(launchers: Iterable[int]) -> frozenset[str]:
+    """Return the paths of the sockets that contained commands listen on: those have no more rights than another one.
+
+    `launchers` are the processes that run the commands.
+    """
+    found: set[str] = set()
+    for launcher in launchers:
+        for first in (first for sandbox in children(launcher) for first in children(sandbox)):
+            held = {target for process in same_namespace(first) for target in descriptors(process)}
+            table = unix_sockets(Path(f"/proc/{first}/net/unix"))
+            found |= {path for path, inode in table.items() if f"socket:[{inode}]" in held}
+    return frozenset(found)
+
+
+def children(process: int) -> list[int]:
+    """Return the processes that one started. Source: proc_pid_task_children(5), read 2026-11."""
+    try:
+        return [int(pid) for pid in Path(f"/proc/{process}/task/{process}/children").read_text().split()]
+    except OSError:
+        return []
+
+
+def same_namespace(first: int) -> Iterator[str]:
+    """Return the processes in the process namespace of `first`."""
+    try:
+        own = os.readlink(f"/proc/{first}/ns/pid")  # noqa: PTH115
+    except OSError:
+        return
+    for pid in os.listdir("/proc"):  # noqa: PTH208
+        with suppress(OSError):
+            if pid.isdecimal() and os.readlink(f"/proc/{pid}/ns/pid") == own:  # noqa: PTH115
+                yield pid
+
+
+def descriptors(process: str) -> Iterator[str]:
+    """Return what the open descriptors of a process lead to."""
+    with suppress(OSError):
+        for name in os.listdir(f"/proc/{process}/fd"):  # noqa: PTH208
+            with suppress(OSError):
+                yield os.readlink(f"/proc/{process}/fd/{name}")  # noqa: PTH115
 
 
 def ssh_doors(ssh_agent: bool) -> tuple[Path, ...]:
@@ -63,25 +148,41 @@ def is_ssh(door: Path) -> bool:
     return "ssh" in door.name or door.parent.name == ".ssh" or door.parts[:3] == ("/", "run", "user")
 
 
-def in_temporary(folder: Path, *, ssh_agent: bool) -> list[Path]:
-    """The doors in one temporary folder."""
-    found: list[tuple[int, str]] = []
+def in_temporary(folder: Path, *, ssh_agent: bool) -> dict[str, int]:
+    """Return the doors in one temporary folder, and when they came to be: sockets, also one folder further down, and
+    folders by the names that programs use.
+    """
+    found: dict[str, int] = {}
+    inner: list[str] = []
     with suppress(OSError), os.scandir(folder) as entries:
-        for entry in islice(entries, MOST_LOOKED):
+        for entry in islice(entries, MAX_ENTRIES):
             if TEMPORARY_DOORS.fullmatch(entry.name) or (not ssh_agent and SSH.fullmatch(entry.name)):
-                found += ((at, entry.path) for at in since(entry))
-    return [Path(path) for _, path in sorted(found)[:MOST]]
+                found.update((entry.path, at) for at in since(entry))
+            elif entry.is_dir(follow_symlinks=False):
+                inner.append(entry.path)
+            elif is_socket(entry):
+                found[entry.path] = entry.stat(follow_symlinks=False).st_ctime_ns
+    for path in inner[:MAX_INNER_FOLDERS]:
+        with suppress(OSError):
+            found.update((name, socket_made(Path(name))) for name in sockets_in(path))
+    return found
 
 
 def since(entry: os.DirEntry[str]) -> Iterator[int]:
     """When it came to be, where it is a socket or a folder with one in it; nothing for what speaks to nobody."""
     with suppress(OSError):
-        status = entry.stat(follow_symlinks=False)
-        if stat.S_ISSOCK(status.st_mode) or (stat.S_ISDIR(status.st_mode) and holds_one(entry.path)):
-            yield status.st_ctime_ns
+        if is_socket(entry) or (entry.is_dir(follow_symlinks=False) and any(sockets_in(entry.path))):
+            yield entry.stat(follow_symlinks=False).st_ctime_ns
 
 
-def holds_one(folder: str) -> bool:
-    """Whether there is a socket right in that folder. Raises OSError."""
+def is_socket(entry: os.DirEntry[str]) -> bool:
+    """Whether an entry is a socket. The system is asked only about what is neither file, folder nor link."""
+    if entry.is_file(follow_symlinks=False) or entry.is_dir(follow_symlinks=False) or entry.is_symlink():
+        return False
+    return stat.S_ISSOCK(entry.stat(follow_symlinks=False).st_mode)
+
+
+def sockets_in(folder: str) -> Iterator[str]:
+    """Return the sockets right in that folder. Raises OSError."""
     with os.scandir(folder) as entries:
-        return any(stat.S_ISSOCK(entry.stat(follow_symlinks=False).st_mode) for entry in entries)
+        yield from (entry.path for entry in islice(entries, MAX_ENTRIES) if is_socket(entry))
