@@ -28,6 +28,7 @@ from remit.workspace.sandbox import landlock, places, warm
 from remit.workspace.sandbox.choosing import Containment, way_here
 from remit.workspace.sandbox.doors import ssh_doors
 from remit.workspace.sandbox.jail import Jail, argv
+from remit.workspace.sandbox.object_checks import check_objects
 from remit.workspace.sandbox.running import MEBIBYTE, Ended, Limits, run, run_bare, stop_by_size, stopped_by
 from remit.workspace.sandbox.staged import measure_bytes
 
@@ -86,6 +87,7 @@ class Contained:
         """What comes of what was staged: nothing, where it is more than may be."""
         if ended.too_much:
             return self.recording.settled(call, ended, {}, [too_much(ended)], ())
+        check_objects(self.site.workspace, staging)
         return Taking(self.recording).taken(call, ended, staging)
 
     def words(self, call: ToolCall, command: Sequence[str], staging: places.Staging, status: int) -> list[str]:

@@ -8,6 +8,7 @@ call, exit code, which limit ended it, the words; the answer is what was dropped
 import os
 import threading
 from collections.abc import Sequence
+from contextlib import suppress
 from pathlib import Path
 
 from remit.adapters import HookReply
@@ -19,8 +20,9 @@ from remit.gate.environment import Environment
 from remit.gate.gate import Gate
 from remit.gate.steady import uncontained
 from remit.servers.hook import OpenGate
-from remit.workspace.place import locate
+from remit.workspace.place import Workspace, locate
 from remit.workspace.sandbox import places, warm
+from remit.workspace.sandbox.object_checks import check_objects
 from remit.workspace.sandbox.removal import remove_tree
 from remit.workspace.sandbox.running import STOPS, stopped_by
 
@@ -40,7 +42,10 @@ REFUSED, ELSEWHERE = 3, 9
 def answer(payload: bytes, cwd: str, around: Environment, gates: OpenGate) -> HookReply:
     """The answer to the launcher. Raises what CannotRecord names: then it asks a fresh process."""
     phase, *fields = (field.decode("utf-8", "surrogateescape") for field in payload.split(b"\0")[:-1])
-    with gates(locate(Path(cwd)), around) as gate:
+    workspace = locate(Path(cwd))
+    if phase == "settle" and workspace is not None:
+        check_before_the_turn(workspace, Path(fields[0]), around)
+    with gates(workspace, around) as gate:
         if not gate.governed or len(fields) != FIELDS.get(phase) or fields[-2] != "-c":
             return HookReply(exit_code=ELSEWHERE)
         try:
@@ -49,6 +54,13 @@ def answer(payload: bytes, cwd: str, around: Environment, gates: OpenGate) -> Ho
             return HookReply(exit_code=ELSEWHERE)
         except NoTicket as error:
             return HookReply(stderr=f"remit: {encodable(str(error))}\n".encode(), exit_code=REFUSED)
+
+
+def check_before_the_turn(workspace: Workspace, folder: Path, around: Environment) -> None:
+    """Check the git objects in a staging folder while no other call of the repository has to wait for that."""
+    if folder.parent in [place.resolve() for place in places.staging_places(around.home, around.temporary)]:
+        with suppress(OSError):
+            check_objects(workspace, places.reopened(folder, workspace))
 
 
 def planned(gate: Gate, cwd: str, fields: Sequence[str]) -> HookReply:

@@ -4,14 +4,13 @@ What adds to history may stay (objects, branches that go forward, the index, log
 or makes git run programs, may not. Remit's own refs are left as they are, and the rest goes on without them.
 """
 
-import hashlib
 import re
-import zlib
 from collections.abc import Sequence
 from pathlib import Path
 
 from remit.workspace.git import Git
 from remit.workspace.sandbox.git_asked import Layered
+from remit.workspace.sandbox.object_checks import is_whole_pack, object_name
 from remit.workspace.sandbox.places import OWN_REFS
 from remit.workspace.sandbox.staged import SPECIAL, Touched
 
@@ -28,8 +27,6 @@ LOG = re.compile(r"(worktrees/[^/]+/)?logs/.+")
 LOOSE = re.compile(
     r"(worktrees/[^/]+/)?(index|ORIG_HEAD|FETCH_HEAD|COMMIT_EDITMSG|MERGE_\w+|AUTO_MERGE|SQUASH_MSG|CHERRY_PICK_HEAD)"
 )
-SHA256_DIGITS = 64
-BLOCK = 1 << 18
 COMMIT = re.compile(rb"[0-9a-f]{40}([0-9a-f]{24})?")
 
 
@@ -113,13 +110,9 @@ class GitChanges:
         if path.startswith("objects/pack/"):
             if not path.endswith(".idx"):
                 return None if place.with_suffix(".idx").exists() else "a pack has no index"
-            return None if self.is_whole(place) else "a pack does not hold what its index says"
+            return None if is_whole_pack(self.layered, place) else "a pack does not hold what its index says"
         name = path.removeprefix("objects/").replace("/", "")
-        return None if name_of(place, len(name)) == name else "an object is not what its name says"
-
-    def is_whole(self, index: Path) -> bool:
-        """Whether a pack holds what its index says. Raises GitError."""
-        return self.layered.says("verify-pack", str(index))
+        return None if object_name(place, len(name)) == name else "an object is not what its name says, or too large"
 
     def grew(self, path: str) -> bool:
         """Whether the new log begins with all of the old."""
@@ -142,20 +135,6 @@ class GitChanges:
         if not old or old == new.decode() or self.layered.says("merge-base", "--is-ancestor", old, new.decode()):
             return None
         return "it leaves commits behind"
-
-
-def name_of(place: Path, digits: int) -> str:
-    """The name that a loose object has by its content; empty where it can be none."""
-    found = hashlib.sha256() if digits == SHA256_DIGITS else hashlib.sha1(usedforsecurity=False)
-    unpacking = zlib.decompressobj()
-    try:
-        with place.open("rb") as packed:
-            while block := packed.read(BLOCK):
-                found.update(unpacking.decompress(block))
-        found.update(unpacking.flush())
-    except zlib.error:
-        return ""
-    return found.hexdigest() if unpacking.eof and not unpacking.unused_data else ""
 
 
 def ignored(change: Touched) -> bool:

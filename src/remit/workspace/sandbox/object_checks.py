@@ -1,0 +1,108 @@
+"""Whether the git objects that a command made are what their names say; looked at before anybody waits for it.
+
+A few megabytes can unpack to terabytes. So what is unpacked is bounded, and the answers are kept by the file: the
+objects can be checked while no other call of the repository has to wait, and asked about afterwards.
+"""
+
+import hashlib
+import os
+import zlib
+from pathlib import Path
+from typing import TypeAlias, TypeVar
+
+from remit.workspace.git import GitError
+from remit.workspace.place import Workspace
+from remit.workspace.sandbox.git_asked import Layered
+from remit.workspace.sandbox.places import Staging
+
+SHA256_DIGITS = 64
+BLOCK_BYTES = 1 << 18
+
+MAX_OBJECT_BYTES = 1 << 30
+"""Of one loose object, unpacked: git itself packs what is larger than 512 MiB."""
+
+MAX_TOTAL_BYTES = 1 << 32
+"""Of all loose objects of one command."""
+
+MAX_KNOWN = 50_000
+
+Answer = TypeVar("Answer", str, bool)
+File: TypeAlias = tuple[str, int, int, int]
+"""A file's path, inode, size and time of change: whoever changes it changes one of them."""
+
+NAMES: dict[File, str] = {}
+PACKS: dict[File, bool] = {}
+
+
+def check_objects(workspace: Workspace, staging: Staging) -> None:
+    """Check all that a command put among git's objects, so that `object_name` and `is_whole_pack` know the answers."""
+    upper = git_layer(workspace, staging)
+    if upper is None or workspace.common_dir is None or not (upper / "objects").is_dir():
+        return
+    left = MAX_TOTAL_BYTES
+    for place in sorted((upper / "objects").glob("[0-9a-f][0-9a-f]/*")):
+        if not place.is_file() or place.is_symlink():
+            continue
+        name, unpacked = unpacked_name(place, len(place.parent.name + place.name), min(left, MAX_OBJECT_BYTES))
+        left -= unpacked
+        keep_answer(NAMES, place, name)
+    for place in (upper / "objects/pack").glob("*.idx"):
+        try:
+            is_whole_pack(Layered(upper, workspace.common_dir), place)
+        except GitError:
+            continue  # asked again where it matters, and told there
+
+
+def git_layer(workspace: Workspace, staging: Staging) -> Path | None:
+    """Return where the writes to git's folder are staged; None without git."""
+    if staging.common is not None:
+        return staging.common.upper
+    common = workspace.common_dir
+    return None if common is None else staging.root.upper / common.relative_to(workspace.root)
+
+
+def object_name(place: Path, digits: int) -> str:
+    """Return the name that a loose object has by its content; empty where it can be none, or is too large."""
+    known = NAMES.get(file_key(place))
+    return unpacked_name(place, digits, MAX_OBJECT_BYTES)[0] if known is None else known
+
+
+def is_whole_pack(layered: Layered, index: Path) -> bool:
+    """Whether a pack holds what its index says. Raises GitError."""
+    known = PACKS.get(file_key(index))
+    if known is None:
+        known = layered.says("verify-pack", str(index))
+        keep_answer(PACKS, index, known)
+    return known
+
+
+def unpacked_name(place: Path, digits: int, max_bytes: int) -> tuple[str, int]:
+    """Return the name that a loose object has by its content, empty where it can be none, and its unpacked bytes."""
+    found = hashlib.sha256() if digits == SHA256_DIGITS else hashlib.sha1(usedforsecurity=False)
+    unpacking, total = zlib.decompressobj(), 0
+    try:
+        with place.open("rb") as packed:
+            while block := unpacking.unconsumed_tail or packed.read(BLOCK_BYTES):
+                part = unpacking.decompress(block, BLOCK_BYTES)
+                found.update(part)
+                total += len(part)
+                if total > max_bytes or unpacking.unused_data:
+                    return "", total
+        part = unpacking.flush()
+    except zlib.error:
+        return "", total
+    found.update(part)
+    return (found.hexdigest() if unpacking.eof and not unpacking.unused_data else ""), total + len(part)
+
+
+def file_key(place: Path) -> File:
+    """Tell a file from any other, and from itself after a change. Raises OSError."""
+    status = place.lstat()
+    return os.fspath(place), status.st_ino, status.st_size, status.st_ctime_ns
+
+
+def keep_answer(answers: dict[File, Answer], place: Path, answer: Answer) -> None:
+    """Keep an answer, for as long as there are not too many."""
+    if len(answers) >= MAX_KNOWN:
+        answers.clear()
+    answers[file_key(place)] = answer
