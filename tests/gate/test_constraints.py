@@ -197,6 +197,21 @@ def test_one_file_too_many_is_refused_and_one_known_is_not(repository: Path, hom
     assert refusal(agent.shell("echo 1 > c.py")) == "CONSTRAINT_VIOLATION"
 
 
+def test_changes_that_were_undone_do_not_count(repository: Path, home: Path) -> None:
+    rules = INTENTS.replace('["**"]', '["src/**"]') + "      - {type: max_files, max: 2}\n"
+    agent = Agent(governed(repository, "enforce", rules), home)
+    agent.select()
+    assert allowed(agent.write("src/a.py", "1\n"))
+    (agent.cwd / "docs").mkdir()
+    command = 'python3 -c \'open("docs/x.md", "w").write("x")\''
+    assert "undid" in context(agent.shell(command)["after"]) or not (agent.cwd / "docs" / "x.md").exists()
+    assert [f["path"] for f in body(records(repository, "mutation")[-1])["files"]] == ["docs/x.md"]
+    assert allowed(agent.write("src/b.py", "1\n"))
+    assert refusal(agent.write("src/c.py", "1\n")) == "CONSTRAINT_VIOLATION"
+    assert allowed(agent.shell("rm src/b.py"))
+    assert allowed(agent.write("src/c.py", "1\n"))
+
+
 def test_a_path_that_is_forbidden_is_for_commands_too(repository: Path, home: Path) -> None:
     agent = working(repository, home, "{type: forbid_path, paths: 'vendor/**'}")
     assert refusal(agent.write("vendor/a", "1\n")) == "CONSTRAINT_VIOLATION"

@@ -85,11 +85,19 @@ def proposals(call: ToolCall, targets: Iterable[Target], workspace: Workspace) -
 def changed_by(intent_id: str, workspace: Workspace) -> dict[str, str | None]:
     """The files that records of this intent changed, and the git name of what each held before the first of them.
 
-    Raises OSError, LedgerError.
+    A file that is again as it was then is none: Remit undid the change, or somebody took it back. Raises OSError,
+    LedgerError.
     """
     try:
         with Index.open(workspace.state / "index.db", workspace.log_folder) as index:
             index.catch_up()
-            return index.changed_under(intent_id)
+            found = index.changed_under(intent_id)
     except sqlite3.Error as error:
         raise LedgerError(f"the index of the ledger cannot be asked: {error}") from error
+    return {path: blob for path, blob in found.items() if blob_now(workspace, path) != blob}
+
+
+def blob_now(workspace: Workspace, path: str) -> str | None:
+    """The git name of what stands at a path; None where there is no file."""
+    seen = glance(workspace.root / path)
+    return seen.version.git_blob if seen is not None else None
