@@ -179,3 +179,24 @@ def test_completion_knows_the_commands(tmp_path: Path, shell: str) -> None:
     done = remit(tmp_path, "completion", shell)
     assert (done.returncode, done.stderr) == (0, "")
     assert "_REMIT_COMPLETE" in done.stdout
+
+
+def test_records_show_the_class_of_a_change_and_are_found_by_a_hash(agent: Agent) -> None:
+    agent.select()
+    agent.write("src/a.py", "def f():\n    return 1\n")
+    agent.write("src/a.py", "def f():\n    # why\n    return 1\n")
+    agent.write("src/a.py", "def f():\n    return 2\n")
+    found = data(agent.cwd, "log", "--event", "mutation", "--reverse")
+    assert [body(r)["mutation_class"]["computed"] for r in found] == [
+        "INTENT_EVOLUTION",
+        "AST_REFACTOR",
+        "INTENT_EVOLUTION",
+    ]
+    assert body(data(agent.cwd, "show", found[1]["id"]))["mutation_class"]["computed"] == "AST_REFACTOR"
+    assert "AST_REFACTOR" in remit(agent.cwd, "show", found[1]["id"]).stdout
+    [range_] = found[0]["files"][0]["conversations"][0]["ranges"]
+    both = [found[0]["id"], found[1]["id"]]  # the lines are the whole file, which the second found there
+    assert [r["id"] for r in data(agent.cwd, "log", "--hash", range_["content_hash"], "--reverse")] == both
+    left = body(found[2])["files"][0]["after"]["sha256"]
+    assert [r["id"] for r in data(agent.cwd, "log", "--hash", left)] == [found[2]["id"]]
+    assert data(agent.cwd, "log", "--hash", "sha256:" + "0" * 64) == []

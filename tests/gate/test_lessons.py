@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from gate.driving import body, governed, machine, records
+from gate.driving import Agent, body, governed, machine, records, said
 from remit.core.call import SessionKey
 from remit.core.identifiers import uuid7
 from remit.gate.gate import Gate
@@ -152,3 +152,28 @@ def test_without_an_orchestration_folder_of_its_own_a_fresh_workspace_writes_the
     govern(gate.workspace)
     Lessons(gate.workspace, gate.state, gate.recorder).record(None, "person", Entry("lesson", "x"))
     assert [e.lesson for e in entries(gate.workspace)] == ["x"]
+
+
+def test_a_session_that_begins_is_told_of_the_lists_that_wait(repository: Path, home: Path) -> None:
+    governed(repository)
+    agent = Agent(repository, home)
+    agent.ask("Bash", command="remit todo '[x] read' '[~] write the parser' 'ship <it>'")
+    told = started(agent, "resume")
+    assert "your list in .orchestration/TODO.md has 2 open items:\n- [~] write the parser\n- [ ] ship <it>" in told
+    other = Agent(repository, home, session="session-2")
+    assert "TODO.md holds open items of other sessions: session-1 (2). Read it" in started(other, "startup")
+    agent.ask("Bash", command="remit todo '[x] read' '[x] write' '[x] ship'")
+    assert "TODO.md" not in started(other, "startup")
+    assert "TODO.md" not in started(agent, "resume")
+
+
+def test_in_observe_no_list_is_told(repository: Path, home: Path) -> None:
+    governed(repository, "observe")
+    agent = Agent(repository, home)
+    agent.ask("Bash", command="remit todo 'write'")
+    assert "TODO.md" not in started(agent, "resume")
+
+
+def started(agent: Agent, source: str) -> str:
+    """What the session is told when it begins."""
+    return str(said(agent.send("SessionStart", source=source)).get("additionalContext", ""))

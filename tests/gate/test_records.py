@@ -151,3 +151,14 @@ def test_use_and_result_join_by_the_call(agent: Agent) -> None:
     uses = {body(r)["call"]["id"] for r in records(agent.cwd, "tool_use")}
     results = {body(r)["call"]["id"] for r in records(agent.cwd, "tool_result")}
     assert results <= uses
+
+
+def test_the_computed_class_is_recorded_where_no_parser_is_needed(agent: Agent) -> None:
+    """Code that comes or goes is no refactoring; of a change within a file readers find the class."""
+    agent.select()
+    agent.write("src/new.py", "x = 1\n")
+    agent.write("src/new.py", "y = 1\n")
+    agent.write("src/new.txt", "x\n")
+    agent.shell("rm src/new.py")
+    classes = [body(r)["mutation_class"]["computed"] for r in records(agent.cwd, "mutation")]
+    assert classes == ["INTENT_EVOLUTION", None, None, "INTENT_EVOLUTION"]

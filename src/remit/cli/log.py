@@ -8,7 +8,7 @@ import click
 import msgspec
 
 from remit.cli.output import emit, emit_view, governed_site, json_option, repo_option, reports_failures, view_options
-from remit.cli.reading import filter_options, found_records, wanted
+from remit.cli.reading import filter_options, found_records, wanted, with_classes
 from remit.cli.screen import Screen
 from remit.core.text import shown
 from remit.gate.site import Site
@@ -35,6 +35,7 @@ def log(text: tuple[str, ...], reverse: bool, limit: int, repo: Path, as_json: b
     """List the newest records, the newest first; those of other machines and older tools too."""
     gate = governed_site(repo)
     found = found_records(gate, wanted(gate, repo, filters), text, limit)
+    found = with_classes(gate, found) if as_json else found
     answer(found[::-1] if reverse else found, as_json)
 
 
@@ -61,7 +62,8 @@ def search(
     if talk:
         said(gate, words, wanted(gate, repo, filters), limit, newest=newest, as_json=as_json)
         return
-    answer(found_records(gate, wanted(gate, repo, filters), words, limit, ranked=not newest), as_json)
+    found = found_records(gate, wanted(gate, repo, filters), words, limit, ranked=not newest)
+    answer(with_classes(gate, found) if as_json else found, as_json)
 
 
 def said(gate: Site, words: tuple[str, ...], by: Filters, limit: int, *, newest: bool, as_json: bool) -> None:

@@ -23,6 +23,9 @@ from remit.ledger.words import query_of, saying
 
 F = TypeVar("F", bound=Callable[..., Any])
 
+MAX_CLASSED = 500
+"""Records whose changes are classed for one answer: each may take several milliseconds."""
+
 MANY = 100_000
 """Records whose words are taken in while a person waits long enough to wonder."""
 
@@ -38,6 +41,12 @@ FILTERS = (
     click.option("--path", help="Only records that touched this file."),
     click.option(
         "--line", type=click.IntRange(1), help="With --path: only changes of that line, counted as it was then."
+    ),
+    click.option(
+        "--hash",
+        "content_hash",
+        metavar="SHA256",
+        help="Only records that wrote lines of that hash, or found or left a file of it.",
     ),
     click.option(
         "--since",
@@ -88,6 +97,14 @@ def found_records(
         if not own and not fitting:
             must_be_known(gate, index, others, asked)
     return merged(own, fitting, limit, ranked=ranked)
+
+
+def with_classes(site: Site, found: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """The records, each change with the class that its contents show, where a hook had no time to find it."""
+    from remit.provenance.map.syntax import classed  # parsers, which not every answer needs
+
+    newest, rest = found[:MAX_CLASSED], found[MAX_CLASSED:]
+    return [*classed(newest, site.store), *rest]
 
 
 def each_record(gate: Site, asked: Filters) -> Iterator[dict[str, Any]]:

@@ -10,6 +10,7 @@ import click
 from remit.cli.completion import complete_records
 from remit.cli.ids import find_record
 from remit.cli.output import emit_view, governed_site, json_option, repo_option, reports_failures, view_options
+from remit.cli.reading import with_classes
 from remit.cli.show_view import record_view
 from remit.cli.sources import own_index
 from remit.core.record import KEY
@@ -28,7 +29,7 @@ MAX_RELATED = 1000
 def show(record_id: str, repo: Path, as_json: bool) -> None:
     """Show one record; ID is its id, or the part of it that `remit log` shows."""
     site = governed_site(repo)
-    found = find_record(site, record_id)
+    [found] = with_classes(site, [find_record(site, record_id)])
     emit_view(found, as_json, partial(record_view, found, [] if as_json else find_related(site, found)))
 
 

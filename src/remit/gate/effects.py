@@ -28,6 +28,7 @@ from remit.core.record import (
 from remit.core.redaction import redact
 from remit.core.repopath import InvalidPath, OutsideWorkspace, RepoPath
 from remit.core.secret_files import names_a_secret
+from remit.core.syntax.names import has_known_language
 from remit.core.text import encodable, quoted_path
 from remit.core.textdiff import hunks_at, small_hunks
 from remit.gate.environment import Environment
@@ -209,13 +210,22 @@ def mutation_body(
         session_id=call.session.session_id,
         agent_id=call.session.agent_id or UNSET,
         call=call_part(call, [str(f.path) for f in files]),
-        mutation_class=MutationClass(declared=call.citation.mutation_class, computed=None),
+        mutation_class=MutationClass(declared=call.citation.mutation_class, computed=computed_class(files)),
         files=files,
         decision=decision_part(pending) if pending else UNSET,
         in_scope=all(f.in_scope for f in files),
         covered=pending is not None and all(f.path in judged for f in files),
         duration_ms=UNSET if outcome.duration_ms is None else outcome.duration_ms,
     )
+
+
+def computed_class(files: Iterable[MutatedFile]) -> str | None:
+    """The class of a change, where it is known without a parser, for which a hook has no time; readers find the rest.
+
+    Code that comes or goes is no refactoring, whatever else changed beside it.
+    """
+    known = any(f.operation in ("create", "delete") and has_known_language(str(f.path)) for f in files)
+    return "INTENT_EVOLUTION" if known else None
 
 
 def decision_part(pending: PendingCall) -> DecisionPart:

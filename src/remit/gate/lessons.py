@@ -18,6 +18,7 @@ from remit.core.identifiers import uuid7
 from remit.core.intent import Intent
 from remit.core.record import Body
 from remit.core.redaction import redact
+from remit.core.text import shown
 from remit.gate.governing import COPIES, governing, source_folder
 from remit.gate.recorder import Recorder
 from remit.gate.state import State
@@ -30,6 +31,8 @@ from remit.workspace.whole_files import read_regular
 BRAIN = "AGENT.md"
 TODO = "TODO.md"
 MOST_ITEMS = 200
+MOST_TOLD_ITEMS = 20
+MOST_OTHER_LISTS = 3
 
 SHELL_S = 600.0
 """The longest time between a hook and the command that its agent then runs."""
@@ -199,6 +202,33 @@ def todo_lists(workspace: Workspace) -> list[tuple[str, str]]:
     """(session, list) of each block of `TODO.md`. Raises OSError."""
     text = text_of(source_folder(workspace) / TODO)
     return [(name, "\n".join(lines)) for kind, name, lines in blocks(text) if kind == "todo"]
+
+
+def todo_notice(workspace: Workspace, session: SessionKey) -> str:
+    """What a session that begins is told of the lists in `TODO.md`: its own open items, and that others left some.
+
+    Raises OSError.
+    """
+    own_name = block_name(session)
+    lists = {name: [line for line in body.splitlines() if is_open(line)] for name, body in todo_lists(workspace)}
+    own = lists.pop(own_name, [])
+    others = [(name, items) for name, items in lists.items() if items][-MOST_OTHER_LISTS:]
+    parts: list[str] = []
+    if own:
+        items = "\n".join(shown(line, 300) for line in own[:MOST_TOLD_ITEMS])
+        more = f"\nand {len(own) - MOST_TOLD_ITEMS} more" if len(own) > MOST_TOLD_ITEMS else ""
+        parts.append(f"Remit: your list in {FOLDER}/{TODO} has {len(own)} open items:\n{items}{more}")
+    if others:
+        left = ", ".join(f"{shown(name, 60)} ({len(items)})" for name, items in others)
+        parts.append(
+            f"Remit: {FOLDER}/{TODO} holds open items of other sessions: {left}. Read it if you take their work up."
+        )
+    return "\n".join(parts)
+
+
+def is_open(line: str) -> bool:
+    """Whether a line of a list is an item that is not done."""
+    return line.startswith(tuple(f"- {BOXES[status]}" for status in ("pending", "in_progress")))
 
 
 def text_of(path: Path) -> str:

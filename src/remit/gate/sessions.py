@@ -9,6 +9,7 @@ from remit.gate.answer import Attempts, joined
 from remit.gate.between import Between, forget_loose
 from remit.gate.governing import Governing
 from remit.gate.intents import Binding
+from remit.gate.lessons import todo_notice
 from remit.gate.pressure import Pressure
 from remit.gate.protocol import protocol
 from remit.gate.site import Site
@@ -34,7 +35,8 @@ class Sessions:
         tries.made(lambda: Snapshots(self.site).at_start(event.session, agent), None)
         block = tries.made(lambda: self.block_at_start(event.session, agent), "")
         commands = tries.made(lambda: notice(self.site.untrusted), "") if rules.mode != "observe" else ""
-        parts = (protocol(rules.mode, rules.document), block, commands, self.site.news, tries.said)
+        todo = tries.made(lambda: self.todo(event.session), "") if rules.mode != "observe" else ""
+        parts = (protocol(rules.mode, rules.document), block, todo, commands, self.site.news, tries.said)
         return "\n\n".join(filter(None, parts))
 
     def block_at_start(self, session: SessionKey, agent: str) -> str:
@@ -42,6 +44,10 @@ class Sessions:
         return self.site.intents.bind_unselected(session, agent, self.binding()) or self.site.intents.block_to_tell(
             session
         )
+
+    def todo(self, session: SessionKey) -> str:
+        """What waits in `TODO.md`."""
+        return todo_notice(self.site.workspace, session)
 
     def begun(self, event: SessionStarted, agent: str, rules: Governing) -> None:
         """Remember the session, and record that it began."""

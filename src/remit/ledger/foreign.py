@@ -230,6 +230,7 @@ def matches(document: Document, by: Filters) -> bool:
     paths = [*map(str, _list(call.get("paths"))), *(str(file.get("path")) for file in files)]
     at = str(document["timestamp"])
     path, line, since, until = by.get("path"), by.get("line"), by.get("since"), by.get("until")
+    content_hash = by.get("content_hash")
     asked: tuple[tuple[str | None, object], ...] = (
         (by.get("event"), body.get("event")),
         (by.get("session_id"), body.get("session_id")),
@@ -242,7 +243,18 @@ def matches(document: Document, by: Filters) -> bool:
         and (since is None or at >= since)
         and (until is None or at < until)
         and (line is None or _wrote(document, path, line))
+        and (content_hash is None or content_hash.removeprefix("sha256:") in _hashes(document, files))
     )
+
+
+def _hashes(document: Document, files: Iterable[Document]) -> Iterator[str]:
+    """The hashes of the lines that a record wrote, and of its files before and after, without `sha256:`."""
+    for side in (_mapping(file.get(name)) for file in files for name in ("before", "after")):
+        yield str(side.get("sha256")).removeprefix("sha256:")
+    for file in map(_mapping, _list(document.get("files"))):
+        for conversation in map(_mapping, _list(file.get("conversations"))):
+            for written in map(_mapping, _list(conversation.get("ranges"))):
+                yield str(written.get("content_hash")).removeprefix("sha256:")
 
 
 def _mapping(value: object) -> Document:

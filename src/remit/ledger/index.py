@@ -29,7 +29,8 @@ class Filters(TypedDict, total=False):
     """Which records; what is None or left out filters nothing.
 
     `path` is one that a call named or changed; `line`, beside it, one that the record wrote there, counted as the
-    file was then; times are ISO 8601 in UTC, `since` included, `until` not.
+    file was then; `content_hash` that of lines that it wrote, or of a file before or after it, with or without
+    `sha256:`; times are ISO 8601 in UTC, `since` included, `until` not.
     """
 
     event: str | None
@@ -38,6 +39,7 @@ class Filters(TypedDict, total=False):
     agent: str | None
     path: str | None
     line: int | None
+    content_hash: str | None
     since: str | None
     until: str | None
 
@@ -187,9 +189,7 @@ class Index:
 
     def by_content_hash(self, content_hash: str, limit: int = 50) -> list[dict[str, Any]]:
         """Records that wrote lines of that hash, or a file of that SHA-256; with or without `sha256:`."""
-        plain = content_hash.removeprefix("sha256:")
-        statement = f"{_PLACE} from records r where {_HASHED} order by r.number desc limit ?"
-        return self._documents(statement, [f"sha256:{plain}", plain, plain, limit])
+        return self.find(content_hash=content_hash, limit=limit)
 
     def mutations_of(self, path: str) -> tuple[Mutation, ...]:
         """All that was recorded of `path`, oldest first."""
@@ -416,4 +416,13 @@ def _tests(by: Filters, *, indexed: bool) -> tuple[list[str], list[_Value]]:
     if indexed and chosen and chosen[0][0].startswith("r.at"):
         free = 2
     tests = [test if n < free else f"+{test}" for n, (test, _) in enumerate(chosen)]
-    return tests, [value for _, value in chosen]
+    values = [value for _, value in chosen]
+    if (content_hash := by.get("content_hash")) is not None:
+        tests, values = [*tests, _HASHED], [*values, *hash_values(content_hash)]
+    return tests, values
+
+
+def hash_values(content_hash: str) -> list[_Value]:
+    """What `_HASHED` asks for: hashes of lines stand with their `sha256:` in the index, those of files without."""
+    plain = content_hash.removeprefix("sha256:")
+    return [f"sha256:{plain}", plain, plain]
