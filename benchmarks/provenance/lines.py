@@ -4,7 +4,7 @@ The generator carries a line as an object from version to version, so who wrote 
 """
 
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from itertools import groupby, pairwise
 from typing import Literal
 
@@ -60,11 +60,18 @@ class Claim:
     grade: str | None = None
 
 
-Verdict = Literal["right", "false AI", "false human", "wrong agent", "missed", "unknown"]
+Verdict = Literal[
+    "right", "false AI", "false human", "wrong agent", "missed", "unknown", "likely right", "likely wrong"
+]
+LIKELY = "likely"
+"""The grade that promises nothing: what is called so is counted apart."""
 
 
 def verdict(line: Line, claim: Claim) -> Verdict:
     """What a claim is worth. `missed` is an agent's line beyond doubt that is called unknown."""
+    if claim.grade == LIKELY:
+        sure = verdict(line, replace(claim, grade=None))
+        return "likely right" if sure == "right" else "likely wrong"
     agents = {a for a in line.authors if a.kind == "ai"}
     if claim.origin == "unknown":
         return "missed" if line.certain and agents else "unknown"

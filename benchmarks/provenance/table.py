@@ -14,6 +14,7 @@ HEAD = (
     "false human",
     "wrong agent",
     "missed",
+    "likely",
     "kept",
     "unknown",
     "open",
@@ -25,7 +26,9 @@ WORDS = """\
 missed: an agent's line that is beyond doubt, and called unknown. unknown: of all lines. open: an agent's line that came
 from a command whose text tells nothing of it, so that a person who saved the file meanwhile would have left the same
 traces; or a plain one (`pass`) left of a block that a person changed by half before a commit had it, as one who
-threw it away and wrote anew would have left it. Unknown is right there, and is in no bar; a person is wrong."""
+threw it away and wrote anew would have left it. Unknown is right there, and is in no bar; a person is wrong.
+likely: lines that a tool gives to an agent by the grade `likely`, which promises nothing: right ones of all. In these
+scenarios every person who saves a file while a command runs does so on purpose. They are in no other column."""
 
 
 @dataclass(frozen=True)
@@ -60,6 +63,7 @@ def cells(row: Row) -> list[str]:
         row.tool,
         *wrong,
         str(s.counts["missed"]),
+        f"{s.counts['likely right']}/{s.counts['likely right'] + s.counts['likely wrong']}",
         kept,
         unknown,
         str(s.open),
@@ -93,7 +97,16 @@ def document(row: Row) -> dict[str, Any]:
     s = row.score
     counts = {
         name.replace(" ", "_"): s.counts[name]
-        for name in ("false AI", "false human", "wrong agent", "missed", "unknown", "right")
+        for name in (
+            "false AI",
+            "false human",
+            "wrong agent",
+            "missed",
+            "unknown",
+            "right",
+            "likely right",
+            "likely wrong",
+        )
     }
     return {
         "track": row.track,

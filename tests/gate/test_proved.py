@@ -50,9 +50,16 @@ def blamed(root: Path, path: str) -> list[BlamedLine]:
         return Blamer(gate.workspace, index, gate.store).blame(path)
 
 
-def test_a_person_who_saves_a_file_while_a_silent_command_runs_is_not_the_agent(agent: Agent) -> None:
+def test_what_a_person_saves_while_a_silent_command_runs_is_at_most_likely_the_agents(agent: Agent) -> None:
     record = ran(agent, "python3 -c 'pass'", person={"src/own.py": PERSONS})
     assert unproved(record) == {"src/own.py": [[1, 1]]}
+    [line] = blamed(agent.cwd, "src/own.py")
+    assert (line.origin, line.grade, line.session_id) == ("ai", "likely", "session-1")
+
+
+def test_what_a_person_saves_in_an_open_editor_names_the_command_as_a_candidate_only(agent: Agent) -> None:
+    (agent.cwd / "src/.own.py.swp").write_text("")
+    ran(agent, "python3 -c 'pass'", person={"src/own.py": PERSONS})
     [line] = blamed(agent.cwd, "src/own.py")
     assert (line.origin, line.agent, line.session_id, line.intent_id) == ("unknown", None, None, None)
     [one] = line.candidates
@@ -103,12 +110,12 @@ def test_who_copies_a_file_wrote_none_of_its_lines(agent: Agent) -> None:
     assert {line.origin for line in blamed(agent.cwd, "src/x.py")} == {"unknown"}
 
 
-def test_lines_that_stand_in_the_text_are_the_agents_and_the_rest_is_not(agent: Agent) -> None:
+def test_lines_that_stand_in_the_text_are_the_agents_and_the_rest_is_likely_at_most(agent: Agent) -> None:
     command = "cat > src/x.py <<'E'\ndef compute_the_total(parts):\n    return sum(parts)\nE\npython3 -c pass"
     text = f"def compute_the_total(parts):\n    return sum(parts)\n{PERSONS}    return None\n"
     record = ran(agent, command, person={"src/x.py": text})
     assert unproved(record) == {"src/x.py": [[3, 4]]}
-    assert [line.origin for line in blamed(agent.cwd, "src/x.py")] == ["ai", "ai", "unknown", "unknown"]
+    assert [line.grade for line in blamed(agent.cwd, "src/x.py")] == ["exact", "exact", "likely", "likely"]
     kinds = [(c["contributor"]["type"], len(c["ranges"])) for c in record["files"][0]["conversations"]]
     assert kinds == [("ai", 1), ("unknown", 1)]
 
@@ -123,7 +130,7 @@ def test_a_word_that_sed_puts_in_is_the_agents(agent: Agent) -> None:
 def test_an_open_step_keeps_the_authors_of_the_lines_that_stay(agent: Agent) -> None:
     agent.write("src/x.py", "def first_of_the_agent():\n    return 1\n")
     ran(agent, "python3 -c 'pass'", person={"src/x.py": "def first_of_the_agent():\n    return 1\n" + PERSONS})
-    assert [line.origin for line in blamed(agent.cwd, "src/x.py")] == ["ai", "ai", "unknown"]
+    assert [line.grade for line in blamed(agent.cwd, "src/x.py")] == ["exact", "exact", "likely"]
 
 
 def test_each_of_two_candidates_is_named_with_what_is_known_of_it(agent: Agent, home: Path) -> None:

@@ -71,7 +71,8 @@ def test_each_change_without_a_verdict_names_its_likeliest_writer(repository: Pa
     assert "session session-1 of claude-code, which has run commands" in found["README.md"].writers[0]
     listed = CliRunner().invoke(status, ["--coverage", "--repo", str(repository)]).output
     assert "README.md  no call explains it" in listed
-    assert "likely: session session-1" in listed
+    assert "written by session session-1" in listed
+    assert "perhaps by session session-1 of claude-code" in listed
 
 
 def test_what_changed_long_ago_is_not_this_weeks(repository: Path, home: Path) -> None:

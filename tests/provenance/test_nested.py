@@ -81,7 +81,7 @@ def test_a_range_of_commits_is_judged_by_paths_in_the_workspace(agent: Agent, re
     agent.shell("cp src/agent.py docs/agent.py")
     commit(repository)
     done = remit(agent.cwd, "verify", "HEAD")
-    assert [line.split("  ")[0] for line in done.stdout.splitlines() if "RMT001" in line] == [
+    assert [line.partition(": ")[0] for line in done.stdout.splitlines() if "RMT001" in line] == [
         "docs/agent.py",
         "docs/x.md:1",
     ]

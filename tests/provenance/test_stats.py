@@ -201,4 +201,4 @@ def test_lines_of_opaque_commands_are_counted_apart(repository: Path, home: Path
     dated(repository, 1)
     found = figures(repository, "src")
     assert (found.generated, found.unproved, found.accepted, found.ai) == (1, 2, 1, 1)
-    assert (found.unknown, found.open, found.lines) == (4, 2, 5)
+    assert (found.unknown, found.open, found.likely, found.lines) == (2, 0, 2, 5)

@@ -91,7 +91,7 @@ def test_lines_in_a_row_are_one_passage() -> None:
     ]
 
 
-def test_what_came_while_a_command_ran_names_the_command_and_nobody(agent: Agent) -> None:
+def test_what_came_while_a_command_ran_names_the_command_and_who_likely_wrote_it(agent: Agent) -> None:
     config = agent.cwd / ".orchestration" / "remit.toml"
     config.write_text(config.read_text() + '\n[containment]\nrewrite = "off"\n')
     agent.select()
@@ -101,9 +101,9 @@ def test_what_came_while_a_command_ran_names_the_command_and_nobody(agent: Agent
     agent.tell("Bash", asked["call_id"], {"stdout": ""}, command=command)
     found = explained(agent.cwd, "src/own.py")
     [one] = found.causes
-    assert (one.by, one.command, found.passages[0].origin) == ("unknown", command, "unknown")
+    assert (one.by, one.command, found.passages[0].grade) == ("unknown", command, "likely")
     words = in_words(found)
-    assert f"changed while claude-code ran `{command}` under INT-001; nothing proves who wrote it" in words
+    assert "likely claude-code, INT-001: its command ran alone; nothing proves who wrote it" in words
     assert "claude-code was at work, session session-1" in words
 
 

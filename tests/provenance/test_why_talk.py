@@ -117,7 +117,7 @@ def test_of_lines_that_came_while_an_agent_worked_its_conversation_is_told(agent
     found = explained(agent.cwd, home, "src/new.py")
     talk = only(found).talk
     assert talk is not None
-    assert (found.passages[0].origin, talk.prompt) == ("unknown", "please tidy up")
+    assert (found.passages[0].grade, talk.prompt) == ("likely", "please tidy up")
 
 
 def test_what_the_agent_deleted_is_still_known_where_it_was_taken_in(agent: Speaker, home: Path) -> None:

@@ -6,10 +6,10 @@ from typing import Any
 
 import click
 
-from remit.cli.blame_answer import CLASSES, Only, give, questioned
+from remit.cli.blame_answer import CLASSES, MIN_GRADES, Only, give, questioned
 from remit.cli.completion import complete_files, complete_intents
+from remit.cli.grades import grade_option
 from remit.cli.output import json_option, reading_site, repo_option, reports_failures
-from remit.provenance.origins.evidence import GRADES
 
 
 class GitLike(click.Command):
@@ -30,7 +30,8 @@ class GitLike(click.Command):
     metavar="[OPTION]... [REVISION] [--] FILE",
     shell_complete=complete_files,
 )
-@click.option("--min-grade", type=click.Choice(GRADES), help="Say unknown where the evidence is weaker than that.")
+@click.option("--min-grade", type=click.Choice(MIN_GRADES), help="Say unknown where the evidence is weaker than that.")
+@grade_option
 @click.option(
     "--class",
     "mutation_class",

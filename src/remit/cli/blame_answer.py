@@ -22,9 +22,10 @@ from remit.cli.later import Later
 from remit.cli.noted import index_of, store_of
 from remit.ledger.index import Index
 from remit.provenance.blame.blame import Blamer
-from remit.provenance.blame.blamed_line import BlamedLine
+from remit.provenance.blame.blamed_line import BlamedLine, believed
 from remit.provenance.blame.given import GivenLines, blame_backwards
-from remit.provenance.origins.evidence import GRADES
+from remit.provenance.origins.evidence import CLASSES as GRADE_CLASSES
+from remit.provenance.origins.evidence import GRADES, named_grades
 from remit.provenance.origins.porcelain import GitLine, located, read_blame
 from remit.workspace.contents import scratch
 from remit.workspace.git import Git, GitError
@@ -32,12 +33,17 @@ from remit.workspace.place import Workspace, git_root
 
 CLASSES = ("AST_REFACTOR", "INTENT_EVOLUTION", "BUG_FIX", "OPTIMIZATION", "DOCUMENTATION", "CONFIGURATION")
 GIT_SAYS_NO = (128, 129)
+CARRIED = "carried"
+LAST_CARRIED = GRADE_CLASSES["carried"][-1]
+MIN_GRADES = (*GRADES, CARRIED)
+"""The words of `--min-grade`."""
 
 
 class Only(Struct, frozen=True):
     """Which lines are shown, and what is believed."""
 
     min_grade: str | None = None
+    grade: str | None = None
     mutation_class: str | None = None
     intent_id: str | None = None
 
@@ -51,11 +57,13 @@ class Only(Struct, frozen=True):
         classes = (None, line.mutation_class, *declared(line))
         return self.mutation_class in classes and self.intent_id in (None, line.intent_id)
 
-    def believed(self, line: BlamedLine) -> BlamedLine:
-        """The line, of unknown origin where its evidence is weaker than asked for."""
-        grades: Sequence[str] = GRADES
-        weak = self.min_grade and line.grade and grades.index(line.grade) > grades.index(self.min_grade)
-        return BlamedLine(line.line, line.content, line.commit) if weak else line
+    @property
+    def grades(self) -> frozenset[str]:
+        """The grades of evidence that are believed. Raises ValueError for a word that is none."""
+        weakest = LAST_CARRIED if self.min_grade == CARRIED else self.min_grade
+        names: Sequence[str] = GRADES
+        strong = frozenset(names[: names.index(weakest) + 1] if weakest else names)
+        return strong & named_grades(self.grade) if self.grade else strong
 
 
 def declared(line: BlamedLine) -> tuple[str, ...]:
@@ -95,7 +103,8 @@ def give(words: Sequence[str], question: Question, only: Only, color: str, *, as
     began = recall.now_ns()
     found = answered(question, fewer=only.fewer, only_lines=as_json)
     terminal = sys.stdout.isatty()
-    lines = [only.believed(line) for line in found.lines] if only.min_grade else found.lines
+    grades = only.grades
+    lines = [believed(line, grades) for line in found.lines] if len(grades) < len(GRADES) else found.lines
     shown = [line for line in lines if only.fits(line)] if only.fewer else lines
     answer = as_document(shown) if as_json else in_form(question, found, lines, shown, colours(color, terminal))
     pager = pager_for(found.found) if terminal and not as_json else ""

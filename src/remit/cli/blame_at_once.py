@@ -12,7 +12,7 @@ from remit.workspace import git_ahead
 
 FORMS = ("--json", "--porcelain", "--line-porcelain")
 TRACING = ("-w", "-M", "-C")
-CHOOSING = {"--intent": "intent_id", "--class": "mutation_class", "--min-grade": "min_grade"}
+CHOOSING = {"--intent": "intent_id", "--class": "mutation_class", "--min-grade": "min_grade", "--grade": "grade"}
 """Options that choose lines, each with a value, and what `Only` calls it."""
 
 
@@ -106,9 +106,8 @@ def given(words: Sequence[str], plain: Plain) -> bool:
     load_msgspec()
     from pathlib import Path
 
-    from remit.cli.blame_answer import CLASSES, Only, give, questioned  # loaded while git works
+    from remit.cli.blame_answer import CLASSES, MIN_GRADES, Only, give, questioned  # loaded while git works
     from remit.cli.failure import Failure
-    from remit.provenance.origins.evidence import GRADES
     from remit.workspace.git import GitError
     from remit.workspace.place import locate
 
@@ -116,7 +115,7 @@ def given(words: Sequence[str], plain: Plain) -> bool:
     only = Only(**plain.only)
     if workspace is None or not workspace.governed:
         return False
-    if only.min_grade not in (None, *GRADES) or only.mutation_class not in (None, *CLASSES):
+    if only.min_grade not in (None, *MIN_GRADES) or only.mutation_class not in (None, *CLASSES):
         return False
     forms = (plain.form,) if plain.form.endswith("porcelain") else ()
     try:

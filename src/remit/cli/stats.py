@@ -67,6 +67,8 @@ def stats(
 def in_words(found: Figures) -> Iterator[str]:
     """The figures for people."""
     yield f"lines at HEAD   {found.lines}, of which agents are known to have written {part(found.ai, found.lines)}"
+    if found.likely:
+        yield f"  likely        {part(found.likely, found.lines)}: came while one command of an agent ran alone"
     yield f"  people        {found.human}, both {found.mixed}"
     yield f"  unknown       {part(found.unknown, found.lines)}: nobody saw them written"
     if found.open:

@@ -42,6 +42,10 @@ class Measured(Struct, frozen=True):
     week: Share
 
 
+GRADE_WORDS = {"exact": "written by", "likely": "likely by", None: "perhaps by"}
+"""How sure it is who made a change: the words of blame's grades."""
+
+
 @click.command()
 @click.option("--coverage", "whole", is_flag=True, help="List each change that nobody judged before.")
 @repo_option
@@ -150,7 +154,7 @@ def coverage_facts(gate: Gate, measured: Measured) -> Iterator[tuple[str, Text]]
         )
         change = measured.all.changes[0]
         if change.writers:
-            yield "", words(f"newest: {change.path}, likely by {change.writers[0]}", "dim")
+            yield "", words(f"newest: {change.path}, {GRADE_WORDS[change.grade]} {change.writers[0]}", "dim")
 
 
 def coverage_view(measured: Measured, screen: Screen) -> Iterator[Part]:
@@ -166,7 +170,7 @@ def coverage_view(measured: Measured, screen: Screen) -> Iterator[Part]:
         at, why = words(screen.time(change.at), "dim"), words(change.why, "yellow")
         yield line(at, change.operation, change.path, why, undone, between=GAP)
         for writer in change.writers[:3]:
-            yield words(f"    likely: {writer}")
+            yield words(f"    {GRADE_WORDS[change.grade]} {writer}")
     left = len(measured.all.changes) - MAX_CHANGES
     if left > 0:
         yield f"… and {left} more; --json has all"

@@ -11,6 +11,7 @@ import click
 import msgspec
 from msgspec import Struct
 
+from remit.cli.grades import grade_option
 from remit.cli.noted import index_of, store_of
 from remit.cli.output import (
     FINDINGS,
@@ -35,6 +36,7 @@ from remit.gate.witness import trusted_keys
 from remit.provenance.blame.blame import Blamer
 from remit.provenance.notes.additions import additions
 from remit.provenance.notes.notes import commits_in
+from remit.provenance.origins.evidence import GRADES, named_grades
 from remit.provenance.verify.base import BasePolicy, read_base_policy
 from remit.provenance.verify.commits import of_messages, of_notes
 from remit.provenance.verify.evidence import Evidence, Missing, evidence_of, in_words
@@ -86,6 +88,7 @@ class Result(Struct, frozen=True):
     metavar="PERCENT",
     help="The same, where fewer than so many per cent of the lines, or of the changes, have evidence.",
 )
+@grade_option
 @click.option("--base", metavar="REVISION", help="Judge by the policy of that commit. [default: where RANGE starts]")
 @repo_option
 @json_option
@@ -95,6 +98,7 @@ def verify(
     fail_on: str,
     require_evidence: bool,
     min_evidence: float | None,
+    grade: str | None,
     base: str | None,
     repo: Path,
     as_json: bool,
@@ -114,7 +118,7 @@ def verify(
         must_be_governed(gate)
     policy = policy_for(gate, wanted, base)
     ledger = ledger_findings(gate, policy.config) if gate.governed else []
-    verified = check_changes(gate, wanted, policy)
+    verified = check_changes(gate, wanted, policy, named_grades(grade) if grade else frozenset(GRADES))
     wanted_share = 100.0 if require_evidence else min_evidence
     lacking = evidence_findings(verified.evidence, wanted_share)
     found = sorted(
@@ -164,7 +168,7 @@ def ledger_findings(gate: Gate, config: Config) -> list[Finding]:
     return [Finding("RMT007", f.severity, f"{f.code}: {f.message}") for f in found.findings]
 
 
-def check_changes(gate: Gate, wanted: str | None, policy: Policy) -> Result:
+def check_changes(gate: Gate, wanted: str | None, policy: Policy, grades: frozenset[str]) -> Result:
     """What is wrong with the changes, and for a range, of which commits it is and what evidence it has.
 
     Raises GitError, and Failure where git knows no such range.
@@ -187,7 +191,7 @@ def check_changes(gate: Gate, wanted: str | None, policy: Policy) -> Result:
         checked = verify_changes(index, store, kept, within, patterns, policy.base)
         config = policy.config
         keys = trusted_keys(gate.environment.home, config) if config.ledger.trusted_keys else ()
-        evidence = evidence_of(git, blamer, commits, added, keys)
+        evidence = evidence_of(git, blamer, commits, added, keys, grades)
     judge = noted_policy(gate, policy.base)
     noted = [finding for line in evidence.noted for finding in judge_noted(line, judge)]
     return Result(msgspec.structs.replace(checked, findings=(*checked.findings, *noted)), commits, evidence)

@@ -11,6 +11,7 @@ from msgspec.structs import replace
 
 from remit.cli.blame_answer import inside
 from remit.cli.completion import complete_files
+from remit.cli.grades import grade_option
 from remit.cli.noted import index_of, store_of
 from remit.cli.output import (
     Failure,
@@ -25,6 +26,7 @@ from remit.cli.output import (
 from remit.gate.site import Site
 from remit.ledger.prune import pruned_parts, pruned_words
 from remit.provenance.blame.blame import Blamer
+from remit.provenance.origins.evidence import GRADES, named_grades
 from remit.provenance.why.commit_summary import summarize_commits
 from remit.provenance.why.explanation import Explanation
 from remit.provenance.why.why import NoSuchLines, Why
@@ -38,12 +40,13 @@ COLOURS = {"+": "green", "-": "red", "@": "cyan"}
 
 @click.command()
 @click.argument("spot", metavar="FILE[:LINE[-LINE]] | COMMIT | RANGE", shell_complete=complete_files)
+@grade_option
 @click.option("--full", is_flag=True, help="All of it: every edit, whole texts, whole diffs.")
 @repo_option
 @json_option
 @view_options
 @reports_failures
-def why(spot: str, full: bool, repo: Path, as_json: bool) -> None:
+def why(spot: str, grade: str | None, full: bool, repo: Path, as_json: bool) -> None:
     """Tell why lines are there: the intent, what was asked and said, the edit, and what surrounded it.
 
     Of a commit, or of a range such as main..HEAD, tell who wrote the lines that it added: how many by agents, under
@@ -62,7 +65,7 @@ def why(spot: str, full: bool, repo: Path, as_json: bool) -> None:
             emit_summary(gate, blamer, spot, as_json)
             return
         known = (partial(conversations, gate), gate.governing.document) if gate.governed else (None, None)
-        telling = Why(blamer, store, *known)
+        telling = Why(blamer, store, *known, named_grades(grade) if grade else GRADES)
         found = explained(telling, inside(workspace, repo, file), lines)
     if any(passage.record is None for passage in found.passages):
         found = replace(found, remarks=(*found.remarks, *map(pruned_words, pruned_parts(workspace.log_folder))))

@@ -8,7 +8,7 @@ Source: Git AI Standard 3.0.0 (specs/git_ai_standard_v3.0.0.md in git-ai-project
 import hashlib
 import re
 from bisect import bisect_left
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Literal
 
 from msgspec import DecodeError, Struct, json
@@ -31,6 +31,15 @@ NOT_KNOWN = "unknown"
 """What writers of the form put for a model, or a tool, that they do not know."""
 
 OURS = {theirs: ours for ours, theirs in TOOLS.items()}
+
+
+GRADE = "remit.grade"
+"""The attribute that says how sure Remit is of an edit; without it the edit is certain."""
+
+LIKELY_LINES = "remit.likely"
+"""The attribute of an edit that holds, as a JSON object of ranges by path, the lines that are likely its own. They are
+no attestations: a reader that does not know the attribute takes them for nobody's.
+"""
 
 
 class NotANote(ValueError):
@@ -192,6 +201,34 @@ def author(note: Note, key: str) -> Author | None:
     given = {name: value for name, value in mapping(known.get("custom_attributes")).items() if isinstance(value, str)}
     attributes = attributes_of(given, trace)
     return Author("ai", None, text(agent.get("id")), OURS.get(tool or "", tool), text(agent.get("model")), attributes)
+
+
+def likely_attribute(trace: str, lines: Mapping[str, Sequence[Span]]) -> dict[str, str]:
+    """The attribute by which an edit names its likely lines."""
+    ranges = {path: ",".join(map(_span, spans)) for path, spans in sorted(lines.items())}
+    return {f"{LIKELY_LINES}.{trace}": json.encode(ranges).decode()}
+
+
+def likely_lines(note: Note) -> dict[str, dict[str, tuple[Span, ...]]]:
+    """By the key of an edit and by path, the lines that the note says are likely its own. What is malformed is none."""
+    found: dict[str, dict[str, tuple[Span, ...]]] = {}
+    for session, about in mapping(note.about.get("sessions")).items():
+        for name, value in mapping(mapping(about).get("custom_attributes")).items():
+            if not name.startswith(f"{LIKELY_LINES}.t_") or not isinstance(value, str):
+                continue
+            try:
+                ranges = json.decode(value, type=dict[str, str])
+            except (DecodeError, RecursionError):
+                continue
+            spans = {path: tuple(_spans_of(text)) for path, text in ranges.items()}
+            found[f"{session}::{name.removeprefix(LIKELY_LINES)[1:]}"] = spans
+    return found
+
+
+def _spans_of(text: str) -> Iterator[Span]:
+    for item in text.split(","):
+        if found := _RANGE.fullmatch(item):
+            yield int(found[1]), int(found[2] or found[1])
 
 
 def attributes_of(given: Mapping[str, str], trace: str) -> dict[str, str]:

@@ -122,6 +122,8 @@ class MutatedFile(Wire, frozen=True):
     """Whether the tool's own answer gave the place of the lines, and not a comparison."""
     unproved: tuple[tuple[int, int], ...] | UnsetType = UNSET
     """First and last of the new lines of which nothing proves that the call wrote them: it is a candidate."""
+    likely: bool | UnsetType = UNSET
+    """Whether nothing but the call can be seen to have written the unproved lines: they are likely its own."""
 
 
 class CallPart(Wire, frozen=True):

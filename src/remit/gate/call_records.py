@@ -1,6 +1,6 @@
 """The records of a call that came back: what it changed, what git brought with it, and how it ended."""
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 
 from msgspec import UNSET
@@ -18,6 +18,7 @@ from remit.gate.conflicts import less_settled
 from remit.gate.placed import placed
 from remit.gate.proved import unproved, whole_of, without
 from remit.gate.site import Site
+from remit.gate.sole_writer import solely_written
 from remit.gate.state import PendingCall, Session
 from remit.gate.windows import Windows, sessions_of
 from remit.workspace.observe import Change
@@ -31,6 +32,8 @@ class CallRecords:
         self.site = site
         self.remarks: tuple[str, ...] = ()
         """What the comparison could not see."""
+        self.row: int | None = None
+        """Where the state has the call."""
 
     @Once
     def vcs(self) -> Vcs | None:
@@ -65,8 +68,9 @@ class CallRecords:
         unclear = tuple(c for c in done if c.shared)
         nobodys = {c.path: whole_of(c) for c in own if c.after}
         left = tries.made(lambda: self.left_open(call, outcome, pending, own, known), nobodys)
+        likely = tries.made(lambda: self.likely(call, pending, [c for c in own if left.get(c.path)]), frozenset[str]())
         return [
-            *([self.mutation_record(call, outcome, pending, own, known, left, model)] if own else []),
+            *([self.mutation_record(call, outcome, pending, own, known, left, likely, model)] if own else []),
             *([self.brought_record(call, pending, old)] if old else []),
             *([self.unclear_record(call, unclear)] if unclear else []),
         ]
@@ -85,9 +89,12 @@ class CallRecords:
         done: tuple[Change, ...],
         known: Mapping[str, effects.Difference],
         left: Mapping[str, tuple[LineRange, ...]],
+        likely: Collection[str],
         model: str | None,
     ) -> Record:
-        """The record of what changed. `left` are the lines that nothing proves to be the call's."""
+        """The record of what changed. `left` are the lines that nothing proves to be the call's, and `likely` the paths
+        where they are likely its own.
+        """
         intent, session = intent_then(pending), call.session.session_id
         added = {c.path: d.added if (d := known.get(c.path)) else () for c in done}
         all_ = {c.path: effects.traced_ranges(c.after, added[c.path]) for c in done}
@@ -99,13 +106,22 @@ class CallRecords:
         }
         open_ = {c.path: effects.traced_ranges(c.after, left.get(c.path, ())) for c in done}
         changed = tuple(
-            effects.mutated_file(c, intent, all_[c.path], known.get(c.path), left.get(c.path, ())) for c in done
+            effects.mutated_file(
+                c, intent, all_[c.path], known.get(c.path), left.get(c.path, ()), likely=c.path in likely
+            )
+            for c in done
         )
         body = effects.mutation_body(call, outcome, pending, intent, changed)
         files = tuple(
             effects.traced_file(c.path, own[c.path], session, body_intent(body), model, open_[c.path]) for c in done
         )
         return self.site.recorder.record(body, call.agent, files, vcs=self.vcs)
+
+    def likely(self, call: ToolCall, pending: PendingCall | None, done: Sequence[Change]) -> frozenset[str]:
+        """The paths of these changes that nothing but this command can be seen to have written."""
+        if pending is None or not pending.whole or not done:
+            return frozenset()
+        return solely_written(self.site, call, pending, self.row, done)
 
     def left_open(
         self,

@@ -161,6 +161,7 @@ def mutated_file(
     ranges: tuple[Range, ...],
     known: Difference | None = None,
     unproved: tuple[LineRange, ...] = (),
+    likely: bool = False,
 ) -> MutatedFile:
     """One changed file in Remit's own part."""
     hunks = known.hunks if known and len(known.hunks) <= MOST_HUNKS else None
@@ -174,6 +175,7 @@ def mutated_file(
         hunks=UNSET if hunks is None else tuple((h.old, h.old_lines, h.new, h.new_lines) for h in hunks),
         told=known.told or UNSET if known else UNSET,
         unproved=tuple((lines.start, lines.end) for lines in unproved) or UNSET,
+        likely=True if likely and unproved else UNSET,
     )
 
 

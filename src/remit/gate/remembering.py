@@ -145,6 +145,7 @@ class Remembering:
         """The call as it was when it was let through. It is forgotten only when its effects are recorded."""
         asked = (call.session, call.call_id, call.tool, call.arguments_sha256)
         self.row, pending = tries.made(lambda: self.site.state.peek_call(*asked), (None, None))
+        self.records.row = self.row
         return pending
 
     def forgotten(self) -> None:

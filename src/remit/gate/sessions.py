@@ -1,5 +1,7 @@
 """Sessions: what an agent is told when it begins, and what is recorded when it ends."""
 
+from functools import partial
+
 from remit.core.call import SessionKey
 from remit.core.events import SessionEnded, SessionStarted
 from remit.core.intent import INTENT_ID
@@ -30,9 +32,10 @@ class Sessions:
     def started(self, event: SessionStarted, agent: str) -> str:
         """A session began, or lost its context: the protocol, and its intent where it has one."""
         rules, tries = self.site.governing, Attempts()
-        tries.made(lambda: self.sweep("session start", event.session), "")
+        sweep = Sweep(self.site)
+        tries.made(lambda: sweep.swept("session start", partial(is_of, event.session), event.session), "")
         tries.made(lambda: self.begun(event, agent, rules), None)
-        tries.made(lambda: Snapshots(self.site).at_start(event.session, agent), None)
+        tries.made(lambda: Snapshots(self.site).at_start(event.session, agent, sweep.seen), None)
         block = tries.made(lambda: self.block_at_start(event.session, agent), "")
         commands = tries.made(lambda: notice(self.site.untrusted), "") if rules.mode != "observe" else ""
         todo = tries.made(lambda: self.todo(event.session), "") if rules.mode != "observe" else ""
@@ -117,13 +120,15 @@ class Sessions:
         """The agent stopped, for now: settle what is open, and take contents into git. What failed, in words."""
         tries = Attempts()
         settled = tries.made(lambda: self.sweep("turn end", session), "")
-        tries.made(self.site.fold, None)
+        if not self.site.kept_open:  # a process that stays does so when nobody waits for it
+            tries.made(self.site.fold, None)
         return joined(settled, tries.said)
 
     def sweep(self, when: str, session: SessionKey, *, whole: bool = False) -> str:
         """Settle what this session left open; with `whole`, its sub-agents' calls too."""
+        return Sweep(self.site).swept(when, partial(is_of, session, whole=whole), session)
 
-        def mine(key: SessionKey) -> bool:
-            return key.session_id == session.session_id and (whole or key == session)
 
-        return Sweep(self.site).swept(when, mine, session)
+def is_of(session: SessionKey, key: SessionKey, *, whole: bool = False) -> bool:
+    """Whether a call's session is this one, or with `whole` one of its sub-agents."""
+    return key.session_id == session.session_id and (whole or key == session)

@@ -68,12 +68,15 @@ class Snapshots:
         except CannotRecord as error:
             return untaken(decision, str(error).partition("\n")[0])
 
-    def at_start(self, session: SessionKey, agent: str) -> None:
-        """Keep the state that a session finds. Raises what CannotRecord names."""
+    def at_start(self, session: SessionKey, agent: str, seen: Observation | None = None) -> None:
+        """Keep the state that a session finds, which is `seen` where it was just looked at.
+
+        Raises what CannotRecord names.
+        """
         known = self.site.state.session(session)
         intent_id = known.intent_id if known else None
         occasion = Occasion(kind="session", intent=intent_id or "", session=session.session_id, agent=agent)
-        _, record = self.taken(occasion, self.site.observe(), intent_id)
+        _, record = self.taken(occasion, seen or self.site.observe(), intent_id)
         self.site.recorder.append_or_spool([record])
 
     def taken(self, occasion: Occasion, seen: Observation, intent_id: str | None) -> tuple[Snapshot, Record]:

@@ -41,6 +41,8 @@ class Sweep:
         self.site = site
         self.state = site.state
         self.tries = Attempts()
+        self.seen: Observation | None = None
+        """The workspace as it was found, where nothing was undone since."""
 
     def swept(self, when: str, mine: Callable[[SessionKey], bool], session: SessionKey | None = None) -> str:
         """Settle the calls of the sessions that `mine` names, and those idle too long; then look for other changes.
@@ -135,7 +137,9 @@ class Sweep:
 
     def unexplained(self, when: str, session: SessionKey | None) -> None:
         """Record the changes since the last observation that no record explains, and observe anew."""
-        Between(self.site).noticed_everywhere(when, self.site.observe(fully=True), session)
+        seen = self.site.observe(fully=True)
+        undone = Between(self.site).noticed_everywhere(when, seen, session)
+        self.seen = None if undone else seen
 
 
 def is_of(part: Mapping[str, Any], call: ToolCall) -> bool:

@@ -32,6 +32,10 @@ class Change(Struct, frozen=True, gc=False):
     moved_from: str | None = None
     unproved: tuple[tuple[int, int], ...] = ()
     """New lines, first and last, of which nothing proves that the call wrote them."""
+    likely: tuple[tuple[int, int], ...] = ()
+    """Those of the unproved lines that nothing but the call can be seen to have written."""
+    contained: bool = False
+    """Whether a contained command left it."""
     command: str | None = None
     """What the call ran, where it was a command."""
     took_away: bool = False
@@ -64,6 +68,7 @@ class _File(Struct, gc=False, rename={"source": "from"}):
     told: bool = False
     source: str | None = None
     unproved: tuple[tuple[int, int], ...] = ()
+    likely: bool = False
 
 
 class _Chain(Struct, gc=False):
@@ -74,6 +79,10 @@ class _Call(Struct, gc=False):
     command: str | None = None
 
 
+class _Decision(Struct, gc=False):
+    verdict: str = ""
+
+
 class _Body(Struct, gc=False):
     event: str = ""
     session_id: str | None = None
@@ -82,6 +91,7 @@ class _Body(Struct, gc=False):
     files: tuple[_File, ...] = ()
     chain: _Chain | None = None
     call: _Call | None = None
+    decision: _Decision | None = None
 
 
 class _Metadata(Struct, rename={"body": KEY}, gc=False):
@@ -131,6 +141,8 @@ def changes_on(raw: bytes) -> Iterator[Change]:
             told=file.told,
             moved_from=file.source,
             unproved=file.unproved,
+            likely=file.unproved if file.likely and body.event == "mutation" else (),
+            contained=wrote and body.decision is not None and body.decision.verdict == "contain",
             command=body.call.command if body.call and wrote else None,
             took_away=took_away,
             revision=line.vcs.revision if line.vcs else None,

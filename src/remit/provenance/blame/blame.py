@@ -17,7 +17,7 @@ from remit.provenance.blame.blamed_line import BlamedLine, blamed, is_unclassed
 from remit.provenance.blame.candidates import candidates
 from remit.provenance.origins.attribution import Attribution
 from remit.provenance.origins.elsewhere import Elsewhere
-from remit.provenance.origins.evidence import Label, at
+from remit.provenance.origins.evidence import LIKELY, Label, at
 from remit.provenance.origins.moved import MOST_RUNS, without_ranges
 from remit.provenance.origins.porcelain import GitLine, Place, read_porcelain
 from remit.provenance.origins.recorded_blocks import RecordedBlocks
@@ -207,8 +207,8 @@ class Blamer:
         nobody = (None, None, None, None, None)
         if body.get("event") == "human_edit" and body.get("origin") == "person":
             return ("human", *nobody, label.grade, label.record)
-        if body.get("event") == "human_edit" or not label.proved:
-            return ("unknown", *nobody, label.grade, label.record, candidates(document))
+        if body.get("event") == "human_edit" or not (label.proved or label.likely):
+            return ("unknown", *nobody, None, label.record, candidates(document))
         return (
             "ai",
             document.get("tool", {}).get("name"),
@@ -216,7 +216,7 @@ class Blamer:
             body.get("session_id"),
             body.get("intent_id"),
             body.get("mutation_class", {}).get("computed"),
-            label.grade,
+            label.grade if label.proved else LIKELY,
             label.record,
             (),
             body.get("mutation_class", {}).get("declared"),

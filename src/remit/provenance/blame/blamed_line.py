@@ -1,5 +1,6 @@
 """One line of a file with what is known of it."""
 
+from collections.abc import Collection
 from typing import Any, Literal
 
 from msgspec import Struct, field
@@ -33,6 +34,13 @@ class BlamedLine(Struct, frozen=True):
 def blamed(line: GitLine, known: tuple[Any, ...]) -> BlamedLine:
     """One line with what is known of it."""
     return BlamedLine(line.line, line.content.decode("utf-8", "replace"), line.place.commit, *known)
+
+
+def believed(line: BlamedLine, grades: Collection[str]) -> BlamedLine:
+    """The line, of unknown origin where its evidence is none of these grades."""
+    if line.grade is None or line.grade in grades:
+        return line
+    return BlamedLine(line.line, line.content, line.commit)
 
 
 def is_unclassed(line: BlamedLine) -> bool:

@@ -2,11 +2,12 @@
 
 from collections.abc import Sequence
 
-from remit.core.authorship import NOT_KNOWN, Author
+from remit.core.authorship import GRADE, NOT_KNOWN, Author
 from remit.core.text import shown
 from remit.provenance.blame.blamed_line import BlamedLine
 from remit.provenance.blame.noted import Noted
 from remit.provenance.origins.attribution import Attribution
+from remit.provenance.origins.evidence import LIKELY, Grade
 from remit.provenance.origins.porcelain import GitLine
 
 
@@ -37,9 +38,14 @@ def by_others(line: GitLine, who: Author) -> BlamedLine:
         session_id=said(who.session),
         intent_id=said(who.attributes.get("remit.intent")),
         mutation_class=said(who.attributes.get("remit.class")),
-        grade="note",
+        grade=graded(who),
         declared=said(who.attributes.get("remit.declared")),
     )
+
+
+def graded(who: Author) -> Grade:
+    """The grade of what others tell: a note may say itself that it is only likely."""
+    return LIKELY if who.attributes.get(GRADE) == LIKELY else "note"
 
 
 def said(text: str | None) -> str | None:

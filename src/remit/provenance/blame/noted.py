@@ -2,7 +2,11 @@
 
 from collections.abc import Sequence
 
-from remit.core.authorship import Author, NotANote, Note, author, claims, parse_note
+from msgspec.structs import replace
+
+from remit.core.authorship import GRADE, Author, NotANote, Note, author, claims, likely_lines, parse_note
+from remit.core.spans import joined
+from remit.provenance.origins.evidence import LIKELY
 from remit.provenance.origins.porcelain import GitLine
 from remit.workspace.notes import Notes
 from remit.workspace.place import Workspace
@@ -30,7 +34,21 @@ class Noted:
             keys = claims(note, place.in_tree, [line.number for line in own])
             known = {key: who for key in set(keys.values()) if (who := author(note, key))}
             found |= {line.line: known[keys[line.number]] for line in own if keys.get(line.number) in known}
+            likely = likely_authors(note, place.in_tree, [line.number for line in own if line.line not in found])
+            found |= {line.line: likely[line.number] for line in own if line.number in likely}
         return found
+
+
+def likely_authors(note: Note, path: str, numbers: Sequence[int]) -> dict[int, Author]:
+    """Who likely wrote lines of a file, as far as the note says so. The work grows with the lines asked about."""
+    found: dict[int, Author] = {}
+    for key, lines in likely_lines(note).items() if numbers else ():
+        spans = joined(lines.get(path, ()))
+        who = author(note, key) if spans else None
+        if who is not None:
+            who = replace(who, attributes={**who.attributes, GRADE: LIKELY})
+            found |= {n: who for n in numbers if any(first <= n <= last for first, last in spans)}
+    return found
 
 
 def read_notes(texts: dict[str, bytes]) -> dict[str, Note]:

@@ -5,7 +5,7 @@ from itertools import islice
 
 from msgspec import Struct
 
-from remit.core.authorship import NotANote, Note, parse_note
+from remit.core.authorship import NotANote, Note, likely_lines, parse_note
 from remit.core.spans import Span, outside
 from remit.core.text import shown
 from remit.provenance.notes.additions import COMMITS_AT_ONCE, added_lines
@@ -66,7 +66,9 @@ def audited(notes: Notes, commits: list[str]) -> list[NoteFinding]:
             continue
         if why := malformed(read[commit]):
             found.append(unreadable(commit, why))
-    paths = sorted({file.path for note in read.values() for file in note.files})
+    attested = {file.path for note in read.values() for file in note.files}
+    likely = {path for note in read.values() for lines in likely_lines(note).values() for path in lines}
+    paths = sorted(attested | likely)
     added = {(a.commit, a.path): a.spans for a in added_lines(notes.git, read, paths)} if paths else {}
     return [*found, *(finding for commit, note in read.items() for finding in overclaims(commit, note, added))]
 
@@ -77,6 +79,9 @@ def overclaims(commit: str, note: Note, added: Mapping[tuple[str, str], tuple[Sp
     for file in note.files:
         for entry in file.entries:
             claimed.setdefault((file.path, entry.key), []).extend(entry.spans)
+    for key, lines in likely_lines(note).items():
+        for path, spans in lines.items():
+            claimed.setdefault((path, key), []).extend(spans)
     found = (
         overclaim(commit, path, key, beyond)
         for (path, key), spans in claimed.items()

@@ -21,6 +21,7 @@ from remit.core.authorship import (
     author,
     can_be_attested,
     human_key,
+    likely_attribute,
     merged_notes,
     parse_note,
     session_key,
@@ -29,7 +30,7 @@ from remit.core.authorship import (
     write_note,
 )
 from remit.core.record import KEY
-from remit.core.spans import numbers_of, spans_of
+from remit.core.spans import Span, numbers_of, spans_of
 from remit.ledger.heads import kept_heads
 from remit.provenance.blame.blame import Blamer, model_of
 from remit.provenance.notes.additions import Addition, additions
@@ -100,13 +101,14 @@ class NoteWriter:
         found = list(additions(self.blamer.git, commits))
         labels = dict(self.known(found))
         records = self.blamer.records(label.record for own in labels.values() for label in own.values())
-        by_commit: dict[str, list[tuple[Addition, Lines]]] = {}
+        by_commit: dict[str, list[tuple[Addition, Lines, Lines]]] = {}
         for addition, own in labels.items():
-            lines = keyed(addition, own, records)
-            if lines and not can_be_attested(addition.path):
+            lines = keyed(addition, {n: label for n, label in own.items() if label.proved}, records)
+            likely = keyed(addition, {n: label for n, label in own.items() if label.likely}, records)
+            if (lines or likely) and not can_be_attested(addition.path):
                 self.unspeakable.add(addition.path)
-            elif lines:
-                by_commit.setdefault(addition.commit, []).append((addition, lines))
+            elif lines or likely:
+                by_commit.setdefault(addition.commit, []).append((addition, lines, likely))
         return {commit: self.note(commit, files, records) for commit, files in by_commit.items()}
 
     def known(self, found: Sequence[Addition]) -> Iterator[tuple[Addition, dict[int, Label]]]:
@@ -140,34 +142,49 @@ class NoteWriter:
         self.searched += 1
         return sure if self.searched > MOST_SEARCHED else self.blamer.labels(place.path, [place.commit], lines)
 
-    def note(self, commit: str, files: Sequence[tuple[Addition, Lines]], records: Mapping[str, dict[str, Any]]) -> Note:
-        """The note of one commit."""
+    def note(
+        self, commit: str, files: Sequence[tuple[Addition, Lines, Lines]], records: Mapping[str, dict[str, Any]]
+    ) -> Note:
+        """The note of one commit: of each file the lines that are attested, and those that are likely an edit's."""
         attested = [
             Attested(addition.path, tuple(Entry(key, spans_of(numbers)) for key, numbers in lines.items()))
-            for addition, lines in files
+            for addition, lines, _ in files
+            if lines
         ]
+        likely: dict[str, dict[str, Sequence[Span]]] = {}
+        for addition, _, lines in files:
+            for key, numbers in lines.items():
+                likely.setdefault(key, {})[addition.path] = spans_of(numbers)
         keys = {entry.key for file in attested for entry in file.entries}
-        people = {human_key(addition.author): {"author": addition.author} for addition, _ in files}
+        people = {human_key(addition.author): {"author": addition.author} for addition, _, _ in files}
         humans = {key: people[key] for key in sorted(keys & people.keys())}
-        sessions = self.sessions(keys, records)
+        sessions = self.sessions(keys, likely, records)
         about: dict[str, Any] = {"schema_version": VERSION, "base_commit_sha": commit, "prompts": {}}
         about |= {"humans": humans} if humans else {}
         about |= {"sessions": sessions} if sessions else {}
         return Note(tuple(attested), about)
 
-    def sessions(self, keys: set[str], records: Mapping[str, dict[str, Any]]) -> dict[str, Any]:
-        """What the note tells of the sessions that those keys name."""
+    def sessions(
+        self,
+        keys: set[str],
+        likely: Mapping[str, Mapping[str, Sequence[Span]]],
+        records: Mapping[str, dict[str, Any]],
+    ) -> dict[str, Any]:
+        """What the note tells of the sessions that those keys name, and of their `likely` lines."""
         traces: dict[str, dict[str, dict[str, str]]] = {}
         agents: dict[str, dict[str, str]] = {}
         for name in sorted(records):
             key = key_of(records[name], "")
             session, _, trace = (key or "").partition("::")
-            if key in keys and trace:
+            if trace and (key in keys or key in likely):
                 traces.setdefault(session, {})[trace] = attributes_of_edit(records[name])
                 agents.setdefault(session, agent_of(records[name]))
         found: dict[str, Any] = {}
         for session, own in sorted(traces.items()):
             attributes = {**shared_attributes(own), **self.head}
+            for trace in sorted(own):
+                if lines := likely.get(f"{session}::{trace}"):
+                    attributes |= likely_attribute(trace, lines)
             found[session] = {"agent_id": agents[session], **({"custom_attributes": attributes} if attributes else {})}
         return found
 
@@ -209,7 +226,7 @@ def keyed(addition: Addition, labels: Mapping[int, Label], records: Mapping[str,
     found: Lines = {}
     for number, label in sorted(labels.items()):
         record = records.get(label.record)
-        key = key_of(record, addition.author) if record and label.proved else None
+        key = key_of(record, addition.author) if record else None
         if key:
             found.setdefault(key, []).append(number)
     return found

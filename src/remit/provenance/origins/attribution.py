@@ -63,10 +63,24 @@ class Attribution(Histories):
         hopes = self.hopeful([place for place in unsure if not found[place]], wanted)
         found |= self.hopeful_ways(hopes)
         walked = self.by_ways(found, wanted)
-        return {
+        told = {
             place: with_gits_word(labels, found[place], self.parent(place), wanted.get(place))
             for place, labels in walked.items()
         }
+        return {**told, **self.unless_held_before(told)}
+
+    def unless_held_before(self, labelled: Mapping[Place, Labels]) -> dict[Place, Labels]:
+        """The labels, without lines that a command only brought from elsewhere in the repository."""
+        asked: dict[Place, dict[str, float]] = {}
+        for place, labels in labelled.items():
+            records = {label.record for label in labels if label and (label.likely or label.record in self.contained)}
+            known = {call.id: at for call, at in self.calls.get(place.path, ()) if call.id in records}
+            asked |= {place: known} if known else {}
+        if not asked:
+            return {}
+        from remit.provenance.origins.held_before import without_held  # for start-up speed: few lines ask for it
+
+        return without_held(self, labelled, asked)
 
     def hopeful_ways(self, hopes: Mapping[Place, Hope | None]) -> dict[Place, tuple[tuple[Step, ...], ...]]:
         """How those versions may have come about: the ways on which there is what is hoped for."""
@@ -287,7 +301,7 @@ def with_gits_word(
     step = ways[0][0] if len(ways) == 1 and len(ways[0]) == 1 else None
     if step is None or step.record is None or step.told or step.loose or step.before != parent:
         return labels
-    own = Label(step.record, "exact", proved=not step.unproved)
+    own = Label(step.record, "exact", proved=not step.unproved, likely=bool(step.likely))
     found = list(labels)
     for i in range(len(found)) if asked is None else (n.number - 1 for n in asked if n.number <= len(found)):
         found[i] = found[i] or own

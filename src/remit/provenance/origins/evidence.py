@@ -23,10 +23,33 @@ STRONG_LINES = 3
 MANY_LINES = 8
 TELLING_LINES = 3
 
-Grade: TypeAlias = Literal["exact", "payload", "preserved", "ledger", "moved", "normalised", "note"]
-GRADES: tuple[Grade, ...] = ("exact", "payload", "preserved", "ledger", "moved", "normalised", "note")
+Grade: TypeAlias = Literal["exact", "payload", "preserved", "ledger", "moved", "normalised", "note", "likely"]
+GRADES: tuple[Grade, ...] = ("exact", "payload", "preserved", "ledger", "moved", "normalised", "note", "likely")
 """Strongest first: the same blob; the position that the tool's own call told; what git's diff keeps; a recorded
-version that still stands; a block found elsewhere; the same but for layout; a note that came with the repository."""
+version that still stands; a block found elsewhere; the same but for layout; a note that came with the repository; what
+a call left that nobody else can be seen to have written."""
+
+LIKELY: Grade = "likely"
+
+GradeClass: TypeAlias = Literal["exact", "carried", "note", "likely"]
+CLASSES: dict[GradeClass, tuple[Grade, ...]] = {
+    "exact": ("exact", "payload"),
+    "carried": ("preserved", "ledger", "moved", "normalised"),
+    "note": ("note",),
+    "likely": ("likely",),
+}
+"""The grades in the words that people see. Of the first two it is promised that no line of a person's is an agent's."""
+
+
+def named_grades(text: str) -> frozenset[str]:
+    """The grades of a list with commas, where a class stands for all its grades. Raises ValueError for other words."""
+    found: set[str] = set()
+    for name in text.split(","):
+        classed = next((grades for word, grades in CLASSES.items() if word == name.strip()), None)
+        if classed is None and name.strip() not in GRADES:
+            raise ValueError(f"there is no grade {name.strip()!r}; there are {', '.join([*CLASSES, *GRADES])}")
+        found.update(classed or [name.strip()])
+    return frozenset(found)
 
 
 class Label(Struct, frozen=True):
@@ -36,6 +59,8 @@ class Label(Struct, frozen=True):
     grade: Grade
     proved: bool = True
     """Whether it was that record's call; else it was under way then, and nothing tells who wrote the line."""
+    likely: bool = False
+    """Of a line that is not proved: whether nothing but that call can be seen to have written it."""
 
 
 Labels: TypeAlias = Sequence[Label | None]

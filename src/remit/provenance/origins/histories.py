@@ -8,7 +8,7 @@ from functools import cached_property
 
 from msgspec.structs import replace
 
-from remit.core.spans import joined
+from remit.core.spans import joined, outside
 from remit.core.text import quoted_path
 from remit.ledger.changes import Change
 from remit.ledger.index import Index
@@ -39,6 +39,8 @@ class Histories(Versions):
         self.histories: dict[str, History] = {}
         self.afters: dict[str, frozenset[str]] = {}
         self.observed: set[str] = set()
+        self.contained: set[str] = set()
+        """The records of what contained commands left: their texts do not tell what they wrote."""
         self.calls: dict[str, list[tuple[Change, float]]] = {}
         """By path, the calls that changed it, and when."""
         self.calls_leaving: dict[str, dict[str | None, list[tuple[Change, float]]]] = {}
@@ -182,6 +184,7 @@ class Histories(Versions):
         if path not in self.histories:
             changes = self.index.changes_of(quoted_path(path))
             self.observed |= {change.id for change in changes if change.observed}
+            self.contained |= {change.id for change in changes if change.contained}
             self.calls[path] = [(c, timestamp(c.at)) for c in changes if not c.observed and c.session_id]
             self.calls_leaving[path] = {}
             for call in self.calls[path]:
@@ -203,7 +206,8 @@ class Histories(Versions):
         for change in changes:
             by = known.get(change.id, Copied())
             if by.origin is None:
-                found.append(recorded(replace(change, unproved=joined((*change.unproved, *by.spans)))))
+                open_ = joined((*change.unproved, *by.spans))
+                found.append(recorded(replace(change, unproved=open_, likely=outside(change.likely, by.spans))))
             else:
                 found += [r for r in self.history(by.origin).recorded if r.seq < change.seq]
                 found.append(replace(recorded(change), by_git=True))
@@ -274,4 +278,5 @@ def recorded(change: Change) -> Recorded:
         observed=change.observed,
         unproved=change.unproved,
         trusted=change.origin == "verification",
+        likely=change.likely,
     )

@@ -88,7 +88,7 @@ def stepped(labels: Labels | None, step: Step, pairs: Pairs) -> Labels | None:
     if labels is None or hunks is None:
         return None
     own = Label(step.record, "payload" if step.told else "exact") if step.record else None
-    if not (step.loose or step.unproved) or not any(labels):
+    if not (step.loose or step.unproved) or not (any(labels) or step.likely):
         return opened(carried(labels, hunks, own), hunks, step)
     old, new = pairs.lines(step.before), pairs.lines(step.after)
     if old is None or new is None or len(old) != len(labels):
@@ -107,7 +107,7 @@ def compared(
     """The labels after one step, of which it matters what the lines say."""
     known = [i for i, label in enumerate(labels) if label]
     own = Label(step.record, "payload" if step.told else "exact") if step.record else None
-    moved = may_come_from(known, old, new, hunks)
+    moved = bool(step.likely) or may_come_from(known, old, new, hunks)
     same_words, came_from = moved_lines(step, old, new, hunks, pairs) if moved else NO_MOVES
     stays = staying(len(old), hunks) | set(came_from.values())
     passing = passage(step, old, new, hunks)
@@ -116,11 +116,29 @@ def compared(
     after = opened(carried(stands, hunks, own), hunks, step)
     for to in () if step.trusted else adrift(old, new, hunks, step.unproved):
         after[to] = Label(step.record, "exact", proved=False) if step.record and after[to] else after[to]
+    if step.likely:
+        after = without_copies(after, old, new)
     for to, origin in came_from.items():
         label, own = kept[origin], after[to]
-        if label is not None and (step.loose or (not (own and own.proved) and is_strong(new[to]))):
+        if label is not None and (step.loose or may_stay(own, new[to])):
             after[to] = weaker(label, "normalised" if to in same_words else "moved")
+        elif label is None and own is not None and own.likely:
+            after[to] = replace(own, likely=False)  # somebody unknown wrote it; the call moved it, or laid it out
     return after
+
+
+def without_copies(labels: Told, old: Sequence[bytes], new: Sequence[bytes]) -> Told:
+    """The labels, of which none is likely for a line that stood elsewhere in the file: the call may have copied it."""
+    there = {line.strip() for line in old if is_strong(line)}
+    return [
+        replace(label, likely=False) if label and label.likely and line.strip() in there else label
+        for label, line in zip(labels, new, strict=True)
+    ]
+
+
+def may_stay(own: Label | None, line: bytes) -> bool:
+    """Whether a line that a call moved, or laid out anew, keeps its label, where the call's own would be `own`."""
+    return (own is not None and own.likely) or (not (own and own.proved) and is_strong(line))
 
 
 def moved_lines(
@@ -140,7 +158,11 @@ def opened(labels: Told, hunks: Sequence[Hunk], step: Step) -> Told:
         return labels
     fresh = [(hunk.new, hunk.new + hunk.new_lines - 1) for hunk in hunks]
     open_ = {n - 1 for n in numbers_of(outside(fresh, outside(fresh, step.unproved)))}
-    return [replace(label, proved=False) if label and n in open_ else label for n, label in enumerate(labels)]
+    likely = {n - 1 for n in numbers_of(step.likely)} & open_
+    return [
+        replace(label, proved=False, likely=n in likely) if label and n in open_ else label
+        for n, label in enumerate(labels)
+    ]
 
 
 def honestly(labels: Labels, stays: set[int], step: Step, passing: Passage) -> Told:

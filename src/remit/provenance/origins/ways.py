@@ -38,6 +38,8 @@ class Recorded(Struct, frozen=True):
     observed: bool = False
     unproved: tuple[Span, ...] = ()
     trusted: bool = False
+    likely: tuple[Span, ...] = ()
+    """Those of the unproved lines that nothing but the call can be seen to have written."""
 
 
 class Step(Struct, frozen=True):
@@ -57,6 +59,7 @@ class Step(Struct, frozen=True):
     strict: bool = False
     unproved: tuple[Span, ...] = ()
     trusted: bool = False
+    likely: tuple[Span, ...] = ()
 
 
 class History:
@@ -206,6 +209,7 @@ def recorded_step(found: Recorded, after: str) -> Step:
         loose=found.observed,
         unproved=found.unproved,
         trusted=found.trusted,
+        likely=found.likely,
     )
 
 
@@ -253,7 +257,9 @@ def wanted_pairs(steps: Sequence[Step]) -> tuple[tuple[str | None, str], ...]:
     known of any line, where the record has not told all.
     """
     first = (
-        steps[:1] if steps and (steps[0].hunks is None or (steps[0].before_lines is None and steps[0].before)) else ()
+        steps[:1]
+        if steps and (steps[0].hunks is None or steps[0].likely or (steps[0].before_lines is None and steps[0].before))
+        else ()
     )
     rest = (s for s in steps[1:] if s.hunks is None or s.loose or s.unproved)
     return tuple((s.before, s.after) for s in (*first, *rest))

@@ -13,6 +13,7 @@ from remit.ledger.index import Filters
 from remit.ledger.machine_logs import readable_places
 from remit.ledger.reader import lines
 from remit.provenance.blame.blame import Blamer
+from remit.provenance.origins.evidence import LIKELY
 from remit.provenance.stats.survival import Life, lives
 from remit.provenance.stats.tally import Answers, Group, Groups, Tally, Tool, tally
 from remit.workspace.git import Git, GitError
@@ -30,7 +31,8 @@ DAY_S = 86400.0
 class FileShare(Struct, frozen=True):
     """One file at HEAD: its lines, and how many of them an agent, a person or both are known to have written.
 
-    `open` lines came while a command ran that may have written them, and nothing proves it.
+    `open` lines came while a command ran that may have written them, and nothing proves it; `likely` ones while one ran
+    alone, and nothing else can be seen to have written them.
     """
 
     path: str
@@ -39,6 +41,7 @@ class FileShare(Struct, frozen=True):
     human: int = 0
     mixed: int = 0
     open: int = 0
+    likely: int = 0
     by_agent: dict[str, int] = {}
     by_model: dict[str, int] = {}
     by_intent: dict[str, int] = {}
@@ -55,11 +58,12 @@ class Durability(Struct, frozen=True):
 class Figures(Struct, frozen=True):
     """Lines at HEAD by origin, what became of what agents wrote, and what the ledger counts.
 
-    `files` are those with a line of an agent, most first. Of the lines at HEAD what is neither `ai`, `human` nor
-    `mixed` is `unknown`: nobody saw it written, or (`open`) a command ran that may have, and nothing proves it. Such
-    lines are no part of `generated`; all that ever came so are `unproved`. `accepted` lines reached a commit on HEAD's
-    way; of those, `overridden` ones were replaced by what no agent is known to have written, `rewritten` ones by an
-    agent, and `deleted` ones by nothing. `by_agent` and `by_intent` count lines at HEAD.
+    `files` are those with a line of an agent, most first. Of the lines at HEAD what is neither `ai`, `human`,
+    `mixed` nor `likely` an agent's is `unknown`: nobody saw it written, or (`open`) a command ran that may have, and
+    nothing proves it. Such lines, and the likely ones, are no part of `generated`; all that ever came so are
+    `unproved`. `accepted` lines reached a commit on HEAD's way; of those, `overridden` ones were replaced by what no
+    agent is known to have written, `rewritten` ones by an agent, and `deleted` ones by nothing. `by_agent` and
+    `by_intent` count lines at HEAD.
     """
 
     lines: int
@@ -68,6 +72,7 @@ class Figures(Struct, frozen=True):
     mixed: int
     unknown: int
     open: int
+    likely: int
     files: tuple[FileShare, ...]
     by_agent: dict[str, int]
     by_model: dict[str, int]
@@ -105,8 +110,9 @@ def measure(blamer: Blamer, within: Sequence[str], by: Filters, now: float, *, m
         ai=sum(s.ai for s in known),
         human=sum(s.human for s in shares),
         mixed=sum(s.mixed for s in shares),
-        unknown=sum(sizes.values()) - sum(s.ai + s.human + s.mixed for s in shares),
+        unknown=sum(sizes.values()) - sum(s.ai + s.human + s.mixed + s.likely for s in shares),
         open=sum(s.open for s in shares),
+        likely=sum(s.likely for s in shares),
         files=tuple(known),
         by_agent=summed(s.by_agent for s in known),
         by_model=summed(s.by_model for s in known),
@@ -173,7 +179,8 @@ def share(blamer: Blamer, path: str, counts: Tally) -> FileShare:
         blamed = blamer.blame(path, ["HEAD"])
     except GitError:
         return FileShare(path, 0, 0)
-    known = [line for line in blamed if line.origin == "ai" and line.record in counts.origin]
+    by_agents = [line for line in blamed if line.origin == "ai" and line.record in counts.origin]
+    known = [line for line in by_agents if line.grade != LIKELY]
     origins = Counter(line.origin for line in blamed)
     return FileShare(
         path,
@@ -182,6 +189,7 @@ def share(blamer: Blamer, path: str, counts: Tally) -> FileShare:
         origins["human"],
         origins["mixed"],
         sum(bool(line.candidates) for line in blamed),
+        len(by_agents) - len(known),
         dict(Counter(line.agent or "none" for line in known)),
         dict(Counter(line.model or "none" for line in known)),
         dict(Counter(line.intent_id or "none" for line in known)),

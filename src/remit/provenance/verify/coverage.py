@@ -11,6 +11,7 @@ from msgspec import Struct
 
 from remit.core.record import KEY
 from remit.ledger.index import Index
+from remit.provenance.origins.evidence import LIKELY
 from remit.workspace.git import Git
 from remit.workspace.place import Workspace
 from remit.workspace.tracked import is_written_to_share
@@ -43,7 +44,9 @@ class Share(Struct, frozen=True):
 
 
 class Ungoverned(Struct, frozen=True):
-    """One change of one file without a verdict before it. `writers` are likely ones, in words: no proof."""
+    """One change of one file without a verdict before it. `writers` are in words: who wrote it, where the `grade` is
+    *exact*; who likely did, where it is *likely*, as in blame; who may have, where there is none.
+    """
 
     path: str
     at: str
@@ -53,6 +56,7 @@ class Ungoverned(Struct, frozen=True):
     why: str
     writers: tuple[str, ...] = ()
     undone: bool = False
+    grade: str | None = None
 
 
 class Coverage(Struct, frozen=True):
@@ -120,7 +124,17 @@ def unjudged(document: Object, undone: frozenset[tuple[str, str]]) -> Iterator[U
             why(body),
             tuple(writers(body, path)),
             (call, path) in undone,
+            grade_of(body, file),
         )
+
+
+def grade_of(body: Object, file: Object) -> str | None:
+    """How sure it is that the record's session made the change of that file, as blame grades the lines."""
+    if body.get("event") != "mutation":
+        return None
+    if not file.get("unproved"):
+        return "exact"
+    return LIKELY if file.get("likely") else None
 
 
 def why(body: Object) -> str:
@@ -134,7 +148,7 @@ def why(body: Object) -> str:
 
 
 def writers(body: Object, path: str) -> Iterator[str]:
-    """Who likely wrote it."""
+    """Who wrote it, or may have."""
     if body.get("session_id"):
         yield f"session {body['session_id']}"
     known: Mapping[str, list[str]] = body.get("likeliest", {})

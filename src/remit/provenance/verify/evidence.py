@@ -4,7 +4,7 @@ A change is one file in one commit. Lines are those that the commit added, witho
 removes, or adds no text, has evidence where recorded calls lead from the content before to the one after.
 """
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from typing import Literal, TypeAlias
 
 from msgspec import Struct
@@ -12,11 +12,13 @@ from msgspec import Struct
 from remit.core.authorship import Author
 from remit.core.spans import numbers_of
 from remit.provenance.blame.blame import Blamer
+from remit.provenance.blame.blamed_line import BlamedLine
+from remit.provenance.blame.by_others import graded
 from remit.provenance.blame.foreign_lines import ForeignLines
 from remit.provenance.blame.noted import Noted
 from remit.provenance.notes.additions import Addition
 from remit.provenance.notes.notes import NoteWriter, place_of
-from remit.provenance.origins.evidence import Label
+from remit.provenance.origins.evidence import GRADES, LIKELY, Label
 from remit.provenance.origins.porcelain import GitLine
 from remit.provenance.verify.range import contents_changed, steps_between
 from remit.workspace.git import Git
@@ -40,6 +42,8 @@ class Counted(Struct):
     records: int = 0
     notes: int = 0
     nothing: int = 0
+    likely: int = 0
+    """Of those by records, how many are only likely their call's."""
 
     def add(self, source: Source, count: int = 1) -> None:
         """Count some with that evidence."""
@@ -89,13 +93,22 @@ class LineSources(Struct):
 
     sources: dict[int, Source]
     authors: dict[int, Author]
+    likely: frozenset[int] = frozenset()
+    """The lines by records that are only likely their call's."""
 
 
 def evidence_of(
-    git: Git, blamer: Blamer, commits: Sequence[str], added: Sequence[Addition], keys: Sequence[bytes]
+    git: Git,
+    blamer: Blamer,
+    commits: Sequence[str],
+    added: Sequence[Addition],
+    keys: Sequence[bytes],
+    grades: Collection[str] = GRADES,
 ) -> Evidence:
-    """The evidence of those commits, which added those lines. `keys` are trusted to sign logs. Raises GitError."""
-    by_change = dict(line_sources(blamer, added, keys))
+    """The evidence of those commits, which added those lines. `keys` are trusted to sign logs; records and notes of
+    other `grades` are none. Raises GitError.
+    """
+    by_change = dict(line_sources(blamer, added, keys, grades))
     found = Evidence(Counted(), Counted(), Counted())
     missing: list[Missing] = []
     files: dict[str, list[Source]] = {}
@@ -107,6 +120,8 @@ def evidence_of(
         files.setdefault(path, []).append(weakest)
         for number, source in known.sources.items():
             found.lines.add(source, 1 if number else 0)
+        found.lines.likely += len(known.likely)
+        found.changes.likely += weakest == RECORDS and bool(known.likely)
         if weakest == "nothing":
             without = [number for number, source in known.sources.items() if source == "nothing"]
             missing.append(Missing(commit, path, min(without), sum(map(bool, without))))
@@ -117,7 +132,7 @@ def evidence_of(
 
 
 def line_sources(
-    blamer: Blamer, added: Sequence[Addition], keys: Sequence[bytes]
+    blamer: Blamer, added: Sequence[Addition], keys: Sequence[bytes], grades: Collection[str]
 ) -> Iterator[tuple[Change, LineSources]]:
     """Each change that adds text, with the evidence of each line of it that holds text."""
     attribution = blamer.attribution
@@ -134,14 +149,20 @@ def line_sources(
         if not numbers:
             continue
         labels: Mapping[int, Label] = known.get(addition, {})
-        sure = {n for n in numbers if (label := labels.get(n)) and blamer.known(label, records)[:1] != ("unknown",)}
+        told = {n: BlamedLine(n, "", "", *blamer.known(labels[n], records)) for n in numbers if n in labels}
+        sure = {n: line for n, line in told.items() if line.origin != "unknown" and line.grade in grades}
         rest = [GitLine(place, n, n, texts[n - 1]) for n in numbers if n not in sure]
-        by_notes = noted.authors(rest)
+        by_notes = {n: who for n, who in noted.authors(rest).items() if graded(who) in grades}
         by_logs = shared.authors([line for line in rest if line.line not in by_notes], keys)
         sources: dict[int, Source] = dict.fromkeys(numbers, NOTHING)
         sources.update(dict.fromkeys(by_notes, NOTES))
         sources.update(dict.fromkeys([*sure, *by_logs], RECORDS))
-        yield (place.commit, place.path), LineSources(sources, {**by_notes, **by_logs})
+        yield (
+            (place.commit, place.path),
+            LineSources(
+                sources, {**by_notes, **by_logs}, frozenset(n for n, line in sure.items() if line.grade == LIKELY)
+            ),
+        )
 
 
 def removed_only(
@@ -174,5 +195,6 @@ def in_words(evidence: Evidence) -> str:
         for name, counted in (("lines", evidence.lines), ("changes", evidence.changes), ("files", evidence.files))
     ]
     lines = evidence.lines
-    by = f"by records {lines.records} lines, by notes {lines.notes}, by nothing {lines.nothing}"
+    likely = f", of which {lines.likely} likely" if lines.likely else ""
+    by = f"by records {lines.records} lines{likely}, by notes {lines.notes}, by nothing {lines.nothing}"
     return f"evidence of who wrote it: {', '.join(parts)} ({by})"

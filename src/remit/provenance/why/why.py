@@ -1,6 +1,6 @@
 """`remit why`: the intent, the conversation and the edit behind lines, and what surrounded that edit."""
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from typing import Any, TypeAlias
 
 from msgspec.structs import replace
@@ -8,8 +8,9 @@ from msgspec.structs import replace
 from remit.core.intent import IntentsDocument
 from remit.core.text import quoted_path
 from remit.provenance.blame.blame import Blamer
-from remit.provenance.blame.blamed_line import BlamedLine
+from remit.provenance.blame.blamed_line import BlamedLine, believed
 from remit.provenance.map.syntax import classed
+from remit.provenance.origins.evidence import GRADES, LIKELY
 from remit.provenance.why.causes import Causes, body_of, path_then
 from remit.provenance.why.commits import commits
 from remit.provenance.why.conversations import Conversations
@@ -33,7 +34,10 @@ Opening: TypeAlias = Callable[[Sequence[Session]], Conversations]
 
 
 class Why:
-    """Explanations in one workspace. `document` is the intents file in force; `listen` opens conversations."""
+    """Explanations in one workspace. `document` is the intents file in force; `listen` opens conversations.
+
+    Lines with other evidence than `grades` are unknown.
+    """
 
     def __init__(
         self,
@@ -41,18 +45,20 @@ class Why:
         store: ContentStore,
         listen: Opening | None = None,
         document: IntentsDocument | None = None,
+        grades: Collection[str] = GRADES,
     ) -> None:
         self.blamer = blamer
         self.store = store
         self.listen = listen
         self.document = document
+        self.grades = grades
 
     def explain(self, path: str, lines: tuple[int, int] | None = None) -> Explanation:
         """What is behind lines `lines` (1-based, both included) of `path`; None is the whole file.
 
         Raises NoSuchLines, GitError.
         """
-        blamed = blame_lines(self.blamer, path, lines)
+        blamed = [believed(line, self.grades) for line in blame_lines(self.blamer, path, lines)]
         if self.listen is None:
             return self.told(path, blamed, None)
         with self.listen(sessions(blamed)) as conversations:
@@ -67,7 +73,7 @@ class Why:
         telling = Causes(self.blamer, self.store, recorded, conversations, self.document)
         documents = [document for name in records[:MOST_CAUSES] for document in index.by_id(name)]
         known = tuple(classed(documents, self.store))
-        proved = {p.record for p in found if p.origin != "unknown"}
+        proved = {p.record for p in found if p.origin != "unknown" and p.grade != LIKELY}
         causes = tuple(telling.cause(d, asked[str(d["id"])], proved=str(d["id"]) in proved) for d in known)
         names = self.names(recorded, known)
         return Explanation(
@@ -118,4 +124,5 @@ def passages(lines: Iterable[BlamedLine]) -> tuple[Passage, ...]:
 
 def told_by(one: BlamedLine | Passage) -> tuple[str | None, ...]:
     """What neighbouring lines have to share; where no record tells of them, whose they are said to be, too."""
-    return (one.origin, one.commit, one.record, *(() if one.record else (one.agent, one.intent_id)))
+    likely = LIKELY if one.grade == LIKELY else None
+    return (one.origin, one.commit, one.record, likely, *(() if one.record else (one.agent, one.intent_id)))

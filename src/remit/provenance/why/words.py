@@ -7,6 +7,7 @@ from msgspec import Struct
 
 from remit.core.text import shown
 from remit.provenance.blame.candidates import Candidate
+from remit.provenance.origins.evidence import LIKELY
 from remit.provenance.why.commits import Commit
 from remit.provenance.why.explanation import Cause, Explanation, Passage
 from remit.provenance.why.talk import Talk
@@ -75,6 +76,9 @@ def who(known: Cause | None, passage: Passage) -> str:
     """Who made the edit, and under which intent; of an open one, who was at work."""
     if passage.origin == "unknown" and passage.candidates:
         return meanwhile(passage.candidates)
+    if passage.grade == LIKELY and passage.agent:
+        intent = shown(passage.intent_id or "no intent", 40)
+        return f"likely {shown(passage.agent, 40)}, {intent}: its command ran alone; nothing proves who wrote it"
     if known is None and passage.agent:
         return f"{shown(passage.agent, 40)}, {shown(passage.intent_id or 'no intent', 40)}, by a {passage.grade}"
     if known is None:
