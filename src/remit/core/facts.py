@@ -98,6 +98,8 @@ class Facts(Struct, frozen=True):
 
     proposed: tuple[Proposed, ...] = ()
     """What the call would leave in its files; gathered only for an intent with structured constraints."""
+    unjudged: tuple[str, ...] = ()
+    """What the command's words name as commits to send or check out, and no branch, tag or remote's branch leads to."""
     changed: tuple[str, ...] = ()
     """The files that the intent has changed before; likewise."""
 

@@ -98,7 +98,7 @@ class Contained:
             folder=Path(call.cwd),
             layers=staging.layers,
             writable=staging.writable,
-            read_only=(*home, *places.steady(workspace, around.settings)),
+            read_only=(*home, *places.steady(workspace, around.settings, layered=True)),
             hidden=self.recording.doors(),
             emptied=places.own_state(workspace, around.home),
             shown=ssh_doors(self.verdicts.rules.ssh_agent),

@@ -3,15 +3,29 @@
 from collections.abc import Container, Mapping, Sequence
 from pathlib import Path
 
+from msgspec.structs import replace
+
 from remit.core.call import ToolCall
-from remit.core.decision import Decision, Finding
+from remit.core.decision import Decision, ErrorType, Finding
+from remit.core.text import shown
 from remit.gate import effects
 from remit.gate.between import Between
-from remit.gate.contained_git import GitTaking
+from remit.gate.contained_git import GIT, GitTaking, GitVerdict
 from remit.gate.contained_meanwhile import overtaken
 from remit.gate.contained_paths import is_below, is_cache, is_git, leads_away, lies_on_the_way, new_trees, silent
 from remit.gate.contained_recording import Recording, Result
-from remit.gate.contained_words import moved_away, moved_under, special, too_large, unprivileged, unwritten, work_tree
+from remit.gate.contained_words import (
+    moved_away,
+    moved_under,
+    of_git,
+    special,
+    still,
+    too_large,
+    unprivileged,
+    unwritten,
+    with_git,
+    work_tree,
+)
 from remit.gate.generated import GeneratedChange, generated_record, keeps_anywhere, remember_left
 from remit.gate.redirected import places_awaited
 from remit.gate.snapshots import Snapshots
@@ -23,6 +37,9 @@ from remit.workspace.sandbox.places import Staging
 from remit.workspace.sandbox.running import Ended
 from remit.workspace.sandbox.staged import MAX_FILE_BYTES, SPECIAL, Touched, privileged, touched
 from remit.workspace.versions import hash_file
+
+NEVER_EXCUSED: frozenset[ErrorType] = frozenset({"PROTECTED_PATH", "OUTSIDE_WORKSPACE", "INVALID_ARGUMENTS"})
+"""What holds against a file also where git brought it, as somebody committed it."""
 
 
 class Taking:
@@ -40,8 +57,11 @@ class Taking:
         if self.ticket is not None and not all_of_it and staging.common is None and not ended.stopped:
             return Result(ended.code, said=self.recording.aftermath(call, ended))
         own, never = self.apart(all_of_it, upper)
+        git = GitTaking(self.verdicts, staging, all_of_it, own)
+        judged = git.judge(call)
         generated = self.generated(own)
-        objections, cached = self.objections(call, own, staging, generated)
+        objections, cached = self.objections(call, own, staging, generated, judged.excused if judged.stays else ())
+        judged, objections = together(judged, objections)
         kept = [c for c in own if c.path not in objections]
         counted = [c for c in kept if c.path in generated and c.kind != "folder"]
         sizes = {c.path: hash_file(upper / c.path) if c.kind != "gone" else None for c in counted}
@@ -51,12 +71,26 @@ class Taking:
         unsaid = silent(own) | cached
         findings = [f for path, f in objections.items() if path not in unsaid]
         findings += [unwritten(path, why) for path, why in failed.items()]
-        findings += GitTaking(self.verdicts, staging, all_of_it).taken(call, whole=not findings)
+        if failed and judged.stays:
+            judged = replace(judged, stays=False, findings=(*judged.findings, apart_from_git(failed)))
+        findings += git.bring(call, judged)
+        told = self.git_findings(git, judged)
+        findings = [f for f in findings if f.path not in {one.path for one in told}] + told
         findings += never
         findings += [unprivileged(c.path) for c in kept if privileged(upper, c)]
         self.count(call, [c for c in counted if c.path not in failed], generated, sizes)
+        done = {path: replace(change, brought=path in judged.brought) for path, change in done.items()}
         names = tuple(c.path for c in kept if c.path not in failed and c.path not in unsaid and c.kind != "folder")
         return self.recording.settled(call, ended, done, findings, names)
+
+    def git_findings(self, git: GitTaking, judged: GitVerdict) -> list[Finding]:
+        """What is told of git's part, with the commits that were kept without a name."""
+        commits = git.keep_objects(judged) if judged.findings else ()
+        found = list(judged.findings)
+        at = next((i for i, f in enumerate(found) if commits and f.path == GIT), None)
+        if at is not None:
+            found[at] = replace(found[at], message=f"{found[at].message}{still(commits)}")
+        return found
 
     def apart(self, changes: Sequence[Touched], upper: Path) -> tuple[list[Touched], list[Finding]]:
         """The changes outside of git's folder that may come over; and what never does, whoever may write there."""
@@ -90,13 +124,22 @@ class Taking:
         self.site.recorder.append_or_spool([record])
 
     def objections(
-        self, call: ToolCall, own: Sequence[Touched], staging: Staging, generated: Mapping[str, str]
+        self,
+        call: ToolCall,
+        own: Sequence[Touched],
+        staging: Staging,
+        generated: Mapping[str, str],
+        excused: Container[str],
     ) -> tuple[dict[str, Finding], set[str]]:
-        """By path, why a change may not stay; and the paths among them whose loss is worth no word."""
+        """By path, why a change may not stay; and the paths among them whose loss is worth no word.
+
+        `excused` is what git brought as somebody committed it: that is no violation of the agent's.
+        """
         root, upper = self.site.workspace.root, staging.root.upper
         anywhere = {path for path, top in generated.items() if keeps_anywhere(top)}
         found = self.verdicts.objections(call, [c.path for c in own], anywhere)
         found |= self.verdicts.broken(call, [c for c in own if c.path not in found and c.path not in generated], upper)
+        found = {path: f for path, f in found.items() if path not in excused or f.code in NEVER_EXCUSED}
         beyond = {path for path, finding in found.items() if finding.code == "SCOPE_VIOLATION"}
         emptied = {c.path for c in own if c.kind == "gone" and (root / c.path).is_dir()}
         others = [c for c in own if c.path not in found]
@@ -143,3 +186,27 @@ class Taking:
             return kept.refusal.message
         self.site.recorder.append_or_spool(kept.records)
         return ""
+
+
+def together(judged: GitVerdict, objections: Mapping[str, Finding]) -> tuple[GitVerdict, dict[str, Finding]]:
+    """The verdict on git's part beside those on the files: both stay, or neither does.
+
+    Where a file that git's part speaks of may not stay, that part does not, and with it goes what it brought.
+    """
+    wrong = sorted(judged.about & objections.keys())
+    if judged.stays and wrong:
+        judged = replace(judged, stays=False, findings=(*judged.findings, of_git(GIT, because(wrong))))
+    if judged.stays:
+        return judged, dict(objections)
+    return judged, {**{path: with_git(path) for path in judged.brought}, **objections}
+
+
+def because(paths: Sequence[str]) -> str:
+    """Why git's part may not stay where files of it may not."""
+    few = ", ".join(shown(path, 80) for path in paths[:3]) + (", …" if len(paths) > 3 else "")
+    return f"it speaks of {few}, which may not change so"
+
+
+def apart_from_git(failed: Mapping[str, str]) -> Finding:
+    """Git's part may not stay where a file could not be written."""
+    return of_git(GIT, f"{shown(next(iter(failed)), 80)} could not be written")

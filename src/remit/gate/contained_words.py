@@ -70,7 +70,30 @@ def still(commits: Sequence[str]) -> str:
     if not commits:
         return ""
     few = ", ".join(commits[:3]) + (", …" if len(commits) > 3 else "")
-    return f" What it made is kept without a name until git prunes it; `git branch NAME COMMIT` names it: {few}."
+    return f" What it made is kept without a name until git prunes it: {few}. Only a person can give it one."
+
+
+def left_over(path: str) -> Finding:
+    """HEAD went to another version of a file, and the working tree did not."""
+    why = "would be left as a change that nobody made: HEAD moved to another version of it, and the file did not"
+    return objection("SCOPE_VIOLATION", path, f"{shown(path)} {why}. Use `git switch`, `git merge` or `git pull`.")
+
+
+def left_unmerged(path: str) -> Finding:
+    """A merge stopped at a file that is not the agent's to merge."""
+    why = "is in conflict, and lies outside the scope: a person has to merge it"
+    return objection("SCOPE_VIOLATION", path, f"{shown(path)} {why}.")
+
+
+def unset(path: str, keys: Sequence[str]) -> Finding:
+    """Settings that may not come over."""
+    few = ", ".join(shown(key, 80) for key in keys[:5]) + (", …" if len(keys) > 5 else "")
+    return objection("PROTECTED_PATH", path, f"what git is told there is as before: {few}. A person sets it.")
+
+
+def with_git(path: str) -> Finding:
+    """A file that git brought, with a part of git's that was dropped."""
+    return objection("PROTECTED_PATH", path, f"{shown(path)} is as before: what git did with it was dropped.")
 
 
 def moved_under(path: str) -> Finding:

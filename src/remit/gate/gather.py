@@ -18,8 +18,9 @@ from remit.gate.written import written
 from remit.policy.checks.scope import owns
 from remit.policy.classify import classify
 from remit.policy.commands import analyse
+from remit.policy.commands.git_names import is_hidden, sent_commits
 from remit.workspace.contents import ContentStore
-from remit.workspace.git import GitError
+from remit.workspace.git import Git, GitError
 from remit.workspace.git_settings import programs
 from remit.workspace.ignore import barred_paths
 from remit.workspace.observe import glance
@@ -78,12 +79,34 @@ def gather(
         perhaps=with_ignored(perhaps, workspace, governing) if perhaps else (),
         denied=denied,
         temporary="" if within(str(workspace.root), around.temporary) else str(around.temporary),
+        unjudged=unjudged(call, workspace),
     )
     if facts.active is not None and facts.active.rules:
         from remit.gate.constraining import with_proposed  # the ledger's index is not opened for those who need it not
 
         facts = with_proposed(facts, call, workspace)
     return Gathered(call, facts)
+
+
+def unjudged(call: ToolCall, workspace: Workspace) -> tuple[str, ...]:
+    """What the command's words have git send or check out, that no branch, tag or remote's branch leads to.
+
+    A name that is not there yet may be a branch that the command makes: what that holds is judged with it.
+    """
+    names = sent_commits(call.command) if call.command and workspace.common_dir else ()
+    if not names:
+        return ()
+    git = Git(workspace.root)
+    found: list[str] = []
+    for name in names:
+        commit = git.text("rev-parse", "--verify", "--quiet", "--end-of-options", f"{name}^{{commit}}", ok=(0, 1, 128))
+        if commit:
+            known = ("--branches", "--tags", "--remotes", "HEAD")
+            loose = git.text("rev-list", "--max-count=1", commit, "--not", *known, ok=(0, 128))
+            found += [name] if loose else []
+        elif is_hidden(name):
+            found.append(name)
+    return tuple(found)
 
 
 def doubted(call: ToolCall) -> ToolCall:

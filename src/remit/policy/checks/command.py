@@ -8,10 +8,12 @@ from remit.core.facts import Facts
 from remit.core.text import shown
 from remit.policy.classify import is_for_agents
 from remit.policy.commands import CommandAnalysis, analyse
+from remit.policy.commands.git_names import is_fetching
 
 
 def check(call: ToolCall, facts: Facts) -> Finding | None:
-    """COMMAND_BLOCKED for Remit's own commands that are for people, and for what is dangerous whatever the scope.
+    """COMMAND_BLOCKED for Remit's own commands that are for people, for what is dangerous whatever the scope, and for
+    commits that nobody looked into and that git would send or check out.
 
     The latter a person may let pass, unless it changes what governs agents. A destructive call that is literally
     `remit …` can only be one that is for people: the others are meta.
@@ -21,7 +23,32 @@ def check(call: ToolCall, facts: Facts) -> Finding | None:
     analysis = analyse(call.command)
     if analysis.remit is not None:
         return for_people(call.command, analysis.remit)
-    return dangerous(call.command, analysis) if analysis.outcome == "dangerous" else None
+    if analysis.outcome == "dangerous":
+        return dangerous(call.command, analysis)
+    if facts.unjudged:
+        return unjudged(call.command, facts.unjudged)
+    if facts.containable and analysis.outcome == "unknown" and not analysis.git and is_fetching(call.command):
+        return fetching(call.command)
+    return None
+
+
+def fetching(command: str) -> Finding:
+    """A fetch whose commits could not be told, afterwards, from what another program of the same command made."""
+    why = (
+        "`git fetch` and `git pull` bring in others' work, which is told from your own only where they fetch from a "
+        "remote by its name, and no other program runs in the same command. Run `git pull` by itself, then the rest."
+    )
+    return blocked(command, why)
+
+
+def unjudged(command: str, names: tuple[str, ...]) -> Finding:
+    """Commits that nobody looked into would leave this machine, or get a work tree of their own."""
+    few = ", ".join(f"`{shown(name, 80)}`" for name in names[:3])
+    why = (
+        f"{few} names a commit that no branch or tag leads to, and only what is on one is sent or checked out. "
+        "Commit your work on a branch, and name that branch."
+    )
+    return blocked(command, why)
 
 
 def for_people(command: str, words: tuple[str, ...]) -> Finding:

@@ -5,6 +5,7 @@ from functools import lru_cache
 from typing import Literal, TypeAlias
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from remit.policy.commands.dangers import danger_in, unseen
 from remit.policy.commands.effects import Write
@@ -30,7 +31,8 @@ class CommandAnalysis(Struct, frozen=True):
     unquoted, relative to the folder it starts in. `writes` are all the places that it writes to; None where the text
     does not tell them all. They hold if the folders it `enters` are there. `lasting`: it is dangerous, and nothing
     brings back what it does; `barred`: it changes what governs agents, which no agent may. `remit` are the words after
-    `remit`, when that is the whole command; it decides nothing by itself.
+    `remit`, when that is the whole command; it decides nothing by itself. `git`: of an unknown one whose every program
+    is on the tables, the verbs of git's commands that write, and `folders` the ones that it goes into.
     """
 
     outcome: CommandOutcome
@@ -41,6 +43,8 @@ class CommandAnalysis(Struct, frozen=True):
     enters: tuple[str, ...] = ()
     lasting: bool = False
     barred: bool = False
+    git: tuple[str, ...] = ()
+    folders: tuple[str, ...] = ()
 
 
 @lru_cache(REMEMBERED)
@@ -54,9 +58,15 @@ def analyse(command: str, repositories: frozenset[str] = frozenset()) -> Command
     try:
         text = _plain_text(command)
         words = simple_command(text)
-        proof = _at_home(prove(text), repositories)
+        proof = prove(text)
     except Refused as refused:
         return _unproved(command, unmasked(str(refused)))
+    try:
+        proof = _at_home(proof, repositories)
+    except Refused as refused:
+        return _by_git(_unproved(command, unmasked(str(refused))), proof)
+    if proof.untold:
+        return _by_git(_unproved(command, unmasked(proof.untold[0])), proof)
     remit = _after_remit(words)
     if not proof.acts and not proof.writes:
         return CommandAnalysis("read_only", _reasons(proof), _reads(proof), remit, ())
@@ -67,6 +77,13 @@ def analyse(command: str, repositories: frozenset[str] = frozenset()) -> Command
     if found is not None:
         return CommandAnalysis("dangerous", (found.reason,), (), remit, writes, enters, found.lasting, found.barred)
     return CommandAnalysis("literal_writes", _written(proof), (), remit, writes, enters)
+
+
+def _by_git(found: CommandAnalysis, proof: Proof) -> CommandAnalysis:
+    """The answer about a text whose programs are all known, some of them commands of git's that write."""
+    if not proof.untold or any(".git" in write.path or write.glob for write in proof.writes):
+        return found
+    return replace(found, git=tuple(dict.fromkeys(proof.git)), folders=tuple(dict.fromkeys(proof.folders)))
 
 
 def _unproved(command: str, why: str) -> CommandAnalysis:

@@ -39,7 +39,8 @@ class Run(Struct, frozen=True):
 
     `acts`: it does more than read, even where it writes to no file of the user's. `folder` is where it leaves the shell
     (`moves`), or where git works, if not in the present folder ("" for: unknown). `lists` are the words that the lines
-    of its output are, `sets` the variables that it sets.
+    of its output are, `sets` the variables that it sets. `git` is the verb of one of git's commands that do more than
+    read; `untold` says why only its end tells what it changed.
     """
 
     programs: tuple[str, ...]
@@ -52,6 +53,8 @@ class Run(Struct, frozen=True):
     writes: tuple[Write, ...] = ()
     lists: tuple[Word, ...] | None = None
     sets: tuple[str, ...] = ()
+    git: str = ""
+    untold: str = ""
 
 
 def written(word: Word, program: str) -> Write:

@@ -1,8 +1,9 @@
 """The git commands whose writes their words tell: the files they name, and git's own bookkeeping.
 
 What git keeps for itself (index, objects, references) is not a file of the user's. Left out: what runs the
-repository's hooks (`commit`, `merge`, `push` …), and what takes names from commits or patches (`pull`,
-`checkout BRANCH`, `apply` …).
+repository's hooks (`commit`, `merge`, `push` …), what takes names from commits or patches (`pull`,
+`checkout BRANCH`, `apply` …), and what gives a name to a commit that the words choose (`tag`, `branch NAME COMMIT`,
+`reset COMMIT`): what that commit holds, no text tells.
 
 Source: the manual pages of git 2.39 and 2.51, read 2026-11.
 """
@@ -17,7 +18,7 @@ from remit.policy.commands.effects import Run, Write, written
 from remit.policy.commands.git import GLOBAL, LOG, other_repository
 from remit.policy.commands.options import Row, Taken, names, take
 from remit.policy.commands.patterns import GLOB
-from remit.policy.commands.words import Refused, Word
+from remit.policy.commands.words import HOME, START, Refused, Word
 from remit.policy.commands.writers import Writer
 from remit.policy.commands.writing import with_values, writes_of
 
@@ -32,9 +33,7 @@ GIT_WRITERS: dict[str, Writer] = {
     "mv": Writer(_row("fkvn", "", "force verbose dry-run"), "moved", follows=False, deep=names("*")),
     "rm": Writer(_row("rfqn", "", "force quiet dry-run cached ignore-unmatch"), deep=names("*"), follows=False,
                  idle=names("--cached -n --dry-run")),
-    "branch": Writer(_row("qvdm", "", "quiet verbose delete move track no-track"), "none"),
-    "tag": Writer(_row("al", "m", "annotate list", "message"), "none"),
-    "reset": Writer(_row("q", "", "soft mixed quiet"), "none"),
+    "gc": Writer(_row("q", "", "quiet auto aggressive"), "none"),
     "archive": Writer(_row("v", "o", "verbose", "format prefix output"), "none", names("-o --output")),
     "format-patch": Writer(_row("nks0123456789", "o", "stdout numbered signoff", "output-directory"), "none",
                            folders=names("-o --output-directory"), idle=names("--stdout")),
@@ -57,14 +56,17 @@ def changed_by_git(name: str, words: Sequence[Word]) -> Run:
     verb, rest = taken.operands[0].text, taken.operands[1:]
     if any(word.text in ("--help", "-h") for word in rest):
         raise Refused(f"`git {verb} --help` may open a viewer")
-    find = SPECIAL.get(verb)
-    if find is None and verb not in GIT_WRITERS:
-        raise Refused(f"what `git {verb}` changes is not in its words")
-    writes = find(rest) if find else by_row(verb, rest)
     folder = folders[0].text.rstrip("/") if folders and folders[0].text != "." else None
+    find = SPECIAL.get(verb)
+    try:
+        if find is None and verb not in GIT_WRITERS:
+            raise Refused(f"what `git {verb}` changes is not in its words")
+        writes = find(rest) if find else by_row(verb, rest)
+    except Refused as refused:
+        return Run((name,), folder=folder, acts=True, git=untold(verb, rest), untold=str(refused))
     if folder:
         writes = tuple(replace(write, path=posixpath.join(folder, write.path)) for write in writes)
-    return Run((name,), folder=folder, acts=True, writes=writes)
+    return Run((name,), folder=folder, acts=True, writes=writes, git=verb)
 
 
 def by_row(verb: str, words: Sequence[Word]) -> tuple[Write, ...]:
@@ -101,9 +103,31 @@ def files_of(verb: str, taken: Taken) -> tuple[Write, ...]:
     return tuple(replace(written(word, f"git {verb}"), follows=False, below=True) for word in taken.operands)
 
 
+def _branch(words: Sequence[Word]) -> tuple[Write, ...]:
+    """A new branch from where HEAD stands, another name for one, or the end of one whose commits others hold."""
+    taken = take("git branch", _row("qvdm", "", "quiet verbose delete move no-track"), words)
+    if len(taken.operands) > 1 and not taken.has("-d", "--delete", "-m", "--move"):
+        raise Refused("which commit `git branch` gives a name has to be looked at")
+    return ()
+
+
+def _reset(words: Sequence[Word]) -> tuple[Write, ...]:
+    """The index as the newest commit has it; any other commit moves the branch, or brings what it holds."""
+    taken = take("git reset", _row("q", "", "soft mixed quiet"), words)
+    at = next((i for i, word in enumerate(words) if word.literal and word.text == "--"), len(words))
+    before = take("git reset", _row("q", "", "soft mixed quiet"), words[:at]).operands
+    if before and not (before[0].literal and before[0].text == "HEAD"):
+        raise Refused("which commit `git reset` goes to has to be looked at")
+    for word in taken.operands:
+        check_path(word)
+    return ()
+
+
 def _restore(words: Sequence[Word]) -> tuple[Write, ...]:
     row = _row("qSW", "s", "quiet staged worktree ignore-unmerged", "source")
     taken = take("git restore", row, words, globs=True)
+    if taken.has("-S", "--staged") and taken.has("-s", "--source"):
+        raise Refused("what `git restore` stages from a commit has to be looked at")
     index_only = taken.has("-S", "--staged") and not taken.has("-W", "--worktree")
     return () if index_only else files_of("restore", taken)
 
@@ -188,6 +212,8 @@ def _remote(words: Sequence[Word]) -> tuple[Write, ...]:
 
 
 SPECIAL: dict[str, Callable[[Sequence[Word]], tuple[Write, ...]]] = {
+    "branch": _branch,
+    "reset": _reset,
     "restore": _restore,
     "checkout": _checkout,
     "switch": _switch,
@@ -198,3 +224,51 @@ SPECIAL: dict[str, Callable[[Sequence[Word]], tuple[Write, ...]]] = {
     "config": _config,
     "remote": _remote,
 }
+
+
+def untold(verb: str, words: Sequence[Word]) -> str:
+    """Return the verb, and the remote that it names, of a command whose changes only its end tells.
+
+    Raises Refused where the words may have git run a program, or fetch from a place that no settings name.
+    """
+    if verb not in UNTOLD:
+        raise Refused(f"what `git {verb}` changes is not in its words")
+    taken = take(f"git {verb}", UNTOLD[verb], words)
+    if verb not in FETCHING:
+        return verb
+    for word in taken.operands:
+        if not word.literal or ":" in word.text or word.text.startswith((".", "/", "~", "+", HOME, START)):
+            raise Refused(f"where `git {verb}` fetches from, or to, is not in the settings")
+    return " ".join((verb, *(word.text for word in taken.operands[:1])))
+
+
+_FETCH = (
+    "quiet verbose all append atomic force keep prune prune-tags no-tags tags unshallow update-shallow progress "
+    "no-progress ipv4 ipv6 no-recurse-submodules no-auto-gc no-auto-maintenance dry-run"
+)
+_MERGE = "no-edit ff no-ff ff-only stat no-stat squash no-squash commit no-commit autostash no-autostash no-rebase"
+UNTOLD: dict[str, Row] = {
+    "fetch": _row("qvaftpkn46j", "", _FETCH, "depth jobs deepen"),
+    "pull": _row("qvfpknr46", "", f"{_FETCH} {_MERGE} rebase", "depth jobs"),
+    "merge": _row("qvn", "mX", f"quiet verbose {_MERGE} abort continue", "message strategy-option"),
+    "rebase": _row("qvnfi", "X", "quiet verbose autostash no-autostash abort continue skip root keep-empty update-refs "
+                   "no-update-refs fork-point no-fork-point", "onto strategy-option"),
+    "checkout": _row("qft", "bB", "quiet force detach track no-track ours theirs", "orphan"),
+    "switch": _row("qfdt", "cC", "quiet force detach track no-track discard-changes guess no-guess", "create orphan"),
+    "stash": _row("qumk", "m", "quiet include-untracked keep-index index staged all", "message"),
+    "reset": _row("qN", "", "quiet soft mixed hard keep merge"),
+    "restore": _row("qSW", "s", "quiet staged worktree ignore-unmerged", "source"),
+    "commit": _row("aqvS", "mFC", "all amend no-edit quiet verbose allow-empty allow-empty-message signoff gpg-sign "
+                   "no-gpg-sign reset-author no-status reuse-message", "message file author date fixup squash trailer"),
+    "cherry-pick": _row("xns", "mX", "no-commit signoff abort continue skip quit no-edit ff allow-empty", "mainline"),
+    "revert": _row("ns", "mX", "no-commit signoff abort continue skip quit no-edit", "mainline"),
+    "push": _row("quvn46", "", "quiet set-upstream tags follow-tags all atomic verbose porcelain progress dry-run "
+                 "no-verify"),
+    "tag": _row("adlsf", "m", "annotate delete sign force list", "message"),
+    "branch": _row("qvdDmMutf", "u", "quiet verbose delete move track no-track force unset-upstream",
+                   "set-upstream-to"),
+    "rm": _row("rfqn", "", "force quiet dry-run cached ignore-unmatch"),
+}  # fmt: skip
+"""git's own commands of which only the end tells what they changed. None runs a program that its words name."""
+
+FETCHING = frozenset({"fetch", "pull"})

@@ -81,7 +81,15 @@ def ran(walk: Walk, ran: Run, *, alone: bool) -> Proof:
     if ran.programs[:1] == ("nohup",) and alone:
         writes = (*writes, located(Write("nohup.out", edits=True, maybe=True), walk.state.folder))
     folders = () if ran.folder is None else (unmasked(ran.folder),)
-    proof = Proof(ran.programs, tuple(map(plain, ran.reads)), folders, writes, (), ran.acts or bool(writes))
+    proof = Proof(
+        ran.programs,
+        tuple(map(plain, ran.reads)),
+        folders,
+        writes,
+        acts=ran.acts or bool(writes),
+        git=(ran.git,) if ran.git else (),
+        untold=(ran.untold,) if ran.untold else (),
+    )
     for name in ran.sets:
         line = walk.fed[0] if walk.fed is not None and len(walk.fed) == 1 and len(ran.sets) == 1 else None
         walk.state = walk.state.assigned(name, None if line is None else bound(line))

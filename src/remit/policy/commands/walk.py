@@ -40,7 +40,8 @@ class Proof(Struct, frozen=True):
     """What is proved of a command: the programs it runs, the files it names.
 
     `folders` are those it changes to, or lets git work in; "" where the text does not tell. `writes` are from the
-    folder that it starts in, and so is `enters`, the folders that it goes into. `acts`: it does more than read.
+    folder that it starts in, and so is `enters`, the folders that it goes into. `acts`: it does more than read. `git`
+    are the verbs of git's commands that do, and `untold` says of which of them only the end tells what they changed.
     """
 
     programs: tuple[str, ...] = ()
@@ -49,6 +50,8 @@ class Proof(Struct, frozen=True):
     writes: tuple[Write, ...] = ()
     enters: tuple[str, ...] = ()
     acts: bool = False
+    git: tuple[str, ...] = ()
+    untold: tuple[str, ...] = ()
 
     def __add__(self, other: "Proof") -> "Proof":
         return Proof(
@@ -58,6 +61,8 @@ class Proof(Struct, frozen=True):
             self.writes + other.writes,
             self.enters + other.enters,
             self.acts or other.acts,
+            self.git + other.git,
+            self.untold + other.untold,
         )
 
 

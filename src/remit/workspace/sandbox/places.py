@@ -1,6 +1,7 @@
 """Which folders a contained command may write to, and which stay as they are even in those."""
 
 import os
+import shutil
 from collections.abc import Generator, Iterable
 from contextlib import contextmanager, suppress
 from pathlib import Path
@@ -13,7 +14,7 @@ from remit.workspace.place import FOLDER, Workspace
 from remit.workspace.sandbox.jail import TEMPORARY, Layer
 from remit.workspace.sandbox.removal import remove_tree
 
-MARKER, KEY = "began", "layers"
+MARKER, KEY, INDEX = "began", "layers", "index"
 SPARE = "spare-"
 
 CACHES = (
@@ -101,10 +102,24 @@ def stage(
         for name, _, _ in wanted:
             for made in (folder / name / "upper", folder / name / "work"):
                 made.mkdir(parents=True)
+    keep_index(workspace, folder)
     (folder / "root" / "upper").chmod(workspace.root.stat().st_mode & 0o7777)
     first, *others = [Layer(p, folder / name / "upper", folder / name / "work", bare) for name, p, bare in wanted]
     common = others.pop(0) if apart else None
     return Staging(folder, first, common, tuple(others), began(folder), real)
+
+
+def keep_index(workspace: Workspace, folder: Path) -> None:
+    """Keep git's index as a command finds it: the real one may be written anew while it runs. Raises OSError."""
+    index_before(folder).unlink(missing_ok=True)
+    with suppress(FileNotFoundError):
+        if workspace.git_dir is not None:
+            shutil.copyfile(workspace.git_dir / "index", index_before(folder), follow_symlinks=False)
+
+
+def index_before(folder: Path) -> Path:
+    """Return where the index is kept as the command that is staged in `folder` found it."""
+    return folder / INDEX
 
 
 def taken_again(spare: Path, folder: Path) -> bool:
@@ -228,12 +243,17 @@ def began(folder: Path) -> int:
     return marker.stat().st_ctime_ns
 
 
-def steady(workspace: Workspace, settings: Iterable[str]) -> tuple[Path, ...]:
-    """What is there and stays read-only: rules, agents' settings, what makes git run programs."""
+def steady(workspace: Workspace, settings: Iterable[str], *, layered: bool = False) -> tuple[Path, ...]:
+    """What is there and stays read-only: rules, agents' settings, what makes git run programs.
+
+    `layered`: git's settings are written to a layer, and judged afterwards: `git push -u` sets a branch's upstream.
+    """
     root, common = workspace.root, workspace.common_dir
     names = (FOLDER, ".intentignore", *(setting for setting in settings if not setting.startswith("/")))
     places = [root / name for name in names]
-    places += [common / name for name in GOVERNING_GIT] if common else [root / FOLDER]
+    places += (
+        [common / name for name in GOVERNING_GIT if not layered or name != "config"] if common else [root / FOLDER]
+    )
     if (root / ".git").is_file():
         places.append(root / ".git")
     return tuple(dict.fromkeys(p for p in places if p.exists() and not p.is_symlink()))

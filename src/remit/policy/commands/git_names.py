@@ -1,0 +1,80 @@
+"""The commits that a command's words have git send to others, or put into a new work tree, before anybody looks.
+
+Source: git-push(1), git-worktree(1) of git 2.51, read 2026-11.
+"""
+
+import re
+from collections.abc import Iterator, Sequence
+from functools import lru_cache
+
+from remit.core.shell import UnreadableShell
+from remit.policy.commands.dangers import called
+
+VALUED = {"push": ("-o", "--push-option", "--repo", "--receive-pack", "--exec"), "add": ("-b", "-B", "--reason")}
+GLOBAL_VALUED = ("-C", "-c", "--git-dir", "--work-tree", "--namespace", "--exec-path", "--config-env")
+OPEN = re.compile(r"[$`]")
+HIDDEN = re.compile(r"(?i)[0-9a-f]{7,64}|refs/(?!heads/|tags/).+|stash(@.*)?|\w*_HEAD")
+"""What no branch or tag is called: a commit by its own name, or by a name that any command may give."""
+
+CURRENT = re.compile(r"\$\(git (branch --show-current|rev-parse --abbrev-ref HEAD)\)")
+"""How scripts name the branch that they are on."""
+
+MAX_CHARACTERS = 16 * 1024
+
+
+@lru_cache(32)
+def sent_commits(command: str) -> tuple[str, ...]:
+    """Return the words that name what `git push` sends, and what `git worktree add` checks out."""
+    if len(command) > MAX_CHARACTERS or "git" not in command:
+        return ()
+    try:
+        commands = [list(one.words) for one in called(command) if one.name == "git"]
+    except UnreadableShell:
+        return ()
+    return tuple(dict.fromkeys(name for words in commands for name in named_by(words)))
+
+
+@lru_cache(32)
+def is_fetching(command: str) -> bool:
+    """Whether the command has git fetch."""
+    if len(command) > MAX_CHARACTERS or "git" not in command:
+        return False
+    try:
+        commands = [operands(one.words, GLOBAL_VALUED, first=True) for one in called(command) if one.name == "git"]
+    except UnreadableShell:
+        return False
+    return any(words[:1] in (["fetch"], ["pull"]) for words in commands)
+
+
+def named_by(words: Sequence[str]) -> Iterator[str]:
+    """Yield what one command of git's names."""
+    verb, *rest = operands(words, GLOBAL_VALUED, first=True) or [""]
+    if verb == "push":
+        for word in operands(rest, VALUED["push"])[1:]:
+            source = word.removeprefix("+").partition(":")[0]
+            if source and source != "tag":
+                yield CURRENT.sub("HEAD", source)
+    elif verb == "worktree" and rest[:1] == ["add"]:
+        yield from operands(rest[1:], VALUED["add"])[1:2]
+
+
+def operands(words: Sequence[str], valued: Sequence[str], *, first: bool = False) -> list[str]:
+    """Return the words that are no options, and no values of these; with `first`, all from the first such on."""
+    found: list[str] = []
+    left = list(words)
+    while left:
+        word = left.pop(0)
+        if word == "--":
+            return [*found, *left]
+        if word.startswith("-") and word != "-":
+            left = left[1:] if word in valued else left
+        elif first:
+            return [word, *left]
+        else:
+            found.append(word)
+    return found
+
+
+def is_hidden(name: str) -> bool:
+    """Whether a name that git does not know yet could be no branch that the same command makes."""
+    return bool(OPEN.search(name) or HIDDEN.fullmatch(name))
