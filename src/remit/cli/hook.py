@@ -3,13 +3,15 @@
 import os
 import signal
 import sys
+from pathlib import Path
 
 from msgspec.structs import replace
 
 from remit.adapters import ROWS
 from remit.gate.environment import Environment
 from remit.servers.environment import enter, lived_s
-from remit.servers.hook import Frame, answer, event_class
+from remit.servers.home import NoHome
+from remit.servers.hook import Frame, answer, event_class, refuse
 
 USAGE = "usage: remit hook AGENT [pre|post|note] < payload   (AGENT: {agents})\n"
 
@@ -28,12 +30,17 @@ def main(arguments: list[str]) -> int:
     if not 1 <= len(words) <= 2 or words[0] not in ROWS or (len(words) == 2 and kind is None):
         sys.stderr.write(USAGE.format(agents=", ".join(ROWS)))
         return 0 if kind in ("post", "note") else 2
-    environment = enter()
+    frame = Frame(words[0], folder(), kind, os.getpid())
+    try:
+        environment = enter()
+    except NoHome as error:
+        nowhere = Environment(home=Path(os.devnull), temporary=Path(os.devnull))
+        reply = refuse(sys.stdin.buffer.read(), frame, nowhere, str(error))
+        return write(reply.stdout, reply.stderr, reply.exit_code)
     if from_client:
         environment = replace(environment, waited_s=lived_s())
     if kind == "pre":
         signal.alarm(max(1, int(LATEST_S - environment.waited_s)))
-    frame = Frame(words[0], folder(), kind, os.getpid())
     reply = answer(sys.stdin.buffer.read(), frame, environment)
     signal.alarm(0)
     code = write(reply.stdout, reply.stderr, reply.exit_code)

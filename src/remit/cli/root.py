@@ -8,6 +8,7 @@ import click
 from click.exceptions import NoSuchCommand
 
 from remit.cli.colour import forced_colour
+from remit.servers.environment import NoHome
 
 
 def intent() -> click.Command:
@@ -336,6 +337,10 @@ class Commands(click.Group):
             if "--json" in asked[: asked.index("--") if "--" in asked else None]:
                 say_in_json(error)
             raise error from None
+        except NoHome as error:
+            from remit.cli.output import Failure, fail
+
+            fail(Failure("NO_HOME", str(error)), "--json" in asked)
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         """Write the commands of `--help` by section, without importing one of them."""

@@ -12,6 +12,7 @@ from msgspec import DecodeError, Struct, json
 from remit.adapters import ROWS, AgentRow
 from remit.gate.environment import Environment
 from remit.servers.cleared import forget_gits_variables
+from remit.servers.home import NoHome
 from remit.workspace.living import started
 
 SHOWN = ("PATH", "USER", "LOGNAME", "LANG", "LC_ALL", "LC_CTYPE", "TZ", "VIRTUAL_ENV")
@@ -25,7 +26,13 @@ FORWARDED = ("REMIT_INTENT", "TMPDIR")
 
 
 def enter() -> Environment:
-    """The environment of this process, less what would mislead us."""
+    """The environment of this process, less what would mislead us. Raises NoHome.
+
+    The password database is not asked in place of HOME: a service or a build that runs as root has no home of a person.
+    """
+    home = os.environ.get("HOME", "")
+    if not home.startswith("/"):
+        raise NoHome(home)
     forget_gits_variables()
     return environment(dict(os.environ))
 
