@@ -4,6 +4,7 @@ import json
 import os
 import subprocess
 import sys
+import time
 from pathlib import Path
 from typing import Any
 
@@ -200,3 +201,41 @@ def test_records_show_the_class_of_a_change_and_are_found_by_a_hash(agent: Agent
     left = body(found[2])["files"][0]["after"]["sha256"]
     assert [r["id"] for r in data(agent.cwd, "log", "--hash", left)] == [found[2]["id"]]
     assert data(agent.cwd, "log", "--hash", "sha256:" + "0" * 64) == []
+
+
+def test_without_a_terminal_a_person_is_told_what_was_seen(agent: Agent) -> None:
+    """A command of an agent is under way, and where this shell comes from cannot be seen."""
+    agent.select()
+    assert allowed(agent.ask("Bash", command="python3 src/app.py"))
+    done = remit(agent.cwd, "mode", "observe")
+    assert done.returncode == 3
+    assert "this shell has none, and a command of claude-code is under way" in done.stderr
+    assert "started by a coding agent" not in done.stderr
+    assert body(records(agent.cwd, "denied")[-1])["violation"]["error_type"] == "COMMAND_BLOCKED"
+
+
+SCRIPT = """
+sleep 0.1
+bash -c 'exec -a claude sleep 30' & claude=$!
+sleep 0.3
+{run} {python} -m remit mode observe
+code=$?
+kill $claude
+exit $code
+"""
+
+
+@pytest.mark.parametrize(
+    ("run", "code"), [("", 0), ("setsid -w", 3), ('setsid -f sh -c \'sleep 0.3; exec "$0" "$@"\'', 0)]
+)
+def test_a_shell_that_was_there_before_the_agent_is_a_persons(agent: Agent, run: str, code: int) -> None:
+    """What a command leaves behind has a session of its own, or nobody above it: that is refused."""
+    agent.select()
+    assert allowed(agent.ask("Bash", command="python3 src/app.py"))
+    text = SCRIPT.format(run=run, python=sys.executable)
+    done = subprocess.run(
+        ["sh", "-c", text], cwd=agent.cwd, capture_output=True, text=True, check=False, start_new_session=True
+    )
+    assert done.returncode == code, done
+    time.sleep(1 if "-f" in run else 0)
+    assert ('mode = "observe"' in (agent.cwd / ".orchestration/remit.toml").read_text()) == (run == "")

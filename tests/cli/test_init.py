@@ -222,3 +222,17 @@ def test_a_relative_folder_of_an_agent_is_refused(person: Person, repository: Pa
     assert done.returncode == 2
     assert "CODEX_HOME is 'somewhere'" in done.stderr
     assert not (repository / ".orchestration").exists()
+
+
+def test_in_a_second_repository_the_agents_that_are_wired_already_are_named(
+    person: Person, repository: Path, tmp_path: Path
+) -> None:
+    alone = tmp_path / "alone"
+    second = tmp_path / "second"
+    for folder in (alone, second):
+        run_git(repository, "clone", "-q", str(repository), str(folder))
+    assert "nobody asks Remit before a call" in person.remit(alone, "init", "--yes", "--no-agents")
+    person.remit(repository, "init", "--yes")
+    said = person.remit(second, "init", "--yes", "--no-agents")
+    assert "nobody asks Remit" not in said
+    assert "wired for you already: Claude Code, Codex CLI." in said

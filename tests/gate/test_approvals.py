@@ -399,3 +399,24 @@ def test_a_state_file_of_an_older_version_keeps_what_it_holds(tmp_path: Path) ->
         assert [q.id for q in found.open_questions()] == ["q"]
         assert found.close_orphans() == []
         state.close()
+
+
+@pytest.mark.parametrize(
+    ("reply", "said"),
+    [
+        (Reply(False, "not today"), "The person was asked and said no: not today"),
+        (Reply(False), "The person was asked and said no."),
+        (Reply(False, "nobody answered in time", "nobody"), "The person was asked: nobody answered in time"),
+    ],
+)
+def test_after_a_no_the_hint_does_not_ask_the_person_the_same_again(
+    world: Callable[..., World], reply: Reply, said: str
+) -> None:
+    found = world()
+    with Person(found.root, found.home, reply) as person:
+        answer = found.agent.write("docs/other.md", "x\n")
+    assert len(person.asked) == 1
+    reason = answer["permissionDecisionReason"]
+    assert said in reason
+    assert "request_scope_expansion" not in reason
+    assert "What to do: choose_another_path" in reason

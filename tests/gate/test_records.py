@@ -162,3 +162,18 @@ def test_the_computed_class_is_recorded_where_no_parser_is_needed(agent: Agent) 
     agent.shell("rm src/new.py")
     classes = [body(r)["mutation_class"]["computed"] for r in records(agent.cwd, "mutation")]
     assert classes == ["INTENT_EVOLUTION", None, None, "INTENT_EVOLUTION"]
+
+
+def test_the_first_write_of_a_sub_agent_has_its_parents_model(repository: Path, home: Path) -> None:
+    """Claude Code writes a sub-agent's transcript after its first call came back."""
+    parent = home / ".claude" / "projects" / "p" / "session-1.jsonl"
+    parent.parent.mkdir(parents=True)
+    parent.write_text('{"type":"assistant","message":{"model":"claude-sonnet-5","role":"assistant"}}\n')
+    agent = Agent(governed(repository, "observe"), home, agent_id="child")
+    document = {"tool_name": "Write", "tool_use_id": "t", "tool_input": {"file_path": "src/a.py", "content": "x\n"}}
+    document["transcript_path"] = str(parent)
+    agent.send("PreToolUse", **document)
+    (repository / "src" / "a.py").write_text("x\n")
+    agent.send("PostToolUse", **document, tool_response={})
+    [record] = records(repository, "mutation")
+    assert record["files"][0]["conversations"][0]["contributor"]["model_id"] == "claude-sonnet-5"

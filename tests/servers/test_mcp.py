@@ -243,3 +243,10 @@ def test_a_client_that_listens_is_told_when_its_repository_becomes_governed(repo
         return []
 
     assert connected(repository, home, work) == list(TOOLS)
+
+
+def test_arguments_that_do_not_fit_are_told_with_those_that_do(repository: Path, home: Path) -> None:
+    given = {"intent_id": "INT-001", "notes": "done"}
+    result = connected(governed(repository), home, calling("complete_intent", given))
+    assert "`notes`" in text(result)
+    assert "It takes `intent_id`, `verification_notes`." in text(result)

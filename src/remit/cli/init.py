@@ -212,6 +212,13 @@ NO_AGENT = (
 )
 
 
+def unwired_line(setup: Setup) -> str:
+    """What stands about agents where this run wired none: those that an earlier one wired for the user go on to ask."""
+    place = Place(setup.home, moved=setup.manifest.moved)
+    wired = [row.title for row in ROWS.values() if setup.manifest.file(place.hooks(row))]
+    return f"No agent was wired now; wired for you already: {', '.join(wired)}." if wired else NO_AGENT
+
+
 def headline(setup: Setup) -> str:
     """The repository and its mode, as they are now."""
     return f"{setup.workspace.root} is governed; mode: {governing(setup.workspace).mode}."
@@ -325,7 +332,7 @@ def done_text(setup: Setup, with_diff: bool) -> str:
         *(file_line(file, setup.home) for file in setup.changed),
         *untrusted(setup),
         *unread_lines(setup),
-        *([] if setup.agents else [NO_AGENT]),
+        *([] if setup.agents else [unwired_line(setup)]),
     ]
     if with_diff:
         lines += ["", diffs(setup.changed, setup.home)]

@@ -12,6 +12,7 @@ from remit.gate.gate import Gate
 from remit.gate.state_file import StateError
 from remit.servers.environment import enter
 from remit.workspace.processes import below
+from remit.workspace.writers import began_before
 
 AGENT_VARIABLES = ("CLAUDECODE", "CLAUDE_CODE_SESSION_ID", "CODEX_SESSION_ID", "GEMINI_CLI", "QWEN_CODE_SESSION_ID")
 """Set by agents in the shells they start; a shell can unset them, so the process tree is looked at too."""
@@ -31,21 +32,40 @@ def below_an_agent() -> bool:
     )
 
 
-def an_agent_is_at_work() -> bool:
-    """Whether a command of some agent is under way in this workspace: what it leaves behind has no ancestors to ask."""
+def agent_at_work() -> str:
+    """The agent whose command is under way in this workspace; empty where none is, or where this shell is older.
+
+    What such a command leaves behind has no ancestors to ask.
+    """
     gate = Gate.open(Path.cwd(), enter())
     since = time.time() - CALL_S
     try:
         calls = gate.state.open_calls() if gate.governed else []
-        return any(call.at > since and call.pending and call.pending.whole for call in calls)
     except StateError:
-        return False
+        return ""
+    agent = next((c.pending.agent for c in calls if c.at > since and c.pending and c.pending.whole), "")
+    return "" if agent and began_before((row.binary for row in ROWS.values()), gate.workspace.root) else agent
 
 
 def only_people(what: str) -> None:
-    """Raise Failure where an agent asks, or may be asking: no terminal, while a command of an agent runs here."""
-    if below_an_agent() or (not sys.stdin.isatty() and an_agent_is_at_work()):
+    """Raise Failure where an agent asks, or may be asking: no terminal, while a command of an agent runs here.
+
+    A shell that was there before any agent began is a person's all the same.
+    """
+    if below_an_agent():
         raise refused(what)
+    if sys.stdin.isatty():
+        return
+    agent = agent_at_work()
+    if agent:
+        attempted(what, f"a command of {agent} is under way, and this shell has no terminal")
+        raise Failure(
+            "FOR_PEOPLE",
+            f"{what} is for a person at a terminal; this shell has none, and a command of {agent} is under way in this "
+            "repository, which may have started it",
+            fix="run it in a terminal, or when that command has ended",
+            exit_code=REFUSED,
+        )
 
 
 def refused(what: str) -> Failure:

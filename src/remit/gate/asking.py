@@ -35,6 +35,7 @@ from remit.policy.grants import RuleRefused, rule_for, touched
 from remit.policy.lasting import holding
 from remit.policy.risk import Around, folder, risk
 from remit.policy.threshold import weighed
+from remit.policy.violations import SAID_NO
 
 TIMEOUT_S = 590.0
 """How long a question waits: below every wired agent's own time-out, since all of them run the tool when it is over."""
@@ -264,11 +265,13 @@ def may_be_waived(decision: Decision, rules: Governing) -> bool:
 
 
 def with_words(decision: Decision, reply: Reply) -> Decision:
-    """The same denial, with what the person said about it."""
+    """The same denial, with what the person said about it, and without a hint to ask them the same again."""
     leading = decision.leading
-    if leading is None or not reply.words:
+    if leading is None:
         return decision
-    told = replace(leading, message=f"{leading.message} The person was asked and said no: {shown(reply.words)}")
+    words = f": {shown(reply.words)}" if reply.words else "."
+    answer = "The person was asked and said no" if reply.by != "nobody" else "The person was asked"
+    told = replace(leading, message=f"{leading.message} {answer}{words}", context={**leading.context, SAID_NO: True})
     return replace(decision, findings=tuple(told if f is leading else f for f in decision.findings))
 
 

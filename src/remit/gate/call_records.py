@@ -50,7 +50,7 @@ class CallRecords:
             return (result,)
         tries.made(lambda: self.site.keep(contents_of(done)), None)
         known = tries.made(lambda: self.differences(call, outcome, done), {})
-        model = (last_model(Path(call.transcript)) if call.transcript else None) or session.model
+        model = model_of(call) or session.model
         return (*self.of_changes(call, outcome, pending, done, known, model, tries), result)
 
     def of_changes(
@@ -209,3 +209,13 @@ def contents_of(done: Iterable[Change]) -> Iterator[tuple[str, bytes]]:
 def body_intent(body: Body) -> str | None:
     """The intent of a record's body."""
     return body.intent_id if isinstance(body.intent_id, str) else None
+
+
+def model_of(call: ToolCall) -> str | None:
+    """Return the model that the call's transcript tells. A sub-agent's own is not written yet at its first call: then
+    its parent's, whose model it takes over unless it was given another.
+    """
+    own = call.transcript or ""
+    parent = own.rpartition("/subagents/")[0]
+    places = [own, f"{parent}.jsonl" if parent and call.session.parent is not None else ""]
+    return next((found for place in places if place and (found := last_model(Path(place)))), None)

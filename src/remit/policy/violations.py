@@ -34,6 +34,17 @@ HINTS: dict[ErrorType, str] = {
     "HOOK_BLOCKED": "ask_user",
 }
 
+AFTER_A_NO = {
+    "request_scope_expansion": "choose_another_path",
+    "select_active_intent": "ask_user",
+    "propose_intent": "ask_user",
+    "clear_active_intent": "ask_user",
+}
+"""In place of a hint that would put the same question to a person who has just said no."""
+
+SAID_NO = "person_said_no"
+"""The key in a finding's context that tells so."""
+
 NOT_RECOVERABLE: frozenset[ErrorType] = frozenset(
     {"INTENTS_FILE_INVALID", "INTENTS_FILE_MISSING", "CONFIG_INVALID", "CIRCUIT_OPEN", "HOOK_BLOCKED"}
 )
@@ -94,11 +105,12 @@ def violation(finding: Finding, call: ToolCall, decision: Decision) -> Violation
 
 
 def hint(finding: Finding) -> str:
-    """The next step. Where there is no intent to select, that is to propose one."""
+    """The next step. Where no intent is open, that is to propose one; after a person's no, to do otherwise."""
     said = HINTS[finding.code]
-    return (
-        "propose_intent" if said == "select_active_intent" and finding.context.get("available_intents") == [] else said
-    )
+    if finding.context.get(SAID_NO):
+        return AFTER_A_NO.get(said, said)
+    none_open = finding.context.get("available_intents") == []
+    return "propose_intent" if said == "select_active_intent" and none_open else said
 
 
 def explain(violation: Violation) -> str:

@@ -184,8 +184,11 @@ def run_tool(gate: Gate, caller: Caller, name: str, arguments: object) -> ToolRe
         return failed(refused.violation)
     except ValueError as error:
         said = str(error).rstrip(".")
+        names = ", ".join(f"`{name}`" for name in tool.arguments.__struct_fields__) or "no arguments"
         return failed(
-            refusal("INVALID_ARGUMENTS", f"The arguments of {name} do not fit: {said}.", name, None).violation
+            refusal(
+                "INVALID_ARGUMENTS", f"The arguments of {name} do not fit: {said}. It takes {names}.", name, None
+            ).violation
         )
 
 

@@ -4,12 +4,12 @@ Linux tells by /proc; elsewhere nothing is found. Source: proc(5), read 2026-11.
 """
 
 import os
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from pathlib import Path
 
 from msgspec import Struct
 
-from remit.workspace.living import SESSION, TERMINAL, fields_of, told
+from remit.workspace.living import SESSION, TERMINAL, fields_of, started, told
 from remit.workspace.processes import ancestors, program
 
 PROC = "/proc"
@@ -51,6 +51,27 @@ def people_at(root: Path, paths: Sequence[str], agents: Collection[str]) -> dict
         return {}
     taken = {session_of(pid)[0] for pid in own_processes() if program(command(pid)) in agents}
     return {w.path: w for w in reversed(found) if at_a_terminal(w.pid, agents, taken)}
+
+
+def began_before(agents: Iterable[str], root: Path) -> bool:
+    """Whether the session of this process leads to it, and began before every agent which works below `root` now.
+
+    What a command of an agent leaves behind is in a session that began later, or has lost those above it. False where
+    no agent can be seen: then that is not known.
+    """
+    names = frozenset(agents)
+    leader, _ = session_of(os.getpid())
+    above = {str(process.pid) for process in ancestors()} - {str(os.getpid())}
+    begun = [started(pid) for pid in own_processes() if program(command(pid)) in names and works_below(pid, root)]
+    own = started(int(leader)) if leader in above else None
+    times = [int(each) for each in (own, *begun) if each is not None and each.isdecimal()]
+    return own is not None and len(times) > 1 and times[0] < min(times[1:])
+
+
+def works_below(pid: int, root: Path) -> bool:
+    """Whether a process stands in that folder, or below it."""
+    folder = linked(f"{PROC}/{pid}/cwd")
+    return folder is not None and Path(folder).is_relative_to(root)
 
 
 def at_a_terminal(pid: int, agents: Collection[str], taken: Collection[str]) -> bool:
