@@ -21,6 +21,8 @@ def test_the_tutorial_comes_out_as_shown(tmp_path: Path) -> None:
 @pytest.mark.parametrize("page", sorted((DOCS / "how-to").glob("*.md")), ids=lambda p: p.stem)
 def test_a_how_to_comes_out_as_shown(page: Path, repository: Path) -> None:
     text = page.read_text("utf-8")
+    for name, content in files(text).items():
+        (repository / name).write_text(content)
     assert steps(text), "a how-to has commands that run"
     assert not (wrong := report(play(text, repository))), wrong
 

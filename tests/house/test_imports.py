@@ -111,6 +111,9 @@ def test_a_package_exports_what_it_says_and_no_more(package: Path) -> None:
         assert not imported, "a package that re-exports names them in __all__"
         return
     made = {n.name for n in body if isinstance(n, ast.FunctionDef | ast.ClassDef)} | assigned(body)
+    if "__getattr__" in made:  # loaded at its first use: for type checkers it stands where they alone look
+        typed = [inner for n in body if isinstance(n, ast.If) for inner in n.body if isinstance(inner, ast.ImportFrom)]
+        imported += [a.asname or a.name for n in typed for a in n.names]
     assert len(set(said)) == len(said)
     assert set(said) <= made | set(imported)
 
@@ -124,3 +127,12 @@ def assigned(body: list[ast.stmt]) -> set[str]:
     """The names that a module assigns."""
     plain = {t.id for n in body if isinstance(n, ast.Assign) for t in n.targets if isinstance(t, ast.Name)}
     return plain | {n.target.id for n in body if isinstance(n, ast.AnnAssign) and isinstance(n.target, ast.Name)}
+
+
+def test_the_gate_is_there_for_programs_and_loaded_when_it_is_asked_for(tmp_path: Path) -> None:
+    loaded = "import remit.gate, sys; before = 'remit.gate.gate' in sys.modules; from remit.gate import Gate"
+    done = run("-I", "-B", "-c", f"{loaded}; print(before, Gate.__module__, Gate.open('.').governed)", cwd=tmp_path)
+    assert done.stdout.split() == ["False", "remit.gate.gate", "False"]
+    done = run("-I", "-B", "-c", NEW_MODULES.format(act="import remit.gate"), cwd=tmp_path)
+    assert "remit.gate" in done.stdout.split()
+    assert "msgspec" not in done.stdout.split()
