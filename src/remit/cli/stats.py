@@ -1,24 +1,26 @@
 """`remit stats`: figures."""
 
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import click
 import msgspec
 
 from remit.cli.completion import complete_files, complete_intents
-from remit.cli.output import emit, governed_site, json_option, repo_option, reports_failures
+from remit.cli.output import emit_view, governed_site, json_option, repo_option, reports_failures, view_options
 from remit.cli.stats_coverage import covered
-from remit.core.text import shown
 from remit.ledger.index import Filters, Index
 from remit.ledger.moments import moment
 from remit.provenance.blame.blame import Blamer
 from remit.provenance.stats.stats import Figures, measure
-from remit.provenance.stats.tally import Group
 
-MOST = 20
+if TYPE_CHECKING:
+    from remit.cli.view import Part
+
+MAX_ROWS = 20
 
 
 @click.command()
@@ -34,6 +36,7 @@ MOST = 20
 )
 @repo_option
 @json_option
+@view_options
 @reports_failures
 def stats(
     paths: tuple[str, ...],
@@ -61,68 +64,91 @@ def stats(
         index.catch_up()
         found = measure(Blamer(workspace, index, gate.store), (*paths, *more), by, time.time(), model=model)
         data, lines = covered(index, workspace, begun, ended, commits)
-    emit({**msgspec.to_builtins(found), "coverage": data}, as_json, "\n".join([*in_words(found), *lines]))
+    emit_view({**msgspec.to_builtins(found), "coverage": data}, as_json, lambda _: stats_view(found, lines))
 
 
-def in_words(found: Figures) -> Iterator[str]:
-    """The figures for people."""
-    yield f"lines at HEAD   {found.lines}, of which agents are known to have written {part(found.ai, found.lines)}"
-    if found.likely:
-        yield f"  likely        {part(found.likely, found.lines)}: came while one command of an agent ran alone"
-    yield f"  people        {found.human}, both {found.mixed}"
-    yield f"  unknown       {part(found.unknown, found.lines)}: nobody saw them written"
+def stats_view(found: Figures, coverage: Sequence[str]) -> "Iterator[Part]":
+    """Return the figures by what they are about: lines, agents, files, the ledger."""
+    from remit.cli.view import Table, facts, heading, line, mark, words
+
+    yield heading("Lines at HEAD", str(found.lines))
+    rows = [
+        (mark("agent", "agents"), share_of(found.ai, found.lines)),
+        (words("  of those"), likely_words(found)),
+        (mark("person", "people"), share_of(found.human, found.lines)),
+        (mark("both", "both"), share_of(found.mixed, found.lines) if found.mixed else ""),
+        (mark("unknown", "unknown"), f"{share_of(found.unknown, found.lines)}  no record explains them"),
+    ]
     if found.open:
-        yield f"  of those      {part(found.open, found.lines)} came while a command ran; nothing proves who wrote them"
-    for one in found.files[:MOST]:
-        yield f"  file    {shown(one.path):<40} {part(one.ai, one.lines)}"
-    if len(found.files) > MOST:
-        yield f"  … and {len(found.files) - MOST} more files; --json has all"
-    yield f"agents' lines   {found.generated} generated, {part(found.accepted, found.generated)} accepted into commits"
+        rows.append(
+            (words("  of those"), f"{share_of(found.open, found.lines)}  came while a command ran, without proof")
+        )
+    yield Table([row for row in rows if row[1]], indent=2)
+    yield ""
+    yield heading("Lines that agents wrote", str(found.generated))
+    life = [("accepted", share_of(found.accepted, found.generated) + " into commits")]
     if found.unproved:
         total = found.generated + found.unproved
-        yield f"  unproved      {part(found.unproved, total)} of {total} came while opaque commands ran; not counted"
-    gone = f"{found.rewritten} by agents, {found.deleted} deleted"
-    yield f"  replaced      {part(found.overridden, found.accepted)} overridden, {gone}"
-    for one in found.durability:
-        yield f"  {one.days:>3} days      {part(one.alive, one.lines)} of {one.lines} old enough still stood"
-    for title, groups in (
-        ("agent", found.groups.agents),
-        ("model", found.groups.models),
-        ("intent", found.groups.intents),
-    ):
-        yield from table(title, groups)
-    yield from of_ledger(found)
+        life.append(
+            ("unproved", f"{share_of(found.unproved, total)} of {total}, while opaque commands ran; not counted")
+        )
+    life.append(("replaced", f"{share_of(found.overridden, found.accepted)} by others, {found.rewritten} by agents"))
+    life.append(("deleted", str(found.deleted)))
+    old = [one for one in found.durability if one.lines]
+    life += [
+        (f"{one.days} days", f"{share_of(one.alive, one.lines)} of {one.lines} old enough still stand") for one in old
+    ]
+    yield facts(life, indent=2)
+    groups = (("agent", found.groups.agents), ("model", found.groups.models), ("intent", found.groups.intents))
+    for title, by_name in groups:
+        named = sorted(by_name.items(), key=lambda item: -item[1].generated)[:MAX_ROWS]
+        if named:
+            yield ""
+            heads = (title, "generated", "accepted", "overridden", "at HEAD", "calls", "denied")
+            numbers = [
+                (one.generated, one.accepted, one.overridden, one.at_head, one.calls, one.denied) for _, one in named
+            ]
+            cells = [tuple(f"{number:>6}" if number else "     ·" for number in row) for row in numbers]
+            yield Table([(name, *row) for (name, _), row in zip(named, cells, strict=True)], heads, cut=0)
+    if found.files:
+        yield ""
+        rows = [(one.path, share_of(one.ai, one.lines)) for one in found.files[:MAX_ROWS]]
+        yield Table(rows, ("file", "by agents"), cut=0)
+        if len(found.files) > MAX_ROWS:
+            yield f"… and {len(found.files) - MAX_ROWS} more files; --json has all"
+    yield ""
+    yield heading("Ledger", f"{found.records} records")
+    yield facts(ledger_facts(found), indent=2)
+    yield from coverage
+    if found.approvals.too_many:
+        yield line(mark("warning", "you are being asked too much: see `remit mode suggest` and `remit approvals`"))
 
 
-def table(title: str, groups: Mapping[str, Group]) -> Iterator[str]:
-    """What each agent, model or intent did."""
-    if not groups:
-        return
-    yield f"{title:<28} generated  accepted  overridden  at HEAD    calls   denied"
-    for name, one in sorted(groups.items(), key=lambda item: -item[1].generated)[:MOST]:
-        numbers = (one.generated, one.accepted, one.overridden, one.at_head, one.calls, one.denied)
-        widths = (9, 9, 11, 8, 8, 8)
-        yield f"  {shown(name, 26):<26} " + " ".join(f"{n:>{w}}" for n, w in zip(numbers, widths, strict=True))
+def likely_words(found: Figures) -> str:
+    """Return how many of the agents' lines are only likely theirs; empty for none."""
+    why = "likely: they came while one command of an agent ran alone"
+    return f"{share_of(found.likely, found.lines)}  {why}" if found.likely else ""
 
 
-def of_ledger(found: Figures) -> Iterator[str]:
-    """What the ledger counts."""
-    yield f"records         {found.records}"
-    yield from (f"  {shown(name):<24} {count}" for name, count in found.by_event.items())
-    used = (f"{shown(name, 40)} {tool.calls}" for name, tool in list(found.tools.items())[:MOST] if tool.calls)
+def ledger_facts(found: Figures) -> "Iterator[tuple[str, str]]":
+    """Return the counts of the ledger: records by event, tools, verdicts, refusals, approvals."""
+    yield "events", counts_of(found.by_event.items())
     mean = "" if found.mean_ms is None else f"; {found.mean_ms:.0f} ms on average"
-    yield f"tools           {', '.join(used) or 'none'}{mean}"
-    for title, counts in (("verdicts", found.by_verdict), ("refused for", found.by_violation)):
-        if counts:
-            yield f"{title:<15} {', '.join(f'{shown(name)} {count}' for name, count in counts.items())}"
+    calls = [(name, tool.calls) for name, tool in list(found.tools.items())[:MAX_ROWS] if tool.calls]
+    yield "tools", (counts_of(calls) or "none") + mean
+    yield "verdicts", counts_of(found.by_verdict.items())
+    yield "refused for", counts_of(found.by_violation.items())
     asked = found.approvals
     if asked.rate is not None:
         total = asked.allowed + asked.denied
-        yield f"approvals       {asked.asked} asked, {part(asked.allowed, total)} of {total} answers were yes"
-    if asked.too_many:
-        yield click.style("  you are being asked too much: see `remit mode suggest` and `remit approvals`", fg="yellow")
+        yield "approvals", f"{asked.asked} asked, {share_of(asked.allowed, total)} of {total} answers were yes"
 
 
-def part(some: int, of: int) -> str:
-    """A count and its share."""
+def counts_of(named: Iterable[tuple[str, int]]) -> str:
+    """Return names with their counts on one line."""
+    return ", ".join(f"{name} {count}" for name, count in named)
+
+
+def share_of(some: int, of: int) -> str:
+    """Return a count and its share."""
     return f"{some} ({100 * some / of:.0f} %)" if of else str(some)
