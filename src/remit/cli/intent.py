@@ -1,6 +1,7 @@
 """`remit intent`: what agents may do."""
 
 from collections.abc import Iterator
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -24,6 +25,7 @@ from remit.cli.output import (
     view_options,
 )
 from remit.cli.people import PERSON, below_an_agent, only_people
+from remit.cli.screen import Screen
 from remit.core.intent import STATUSES, Intent, LintFinding, Status
 from remit.core.lifecycle import completion_obstacles
 from remit.core.text import shown
@@ -35,6 +37,7 @@ if TYPE_CHECKING:
     from remit.gate.intent_history import IntentVersion
 
 
+MAX_NEWEST = 5
 NO_INTENTS = "no intents; make one with `remit intent new NAME --scope GLOB`"
 
 
@@ -76,14 +79,37 @@ def intent_view(found: list[Intent]) -> "Iterator[Part]":
 
 @intent.command("show")
 @click.argument("intent_id", shell_complete=complete_intents)
+@click.option("--block", is_flag=True, help="As agents are told it.")
 @repo_option
 @json_option
+@view_options
 @reports_failures
-def show(intent_id: str, repo: Path, as_json: bool) -> None:
-    """Show an intent as agents are told it."""
+def show(intent_id: str, block: bool, repo: Path, as_json: bool) -> None:
+    """Show an intent: scope, constraints, criteria, who works under it, and the newest records.
+
+    In an agent's shell it is shown as agents are told it, as with --block.
+    """
     gate = governed_gate(repo)
     found = gate.intents.get(intent_id)
-    emit(msgspec.to_builtins(found), as_json, gate.intents.block(found))
+    if block or (not as_json and below_an_agent()):
+        emit(msgspec.to_builtins(found), as_json, gate.intents.block(found))
+        return
+    emit_view(msgspec.to_builtins(found), as_json, partial(one_intent_view, gate, found))
+
+
+def one_intent_view(gate: Gate, found: Intent, screen: Screen) -> "Iterator[Part]":
+    """Return an intent with the sessions and the newest records under it."""
+    from remit.cli.intent_views import intent_parts
+    from remit.cli.record_rows import record_table
+    from remit.cli.sources import own_index
+
+    sessions = [key.session_id for key in gate.state.recent_sessions() if gate.state.active(key).intent_id == found.id]
+    yield from intent_parts(found, sessions)
+    with own_index(gate) as index:
+        newest = index.find(intent_id=found.id, limit=MAX_NEWEST)
+    if newest:
+        yield ""
+        yield record_table(newest, screen, indent=2)
 
 
 @intent.command("history")

@@ -1,8 +1,11 @@
 """What the commands that read records share: their filters, and where records come from."""
 
 import heapq
-from collections.abc import Callable, Iterator, Sequence
+import time
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from datetime import UTC, datetime
+from functools import partial
+from itertools import takewhile
 from pathlib import Path
 from typing import Any, Literal, TypeVar, get_args
 
@@ -25,6 +28,9 @@ F = TypeVar("F", bound=Callable[..., Any])
 
 MAX_CLASSED = 500
 """Records whose changes are classed for one answer: each may take several milliseconds."""
+FOLLOW_INTERVAL_S = 0.3
+MAX_FOLLOWED = 1000
+"""No more records of one interval are shown: the log is there to be read."""
 
 MANY = 100_000
 """Records whose words are taken in while a person waits long enough to wonder."""
@@ -84,19 +90,63 @@ def wanted(gate: Site, repo: Path, given: dict[str, Any]) -> Filters:
 def found_records(
     gate: Site, asked: Filters, words: Sequence[str], limit: int, *, ranked: bool = False
 ) -> list[dict[str, Any]]:
-    """The newest records that are asked for, newest first, or the best, best first. Raises Failure, NoWords."""
+    """The newest records that are asked for, newest first, or the best, best first: then, after those that say all
+    words, come those that say any. Raises Failure, NoWords.
+    """
     others = foreign(gate)
     with own_index(gate) as index:
         if words and query_of(words) and index.without_words() > MANY:
             click.echo(f"taking in the words of {index.without_words()} records, once …", err=True)
-        own = list(marked(gate, index.find(words=words, ranked=ranked, limit=limit, **asked)))
         fitting = [document for document in reversed(others) if matches(document, asked)]
-        if words and fitting:
-            said = saying(fitting, words)
-            fitting = said if ranked else [document for document in fitting if document in said]
-        if not own and not fitting:
+        found = best_records(gate, index, fitting, asked, words, limit, ranked=ranked)
+        if ranked and len(found) < limit:
+            known = {document["id"] for document in found}
+            more = best_records(gate, index, fitting, asked, words, limit, ranked=True, any_word=True)
+            found += [document for document in more if document["id"] not in known][: limit - len(found)]
+        if not found:
             must_be_known(gate, index, others, asked)
-    return merged(own, fitting, limit, ranked=ranked)
+    return found
+
+
+def best_records(
+    gate: Site,
+    index: Index,
+    others: list[dict[str, Any]],
+    asked: Filters,
+    words: Sequence[str],
+    limit: int,
+    *,
+    ranked: bool,
+    any_word: bool = False,
+) -> list[dict[str, Any]]:
+    """The records that say all words, or any, of those in the index and `others`, which fit the filters."""
+    found = index.find(words=words, ranked=ranked, any_word=any_word, limit=limit, **asked)
+    if words and others:
+        said = saying(others, words, any_word=any_word)
+        others = said if ranked else [document for document in others if document in said]
+    return merged(list(marked(gate, found)), others, limit, ranked=ranked)
+
+
+def follow_records(
+    gate: Site, asked: Filters, words: Sequence[str], seen: Iterable[dict[str, Any]]
+) -> Iterator[list[dict[str, Any]]]:
+    """Yield the records that are appended after the newest that was `seen`, the oldest first, without end."""
+    known = {str(document["id"]) for document in seen}
+    with own_index(gate) as index:
+        while True:
+            fresh = index.find(words=words, limit=MAX_FOLLOWED, **asked)
+            found = list(takewhile(partial(is_unknown, known), fresh))
+            if found:
+                known |= {str(document["id"]) for document in found}
+                yield list(marked(gate, found[::-1]))
+            time.sleep(FOLLOW_INTERVAL_S)
+            while not index.catch_up():
+                time.sleep(FOLLOW_INTERVAL_S)
+
+
+def is_unknown(known: set[str], document: dict[str, Any]) -> bool:
+    """Return whether a record is none of those whose ids are known."""
+    return document["id"] not in known
 
 
 def with_classes(site: Site, found: list[dict[str, Any]]) -> list[dict[str, Any]]:

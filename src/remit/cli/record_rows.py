@@ -16,6 +16,7 @@ WHOLE_ID_CHARS = 12
 WIDE = 100
 """From this width on, agents have their whole name."""
 MAX_PATHS = 5
+FEED_SIZES = (ID_CHARS, len("59 min ago"), len("✦ claude"), len("✓ contained"), len("INT-001"))
 ORIGINS: dict[str, tuple[Meaning, str]] = {
     "person": ("person", "person"),
     "git": ("git", "git"),
@@ -32,9 +33,12 @@ class Happening(NamedTuple):
     is_quiet: bool = False
 
 
-def record_table(documents: Iterable[dict[str, Any]], screen: Screen, indent: int = 0) -> Table:
-    """Return records as rows: id, time, actor, what happened, intent, to what."""
-    return Table([record_row(document, screen) for document in documents], indent=indent)
+def record_table(
+    documents: Iterable[dict[str, Any]], screen: Screen, indent: int = 0, *, is_feed: bool = False
+) -> Table:
+    """Return records as rows: id, time, actor, what happened, intent, to what. A feed's tables align."""
+    rows = [record_row(document, screen) for document in documents]
+    return Table(rows, indent=indent, min_sizes=FEED_SIZES if is_feed else ())
 
 
 def record_row(document: dict[str, Any], screen: Screen) -> list[Text]:
@@ -151,7 +155,9 @@ def change_happening(body: dict[str, Any]) -> Happening:
     if body.get("event") == "human_edit" and body.get("call"):
         return Happening("git", "by git", f"{call_words(body)}: {told}")
     is_stray = body.get("in_scope") is False and body.get("intent_id") is not None
-    return Happening("changed", "changed", told + (" (out of scope)" if is_stray else ""))
+    is_approved = body.get("decision", {}).get("approved_by")
+    stray = " (out of scope, with a person's yes)" if is_approved else " (out of scope)"
+    return Happening("changed", "changed", told + (stray if is_stray else ""))
 
 
 def count_generated(counted: dict[str, Any]) -> str:

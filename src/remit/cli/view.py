@@ -6,6 +6,7 @@ and take control characters out. Colour is never alone: a mark is a glyph with a
 
 from collections.abc import Iterable, Iterator, Sequence
 from io import StringIO
+from itertools import zip_longest
 from typing import Literal, NamedTuple, TypeAlias
 
 from msgspec import Struct
@@ -102,6 +103,8 @@ class Table(Struct, frozen=True):
     cut: int = -1
     is_folded: bool = False
     indent: int = 0
+    min_sizes: Sequence[int] = ()
+    """Columns have at least these widths: tables that follow each other then align."""
 
     def lines(self, width: int | None) -> Iterator[Text]:
         """Lay the rows out, one or more lines each."""
@@ -111,6 +114,7 @@ class Table(Struct, frozen=True):
         if not rows:
             return
         sizes = [max(row[n].cell_len for row in rows) for n in range(len(rows[0]))]
+        sizes = [max(pair) for pair in zip_longest(sizes, self.min_sizes[: len(sizes)], fillvalue=0)]
         if width is not None:
             others = sum(sizes) - sizes[self.cut] + len(GAP) * (len(sizes) - 1) + self.indent
             sizes[self.cut] = max(min(sizes[self.cut], width - others), MIN_CELLS)

@@ -137,15 +137,21 @@ class Index:
         return self._surviving(self._catch_up)
 
     def find(
-        self, *, words: Sequence[str] = (), ranked: bool = False, limit: int = 50, **by: Unpack[Filters]
+        self,
+        *,
+        words: Sequence[str] = (),
+        ranked: bool = False,
+        any_word: bool = False,
+        limit: int = 50,
+        **by: Unpack[Filters],
     ) -> list[dict[str, Any]]:
-        """Whole records, newest first, or `ranked` by how well they fit the `words`, of which each says all.
+        """Whole records, newest first, or `ranked` by how well they fit the `words`, of which each says all, or any.
 
         Words are read as `query_of` says. The first search takes them in from the whole log. Raises NoWords.
         """
         self.catch_up()
         if words:
-            return self._search(query_of(words), ranked, limit, by)
+            return self._search(query_of(words, any_word=any_word), ranked, limit, by)
         query = _query(by)
         return self._documents(f"{query.text} order by {query.newest} limit ?", [*query.values, limit])
 

@@ -80,15 +80,26 @@ def _collect(key: str, value: object, found: dict[str, None]) -> None:
             _collect(key, inner, found)
 
 
-def query_of(words: Sequence[str]) -> str:
+COMMON = (
+    "a an and are as at be been but by can could did do does for from had has have how i if in is it its me my of on or"
+    " our should so than that the their them then there these they this those to us was we were what when where which"
+    " who whom whose why will with would you your"
+)
+COMMON_WORDS = frozenset(COMMON.split(" "))
+"""Words of a question that say nothing of what it asks for."""
+
+
+def query_of(words: Sequence[str], *, any_word: bool = False) -> str:
     """A query for records with all these words, in any form. `auth*` are words that begin so, `"a b"` stand together.
 
-    Whatever else was typed is only text. Raises NoWords.
+    Whatever else was typed is only text. Common words of a question count where there are no others. Where
+    `any_word`, one of the words is enough. Raises NoWords.
     """
     parts = [part for text in words for part in _parts(text)]
     if not parts:
         raise NoWords(words)
-    return " AND ".join(parts)
+    telling = [part for part in parts if part[1:-1].lower().strip("?.,!'") not in COMMON_WORDS]
+    return (" OR " if any_word else " AND ").join(telling or parts)
 
 
 def _parts(text: str) -> Iterator[str]:
@@ -100,10 +111,14 @@ def _parts(text: str) -> Iterator[str]:
             yield '"' + bare.replace('"', '""') + '"' + prefix
 
 
-def saying(documents: Sequence[dict[str, Any]], words: Sequence[str]) -> list[dict[str, Any]]:
-    """Those of these records that say all the words, the best first. For few: they are taken in each time."""
+def saying(
+    documents: Sequence[dict[str, Any]], words: Sequence[str], *, any_word: bool = False
+) -> list[dict[str, Any]]:
+    """Those of these records that say all the words, or any, best first. For few: they are taken in each time."""
     with closing(sqlite3.connect(":memory:")) as database:
         database.execute(TABLE)
         database.executemany(INSERT, [(n, *said_by(document)) for n, document in enumerate(documents)])
-        found = database.execute(f"select rowid from words where words match ? order by {RANK}", [query_of(words)])
+        found = database.execute(
+            f"select rowid from words where words match ? order by {RANK}", [query_of(words, any_word=any_word)]
+        )
         return [documents[n] for (n,) in found]
