@@ -180,9 +180,12 @@ def body(record: dict[str, Any]) -> dict[str, Any]:
 
 
 def effects(root: Path) -> dict[str, str]:
-    """What the newest mutation did: path -> operation."""
-    found = records(root, "mutation")
-    return {f["path"]: f["operation"] for f in body(found[-1])["files"]} if found else {}
+    """What the newest mutation did, in all its records: path -> operation."""
+    found = [body(record) for record in records(root, "mutation")]
+    newest = found[-1:] if found and "part" not in found[-1] else found
+    first = found[-1].get("part", {}).get("first") if found else None
+    parts = [one for one in newest if one.get("part", {}).get("first") == first]
+    return {f["path"]: f["operation"] for one in parts for f in one["files"]}
 
 
 def uncontained(repository: Path, home: Path) -> Agent:

@@ -2,6 +2,8 @@
 
 from collections.abc import Iterable
 
+from remit.core.contents import sha256
+
 
 def uuid7(milliseconds: int, chance: bytes) -> str:
     """A UUID version 7 of that Unix time and 10 random bytes. Source: RFC 9562 §5.7, read 2026-11."""
@@ -23,3 +25,23 @@ def fitting_ids(given: str, known: Iterable[str]) -> tuple[str, ...]:
     if not given:
         return ()
     return tuple(i for i in ids if i.startswith(given)) or tuple(i for i in ids if given in i)
+
+
+def part_id(first: str, number: int) -> str:
+    """The id of a part of a record that became several lines: the first, number 1, keeps the record's own."""
+    if number == 1:
+        return first
+    milliseconds = int(first.replace("-", "")[:12], 16)
+    return uuid7(milliseconds, bytes.fromhex(sha256(f"{first} {number}".encode()))[:10])
+
+
+def part_ids(part: object, most: int) -> list[str]:
+    """The ids of all parts that a record's `part` speaks of, no more than `most`; none where it is no such thing."""
+    match part:
+        case {"first": str(first), "of": int(count)}:
+            try:
+                return [part_id(first, number) for number in range(1, min(count, most) + 1)]
+            except ValueError:
+                return []
+        case _:
+            return []

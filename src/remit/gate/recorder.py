@@ -112,7 +112,7 @@ class Recorder:
         """
         if self.spool.pending():
             self.spool.drain(self.log, views=self.views)
-        return self.log.append(portions(records, self.environment.clock()), sync=sync, views=self.views)
+        return self.log.append(portions(records), sync=sync, views=self.views)
 
     @property
     def views(self) -> tuple[Path, ...]:
@@ -128,7 +128,7 @@ class Recorder:
         try:
             appended = self.append(records, sync=sync)
         except (OSError, LedgerError, GitError) as error:
-            self.spool.put(portions(records, self.environment.clock()))
+            self.spool.put(portions(records))
             return str(error)
         if appended:
             self.head_due(records, appended[-1].seq)

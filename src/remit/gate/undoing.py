@@ -34,6 +34,9 @@ from remit.workspace.writers import people_at
 
 LOST = "its former content was not kept"
 PRIVATE = 0o600
+MAX_RECORDED = 100
+"""Files that one record names as put back."""
+
 Wrong: TypeAlias = Mapping[str, Change]
 
 
@@ -201,15 +204,22 @@ class Undoing:
         return (common, path[len(PREFIX) :]) if common and is_gits(path) else (self.root, path)
 
     def record(self, call: ToolCall, pending: PendingCall, found: Undone, point: Snapshot | None) -> list[Record]:
-        """That files were put back, which, why, and where the agent's version is."""
-        if not found.paths:
-            return []
+        """That files were put back, which, why, and where the agent's version is; many of them in several records."""
+        every = list(found.paths)
+        parts = (every[at : at + MAX_RECORDED] for at in range(0, len(every), MAX_RECORDED))
+        return [self.part(call, pending, found, point, paths) for paths in parts]
+
+    def part(
+        self, call: ToolCall, pending: PendingCall, found: Undone, point: Snapshot | None, paths: list[str]
+    ) -> Record:
+        """One of these records, of some of the files."""
         detail: dict[str, object] = {
-            "paths": list(map(quoted_path, found.paths)),
+            "paths": list(map(quoted_path, paths)),
             "why": "the call had no right to change them",
-            "rules": {quoted_path(path): rule for path, rule in found.paths.items()},
+            "rules": {quoted_path(path): found.paths[path] for path in paths},
         }
-        detail |= {"broken": {quoted_path(path): why for path, why in found.broken.items()}} if found.broken else {}
+        broken = {quoted_path(path): found.broken[path] for path in paths if path in found.broken}
+        detail |= {"broken": broken} if broken else {}
         detail |= {"kept": found.kept} if found.kept else {}
         detail |= {"to": point.id} if point else {}
         detail |= {"left": {quoted_path(path): why for path, why in found.left.items()}} if found.left else {}
@@ -221,7 +231,7 @@ class Undoing:
             call=effects.call_part(call),
             detail=detail,
         )
-        return [self.site.recorder.record(body)]
+        return self.site.recorder.record(body)
 
 
 def is_own(other: OpenCall, call: ToolCall) -> bool:

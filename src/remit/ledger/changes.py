@@ -89,6 +89,7 @@ class _Body(Struct, gc=False):
     intent_id: str | None = None
     origin: str | None = None
     files: tuple[_File, ...] = ()
+    took_away: bool = False
     chain: _Chain | None = None
     call: _Call | None = None
     decision: _Decision | None = None
@@ -120,7 +121,7 @@ def changes_on(raw: bytes) -> Iterator[Change]:
     except (DecodeError, ValidationError, UnicodeDecodeError, RecursionError):
         return
     body = line.metadata.body
-    took_away = any(file.before and not file.after for file in body.files)
+    took_away = body.took_away or any(file.before and not file.after for file in body.files)
     wrote = body.event != "human_edit"  # such a record may name the call in which git brought the contents
     for file in body.files:
         before, after = file.before or _NONE, file.after or _NONE

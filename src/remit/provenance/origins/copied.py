@@ -9,6 +9,7 @@ from typing import Any
 
 from msgspec import Struct
 
+from remit.core.identifiers import part_ids
 from remit.core.own_words import is_strong
 from remit.core.record import KEY
 from remit.core.spans import Span, spans_of
@@ -28,6 +29,9 @@ MOST_COMMAND = 8192
 """Characters of a command in which names of files are looked for."""
 
 MOST_NAMES = 400
+
+MAX_PARTS = 200
+"""Parts of one record that are read for the files that its call took away."""
 
 MOST_LINES = 5_000
 """Lines of a file that are compared in order."""
@@ -108,9 +112,13 @@ def taken_away(files: Iterable[dict[str, Any]]) -> dict[str, str]:
 
 
 def files_of(index: Index, change: Change) -> list[dict[str, Any]]:
-    """What the record of a change says of files."""
+    """What the record of a change says of files, with all its other parts."""
     documents = index.by_id(change.id)
-    return documents[0]["metadata"][KEY].get("files", []) if documents else []
+    if not documents:
+        return []
+    body: dict[str, Any] = documents[0]["metadata"][KEY]
+    ids = part_ids(body.get("part"), MAX_PARTS) or [change.id]
+    return [file for one in ids for document in index.by_id(one) for file in document["metadata"][KEY].get("files", [])]
 
 
 def lines_of_others(versions: Versions, change: Change, sources: set[str]) -> tuple[Span, ...]:
