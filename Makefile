@@ -10,7 +10,7 @@ export UV_COMPILE_BYTECODE = 1
 # The machine's own certificates, as pip takes them: behind some proxies no others are valid.
 export UV_SYSTEM_CERTS = 1
 
-.PHONY: pictures release bench bench-provenance help setup demo test lint types reference docs wheel ci clean
+.PHONY: everyday pictures release bench bench-provenance help setup demo test lint types reference docs wheel ci clean
 
 help:  ## list these targets
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 14
@@ -68,6 +68,9 @@ release: .venv/ready  ## dist/*.whl with the hook client for Linux and macOS, x8
 
 bench: .venv/ready  ## budgets, as ratios measured in one run
 	.venv/bin/python benchmarks/hook.py
+
+everyday: .venv/ready  ## everyday commands with and without Remit, into docs/explanation/everyday-commands.md; minutes
+	TMPDIR=$${TMPDIR:-/dev/shm} .venv/bin/python benchmarks/everyday.py --write docs/explanation/everyday-commands.md
 
 bench-provenance: .venv/ready  ## who wrote a line, where that is known by construction; REPO="PATH PATH" WORDS="--runs 3"
 	.venv/bin/python -m benchmarks.provenance $(foreach path,$(REPO),--repo $(path)) $(WORDS)
