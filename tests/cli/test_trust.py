@@ -128,3 +128,21 @@ def test_a_person_completes_what_the_commands_agree_with(hooked: Path) -> None:
     assert (done.returncode, "failed (exit code 1)" in done.stderr) == (3, True)
     (hooked / "read.me").rename(hooked / "README.md")
     assert "DONE" in remit(hooked, "intent", "complete", "INT-001", "--notes", "x").stdout
+
+
+def test_patterns_of_generated_files_that_a_clone_brings_are_shown_and_have_no_effect(
+    repository: Path, home: Path
+) -> None:
+    (repository / ".orchestration").mkdir()
+    (repository / ".orchestration" / "remit.toml").write_text('[containment]\ngenerated = ["**"]\n')
+    said = remit(repository, "init", "--yes", "--no-agents").stdout
+    assert "[containment] generated is not trusted, and has no effect" in said
+    assert "**" in said
+    said = remit(repository, "doctor").stdout
+    assert "[containment] generated is not trusted, and has no effect" in said
+    assert "generated matches 2 tracked files, which it does not cover" in said
+    code, _ = at_a_terminal(repository, "y")
+    assert code == 0
+    said = remit(repository, "doctor").stdout
+    assert "is not trusted" not in said
+    assert "generated matches 2 tracked files, which it does not cover" in said

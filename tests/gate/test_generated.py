@@ -9,6 +9,7 @@ import pytest
 
 from conftest import run_git
 from gate.driving import Agent, allowed, body, governed, overlay, records, refusal
+from gate.hooking import trust_all
 from gate.test_contained_calls import python, run
 from remit.core.contents import sha256
 from remit.gate.gate import Gate
@@ -209,3 +210,37 @@ def test_a_change_of_ignored_files_says_nothing_at_stop(agent: Agent) -> None:
     run(agent, write_files({f"node_modules/{n}.js": "x" for n in range(20)}))
     reply = agent.send("Stop")
     assert b"node_modules" not in reply.stdout
+
+
+def set_generated(agent: Agent, *patterns: str) -> None:
+    config = agent.cwd / ".orchestration" / "remit.toml"
+    config.write_text(config.read_text() + f"\n[containment]\ngenerated = {json.dumps(patterns)}\n")
+
+
+def test_patterns_that_a_repository_brings_count_only_once_a_person_trusts_them(agent: Agent, home: Path) -> None:
+    set_generated(agent, "**")
+    _, done = run(agent, write_files({"docs/evil.md": "evil"}))
+    assert "SCOPE_VIOLATION" in done.stderr
+    trust_all(agent.cwd, home)
+    _, done = run(agent, write_files({"docs/made.md": "made"}))
+    assert done.stderr == ""
+    assert (agent.cwd / "docs" / "made.md").read_text() == "made"
+    assert generated(agent.cwd)[0]["folders"] == {"docs": 1}
+
+
+def test_patterns_cover_no_tracked_file(agent: Agent, home: Path) -> None:
+    set_generated(agent, "**")
+    trust_all(agent.cwd, home)
+    _, done = run(agent, write_files({"docs/page.md": "evil", "README.md": "evil"}))
+    assert "docs/page.md" in done.stderr
+    assert (agent.cwd / "docs" / "page.md").read_text() == "page\n"
+    assert (agent.cwd / "README.md").read_text() == "# Example\n"
+
+
+def test_other_patterns_than_the_trusted_ones_count_no_more(agent: Agent, home: Path) -> None:
+    set_generated(agent, "docs/made/**")
+    trust_all(agent.cwd, home)
+    config = agent.cwd / ".orchestration" / "remit.toml"
+    config.write_text(config.read_text().replace("docs/made/**", "docs/**"))
+    _, done = run(agent, write_files({"docs/evil.md": "evil"}))
+    assert "SCOPE_VIOLATION" in done.stderr

@@ -19,6 +19,7 @@ from remit.cli.wired import reports_wiring, root_to_govern
 from remit.core.config import Share
 from remit.core.decision import Mode
 from remit.gate.governing import governing
+from remit.gate.trusting import untrusted_line
 from remit.servers.environment import enter
 from remit.wiring.agents import (
     TRUST,
@@ -35,7 +36,10 @@ from remit.wiring.manifest import Manifest, read_manifest, write_manifest
 from remit.wiring.plan import FilePlan, perform, plan, shown_path
 from remit.wiring.starting import Start, is_private, start, start_plan
 from remit.wiring.unread import unread, unread_line
+from remit.workspace.git import GitError
+from remit.workspace.identity import repository_id
 from remit.workspace.place import Workspace
+from remit.workspace.trust import read_trust
 
 NEXT = """\
 
@@ -282,7 +286,7 @@ def plan_text(setup: Setup, with_diff: bool) -> str:
     parts += ["", title("This will change"), *(file_line(file, setup.home) for file in setup.changed)]
     parts += repository_lines(setup)
     parts += right_lines(setup)
-    parts += [*untrusted(setup), *unread_lines(setup)]
+    parts += [*untrusted(setup), *unread_lines(setup), *brought_lines(setup)]
     return "\n".join([*parts, *(["", coloured_diffs(setup)] if with_diff else [])])
 
 
@@ -302,6 +306,19 @@ def untrusted(setup: Setup) -> list[str]:
     trusted = {agent for file in setup.files if "trust" in file.parts for agent in file.agents}
     waiting = [a.row.title for a in setup.agents if a.row.agent in TRUST and a.row.agent not in trusted]
     return [f"  {name} runs these hooks once you trust them: --trust-codex, or /hooks in it" for name in waiting]
+
+
+def brought_lines(setup: Setup) -> list[str]:
+    """Return a line on what the repository brings that has no effect before a person trusts it."""
+    rules = governing(setup.workspace)
+    if not rules.brought:
+        return []
+    try:
+        known = read_trust(setup.home, repository_id(setup.workspace))
+    except (GitError, OSError):
+        known = None
+    found = tuple(one for one in rules.brought if known is None or one.digest not in known.digests)
+    return [f"  {untrusted_line(found)}: see `remit trust`"] if found else []
 
 
 def unread_lines(setup: Setup) -> list[str]:
@@ -332,6 +349,7 @@ def done_text(setup: Setup, with_diff: bool) -> str:
         *(file_line(file, setup.home) for file in setup.changed),
         *untrusted(setup),
         *unread_lines(setup),
+        *brought_lines(setup),
         *([] if setup.agents else [unwired_line(setup)]),
     ]
     if with_diff:

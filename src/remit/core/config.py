@@ -2,12 +2,13 @@
 
 from typing import Literal, TypeAlias, get_args
 
-from msgspec import Struct
+from msgspec import Struct, json
 
+from remit.core.contents import sha256
 from remit.core.decision import ErrorType, Mode
 from remit.core.globs import glob_error
 from remit.core.grant import NEVER_WAIVED, ProjectGrant
-from remit.core.hooks import Hook
+from remit.core.hooks import Brought, Hook
 from remit.core.on_write import OnWrite
 from remit.core.redaction import PATTERNS_MOST, compile_pattern
 from remit.core.treehead import read_public_key
@@ -122,8 +123,9 @@ class ContainmentRules(Struct, frozen=True, forbid_unknown_fields=True):
     """Whether agents' shell commands run contained where their text does not tell what they write.
 
     `rewrite` "auto" does so in enforce, where the agent takes another command from its hook; "off" never does, and
-    effects are compared afterwards. `generated` are patterns of files that tools make anew: a contained command may
-    write them under any intent. After `time_limit_s` it is ended, and what it did till then is judged; 0 is no limit.
+    effects are compared afterwards. `generated` are patterns of files that tools make anew and git does not ignore: a
+    contained command may write them under any intent, once a person trusts the patterns, and where git does not track
+    them. After `time_limit_s` it is ended, and what it did till then is judged; 0 is no limit.
     One that writes more than `size_limit_mib` is ended and keeps nothing. With `ssh_agent` it reaches the ssh-agent.
     """
 
@@ -132,6 +134,15 @@ class ContainmentRules(Struct, frozen=True, forbid_unknown_fields=True):
     time_limit_s: float = 0
     size_limit_mib: int = 4096
     ssh_agent: bool = False
+
+    @property
+    def brought(self) -> tuple[Brought, ...]:
+        """What a person has to trust before it counts."""
+        if not self.generated:
+            return ()
+        digest = sha256(b"generated\0" + json.encode(self.generated))
+        text = f"kept under any intent, and only counted: {', '.join(self.generated)}"
+        return (Brought("generated", "remit.toml [containment] generated", text, digest),)
 
     def __post_init__(self) -> None:
         if not 0 <= self.time_limit_s < float("inf"):

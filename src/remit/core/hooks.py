@@ -11,7 +11,7 @@ from remit.core.globs import Scope, glob_error, is_absolute_pattern
 from remit.core.intent import Intent
 
 Moment: TypeAlias = Literal["before", "after"]
-Kind: TypeAlias = Literal["hook", "verify"]
+Kind: TypeAlias = Literal["hook", "verify", "generated"]
 
 LONGEST_S = 60
 """The longest time limit of one hook: an agent runs its tool when its own patience ends."""
@@ -88,7 +88,7 @@ class HookFile(Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class Brought(Struct, frozen=True):
-    """A command that the repository brings. `digest` is the SHA-256 of all that a person says yes to."""
+    """A command, or a rule that loosens, that the repository brings. `digest` is the SHA-256 of what is trusted."""
 
     kind: Kind
     name: str

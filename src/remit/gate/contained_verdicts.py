@@ -18,6 +18,7 @@ from remit.gate.generated import GeneratedFiles
 from remit.gate.judging import Judging
 from remit.gate.overreach import against, as_writes, moved_from
 from remit.gate.site import Site
+from remit.gate.trusting import trusted_patterns
 from remit.policy.engine import decide, waived
 from remit.workspace.ignored import find_tracked
 from remit.workspace.observe import Change, glance
@@ -93,7 +94,7 @@ class Verdicts:
 
     def generated(self, paths: Collection[str], folders: Collection[str] = ()) -> dict[str, str]:
         """Those that are generated, each with the folder or file that it belongs to. Raises StateError, GitError."""
-        workspace, patterns = self.site.workspace, self.rules.generated
+        workspace, patterns = self.site.workspace, trusted_patterns(self.site.governing, self.site.recorder)
         found = GeneratedFiles.by_head(workspace, self.site.state).find(paths, folders)
         if not patterns:
             return found

@@ -12,6 +12,7 @@ from msgspec import UNSET, Struct, json
 
 from remit.core.call import ToolCall
 from remit.core.contents import git_blob, sha256
+from remit.core.globs import Scope
 from remit.core.loaded_files import is_bytecode, is_loaded_by_name
 from remit.core.record import Body, Record
 from remit.core.secret_files import names_a_secret
@@ -19,7 +20,7 @@ from remit.core.text import quoted_path
 from remit.gate import effects
 from remit.gate.site import Site
 from remit.gate.state import State
-from remit.workspace.git import GitError
+from remit.workspace.git import Git, GitError
 from remit.workspace.head import head_commit
 from remit.workspace.ignored import Ignored, find_ignored
 from remit.workspace.place import Workspace
@@ -80,6 +81,15 @@ class GeneratedFiles:
         known = json.decode(self.state.fact(LEFT) or "{}", type=dict[str, str])
         asked = [path for path in paths if quoted_path(path) in known]
         return {p for p in asked if (now := hash_file(self.workspace.root / p)) and now[0] == known[quoted_path(p)]}
+
+
+def covered_tracked(workspace: Workspace, patterns: tuple[str, ...]) -> list[str]:
+    """The tracked files that patterns of generated files match, and do not cover all the same. Raises GitError."""
+    if not patterns or workspace.common_dir is None:
+        return []
+    scope = Scope(patterns)
+    listed = os.fsdecode(Git(workspace.root).run("ls-files", "-z")).split("\0")
+    return [path for path in listed if path and scope.matches(path)]
 
 
 def keeps_anywhere(top: str) -> bool:

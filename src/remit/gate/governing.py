@@ -139,7 +139,11 @@ def read_governing(workspace: Workspace) -> Governing:
         ignore=ignore,
         intents=IntentSet(intents_now),
         hooks=hooks,
-        brought=(*brought_by(hooks, folder.files, intents_now), *brought_on_write(config.verify.on_write)),
+        brought=(
+            *brought_by(hooks, folder.files, intents_now),
+            *brought_on_write(config.verify.on_write),
+            *config.containment.brought,
+        ),
         invalid=document is not None and bool(document.errors),
     )
 

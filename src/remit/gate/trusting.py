@@ -33,6 +33,12 @@ def trusted_hooks(rules: Governing, recorder: Recorder) -> tuple[NamedHook, ...]
     return tuple(hook for hook, brought in pairs if brought.digest in digests)
 
 
+def trusted_patterns(rules: Governing, recorder: Recorder) -> tuple[str, ...]:
+    """The patterns of generated files that count. Raises OSError, GitError."""
+    asked = rules.config.containment.brought
+    return rules.config.containment.generated if asked and asked[0].digest in trusted(recorder) else ()
+
+
 def untrusted(rules: Governing, recorder: Recorder) -> tuple[Brought, ...]:
     """What does not run, for want of a person's yes."""
     if not rules.brought:
@@ -43,11 +49,20 @@ def untrusted(rules: Governing, recorder: Recorder) -> tuple[Brought, ...]:
 
 def untrusted_line(found: tuple[Brought, ...]) -> str:
     """What a person is told of it, on one line; empty where all is trusted."""
-    return f"{len(found)} commands of this repository are not trusted, and do not run" if found else ""
+    commands, patterns = commands_of(found), [one for one in found if one.kind == "generated"]
+    said = [f"{len(commands)} commands of this repository are not trusted, and do not run"] if commands else []
+    said += [f"{shown(one.name)} is not trusted, and has no effect ({shown(one.text, 200)})" for one in patterns]
+    return "; ".join(said)
+
+
+def commands_of(found: tuple[Brought, ...]) -> tuple[Brought, ...]:
+    """Those of these that would run."""
+    return tuple(one for one in found if one.kind != "generated")
 
 
 def notice(found: tuple[Brought, ...]) -> str:
     """What a session is told of commands that do not run; nothing where there are none."""
+    found = commands_of(found)
     if not found:
         return ""
     names = ", ".join(dict.fromkeys(f"{shown(command.name, 80)} ({command.kind})" for command in found[:NAMED_MOST]))
@@ -61,7 +76,7 @@ def notice(found: tuple[Brought, ...]) -> str:
 
 def notice_once(found: tuple[Brought, ...], state: State, session: SessionKey) -> str:
     """The notice, where this session was not told of exactly these commands. Raises StateError."""
-    if not found:
+    if not commands_of(found):
         return ""
     now = sha256("".join(command.digest for command in found).encode())[:16]
     told = json.decode(state.fact(TOLD) or "[]", type=list[str])

@@ -8,8 +8,10 @@ from typing import Any, Literal, TypeAlias
 from msgspec import Struct
 
 from remit.core.syntax.grammars import GRAMMARS, missing
+from remit.core.text import shown
 from remit.core.treehead import InvalidKey
 from remit.gate.gate import Gate
+from remit.gate.generated import covered_tracked
 from remit.gate.governing import governing
 from remit.gate.ledger_check import check_ledger
 from remit.gate.own_rules import describe_rules
@@ -121,7 +123,7 @@ def repository_checks(gate: Gate) -> list[Check]:
     """Everything about the repository, where it is governed."""
     return [
         *(mode_check(gate), health_check(gate), ledger_check(gate), spool_check(gate)),
-        *(state_check(gate), trust_check(gate), *tracked_checks(gate)),
+        *(state_check(gate), trust_check(gate), *generated_check(gate), *tracked_checks(gate)),
     ]
 
 
@@ -142,6 +144,20 @@ def trust_check(gate: Gate) -> Check:
     except (GitError, OSError) as error:
         return Check("fail", "trust", str(error))
     return Check("warn", "trust", said, "remit trust") if said else Check("ok", "trust", "nothing waits for a yes")
+
+
+def generated_check(gate: Gate) -> list[Check]:
+    """Whether patterns of generated files match tracked ones, which they do not cover; nothing where all is well."""
+    patterns = gate.governing.config.containment.generated
+    try:
+        tracked = covered_tracked(gate.workspace, patterns)
+    except GitError as error:
+        return [Check("fail", "generated", str(error))]
+    if not tracked:
+        return []
+    first = shown(tracked[0], 80)
+    said = f"[containment] generated matches {len(tracked)} tracked files, which it does not cover: {first}"
+    return [Check("warn", "generated", said, "narrow the patterns in .orchestration/remit.toml")]
 
 
 def mode_check(gate: Gate) -> Check:
