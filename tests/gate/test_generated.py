@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from conftest import run_git
-from gate.driving import Agent, allowed, body, governed, overlay, records, refusal
+from gate.driving import Agent, allowed, body, governed, overlay, records, refusal, uncontained
 from gate.hooking import trust_all
 from gate.test_contained_calls import python, run
 from remit.core.contents import sha256
@@ -244,3 +244,14 @@ def test_other_patterns_than_the_trusted_ones_count_no_more(agent: Agent, home: 
     config.write_text(config.read_text().replace("docs/made/**", "docs/**"))
     _, done = run(agent, write_files({"docs/evil.md": "evil"}))
     assert "SCOPE_VIOLATION" in done.stderr
+
+
+def test_a_bare_command_hides_nothing_by_rules_of_its_own(repository: Path, home: Path) -> None:
+    agent = uncontained(repository, home)
+    (repository / "docs").mkdir()
+    agent.shell("eval 'echo \\* > docs/.gitignore; echo evil > docs/evil.md; echo new > src/new.py'")
+    assert not (repository / "docs" / "evil.md").exists()
+    assert not (repository / "docs" / ".gitignore").exists()
+    agent.shell("eval 'echo \\*.py > src/.gitignore; mkdir -p src/x; echo y > src/x/y.py'")
+    found = {f["path"] for record in records(repository, "mutation") for f in body(record)["files"]}
+    assert {"src/new.py", "src/.gitignore", "src/x/y.py"} <= found

@@ -16,7 +16,17 @@ from remit.workspace.git import Git, GitError
 from remit.workspace.git_settings import state_of
 from remit.workspace.head import head_commit
 from remit.workspace.hidden import private_patterns, refuse_elsewhere
-from remit.workspace.observe import ASKED_BY_NAME, VIEW, Observation, glance, looked_at, observe, status, tree_modes
+from remit.workspace.observe import (
+    ASKED_BY_NAME,
+    VIEW,
+    Observation,
+    glance,
+    is_rules,
+    looked_at,
+    observe,
+    status,
+    tree_modes,
+)
 from remit.workspace.place import Workspace
 from remit.workspace.watching import Changed, Tree
 
@@ -144,6 +154,8 @@ class DirtySet:
             raise AssertionError("a partial look follows a full one")
         touched = {*changed.paths, *self.below(known, changed.folders), *cooled(self.workspace.root, known.warm)}
         touched.discard(VIEW)
+        if any(map(is_rules, touched)):
+            raise TooMany("a file of ignore patterns changed")
         if len(touched) + len(known.warm) > MOST_CHANGED:
             raise TooMany(f"more than {MOST_CHANGED} files changed since the last full look")
         if touched:

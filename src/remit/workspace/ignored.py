@@ -11,6 +11,7 @@ import stat
 import tempfile
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import suppress
+from itertools import islice
 from pathlib import Path
 
 from msgspec import Struct
@@ -18,14 +19,16 @@ from msgspec import Struct
 from remit.core.contents import sha256
 from remit.workspace.git import Git
 from remit.workspace.hidden import EXCLUDES
-from remit.workspace.observe import ASKED_BY_NAME, prefix_in_repository
+from remit.workspace.observe import ASKED_BY_NAME, RULES, prefix_in_repository, walk_names
 from remit.workspace.place import Workspace
 
-RULES = ".gitignore"
 MAX_RULES_BYTES = 256 * 1024
 """Of one file of patterns; a larger one counts as empty."""
 
 MAX_RULES_FILES = 5000
+MAX_HIDDEN = 2000
+"""Files that new rules hide and that are looked at all the same."""
+
 KEPT_PROBES = 4
 """Private repositories that are kept, the newest used ones: each commit of other rules has its own."""
 
@@ -81,6 +84,23 @@ def find_ignored(
         {path[len(prefix) :]: top for path, top in found.below.items() if path not in tracked},
         frozenset(path[len(prefix) :] for path in found.alone if path not in tracked),
     )
+
+
+def find_hidden(workspace: Workspace, commit: str, entries: Iterable[str]) -> list[str]:
+    """Those of these ignored files and folders (their paths end in `/`) that the rules of `commit` do not ignore.
+
+    Of a folder all files, no more than 2,000 altogether. Raises GitError, OSError.
+    """
+    entries = list(entries)
+    folders = [path.rstrip("/") for path in entries if path.endswith("/")]
+    files = [path for path in entries if not path.endswith("/")]
+    found = find_ignored(workspace, commit, files, folders, by_tree=False)
+    hidden = [path for path in files if path not in found.below and path not in found.alone]
+    for folder in folders:
+        if folder not in found.below and len(hidden) < MAX_HIDDEN:
+            inside = (f"{folder}/{path}" for path in walk_names(workspace.root / folder))
+            hidden += islice(inside, MAX_HIDDEN - len(hidden))
+    return hidden[:MAX_HIDDEN]
 
 
 class Asked:

@@ -43,6 +43,8 @@ WATCHED_GIT = ("config", "config.worktree", "hooks", "info")
 VOLATILE = frozenset({"info/refs"})
 """What git itself writes there."""
 
+RULES = ".gitignore"
+
 ASKED_BY_NAME = 200
 """More paths than this are looked up in the whole tree: a command line has an end."""
 
@@ -124,17 +126,18 @@ def unkept(found: Seen | None) -> Seen | None:
 
 
 def status(workspace: Workspace) -> tuple[str | None, list[str]]:
-    """HEAD and the paths that differ from it; a repository inside ends in `/`.
+    """HEAD and the paths that differ from it, those that new rules hide among them; a repository inside ends in `/`.
 
     Source: git-status(1), porcelain v2, read 2026-11. What a submodule holds is its own: no git runs in there.
     """
     out = Git(workspace.root).run(
         *("status", "--porcelain=v2", "--branch", "-z", "--untracked-files=all", "--no-renames"),
-        *("--ignore-submodules=dirty", "--", "."),
+        *("--ignored=matching", "--ignore-submodules=dirty", "--", "."),
     )
     prefix = prefix_in_repository(workspace)
     head: str | None = None
     dirty: list[str] = []
+    ignored: list[str] = []
     for entry in out.decode("utf-8", "surrogateescape").split("\0"):
         if entry.startswith("# branch.oid "):
             oid = entry.removeprefix("# branch.oid ")
@@ -142,7 +145,31 @@ def status(workspace: Workspace) -> tuple[str | None, list[str]]:
         elif entry[:2] in ("1 ", "u ", "? "):
             path = entry.split(" ", {"1": 8, "u": 10, "?": 1}[entry[0]])[-1]
             dirty.append(path.removeprefix(prefix))
-    return head, dirty
+        elif entry[:2] == "! ":
+            ignored.append(entry[2:].removeprefix(prefix))
+    return head, [*dirty, *hidden_by_new_rules(workspace, head, dirty, ignored)]
+
+
+def hidden_by_new_rules(
+    workspace: Workspace, head: str | None, dirty: list[str], ignored: list[str]
+) -> tuple[str, ...]:
+    """The files that only `.gitignore` files hide which are not as committed, and such files that hide themselves.
+
+    Whoever writes a file may write the rule that hides it as well. Before the first commit all rules count.
+    """
+    own = [path for path in ignored if is_rules(path)]
+    changed = [path for path in (*dirty, *own) if is_rules(path)]
+    if head is None or not changed:
+        return ()
+    from remit.workspace.ignored import find_hidden  # for those who change rules: it asks git anew
+
+    above = tuple(path.removesuffix(RULES) for path in changed)
+    return (*own, *find_hidden(workspace, head, [p for p in ignored if p not in own and p.startswith(above)]))
+
+
+def is_rules(path: str) -> bool:
+    """Whether a path is one of git's files of ignore patterns."""
+    return path == RULES or path.endswith(f"/{RULES}")
 
 
 def prefix_in_repository(workspace: Workspace) -> str:
