@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 from msgspec.structs import replace
 
 from gate.driving import Agent, allowed, body, governed, overlay, records, refusal
+from gate.hooking import trust_all
 from remit.core.call import SessionKey, ToolCall
 from remit.gate.contained_calls import SHELL, unwrapped
 from remit.gate.gate import Gate
@@ -153,6 +154,7 @@ def test_what_a_person_lets_tools_make_anew_is_kept_under_any_intent(agent: Agen
     (agent.cwd / ".orchestration/remit.toml").write_text(
         'mode = "enforce"\n[containment]\ngenerated = ["node_modules/**"]\n'
     )
+    trust_all(agent.cwd, agent.home)
     text = "import os; os.makedirs('node_modules/a'); open('node_modules/a/b','w'); open('x.md','w')"
     _, done = run(agent, python(text))
     assert (agent.cwd / "node_modules/a/b").exists()

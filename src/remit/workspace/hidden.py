@@ -22,6 +22,12 @@ MOST = 2000
 """Files that private patterns hide are looked at up to this number; more are named, not looked at."""
 
 
+RULES = ".gitignore"
+
+ASKED_BY_NAME = 200
+"""More paths than this are looked up in the whole tree: a command line has an end."""
+
+
 class IndexFlags(Struct, frozen=True):
     """What the index says of paths, relative to the workspace's root."""
 
@@ -110,3 +116,10 @@ def leads_out(root: Path, link: Path) -> bool:
     """Whether the path is a link to a folder that is not in `root`."""
     real = Path(os.path.realpath(link))
     return link.is_symlink() and real.is_dir() and real != root and root not in real.parents
+
+
+def prefix_in_repository(workspace: Workspace) -> str:
+    """The workspace's place in its repository, with a final `/`; empty where it is the repository's root."""
+    if (workspace.root / ".git").exists():
+        return ""
+    return Git(workspace.root).text("rev-parse", "--show-prefix")

@@ -18,8 +18,7 @@ from msgspec import Struct
 
 from remit.core.contents import sha256
 from remit.workspace.git import Git
-from remit.workspace.hidden import EXCLUDES
-from remit.workspace.observe import ASKED_BY_NAME, RULES, prefix_in_repository, walk_names
+from remit.workspace.hidden import ASKED_BY_NAME, EXCLUDES, RULES, prefix_in_repository
 from remit.workspace.place import Workspace
 
 MAX_RULES_BYTES = 256 * 1024
@@ -98,9 +97,14 @@ def find_hidden(workspace: Workspace, commit: str, entries: Iterable[str]) -> li
     hidden = [path for path in files if path not in found.below and path not in found.alone]
     for folder in folders:
         if folder not in found.below and len(hidden) < MAX_HIDDEN:
-            inside = (f"{folder}/{path}" for path in walk_names(workspace.root / folder))
-            hidden += islice(inside, MAX_HIDDEN - len(hidden))
+            hidden += islice(files_below(workspace.root, folder), MAX_HIDDEN - len(hidden))
     return hidden[:MAX_HIDDEN]
+
+
+def files_below(root: Path, folder: str) -> Iterator[str]:
+    """All files in a folder, relative to the root; links are not followed."""
+    for place, _, names in os.walk(root / folder):
+        yield from (os.path.relpath(os.path.join(place, name), root) for name in names)  # noqa: PTH118
 
 
 class Asked:

@@ -10,11 +10,14 @@ from msgspec import Struct
 from remit.core.contents import Version
 from remit.workspace.git import Git
 from remit.workspace.hidden import (
+    ASKED_BY_NAME,
     EXCLUDES,
     MOST,
+    RULES,
     IndexFlags,
     hidden_files,
     index_flags,
+    prefix_in_repository,
     refuse_elsewhere,
     unobserved_links,
 )
@@ -42,11 +45,6 @@ WATCHED_GIT = ("config", "config.worktree", "hooks", "info")
 
 VOLATILE = frozenset({"info/refs"})
 """What git itself writes there."""
-
-RULES = ".gitignore"
-
-ASKED_BY_NAME = 200
-"""More paths than this are looked up in the whole tree: a command line has an end."""
 
 
 class Observation(Struct, frozen=True):
@@ -170,13 +168,6 @@ def hidden_by_new_rules(
 def is_rules(path: str) -> bool:
     """Whether a path is one of git's files of ignore patterns."""
     return path == RULES or path.endswith(f"/{RULES}")
-
-
-def prefix_in_repository(workspace: Workspace) -> str:
-    """The workspace's place in its repository, with a final `/`; empty where it is the repository's root."""
-    if (workspace.root / ".git").exists():
-        return ""
-    return Git(workspace.root).text("rev-parse", "--show-prefix")
 
 
 def watched(workspace: Workspace) -> Iterator[tuple[str, Seen | None]]:

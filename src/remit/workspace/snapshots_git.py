@@ -12,7 +12,8 @@ from msgspec.structs import replace
 from remit.workspace.contents import batch
 from remit.workspace.git import Git, GitError
 from remit.workspace.head import head_commit
-from remit.workspace.observe import aligned, prefix_in_repository
+from remit.workspace.hidden import prefix_in_repository
+from remit.workspace.observe import aligned
 from remit.workspace.own_repository import OwnRepository
 from remit.workspace.place import Workspace
 from remit.workspace.refs import has_refs

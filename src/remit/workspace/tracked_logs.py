@@ -13,7 +13,7 @@ from remit.core.contents import sha256
 from remit.workspace.beneath import write_below
 from remit.workspace.contents import batch
 from remit.workspace.git import Git
-from remit.workspace.observe import prefix_in_repository
+from remit.workspace.hidden import prefix_in_repository
 from remit.workspace.place import LOGS, Workspace, is_there
 from remit.workspace.tracked import ATTRIBUTES, MOST_BYTES, folder_trouble, is_log, note, trouble
 

@@ -80,7 +80,7 @@ class Versions:
         """The workspace's place in its repository, with a final `/`; empty where it is the repository's root."""
         if (self.workspace.root / ".git").exists() or self.workspace.common_dir is None:
             return ""
-        from remit.workspace.observe import prefix_in_repository  # for start-up speed: few lie deeper
+        from remit.workspace.hidden import prefix_in_repository  # for start-up speed: few lie deeper
 
         return prefix_in_repository(self.workspace)
 
