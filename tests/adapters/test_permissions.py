@@ -71,6 +71,44 @@ def test_claude_code_denies_before_it_asks_and_asks_before_it_allows(rule: str, 
     assert claude(command, "auto", ask=[rule], allow=["Bash"]).effect == "ask"
 
 
+HIDDEN = (
+    "\\rm x",
+    "r''m x",
+    "$'rm' x",
+    "rm\tx",
+    "2>/dev/null rm x",
+    "# c\nrm x",
+    "if true; then rm x; fi",
+    "for i in a; do rm x; done",
+    "! rm x",
+    "{ rm x; }",
+    "f() { rm x; }; f",
+    "case x in x) rm x;; esac",
+    "coproc rm x",
+    "(rm x) & make",
+    "cat <(rm x)",
+    'echo "$(echo `rm x`)"',
+    "x=$(rm x)",
+    "A=1 B=2 rm x",
+    "sudo -n rm x",
+    "timeout -k 1 5 rm x",
+    "nice -n 5 env -u A rm x",
+    "xargs -n 1 rm",
+    "echo 'not closed; rm x",
+    "é; rm x",
+)
+
+
+@pytest.mark.parametrize("command", HIDDEN)
+def test_no_spelling_hides_a_program_from_a_rule_that_denies(command: str) -> None:
+    assert claude(command, allow=["Bash"], deny=["Bash(rm:*)"]).effect == "deny"
+    rules = read_own_rules("codex", [RuleFile("r", "user", b'prefix_rule(pattern=["rm"], decision="forbidden")')])
+    assert evaluate_own_rules("codex", rules, command_parts(command)).effect == "deny"
+    rules = read_own_rules("gemini", [RuleFile("r.toml", "user", gemini_rule("deny", "rm").encode())])
+    words = ("gemini", "--yolo")
+    assert evaluate_own_rules("gemini", rules, command_parts(command), "", words).effect == "deny"
+
+
 @pytest.mark.parametrize(
     ("mode", "without", "by_prefix", "by_text"),
     [

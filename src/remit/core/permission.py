@@ -13,11 +13,18 @@ without a rule does not depend on its text. `as written`: the agent has to see t
 
 
 ASSIGNMENT = re.compile(r"[A-Za-z_]\w*=")
-STARTERS = {"env": 0, "nohup": 0, "time": 0, "command": 0, "exec": 0, "nice": 0, "stdbuf": 0, "timeout": 1, "xargs": 0}
-"""Programs that start another, with the operands of their own before it."""
+RESERVED = frozenset(["if", "then", "else", "elif", "do", "while", "until", "!", "{", "coproc"])
+"""Words of the shell that stand before a command."""
 
-VALUED = frozenset({"-n", "-k", "-s", "-u", "-I", "-L", "-P"})
-"""Options of theirs that take the next word."""
+STARTERS = frozenset(
+    "builtin command doas env exec ionice nice nohup setsid stdbuf sudo time timeout xargs".split()  # noqa: SIM905
+)
+"""Programs that start another, with options and operands of their own before it."""
+
+MAX_OPERANDS = 8
+"""Words behind such a program of which each may be the one that it starts: its options may take values."""
+
+MAX_INVOCATIONS = 64
 
 
 class CommandPart(Struct, frozen=True):
@@ -31,30 +38,28 @@ class CommandPart(Struct, frozen=True):
     reads: bool = False
 
     @property
-    def bare_words(self) -> tuple[str, ...]:
-        """The words of the program, without variables before it and without programs that only start another."""
-        words = self.words
-        while words and (skipped := leading(words)):
-            words = words[skipped:]
-        return words
+    def invocations(self) -> tuple[tuple[str, ...], ...]:
+        """The words of each program that a rule to ask or deny may mean: this one, and those that it may start."""
+        words, found = self.words, [self.words]
+        while words:
+            if ASSIGNMENT.match(words[0]) or words[0] in RESERVED:
+                words = words[1:]
+                found.append(words)
+            elif words[0].rsplit("/", 1)[-1] in STARTERS and len(found) < MAX_INVOCATIONS:
+                found += [words[at:] for at in range(2, min(len(words), MAX_OPERANDS))]
+                words = words[1:]
+                found.append(words)
+            elif words[0].startswith("-") and len(found) > 1 and len(found) < MAX_INVOCATIONS:
+                words = words[1:]
+                found.append(words)
+            else:
+                break
+        return tuple(dict.fromkeys(each for each in found if each))
 
     @property
     def spellings(self) -> set[str]:
         """The texts that a rule which asks or denies may mean."""
-        return {self.text, " ".join(self.words), " ".join(self.bare_words)}
-
-
-def leading(words: tuple[str, ...]) -> int:
-    """Count the words before the program that they start in the end; 0 where the first is that program."""
-    if ASSIGNMENT.match(words[0]):
-        return 1
-    operands = STARTERS.get(words[0].rsplit("/", 1)[-1])
-    if operands is None:
-        return 0
-    at = 1
-    while at < len(words) and words[at].startswith("-"):
-        at += 2 if words[at] in VALUED else 1
-    return at + operands
+        return {self.text, *map(" ".join, self.invocations)}
 
 
 class ShellCommand(Struct, frozen=True):

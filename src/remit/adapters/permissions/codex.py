@@ -53,7 +53,7 @@ def evaluate(rules: OwnRules, command: ShellCommand, mode: str, words: Sequence[
     for effect in ("deny", "ask"):
         for rule in rules.rules:
             if rule.effect == effect and any(
-                begins_with(words, rule.text) for part in command.parts for words in (part.words, part.bare_words)
+                begins_with(words, rule.text) for part in command.parts for words in part.invocations
             ):
                 return Permission("deny" if effect == "deny" else "as written", rule)
     return Permission("as written") if rules.unreadable else Permission("agent")

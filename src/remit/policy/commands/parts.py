@@ -1,5 +1,6 @@
 """The simple commands of a command, as an agent's own permission rules are compared with them."""
 
+import re
 from typing import TYPE_CHECKING
 
 from remit.core.permission import CommandPart, ShellCommand
@@ -16,6 +17,8 @@ HOLDS = frozenset({"program", "list", "pipeline"})
 RUNS_MORE = frozenset({"command_substitution", "process_substitution", "heredoc_redirect", "herestring_redirect"})
 HARMLESS = frozenset({"2>&1", "1>&2", ">&2", ">/dev/null", "2>/dev/null", "1>/dev/null", "&>/dev/null", "</dev/null"})
 
+SEPARATORS = re.compile(r"[;&|()\n]+")
+ANSI_C = re.compile(r"\$'[^'\\]*'")
 MAX_CHARS = 20_000
 """Characters of a command that is cut into parts; a longer one is not plain."""
 
@@ -25,7 +28,7 @@ def command_parts(text: str) -> ShellCommand:
     try:
         found = tuple(loose_part(one) for one in simple_commands(text))
     except UnreadableShell:
-        found = ()
+        found = tuple(CommandPart(piece, tuple(piece.split())) for piece in SEPARATORS.split(text))
     if len(text) > MAX_CHARS or not text.isascii():
         return ShellCommand(text, found)
     try:
@@ -37,7 +40,7 @@ def command_parts(text: str) -> ShellCommand:
     plain = not root.has_error and collect_plain(root, collected, redirects)
     if not plain or not collected:
         return ShellCommand(text, (*found, CommandPart(text)), redirects=bool(redirects))
-    return ShellCommand(text, tuple(map(plain_part, collected)), plain=True, redirects=bool(redirects))
+    return ShellCommand(text, (*map(plain_part, collected),), plain=True, redirects=bool(redirects))
 
 
 def collect_plain(node: "Node", parts: list[str], redirects: list[str]) -> bool:
@@ -66,10 +69,14 @@ def plain_part(text: str) -> CommandPart:
     except (UnreadableShell, ValueError):
         return CommandPart(text)
     literal = all(word.literal for word in one.words)
-    words = tuple(word.text for word in one.words)
-    return CommandPart(text, words, literal=literal, reads=literal and analyse(text).outcome == "read_only")
+    return CommandPart(text, words_of(one), literal=literal, reads=literal and analyse(text).outcome == "read_only")
 
 
 def loose_part(one: SimpleCommand) -> CommandPart:
-    """Return a part of a command that is not plain: the words that its text fixes, joined by blanks."""
-    return CommandPart(" ".join(word.text for word in one.words), tuple(word.text for word in one.words))
+    """Return a part of a command that is not plain."""
+    return CommandPart(" ".join(words_of(one)), words_of(one))
+
+
+def words_of(one: SimpleCommand) -> tuple[str, ...]:
+    """Return the words without their quotes, `$'…'` included."""
+    return tuple(word.text[2:-1] if ANSI_C.fullmatch(word.text) else word.text for word in one.words)
