@@ -1,6 +1,7 @@
 """What each agent's own permission rules say of a command that is to run contained; facts seen with the real agents."""
 
 import json
+import time
 
 import pytest
 
@@ -107,6 +108,22 @@ def test_no_spelling_hides_a_program_from_a_rule_that_denies(command: str) -> No
     rules = read_own_rules("gemini", [RuleFile("r.toml", "user", gemini_rule("deny", "rm").encode())])
     words = ("gemini", "--yolo")
     assert evaluate_own_rules("gemini", rules, command_parts(command), "", words).effect == "deny"
+
+
+def test_no_rule_and_no_command_takes_long() -> None:
+    """A repository may bring the rule, and an agent the command."""
+    began = time.monotonic()
+    pattern = f"Bash({'*a' * 200}*b)"
+    assert claude(f"make {'a' * 20_000}", allow=["Bash"], deny=[pattern]).effect == "allow"
+    assert claude("make;" * 5000, allow=["Bash(make:*)"]).effect == "ask"
+    assert claude("(" * 5000, allow=["Bash(make:*)"]).effect == "ask"
+    comments = RuleFile("settings.json", "project", b"/*" * 200_000)
+    assert read_own_rules("gemini", [comments]).unreadable == ("settings.json",)
+    for deep in (b"[" * 100_000, b"prefix_rule(pattern=" + b"[" * 100_000):
+        assert read_own_rules("codex", [RuleFile("r", "user", deep)]).unreadable == ("r",)
+        assert read_own_rules("claude-code", [RuleFile("r", "user", deep)]).unreadable == ("r",)
+        assert read_own_rules("gemini", [RuleFile("r.toml", "user", deep)]).unreadable == ("r.toml",)
+    assert time.monotonic() - began < 10
 
 
 @pytest.mark.parametrize(

@@ -1,6 +1,7 @@
 """The MCP server: the catalogue of `tools`, offered on stdio. Whose call it is, the agent's hook has told."""
 
 import sqlite3
+from contextlib import suppress
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -143,11 +144,13 @@ class Offer:
         """Tell the client whenever the offer changed, for as long as the connection lasts."""
         while True:
             await anyio.sleep(LOOK_EVERY_S)
-            if self.told is None or self.session is None or self.doorway.offered() == self.told:
+            session, told = self.session, self.told
+            if session is None or told is None or await anyio.to_thread.run_sync(self.doorway.offered) == told:
                 continue
             self.told = None
-            await self.session.send_tool_list_changed()  # a client of the era before `subscriptions/listen`
-            await self.listeners.publish(ToolsListChanged())
+            with suppress(anyio.ClosedResourceError, anyio.BrokenResourceError):  # the client is about to be gone
+                await session.send_tool_list_changed()  # a client of the era before `subscriptions/listen`
+                await self.listeners.publish(ToolsListChanged())
 
 
 def build(folder: Path, environment: Environment, version: str) -> tuple[Server[Any], Offer]:

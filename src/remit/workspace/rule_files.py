@@ -8,6 +8,7 @@ from pathlib import Path
 
 from remit.workspace.settings_file import read_settings
 
+MAX_BYTES = 4 * 1024 * 1024
 MAX_FILES = 64
 MAX_KNOWN = 128
 
@@ -50,7 +51,7 @@ def read_known(path: str) -> bytes | None:
     if known is not None and known[0] == state:
         return known[1]
     try:
-        content = read_settings(Path(path))
+        content = read_settings(Path(path)) if status.st_size <= MAX_BYTES else UNREADABLE
     except OSError:
         content = UNREADABLE
     if content is None:

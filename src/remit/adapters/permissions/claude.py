@@ -135,7 +135,7 @@ def allows(rule: str, text: str, *, exactly: bool) -> bool:
     if content.endswith(":*"):
         prefix = content[:-2]
         return bool(prefix) and "*" not in prefix and (text == prefix or text.startswith(f"{prefix} "))
-    return "\n" not in text and wildcard(content).fullmatch(text) is not None
+    return "\n" not in text and fits(content, text)
 
 
 def reads_unasked(part: CommandPart) -> bool:
@@ -161,8 +161,8 @@ def may_match(rule: str, command: ShellCommand) -> bool:
         content = f"{prefix}*"
     if "*" not in content:
         return content in texts
-    patterns = [wildcard(content), *([wildcard(content[:-2])] if content.endswith(" *") else [])]
-    return any(pattern.fullmatch(text) for pattern in patterns for text in texts)
+    patterns = (content, content[:-2]) if content.endswith(" *") else (content,)
+    return any(fits(pattern, text) for pattern in patterns for text in texts)
 
 
 def unquoted(text: str) -> str:
@@ -186,6 +186,18 @@ def names_file(rule: str, command: ShellCommand) -> bool:
     return False
 
 
-def wildcard(content: str) -> re.Pattern[str]:
-    """Compile a rule's pattern: `*` stands for any text."""
-    return re.compile(".*".join(map(re.escape, content.split("*"))), re.DOTALL)
+def fits(content: str, text: str) -> bool:
+    """Whether a text is of a rule's pattern, in which `*` stands for any text. In time that grows with the text alone:
+    a repository may bring the rule, and an agent the command.
+    """
+    first, *others = content.split("*")
+    if not others or not text.startswith(first):
+        return text == content
+    *middle, last = others
+    at, end = len(first), len(text) - len(last)
+    for piece in middle:
+        found = text.find(piece, at, max(end, 0))
+        if found < 0:
+            return False
+        at = found + len(piece)
+    return at <= end and text.endswith(last)

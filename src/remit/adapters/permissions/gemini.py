@@ -54,7 +54,12 @@ def settings_rules(file: RuleFile) -> Iterator[OwnRule]:
 
 def without_comments(content: bytes) -> bytes:
     """Return the JSON of a settings file without its comments, which the client puts up with."""
-    return re.sub(rb'("(?:[^"\\]|\\.)*")|//[^\n]*|/\*.*?\*/', lambda found: found[1] or b"", content, flags=re.DOTALL)
+    return re.sub(
+        rb'("(?:[^"\\]|\\.)*"?)|//[^\n]*|/\*(?:[^*]|\*(?!/))*(?:\*/)?',
+        lambda found: found[1] or b"",
+        content,
+        flags=re.DOTALL,
+    )
 
 
 def policy_rules(file: RuleFile) -> Iterator[OwnRule]:

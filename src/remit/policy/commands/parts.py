@@ -19,6 +19,7 @@ HARMLESS = frozenset({"2>&1", "1>&2", ">&2", ">/dev/null", "2>/dev/null", "1>/de
 
 SEPARATORS = re.compile(r"[;&|()\n]+")
 ANSI_C = re.compile(r"\$'[^'\\]*'")
+MAX_PARTS = 100
 MAX_CHARS = 20_000
 """Characters of a command that is cut into parts; a longer one is not plain."""
 
@@ -38,7 +39,7 @@ def command_parts(text: str) -> ShellCommand:
     collected: list[str] = []
     redirects: list[str] = []
     plain = not root.has_error and collect_plain(root, collected, redirects)
-    if not plain or not collected:
+    if not plain or not 0 < len(collected) <= MAX_PARTS:
         return ShellCommand(text, (*found, CommandPart(text)), redirects=bool(redirects))
     return ShellCommand(text, (*map(plain_part, collected),), plain=True, redirects=bool(redirects))
 
