@@ -165,3 +165,16 @@ def test_a_question_in_a_persons_words_finds_records(day: Path) -> None:
     assert any("git reset" in row for row in both)
     assert any("docs/y.md" in row for row in both)
     assert "no records" in in_pipe(day, "search", "--newest", "docs", "clean")
+
+
+def test_figures_take_paths_from_the_folder_where_they_are_asked(day: Path) -> None:
+    run_git(day, "add", "-A")
+    run_git(day, "commit", "-qm", "work")
+    here = json.loads(in_pipe(day / "src", "stats", "app.py", "--json"))["data"]
+    assert [file["path"] for file in here["files"]] == [
+        file["path"] for file in json.loads(in_pipe(day, "stats", "src/app.py", "--json"))["data"]["files"]
+    ]
+    assert here["lines"] == 2
+    argv = [sys.executable, "-c", MAIN, "stats", "nofile"]
+    done = subprocess.run(argv, cwd=day, capture_output=True, text=True, check=False)
+    assert (done.returncode, "no file 'nofile' is there" in done.stderr) == (2, True)

@@ -202,3 +202,13 @@ def test_lines_of_opaque_commands_are_counted_apart(repository: Path, home: Path
     found = figures(repository, "src")
     assert (found.generated, found.unproved, found.accepted, found.ai) == (1, 2, 1, 1)
     assert (found.unknown, found.open, found.likely, found.lines) == (2, 0, 2, 5)
+
+
+def test_verdicts_are_as_many_as_calls(repository: Path, home: Path) -> None:
+    agent = Agent(governed(repository, "observe"), home)
+    agent.write("src/new.py", "one\n")
+    agent.write("docs/x.md", "two\n")
+    agent.read("README.md")
+    found = figures(repository)
+    assert sum(found.by_verdict.values()) == found.by_event["tool_use"]
+    assert found.by_verdict["deny"] == would_refuse(Gate.open(repository).workspace.log_folder).refused

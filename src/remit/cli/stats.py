@@ -1,5 +1,6 @@
 """`remit stats`: figures."""
 
+import os
 import time
 from collections.abc import Iterable, Iterator, Sequence
 from datetime import UTC, datetime
@@ -9,9 +10,12 @@ from typing import TYPE_CHECKING
 import click
 import msgspec
 
+from remit.cli.blame_answer import inside
 from remit.cli.completion import complete_files, complete_intents
+from remit.cli.failure import Failure
 from remit.cli.output import emit_view, governed_site, json_option, repo_option, reports_failures, view_options
 from remit.cli.stats_coverage import covered
+from remit.gate.site import Site
 from remit.ledger.index import Filters, Index
 from remit.ledger.moments import moment
 from remit.provenance.blame.blame import Blamer
@@ -62,9 +66,23 @@ def stats(
     by = Filters(agent=agent, intent_id=intent_id, since=begun, until=ended)
     with Index.open(workspace.state / "index.db", workspace.log_folder) as index:
         index.catch_up()
-        found = measure(Blamer(workspace, index, gate.store), (*paths, *more), by, time.time(), model=model)
+        within = named_paths(gate, index, repo, (*paths, *more))
+        found = measure(Blamer(workspace, index, gate.store), within, by, time.time(), model=model)
         data, lines = covered(index, workspace, begun, ended, commits)
     emit_view({**msgspec.to_builtins(found), "coverage": data}, as_json, lambda _: stats_view(found, lines))
+
+
+def named_paths(site: Site, index: Index, repo: Path, paths: Sequence[str]) -> tuple[str, ...]:
+    """Return the paths, which are given from the current folder, from the workspace's root. Raises Failure.
+
+    git's patterns are taken, too: those with its magic words as they are.
+    """
+    found = tuple(path if path.startswith(":") else inside(site.workspace, repo, path) for path in paths)
+    for given, path in zip(paths, found, strict=True):
+        is_pattern = any(sign in path for sign in ":*?[")
+        if not is_pattern and not os.path.lexists(site.workspace.root / path) and not index.mutations_of(path):
+            raise Failure("NOT_FOUND", f"no file {path!r} is there, and no record has it", target=given)
+    return () if "." in found else found
 
 
 def stats_view(found: Figures, coverage: Sequence[str]) -> "Iterator[Part]":

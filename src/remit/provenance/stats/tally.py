@@ -10,6 +10,8 @@ from remit.ledger.index import Filters, Index
 from remit.provenance.blame.blame import model_of
 
 TOO_MANY_YES = 0.95
+JUDGED = ("tool_use", "denied")
+"""Events of which each call has one: what came of a call repeats its decision."""
 FEW_ANSWERS = 20
 """Fewer answers than that show no habit."""
 
@@ -121,7 +123,7 @@ def take_in(found: Tally, document: dict[str, Any], body: dict[str, Any], model:
     groups = found.groups.of(agent, model, body.get("intent_id"))
     found.records += 1
     found.events[event] += 1
-    if verdict := body.get("decision", {}).get("verdict"):
+    if event in JUDGED and (verdict := body.get("decision", {}).get("verdict")):
         found.verdicts[str(verdict)] += 1
     call: dict[str, Any] = body.get("call", {})
     tool = found.tools.setdefault(str(call.get("name")), Tool()) if call else Tool()
