@@ -1,10 +1,14 @@
 """Everyday git in a contained command: what it brings is somebody's work, and comes out as without Remit."""
 
+import subprocess
 from pathlib import Path
 
 import pytest
+from click.testing import CliRunner
 
+from gate.driving import records
 from gate.teamed import Team, shell
+from remit.cli.blame import blame
 
 DATE = "2026-11-01T12:00:00Z"
 
@@ -79,3 +83,59 @@ def test_everyday_git_comes_out_as_without_remit(team: Team, name: str) -> None:
         assert result.dropped == {}, (command, result.said)
     assert team.state() == team.state(team.twin)
     shell(team.root, "git fsck --strict")
+
+
+BROUGHT = {
+    "a pull": ["git pull -q --no-rebase", "src/a.py", "src/h.py"],
+    "a branch": ["git checkout -q -b feature origin/feature", "src/f.py"],
+    "a merge": ["git fetch -q && git merge -q --no-edit origin/feature", "src/f.py"],
+    "a cherry-pick": ["git cherry-pick origin/feature", "src/f.py"],
+}
+
+
+@pytest.mark.parametrize("name", BROUGHT)
+def test_what_git_brought_is_no_line_of_the_agents(team: Team, name: str) -> None:
+    command, *paths = BROUGHT[name]
+    assert team.run(command).dropped == {}
+    assert records(team.root, "mutation") == []
+    for path in paths:
+        said = CliRunner().invoke(blame, ["--repo", str(team.root), "--json", path])
+        assert said.exit_code == 0, said.output
+        assert '"exact"' not in said.output
+        assert "INT-001" not in said.output
+
+
+def test_an_agents_own_lines_stay_its_own_through_a_stash(team: Team) -> None:
+    for command in ("echo 'mine = 1' > src/own.py; git add src", "git stash -q", "git stash pop -q"):
+        assert team.run(command).dropped == {}
+    said = CliRunner().invoke(blame, ["--repo", str(team.root), "--json", "src/own.py"])
+    assert "INT-001" in said.output
+
+
+def test_an_index_that_a_person_only_looked_at_is_no_conflict(team: Team) -> None:
+    (team.root / "src/a.py").touch()
+    look = f"GIT_INDEX_FILE={team.root}/.git/index true"
+    watch = subprocess.Popen(
+        ["bash", "-c", f"{look}; for i in 1 2 3 4 5 6 7 8; do touch docs/x.md; git status -s; sleep 0.2; done"],
+        cwd=team.root,
+        stdout=subprocess.DEVNULL,
+    )
+    result = team.run("echo 2 > src/own.py; git add src; sleep 1; git commit -qm two")
+    watch.wait()
+    assert result.dropped == {}
+    assert shell(team.root, "git log -1 --format=%s; git status -s") == "two\n"
+
+
+def test_an_index_that_a_person_changed_meanwhile_is_one(team: Team) -> None:
+    stage = subprocess.Popen(["bash", "-c", "sleep 0.7; echo p >> docs/x.md; git add docs"], cwd=team.root)
+    result = team.run("echo 2 > src/own.py; git add src; sleep 1.5; git commit -qm two")
+    stage.wait()
+    assert "somebody else used git meanwhile" in result.dropped[".git"]
+    assert "docs/x.md" in shell(team.root, "git diff --cached --name-only")
+
+
+def test_what_the_sandbox_keeps_from_a_command_is_told(team: Team) -> None:
+    assert "where only its own processes are seen" in team.run("pkill -f some-server-of-mine").said
+    assert "reaches the gpg-agent" in team.run("git commit --allow-empty -S -m signed").said
+    assert team.run("sleep 5 & kill $!").said == ""
+    assert "gpg" not in team.run("git commit -m nothing").said

@@ -123,6 +123,15 @@ class CallRecords:
             return frozenset()
         return solely_written(self.site, call, pending, self.row, done)
 
+    def committed_record(
+        self, call: ToolCall, outcome: Outcome, pending: PendingCall | None, done: tuple[Change, ...]
+    ) -> Record:
+        """The record of what commits of the call hold beside its files. Raises OSError."""
+        self.site.keep(contents_of(done))
+        known = effects.differences(done, {}, self.site.store)
+        model = self.site.state.active(call.session).model
+        return self.mutation_record(call, outcome, pending, done, known, {}, (), model)
+
     def left_open(
         self,
         call: ToolCall,

@@ -9,21 +9,33 @@ from msgspec.structs import replace
 from remit.core.call import Outcome, ToolCall
 from remit.core.contents import sha256
 from remit.core.decision import Decision, Finding
+from remit.core.shell import UnreadableShell
 from remit.core.text import shown
 from remit.gate.answer import Attempts
 from remit.gate.contained_paths import PLAIN_NAME
 from remit.gate.contained_verdicts import Verdicts
-from remit.gate.contained_words import in_words, left_running, read_only, without_agent
+from remit.gate.contained_words import in_words, left_running, out_of_reach, read_only, unsigned, without_agent
 from remit.gate.observed import explain
 from remit.gate.remembering import Remembering
 from remit.gate.state import PendingCall
 from remit.gate.steady import running_launchers
 from remit.gate.untold import Untold
+from remit.policy.commands.dangers import called
+from remit.workspace.git import Git
 from remit.workspace.observe import Change
 from remit.workspace.sandbox import places
 from remit.workspace.sandbox.doors import contained_sockets, doors, is_ssh
 from remit.workspace.sandbox.jail import TEMPORARY
 from remit.workspace.sandbox.running import Ended
+
+
+def programs_in(command: str) -> frozenset[str]:
+    """Return the programs that a command's text names; none where it cannot be cut into words."""
+    try:
+        return frozenset(one.name for one in called(command))
+    except UnreadableShell:
+        return frozenset()
+
 
 ASIDE = "aside"
 """In Remit's own folder: what a command made of files that somebody else changed meanwhile."""
@@ -102,9 +114,21 @@ class Recording:
         inside = [str(p.relative_to(root)) for p in places.steady(self.site.workspace, settings) if root in p.parents]
         names = dict.fromkeys((*inside, *settings)) if ended.code else ()
         mute = ended.code != 0 and any(is_ssh(door) for door in self.doors())
-        return "\n".join(
-            filter(None, (read_only(call, names), without_agent(call) if mute else "", left_running(call)))
+        told = (
+            read_only(call, names),
+            without_agent(call) if mute else "",
+            unsigned(call, signs=self.signs_commits()) if ended.code and "git" in (call.command or "") else "",
+            out_of_reach(call, programs_in(call.command or "")),
+            left_running(call),
         )
+        return "\n".join(filter(None, told))
+
+    def signs_commits(self) -> bool:
+        """Whether the settings have git sign every commit or tag. Raises GitError."""
+        if self.site.workspace.common_dir is None:
+            return False
+        words = ("config", "--type=bool", "--get-regexp", r"^(commit|tag)\.gpgsign$")
+        return " true" in Git(self.site.workspace.root).text(*words, ok=(0, 1, 128))
 
     def doors(self) -> tuple[Path, ...]:
         """What no command is to speak to, but for what holds the workspace itself."""

@@ -8,7 +8,7 @@ from pathlib import Path
 from remit.core.call import ToolCall
 from remit.core.decision import ErrorType, Finding
 from remit.core.text import shown
-from remit.policy.commands.background import leaves_running
+from remit.policy.commands.background import LONE, leaves_running
 from remit.workspace.sandbox.running import Ended
 from remit.workspace.sandbox.staged import MAX_DEPTH, MAX_PATH_BYTES, Kind
 
@@ -174,6 +174,32 @@ def without_agent(call: ToolCall) -> str:
     return (
         "Remit: no ssh-agent was in this command's sight. Where that is why it failed, tell the person: `ssh_agent = "
         "true` under [containment] in .orchestration/remit.toml lets commands use theirs."
+    )
+
+
+def out_of_reach(call: ToolCall, programs: Collection[str]) -> str:
+    """That what earlier commands left running is not seen by this one; empty where it ends no process, or its own."""
+    if {"kill", "pkill", "killall", "fuser"}.isdisjoint(programs) or LONE.search(call.command or ""):
+        return ""
+    return (
+        "Remit: the command ran contained, where only its own processes are seen. It ended none of an earlier "
+        "command's: end such a one by your shell tool's own way to stop what runs in the background, or ask the person."
+    )
+
+
+SIGNED = re.compile(r"\bgit\b.*(\s-S|--gpg-sign|\btag\b.*\s-s)", re.DOTALL)
+
+
+def unsigned(call: ToolCall, *, signs: bool) -> str:
+    """Why nothing could be signed; empty where the text signs nothing, and the settings (`signs`) neither."""
+    if not SIGNED.search(call.command or "") and not (
+        signs and re.search(r"\bgit\b.*\b(commit|merge|pull|rebase|tag)\b", call.command or "", re.DOTALL)
+    ):
+        return ""
+    return (
+        "Remit: no contained command reaches the gpg-agent. Where signing is why it failed, leave the commit to the "
+        "person, who signs it, or ask them whether it may stay unsigned (`--no-gpg-sign`). Signing by SSH works with "
+        "`ssh_agent = true` under [containment] in .orchestration/remit.toml."
     )
 
 

@@ -23,6 +23,7 @@ from remit.gate.redirected import (
 )
 from remit.gate.site import Site
 from remit.gate.state import PendingCall
+from remit.gate.stray_commits import find_stray_changes, say_strays
 from remit.gate.tampering import is_bookkeeping, is_way_out
 from remit.gate.undoing import NOTHING, Undoing, Undone
 from remit.gate.undone_words import in_words
@@ -69,6 +70,9 @@ class Remembering:
         self.changed = tuple(c.path for c in done)
         self.own = tuple(c.path for c in done if not c.brought and not c.shared)
         records = tries.made(lambda: self.records.of(call, outcome, pending, done, tries), ())
+        committed = tries.made(lambda: self.stray_changes(call, pending), ())
+        if committed:
+            records = [*records, self.records.committed_record(call, outcome, pending, committed)]
         outside = self.redirected.outside
         if pending is not None and outside:
             records = [*records, outside_record(self.site, call, pending, outside)]
@@ -83,10 +87,17 @@ class Remembering:
             said_outside(call, outside) if pending is not None and pending.mode != "observe" else "",
             said_put_back(put_back),
             self.news,
+            say_strays(committed),
             self.warning(call, pending, tuple(c for c in stray if c.path not in {**undone.paths, **undone.left})),
             said_waiting(waiting) if waiting else "",
             tries.said,
         )
+
+    def stray_changes(self, call: ToolCall, pending: PendingCall | None) -> tuple[Change, ...]:
+        """What commits of the call hold out of the scope that no file held. Raises GitError."""
+        if pending is None or self.after is None:
+            return ()
+        return find_stray_changes(self.site.workspace, call, pending, self.after.files)
 
     def settled(
         self, call: ToolCall, outcome: Outcome, pending: PendingCall | None, done: tuple[Change, ...], tries: Attempts

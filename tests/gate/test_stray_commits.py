@@ -1,0 +1,28 @@
+"""Where nothing contains commands, a commit that no file shows is told, recorded, and named by `remit verify`."""
+
+from pathlib import Path
+
+from click.testing import CliRunner
+
+from conftest import run_git
+from gate.driving import Agent, governed
+from gate.test_contained_laundering import STRANGER
+from remit.cli.verify import verify
+from remit.core.call import SessionKey
+from remit.gate.gate import Gate
+
+
+def test_a_commit_that_no_file_shows_is_told_and_verify_names_it(repository: Path, home: Path) -> None:
+    (repository / "docs").mkdir()
+    (repository / "docs/x.md").write_text("doc\n")
+    run_git(repository, "add", "-A")
+    run_git(repository, "commit", "-qm", "docs")
+    agent = Agent(governed(repository), home, "s1")
+    Gate.open(repository, agent.environment).intents.select(SessionKey("s1"), "claude-code", "INT-001")
+    after = agent.shell(f"{STRANGER}git reset -q --soft $made")["after"]
+    assert "a commit of this call holds docs/x.md" in after["additionalContext"]
+    said = CliRunner().invoke(verify, ["--repo", str(repository), "HEAD"])
+    assert "RMT001" in said.output
+    assert "docs/x.md" in said.output
+    assert said.exit_code == 1
+    assert CliRunner().invoke(verify, ["--repo", str(repository), "HEAD~1"]).exit_code == 0
