@@ -41,6 +41,16 @@ NAMED = "git for-each-ref refs/heads refs/tags refs/remotes refs/stash refs/repl
         "mkdir -p .git/rebase-merge; echo exec touch x > .git/rebase-merge/git-rebase-todo",
         'mkdir -p .git/rebase-merge; echo "pick $made x" > .git/rebase-merge/git-rebase-todo',
         "git merge -q -s ours --allow-unrelated-histories -m x $made",
+        "git update-ref refs/heads/HEAD HEAD",
+        "git rev-parse HEAD > .git/shallow",
+        "git update-index --skip-worktree docs/x.md",
+        "git update-index --assume-unchanged docs/x.md",
+        "s=$(git commit-tree -p HEAD -p HEAD -m WIP $tree); git stash store -m w $s",
+        "git branch x $(git commit-tree -p HEAD -p origin/main -p origin/feature -m m $tree)",
+        "git pack-refs --all; sed -i '/origin.feature/d' .git/packed-refs",
+        "ln -s ../../../docs/x.md .git/refs/heads/link",
+        "git config core.fsmonitor src/evil; git update-ref refs/heads/x $made",
+        "git filter-branch -f --tree-filter 'echo evil > docs/x.md' HEAD",
     ],
 )
 def test_no_other_name_takes_it_either(team: Team, naming: str) -> None:

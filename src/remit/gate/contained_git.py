@@ -235,7 +235,7 @@ class Judgement:
         self.entries = self.history.entries(
             [*self.made, *(c for c in self.stashed if c not in self.made)], frozenset(c.name for c in self.stashed)
         )
-        why = self.why_unnamed() or self.why_unstashed()
+        why = self.why_unnamed() or self.why_unstashed() or self.why_overlooked()
         if why:
             return self.dropped((of_git(GIT, why),))
         settings, refused = self.settings()
@@ -387,6 +387,8 @@ class Judgement:
                 return f"{move.name}: it was taken away, and this session did not make it"
             if move.name.startswith(TAGS) and move.old and not self.taking.is_own(self.call, move.name):
                 return f"{move.name}: a tag of somebody else's was moved"
+            if move.name.startswith((HEADS, TAGS)) and move.name.endswith("HEAD"):
+                return f"{move.name}: git would take it for HEAD"
             if move.new and not OBJECT_NAME.fullmatch(move.new) and not move.new.startswith(f"ref: {REMOTES}"):
                 return f"{move.name}: it names no commit"
         head = self.found.own("HEAD")
@@ -398,6 +400,19 @@ class Judgement:
         if gone:
             return f"it leaves commits behind that this session did not make: {gone[0][:12]}"
         return None
+
+    def why_overlooked(self) -> str | None:
+        """Why the index may not stay: it tells git to overlook changes of a file that it did not overlook before."""
+        hidden = self.overlooked(self.found.index) if self.found.index is not None else set[str]()
+        new = sorted(hidden - self.overlooked(self.git_dir / "index")) if hidden else []
+        return f"index: git would overlook changes of {new[0]}" if new else None
+
+    def overlooked(self, index: Path) -> set[str]:
+        """The files of an index that are marked as unchanged, or as left out of the working tree."""
+        if not index.is_file():
+            return set()
+        lines = self.layered.asked("ls-files", "-v", "-z", index=index).decode("utf-8", "surrogateescape").split("\0")
+        return {line[2:] for line in lines[:-1] if line[0] == "S" or line[0].islower()}
 
     def is_pushed(self, move: Move) -> bool:
         """Whether a remote's branch went on to where a push would leave it."""
@@ -526,10 +541,7 @@ class Judgement:
         wrong = [p for p in wrong if not self.was_staged_alone(p)]
         if not wrong:
             return []
-        words = ("ls-files", "-t", "-z")
-        raw = self.layered.asked(*words, index=self.found.index or self.git_dir / "index")
-        lines = raw.decode("utf-8", "surrogateescape").split("\0")
-        skipped = {line[2:] for line in lines if line.startswith("S ")}
+        skipped = self.overlooked(self.found.index or self.git_dir / "index")
         return [left_over(self.trees.from_root(p)) for p in wrong if p not in skipped]
 
     def was_staged_alone(self, path: str) -> bool:
