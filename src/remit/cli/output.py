@@ -1,5 +1,6 @@
 """What every command shares: where it works, how it answers, and how it fails."""
 
+import errno
 import os
 import sys
 import time
@@ -204,9 +205,35 @@ def reports_failures(command: Callable[P, R]) -> Callable[P, R]:
         except (Refused, IntentError, EditRefused, ValueError) as error:
             fail(as_failure(error), bool(kwargs.get("as_json")))
         except UNAVAILABLE_NOW as error:
-            fail(Failure("UNAVAILABLE", in_words(error), exit_code=UNAVAILABLE), bool(kwargs.get("as_json")))
+            fail(unavailable(error), bool(kwargs.get("as_json")))
 
     return reported
+
+
+def unavailable(error: Exception) -> Failure:
+    """Return the failure for what disk, database, git or a lock did not allow, with its next step."""
+    message, _, hint = in_words(error).partition("\nhint: ")
+    code = getattr(error, "errno", None)
+    path = getattr(error, "filename", None) or getattr(error, "path", None)
+    if code == errno.EROFS:
+        hint = f"mount it writable, or work in a clone of it: {READS}"
+        message = f"{str(path)!r} cannot be written: it is on a read-only file system"
+    elif code in (errno.EACCES, errno.EPERM):
+        verb = "read" if path and not os.access(path, os.R_OK) else "write"
+        message = f"this user may not {verb} {str(path)!r}{owner_of(path)}"
+        hint = f"run this as that user, or ask for the right to {verb} it: {READS}"
+    return Failure("UNAVAILABLE", message, fix=hint, exit_code=UNAVAILABLE)
+
+
+READS = "commands that only read, such as `remit log` and `remit blame`, need no right to write"
+
+
+def owner_of(path: object) -> str:
+    """Whose file that is, in words; empty where that cannot be told."""
+    try:
+        return f", which belongs to {Path(str(path)).owner()}"
+    except (OSError, KeyError):
+        return ""
 
 
 def in_words(error: Exception) -> str:

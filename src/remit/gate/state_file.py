@@ -6,7 +6,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from remit.core.text import quoted_path
-from remit.ledger.write_ahead import write_ahead
+from remit.ledger.write_ahead import copy_to_memory, is_unwritable, write_ahead
 
 SCHEMA_VERSION = 5
 
@@ -74,8 +74,8 @@ class StateFile:
         self.path = path
         self.workspace = quoted_path(str(workspace))
         self.connection, self.aside = connect(path)
-        status = path.stat()
-        self.identity = (status.st_dev, status.st_ino)
+        status = path.stat() if path.exists() else None
+        self.identity = (status.st_dev, status.st_ino) if status else None
 
     def current(self) -> bool:
         """Whether the open database is still the one at its path."""
@@ -136,9 +136,12 @@ class StateFile:
 def connect(path: Path) -> tuple[sqlite3.Connection, Path | None]:
     """The database, made where it is missing; a damaged one is moved aside, never overwritten, and where to is told.
 
-    Raises StateError.
+    Where this user may not write there, it is a copy in memory that can be read, and every change fails. Raises
+    StateError.
     """
     try:
+        if path.parent.is_dir() and is_unwritable(path):
+            return opened_for_reading(path), None
         path.parent.mkdir(parents=True, exist_ok=True)
         return opened(path), None
     except sqlite3.DatabaseError as error:
@@ -156,6 +159,15 @@ def opened(path: Path) -> sqlite3.Connection:
         write_ahead(connection, BUSY_TIMEOUT_S)
         renew(connection)
     connection.execute("PRAGMA synchronous=NORMAL")
+    return connection
+
+
+def opened_for_reading(path: Path) -> sqlite3.Connection:
+    """A copy of the database with its tables, which no change reaches."""
+    connection = copy_to_memory(path)
+    if connection.execute("PRAGMA user_version").fetchone()[0] != SCHEMA_VERSION:
+        renew(connection)
+    connection.execute("PRAGMA query_only=ON")
     return connection
 
 

@@ -1,5 +1,6 @@
 """The index over the logs of a repository: SQLite, derived, may be deleted at any time and comes back the same."""
 
+import os
 import sqlite3
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
@@ -13,8 +14,9 @@ from remit.ledger.changes import Change, changes_on
 from remit.ledger.filling import BATCH, empty, fill, fill_words, read_indexed, starts_of
 from remit.ledger.machine_logs import readable_places
 from remit.ledger.segments import UNREADABLE
-from remit.ledger.tables import BUSY_TIMEOUT_S, discard, is_damage, opened, transaction, unshared
+from remit.ledger.tables import BUSY_TIMEOUT_S, discard, is_damage, opened, opened_in_memory, transaction, unshared
 from remit.ledger.words import RANK, query_of
+from remit.ledger.write_ahead import is_unwritable
 
 BULK_BYTES = 4 * 1024 * 1024
 """A log of that size is first indexed aside, in a file that nobody else has yet."""
@@ -114,12 +116,14 @@ class Index:
     def __init__(self, path: Path, folder: Path) -> None:
         self.path = path
         self.folder = folder
+        self._is_in_memory = is_unwritable(path)
         self._database = self._connect()
 
     @classmethod
     def open(cls, path: Path, folder: Path) -> "Index":
         """Open or make the index. A damaged file, or one of another version, is replaced."""
-        path.parent.mkdir(parents=True, exist_ok=True)
+        if not path.parent.is_dir():
+            path.parent.mkdir(parents=True, exist_ok=True)
         return cls(path, folder)
 
     def close(self) -> None:
@@ -314,6 +318,8 @@ class Index:
 
     def _connect(self, *, discarded: bool = False) -> sqlite3.Connection:
         """Open the file under a lock, so that two processes never replace each other's."""
+        if self._is_in_memory:
+            return opened_in_memory(Path(os.devnull) if discarded else self.path)
         held = lock.take(self._beside(".lock"), timeout_s=BUSY_TIMEOUT_S)
         try:
             if discarded:
@@ -333,7 +339,7 @@ class Index:
 
     def _catch_up(self) -> int:
         taken = 0
-        if starts_of(self._database, self.folder) is None and is_long(self.folder):
+        if not self._is_in_memory and starts_of(self._database, self.folder) is None and is_long(self.folder):
             taken = self._build()
         with transaction(self._database):
             starts = starts_of(self._database, self.folder)

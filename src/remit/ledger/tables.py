@@ -8,7 +8,7 @@ from pathlib import Path
 
 from remit.ledger.segments import flush
 from remit.ledger.words import TABLE
-from remit.ledger.write_ahead import result_code, write_ahead
+from remit.ledger.write_ahead import copy_to_memory, result_code, write_ahead
 
 SCHEMA_VERSION = 6
 BUSY_TIMEOUT_S = 30.0
@@ -84,6 +84,18 @@ def opened(path: Path) -> sqlite3.Connection:
     except BaseException:
         database.close()
         raise
+    return database
+
+
+def opened_in_memory(path: Path) -> sqlite3.Connection:
+    """A database in memory, begun from the file at `path` where that can be read: for who may not write there."""
+    database = copy_to_memory(path)
+    try:
+        _prepare(database)
+    except sqlite3.DatabaseError:
+        database.close()
+        database = sqlite3.connect(":memory:", isolation_level=None)
+        _prepare(database)
     return database
 
 

@@ -1,9 +1,48 @@
 """Putting a database file into SQLite's write-ahead mode where several processes may make it at once."""
 
+import os
+import shutil
 import sqlite3
 import time
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from urllib.parse import quote
 
 POLL_S = 0.002
+
+
+def is_unwritable(path: Path) -> bool:
+    """Whether this user can write neither that file nor, where there is none, its folder."""
+    return not os.access(path if path.exists() else path.parent, os.W_OK) or not os.access(path.parent, os.W_OK)
+
+
+def copy_to_memory(path: Path) -> sqlite3.Connection:
+    """A database in memory with what the file at `path` holds; empty where nothing can be read. Nothing is written
+    beside the file. Raises nothing.
+    """
+    copy = sqlite3.connect(":memory:", isolation_level=None, check_same_thread=False)
+    log = path.with_name(f"{path.name}-wal")
+    try:
+        if not (log.exists() and log.stat().st_size):
+            _back_up(f"file:{quote(str(path))}?mode=ro&immutable=1", copy)
+            return copy
+        # What other processes wrote last stands in the log beside it, which SQLite reads only where it may write.
+        with TemporaryDirectory(prefix="remit.") as folder:
+            for part in (path, log):
+                shutil.copyfile(part, Path(folder, part.name))
+            _back_up(f"file:{quote(folder)}/{quote(path.name)}", copy)
+    except (sqlite3.Error, OSError):
+        copy.close()
+        return sqlite3.connect(":memory:", isolation_level=None, check_same_thread=False)
+    return copy
+
+
+def _back_up(source: str, copy: sqlite3.Connection) -> None:
+    database = sqlite3.connect(source, uri=True)
+    try:
+        database.backup(copy)
+    finally:
+        database.close()
 
 
 def write_ahead(database: sqlite3.Connection, timeout_s: float) -> None:

@@ -3,6 +3,7 @@ that has to come before (`git_settings`).
 """
 
 import os
+import re
 from collections.abc import Iterable
 from pathlib import Path
 
@@ -22,13 +23,30 @@ TO_FILL = (
 )
 
 
+REFUSED = 128
+"""git's exit code where it cannot work in a repository at all, among other troubles."""
+
+DUBIOUS = re.compile(r"detected dubious ownership in repository at '(?P<folder>[^\n]+)'")
+"""What git says where the repository belongs to another user."""
+
+TO_TRUST = (
+    "the repository {folder!r} belongs to another user, and git does not work in it\n"
+    "hint: if you trust it, run `git config --global --add safe.directory {folder}`"
+)
+
+
 class GitError(RuntimeError):
     """git could not be run, or said no."""
 
     def __init__(self, arguments: Iterable[str], code: int | None, message: str) -> None:
         command = " ".join(["git", *arguments])
-        message = TO_FILL if LACKING in message else message
-        super().__init__(f"`{command[:300]}` failed ({code}): {message.strip()[:500]}")
+        owned = DUBIOUS.search(message)
+        if owned:
+            message = TO_TRUST.format(folder=owned["folder"])
+        elif LACKING in message:
+            message = TO_FILL
+        told = message.strip()[:500]
+        super().__init__(told if owned else f"`{command[:300]}` failed ({code}): {told}")
         self.code = code
         self.message = message
 
@@ -48,14 +66,14 @@ class Git:
             raise GitError(arguments, None, str(error)) from error
         try:
             ahead = None if self.borrowed else told_ahead(tuple(command), stdin, folder=str(self.folder))
-            if ahead is not None and ahead[0] in ok:
+            if ahead is not None and ahead[0] in ok and ahead[0] != REFUSED:
                 return ahead[1]
             code, out, said = finished(command, stdin, TIMEOUT_S, str(self.folder))
         except FileNotFoundError as error:
             raise GitError(arguments, None, "git is not on PATH; install it, or mend PATH") from error
         except OSError as error:
             raise GitError(arguments, None, str(error)) from error
-        if code not in ok:
+        if code not in ok or (code == REFUSED and DUBIOUS.search(said.decode("utf-8", "replace"))):
             raise GitError(arguments, code, said.decode("utf-8", "replace"))
         return out
 
