@@ -92,7 +92,7 @@ def stats_view(found: Figures, coverage: Sequence[str]) -> "Iterator[Part]":
     yield heading("Lines at HEAD", str(found.lines))
     rows = [
         (mark("agent", "agents"), share_of(found.ai, found.lines)),
-        (words("  of those"), likely_words(found)),
+        (mark("agent", "likely agents"), likely_words(found)),
         (mark("person", "people"), share_of(found.human, found.lines)),
         (mark("both", "both"), share_of(found.mixed, found.lines) if found.mixed else ""),
         (mark("unknown", "unknown"), f"{share_of(found.unknown, found.lines)}  no record explains them"),
@@ -144,7 +144,7 @@ def stats_view(found: Figures, coverage: Sequence[str]) -> "Iterator[Part]":
 
 def likely_words(found: Figures) -> str:
     """Return how many of the agents' lines are only likely theirs; empty for none."""
-    why = "likely: they came while one command of an agent ran alone"
+    why = "they came while one command of an agent ran alone"
     return f"{share_of(found.likely, found.lines)}  {why}" if found.likely else ""
 
 
