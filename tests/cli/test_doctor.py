@@ -140,7 +140,7 @@ def test_hooks_that_were_taken_out_are_loud_in_status(person: Person, repository
     del held["hooks"]["PreToolUse"]
     settings.write_text(json.dumps(held))
     first = person.remit(repository, "status").splitlines()[0]
-    assert first.startswith("HOOKS ARE GONE OR CHANGED: claude-code (~/.claude/settings.json)")
+    assert first.startswith("✗ HOOKS ARE GONE OR CHANGED: claude-code (~/.claude/settings.json)")
     assert person.data(repository, "status")["unhooked"] == [{"agent": "claude-code", "path": str(settings)}]
     assert examined(person, repository, "--fix")[0] == 0
     assert "HOOKS" not in person.remit(repository, "status")

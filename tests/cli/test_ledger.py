@@ -193,9 +193,9 @@ OLD = (
 def test_lines_of_an_older_tool_in_the_view_are_listed_and_shown(agent: Agent) -> None:
     view = agent.cwd / ".orchestration" / "agent_trace.jsonl"
     view.write_bytes(OLD.encode() + view.read_bytes())
-    assert "npm install old-thing  (unproved)" in remit(agent.cwd, "log", "--intent", "INT-009")
+    assert "npm install old-thing (unproved)" in remit(agent.cwd, "log", "--intent", "INT-009")
     (found,) = data(agent.cwd, "search", "old-thing")
-    assert json.loads(remit(agent.cwd, "show", found["id"]))["id"] == found["id"]
+    assert found["id"] in json.dumps(data(agent.cwd, "show", found["id"]))
     assert data(agent.cwd, "ledger", "verify")["findings"] == []
     assert data(agent.cwd, "log", "--until", "2026-03-01")[0]["id"] == found["id"]
 

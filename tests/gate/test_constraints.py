@@ -303,4 +303,4 @@ def test_without_ast_grep_a_pattern_of_syntax_refuses_and_says_how_to_install_it
 def test_without_a_grammar_a_forbidden_import_refuses_and_says_how_to_install_it(repository: Path, home: Path) -> None:
     agent = working(repository, home, "{type: forbid_import, module: os}")
     reason, _ = in_a_fresh_process(agent, 'sys.modules["tree_sitter_python"] = None')
-    assert "pip install 'remit[code]'" in reason
+    assert "pip install --force-reinstall remit" in reason

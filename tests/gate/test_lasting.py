@@ -1,6 +1,7 @@
 """Where nothing is enforced, one thing is held back all the same: what neither git nor a snapshot brings back."""
 
 import json
+import shutil
 from pathlib import Path
 from typing import Any
 
@@ -87,9 +88,9 @@ def test_what_a_snapshot_or_git_brings_back_passes_and_how_is_told(agent: Agent,
 
 def test_what_destroys_does_not_run_where_no_snapshot_can_be_made(agent: Agent) -> None:
     folder = Gate.open(agent.cwd, agent.environment).workspace.state
-    (agent.cwd / ".git" / "refs" / "remit").mkdir(parents=True, exist_ok=True)
-    (agent.cwd / ".git" / "refs" / "remit" / "snapshots").write_text("in the way")
-    assert folder.is_dir()
+    own = folder / "objects.git"
+    shutil.rmtree(own, ignore_errors=True)
+    own.write_text("in the way of Remit's own repository")
     assert allowed(agent.ask("Bash", command="make x"))
     answer = agent.ask("Bash", command="git reset --hard")
     assert refusal(answer) == "HOOK_BLOCKED"
@@ -107,8 +108,8 @@ def test_where_nothing_can_be_recorded_it_does_not_run_either(agent: Agent) -> N
 
 def test_policy_test_says_the_same(agent: Agent) -> None:
     for command, effect in (("git push --force", "ask"), ("git reset --hard", "allow")):
-        said = remit(agent.cwd, "policy", "test", "--command", command)
-        assert json.loads(said)["effect"] == effect
+        said = remit(agent.cwd, "policy", "test", "--command", command, "--json")
+        assert json.loads(said)["data"]["effect"] == effect
 
 
 def test_ordinary_commands_and_files_pass_unasked(agent: Agent) -> None:
