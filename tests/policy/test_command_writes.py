@@ -224,6 +224,7 @@ UNTOLD = [
     "cd $x; touch a",
     "cd -; touch a",
     "pushd ''; touch a",
+    "mktemp -p ''",
     "ls && cd a; touch b",
     "[ -d a ] && cd a; touch b",
     "for d in a b; do cd $d; done; touch c",

@@ -29,7 +29,10 @@ def grown(repository: Path) -> Path:
     return repository
 
 
-@pytest.mark.parametrize("name", [".gitignore", "src/.gitignore", "src/.gitattributes", ".gitmodules", ".mailmap"])
+FILES = [".gitignore", "src/.gitignore", "src/.gitattributes", ".gitmodules", ".mailmap", ".git/packed-refs"]
+
+
+@pytest.mark.parametrize("name", [*FILES, ".git/info/attributes", ".git/objects/info/alternates"])
 def test_git_takes_a_pipe_for_an_empty_file(grown: Path, name: str) -> None:
     os.mkfifo(grown / name)
     began = time.monotonic()

@@ -10,8 +10,10 @@ import stat
 from collections.abc import Iterator
 from pathlib import Path
 
+from remit.workspace.place import common_folder, git_folder_of
+
 NAMES = frozenset({".gitignore", ".gitattributes", ".gitmodules", ".mailmap"})
-"""Files of a working tree that git reads by itself."""
+"""Files of a working tree that git reads by itself. Of its own folders it may read any: a ref, an object, a setting."""
 
 PATIENCE_S = 1.0
 """How long git may take before it is looked for pipes; the same again between two looks."""
@@ -24,10 +26,6 @@ MAX_ENTRIES = 500_000
 
 KNOWN: dict[str, tuple[str, ...]] = {}
 """The pipes that were found last, by the top folder: they stand in the way of the next git, too."""
-
-
-OWN_FOLDERS = ("", "/info")
-"""Folders of a repository in which git reads any file."""
 
 
 class DeviceFound(TimeoutError):
@@ -61,18 +59,21 @@ def top_of(folder: str) -> str:
 
 
 def pipes_below(top: str) -> Iterator[str]:
-    """The pipes with such names, and those in git's own folder; no link is followed. Raises DeviceFound."""
-    waiting, passed = [top], 0
+    """The pipes with such names, and all in the folders of git's; no other link is followed. Raises DeviceFound."""
+    own = git_folder_of(top)
+    common = common_folder(own) if own else None
+    waiting = [(top, False), *((str(folder), True) for folder in {own, common} if folder)]
+    passed = 0
     while waiting and passed < MAX_ENTRIES:
-        for entry in entries_of(waiting.pop()):
+        folder, is_gits = waiting.pop()
+        for entry in entries_of(folder):
             passed += 1
-            if entry.name == ".git":
-                own = (inner.path for part in OWN_FOLDERS for inner in entries_of(f"{entry.path}{part}"))
-                yield from filter(is_pipe, own)
-            elif entry.is_dir(follow_symlinks=False):
-                waiting.append(entry.path)
-            elif entry.name in NAMES and is_pipe(entry.path):
-                yield entry.path
+            if entry.is_dir(follow_symlinks=False):
+                waiting.append((entry.path, is_gits or entry.name == ".git"))
+            elif is_gits or entry.name in NAMES:
+                path = os.path.realpath(entry.path) if is_gits else entry.path
+                if is_pipe(path):
+                    yield path
 
 
 def entries_of(folder: str) -> "list[os.DirEntry[str]]":

@@ -215,7 +215,7 @@ def _mktemp(name: str, words: Sequence[Word], again: Again) -> Run:
     folder = taken.values("-p", "--tmpdir")
     place = folder[0] if folder else Word("" if taken.operands and not taken.has("-t") else TEMPORARY)
     made = taken.operands[0] if taken.operands else Word("tmp.XXXXXXXXXX")
-    if not made.literal or not place.literal:
+    if not made.literal or not place.literal or (folder and not place.text):
         raise Refused("the name of what `mktemp` makes is not in the text")
     return Run((name,), acts=True, writes=(written(Word(posixpath.join(place.text, made.text)), name),))
 
