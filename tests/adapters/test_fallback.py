@@ -108,3 +108,12 @@ def test_a_worktree_of_somebody_else_is_no_way_out(repository: Path, tmp_path: P
     for path in (repository, *repository.rglob("*"), tmp_path / "worktree", tmp_path / "worktree" / ".git"):
         os.chown(path, 12345, 12345)
     assert decide(tmp_path / "worktree") == 2
+
+
+def test_the_next_step_works_where_remit_is_gone(tmp_path: Path) -> None:
+    folder = enforcing(tmp_path)
+    done = subprocess.run(["/bin/sh", "-c", FALLBACK], cwd=folder, capture_output=True, text=True, check=False)
+    assert done.returncode == 2
+    command = done.stderr.rpartition("ends this by: ")[2].strip()
+    subprocess.run(["/bin/sh", "-c", command], cwd=folder, check=True)
+    assert decide(folder) == 0

@@ -2,7 +2,8 @@
 
 FALLBACK = (
     '{ rmt() { [ -e "$1/enforce" ] && '
-    "{ echo 'remit: the hook client did not answer, so this is refused; run: remit doctor' >&2; exit 2; }; "
+    "{ echo 'remit: the hook client did not answer, so this is refused; run: remit doctor' >&2; "
+    "echo \"remit: if Remit is gone, a person installs it again, or ends this by: rm '$1/enforce'\" >&2; exit 2; }; "
     '[ -e "$1/governed" ] && exit 0; }; '
     "rmt_d=$(git -c 'safe.directory=*' rev-parse --git-common-dir 2>/dev/null) && rmt \"$rmt_d/remit\"; "
     'rmt_d=$(pwd -P); while [ -n "$rmt_d" ]; do '
