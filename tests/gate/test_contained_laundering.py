@@ -219,3 +219,14 @@ def test_another_gate_of_the_same_intent_may_go_on(team: Team) -> None:
     assert team.run("git commit -q --amend -m better", session="s2").dropped == {}
     other.intents.select(SessionKey("s3"), "test", "INT-002")
     assert ".git" in team.run("git commit -q --amend -m worse", session="s3").dropped
+
+
+@pytest.mark.parametrize("fetching", ["git pull -q", "git fetch -q && git merge -q origin/main"])
+def test_nothing_stays_of_a_pull_that_stops_at_what_governs(team: Team, fetching: str) -> None:
+    rules = "mkdir .orchestration; echo x > .orchestration/remit.toml; git add -f .orchestration; git commit -qm rules"
+    shell(team.mate, f"{rules}; git push -q origin main")
+    shell(team.root, "echo '# mine' > .orchestration/remit.toml")
+    before = shell(team.root, "git rev-parse HEAD; git status -s")
+    result = team.run(fetching)
+    assert "ask the person to run this command" in result.said
+    assert shell(team.root, "git rev-parse HEAD; git status -s") == before

@@ -51,6 +51,11 @@ MADE = "git-made:"
 BRINGING = frozenset({"cherry-pick", "rebase", "merge", "pull", "revert"})
 """git's commands that make a known change once more, somewhere else."""
 
+MOVING = BRINGING | {"checkout", "switch", "reset", "stash", "am"}
+"""git's commands that bring other versions of files into the working tree."""
+
+MAX_TIPS_COMPARED = 200
+
 FETCHING = frozenset({"fetch", "pull"})
 SETTING = frozenset({"config", "remote", "worktree", "clone", "init"})
 """Where the text sets what git works with, what it fetches is no longer from the settings alone."""
@@ -74,6 +79,8 @@ class GitVerdict(Struct, frozen=True):
     about: frozenset[str] = frozenset()
     made: tuple[str, ...] = ()
     settings: tuple[Setting, ...] = ()
+    halves: frozenset[str] = frozenset()
+    """The files that git brought before it stopped in the middle: its index has them not."""
 
 
 NOTHING = GitVerdict()
@@ -157,10 +164,10 @@ class GitTaking:
         if found is None:
             return NOTHING
         remits = tuple(remits_ref(GIT, c.path) for c in found.remits if c.path.startswith("refs/"))
-        if not found.changes and not found.settings:
-            return GitVerdict(findings=remits)
         try:
-            judged = Judgement(self, found, call).judge()
+            judgement = Judgement(self, found, call)
+            judged = judgement.judge() if found.changes or found.settings else GitVerdict()
+            judged = replace(judged, halves=judgement.halves())
         except (GitError, TooManyCommits, UnicodeDecodeError) as error:
             # What git brought into the working tree is not told from the rest then: all of it goes.
             every = frozenset(change.path for change in self.own)
@@ -542,7 +549,7 @@ class Judgement:
         if not wrong:
             return []
         skipped = self.overlooked(self.found.index or self.git_dir / "index")
-        return [left_over(self.trees.from_root(p)) for p in wrong if p not in skipped]
+        return [left_over(self.trees.from_root(p), objections[p]) for p in wrong if p not in skipped]
 
     def was_staged_alone(self, path: str) -> bool:
         """Whether a person had staged what HEAD has now, and had changed the file since, which it still is."""
@@ -609,6 +616,27 @@ class Judgement:
         """Whether the file was as HEAD had it before, or is one whose change a new stash holds."""
         head = self.head_blobs([path]).get(path, "")
         return self.trees.holds(self.trees.before(path), path, head)
+
+    def halves(self) -> frozenset[str]:
+        """The changed files that are another branch's version, or a remote's, and not in the index so: git writes that
+        last. It stops so where it meets a file that governs agents.
+        """
+        if MOVING.isdisjoint(self.verbs) or not self.taking.own:
+            return frozenset()
+        self.history = History(self.found, self.scratch)
+        index = indexed(self.layered, self.found.index or self.git_dir / "index")
+        names = {path: self.trees.from_top(path) for path in self.changed_paths}
+        loose = {p: n for p, n in names.items() if not self.holds_after(n, index.get(n, ""))}
+        loose = {p: n for p, n in loose.items() if not self.is_explained_after(n, self.open_changes(n))}
+        lasting = [commit for name, commit in self.history.names.items() if name.startswith(LASTING)]
+        fetched = [move.new for move in self.found.moves if move.name.startswith(REMOTES)]
+        found: set[str] = set()
+        for tip in (
+            [*dict.fromkeys(filter(OBJECT_NAME.fullmatch, (*fetched, *lasting)))][:MAX_TIPS_COMPARED] if loose else []
+        ):
+            held = self.layered.blobs(tip, loose.values())
+            found |= {path for path, name in loose.items() if name in held and self.holds_after(name, held[name])}
+        return frozenset(loose) if found else frozenset()
 
     def comes_from_elsewhere(self, path: str) -> bool:
         """Whether a changed file is what git's part, which is dropped, brought: a blob of commits that the command did

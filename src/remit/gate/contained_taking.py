@@ -15,6 +15,7 @@ from remit.gate.contained_meanwhile import overtaken
 from remit.gate.contained_paths import is_below, is_cache, is_git, leads_away, lies_on_the_way, new_trees, silent
 from remit.gate.contained_recording import Recording, Result
 from remit.gate.contained_words import (
+    half_done,
     moved_away,
     moved_under,
     of_git,
@@ -193,6 +194,7 @@ def together(judged: GitVerdict, objections: Mapping[str, Finding]) -> tuple[Git
 
     Where a file that git's part speaks of may not stay, that part does not, and with it goes what it brought.
     """
+    objections = {**objections, **{path: half_done(path) for path in judged.halves if path not in judged.brought}}
     wrong = sorted(judged.about & objections.keys())
     if judged.stays and wrong:
         judged = replace(judged, stays=False, findings=(*judged.findings, of_git(GIT, because(wrong))))

@@ -73,10 +73,21 @@ def still(commits: Sequence[str]) -> str:
     return f" What it made is kept without a name until git prunes it: {few}. Only a person can give it one."
 
 
-def left_over(path: str) -> Finding:
+def left_over(path: str, found: Finding) -> Finding:
     """HEAD went to another version of a file, and the working tree did not."""
+    if found.code == "PROTECTED_PATH":
+        return objection(found.code, path, f"{shown(path)} governs agents, and {ANOTHER_VERSION}")
     why = "would be left as a change that nobody made: HEAD moved to another version of it, and the file did not"
     return objection("SCOPE_VIOLATION", path, f"{shown(path)} {why}. Use `git switch`, `git merge` or `git pull`.")
+
+
+ANOTHER_VERSION = "git was to bring another version of it: ask the person to run this command."
+
+
+def half_done(path: str) -> Finding:
+    """A file that git brought before it stopped."""
+    why = "git stopped half-way, so nothing of that stays. Where it met a read-only file, that governs agents, and"
+    return objection("PROTECTED_PATH", path, f"{shown(path)} is as before: {why} {ANOTHER_VERSION}")
 
 
 def left_unmerged(path: str) -> Finding:
