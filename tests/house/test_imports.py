@@ -102,6 +102,14 @@ def test_the_hook_takes_little_where_it_decides(repository: Path) -> None:
     assert not modules & (HEAVY | READ_ONLY_IF_CHANGED)
 
 
+def test_help_imports_nothing_but_the_table_of_commands(tmp_path: Path) -> None:
+    act = "import remit.cli.root"
+    found = set(run("-B", "-c", NEW_MODULES.format(act=act), cwd=tmp_path).stdout.split())
+    rooms = {"remit", "remit.cli", "remit.cli.root", "remit.cli.colour", "remit.servers", "remit.servers.home"}
+    assert {name for name in found if name.partition(".")[0] == "remit"} == rooms
+    assert not found & ((HEAVY | {"msgspec"}) - {"click"})
+
+
 @pytest.mark.parametrize("package", sorted(SOURCE.rglob("__init__.py")), ids=lambda p: p.parent.name)
 def test_a_package_exports_what_it_says_and_no_more(package: Path) -> None:
     body = ast.parse(package.read_text("utf-8")).body

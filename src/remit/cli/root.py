@@ -8,7 +8,7 @@ import click
 from click.exceptions import NoSuchCommand
 
 from remit.cli.colour import forced_colour
-from remit.servers.environment import NoHome
+from remit.servers.home import NoHome
 
 
 def intent() -> click.Command:

@@ -1,6 +1,7 @@
 """`remit session`: what happened in a session."""
 
 from collections.abc import Iterator
+from functools import partial
 from pathlib import Path
 
 import click
@@ -19,10 +20,12 @@ from remit.cli.output import (
     view_options,
 )
 from remit.cli.session_view import session_view
+from remit.cli.view import GAP
 from remit.core.text import shown
 from remit.gate.gate import Gate
 from remit.ledger.index import Index
 from remit.ledger.session_changes import SessionChange, session_changes
+from remit.provenance.why.causes import body_of
 from remit.provenance.why.story import story
 from remit.provenance.why.talk import Session
 from remit.tools.conversations import conversations
@@ -52,8 +55,12 @@ def session(session_id: str, full: bool, diff: bool, repo: Path, as_json: bool) 
         return
     with Index.open(workspace.state / "index.db", workspace.log_folder) as index:
         index.catch_up()
-        with conversations(gate, [Session(agent_of(index, wanted), wanted)]) as kept:
+        agent = agent_of(index, wanted)
+        with conversations(gate, [Session(agent, wanted)]) as kept:
             steps = story(index, kept, wanted)
+        started = index.find(event="session_start", session_id=wanted, limit=1)
+    model = str(body_of(started[0]).get("model") or "") if started else ""
+    about = GAP.join(filter(None, (wanted, agent, model)))
     if not steps:
         raise Failure("NOT_FOUND", f"no session {wanted!r}", fix="`remit log --event session_start` lists them")
     data = {
@@ -61,7 +68,8 @@ def session(session_id: str, full: bool, diff: bool, repo: Path, as_json: bool) 
         "steps": msgspec.to_builtins(steps),
         "remarks": [kept.trouble] if kept.trouble else [],
     }
-    emit_view(data, as_json, lambda screen: [*session_view(steps, screen, full=full), *filter(None, [kept.trouble])])
+    told = partial(session_view, steps, full=full, about=about)
+    emit_view(data, as_json, lambda screen: [*told(screen), *filter(None, [kept.trouble])])
 
 
 def emit_diff(gate: Gate, session: str, as_json: bool) -> None:

@@ -8,7 +8,7 @@ from rich.text import Text
 
 from remit.cli.record_rows import EXTENTS, SIGNS, list_paths
 from remit.cli.screen import Screen, seconds_of
-from remit.cli.view import GAP, Meaning, Part, Table, line, mark, words
+from remit.cli.view import GAP, Meaning, Part, Table, heading, line, mark, words
 from remit.provenance.why.story import Consent, Kind, Step
 
 CELLS: dict[Kind, tuple[Meaning, str]] = {
@@ -27,11 +27,14 @@ VERDICTS: dict[str, tuple[Meaning, str]] = {
 Row = tuple[Text, Text, Text]
 
 
-def session_view(steps: Sequence[Step], screen: Screen, *, full: bool = False) -> Iterator[Part]:
-    """Return the steps of a session; `full`: with every line of every text."""
+def session_view(steps: Sequence[Step], screen: Screen, *, full: bool = False, about: str = "") -> Iterator[Part]:
+    """Return the steps of a session below what it is `about`; `full`: with every line of every text."""
     if not steps:
         yield "nothing is known of that session"
         return
+    if about:
+        began = seconds_of(steps[0].at)
+        yield heading(about, "" if began is None else f"began {screen.time(began)}")
     yield Table([row for step in steps for row in step_rows(step, screen, full)], is_folded=full)
     yield ""
     yield words(totals(steps), "dim")
