@@ -2,7 +2,8 @@
 
 Counted are the calls that were refused or asked about, and how much of the session's wall time the hooks took: a
 wrapper in the client's place notes when each began and ended. Beside it stands the same session without Remit.
-The agents come from npm and talk to a scripted model on this machine. Nothing is asserted: the table is the result.
+The agents come from npm and talk to a scripted model on this machine, which answers at once; so a second share is that
+of a session in which each turn takes two seconds of thinking. Nothing is asserted: the table is the result.
 """
 
 import json
@@ -35,6 +36,7 @@ code=$?
 echo "$2 $began $EPOCHREALTIME" >> {log}
 exit $code
 """
+THINKING_S = 2.0
 REFUSED = re.compile(r"\[(?!System)[A-Z]+_[A-Z_]+\]")
 ASKED = re.compile(
     r"needs a person's yes|requires approval|requires user confirmation|approval required", re.IGNORECASE
@@ -164,8 +166,8 @@ def main(names: Sequence[str]) -> None:
     own = os.environ["HOME"]
     for who in ("AUTHOR", "COMMITTER"):
         os.environ |= {f"GIT_{who}_NAME": "Bench", f"GIT_{who}_EMAIL": "bench@example.org"}
-    print("| agent | calls | refused | asked about | wall | hooks | their share | without Remit |")
-    print("|---|---|---|---|---|---|---|---|")
+    print("| agent | calls | refused | asked about | wall | hooks | their share | with thinking | without Remit |")
+    print("|---|---|---|---|---|---|---|---|---|")
     details: dict[str, list[str]] = {}
     for name in names or AGENTS:
         bare = in_home(lambda home, name=name: run_session(name, home, governed=False))
@@ -174,6 +176,7 @@ def main(names: Sequence[str]) -> None:
         os.environ["HOME"] = own
         share = 100 * found.hooks_s / found.wall_s
         hooks = f"{found.hooks} in {found.hooks_s:.2f} s"
+        thinking = 100 * found.hooks_s / (found.wall_s + THINKING_S * found.calls)
         row = (
             name,
             found.calls,
@@ -183,7 +186,7 @@ def main(names: Sequence[str]) -> None:
             hooks,
             f"{share:.1f} %",
         )
-        print(f"| {' | '.join(map(str, row))} | {bare.wall_s:.1f} s |", flush=True)
+        print(f"| {' | '.join(map(str, row))} | {thinking:.1f} % | {bare.wall_s:.1f} s |", flush=True)
         details |= {name: [*found.refused, *found.asked]} if found.refused or found.asked else {}
     if details:
         print(json.dumps(details, indent=1, ensure_ascii=False))

@@ -13,7 +13,7 @@ without a rule does not depend on its text. `as written`: the agent has to see t
 
 
 ASSIGNMENT = re.compile(r"[A-Za-z_]\w*=")
-RESERVED = frozenset(["if", "then", "else", "elif", "do", "while", "until", "!", "{", "coproc"])
+SHELL_WORDS = frozenset(["if", "then", "else", "elif", "do", "while", "until", "!", "{", "coproc"])
 """Words of the shell that stand before a command."""
 
 STARTERS = frozenset(
@@ -42,7 +42,7 @@ class CommandPart(Struct, frozen=True):
         """The words of each program that a rule to ask or deny may mean: this one, and those that it may start."""
         words, found = self.words, [self.words]
         while words:
-            if ASSIGNMENT.match(words[0]) or words[0] in RESERVED:
+            if ASSIGNMENT.match(words[0]) or words[0] in SHELL_WORDS:
                 words = words[1:]
                 found.append(words)
             elif words[0].rsplit("/", 1)[-1] in STARTERS and len(found) < MAX_INVOCATIONS:

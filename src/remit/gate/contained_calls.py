@@ -253,7 +253,11 @@ def permission_words(call: ToolCall, own: Permission) -> str:
     command = shown(call.command or "", MAX_SHOWN)
     if own.effect == "allow":
         return f"{own.reason} allows `{command}`; Remit runs it contained"
-    why = f"{own.reason} asks about it" if own.rule is not None else "no permission rule allows it yet"
+    why = (
+        f"{own.reason} asks about it"
+        if own.rule is not None
+        else "no permission rule allows it yet; /permissions adds one"
+    )
     return f"`{command}` needs a person's yes: {why}. Remit runs it contained."
 
 

@@ -28,7 +28,7 @@ DUTIES: dict[Mode, str] = {
     "warn": "Changes without a selected intent, or outside its scope, are let through, and told to you and the person.",
 }
 
-LISTED = 20
+MAX_LISTED = 20
 
 
 def must_select(mode: Mode, document: IntentsDocument | None) -> bool:
@@ -60,9 +60,9 @@ def open_intents(document: IntentsDocument | None) -> str:
         return (
             "There is no open intent. If you have to change something, ask the person to make one (`remit intent new`)."
         )
-    lines = [line(intent) for intent in found[:LISTED]]
-    if len(found) > LISTED:
-        lines.append(f"… and {len(found) - LISTED} more: call `list_active_intents`")
+    lines = [line(intent) for intent in found[:MAX_LISTED]]
+    if len(found) > MAX_LISTED:
+        lines.append(f"… and {len(found) - MAX_LISTED} more: call `list_active_intents`")
     return "Open intents:\n" + "\n".join(lines)
 
 

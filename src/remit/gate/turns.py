@@ -47,10 +47,10 @@ class Turns:
         if session.agent_id:
             return ""
         with suppress(*CannotRecord, sqlite3.Error):
-            return joined(self.told(session), self.untrusted(session))
+            return joined(self.told(session), self.notice_untrusted(session))
         return ""
 
-    def untrusted(self, session: SessionKey) -> str:
+    def notice_untrusted(self, session: SessionKey) -> str:
         """The notice of untrusted commands, once for a session, in observe: there the model is told nothing of it.
 
         Raises what CannotRecord names.

@@ -83,7 +83,7 @@ class Doorway:
         workspace = locate(self.folder)
         return governing(workspace) if workspace is not None and workspace.governed else None
 
-    def offered(self) -> tuple[str, ...]:
+    def find_offer(self) -> tuple[str, ...]:
         """The tools to offer now; none where what governs cannot be read."""
         try:
             return offered_tools(self.rules)
@@ -91,7 +91,7 @@ class Doorway:
             return ()
 
     def instructions(self) -> str:
-        """What the model is told of this server; empty where nothing is demanded of it."""
+        """Return the instructions for the model; empty where nothing is demanded of it."""
         try:
             rules = self.rules
         except CannotRecord:
@@ -137,7 +137,7 @@ class Offer:
 
     def now(self, session: ServerSession) -> tuple[str, ...]:
         """The names to offer, remembered as told to this session."""
-        self.told, self.session = self.doorway.offered(), session
+        self.told, self.session = self.doorway.find_offer(), session
         return self.told
 
     async def watch(self) -> None:
@@ -145,7 +145,7 @@ class Offer:
         while True:
             await anyio.sleep(LOOK_EVERY_S)
             session, told = self.session, self.told
-            if session is None or told is None or await anyio.to_thread.run_sync(self.doorway.offered) == told:
+            if session is None or told is None or await anyio.to_thread.run_sync(self.doorway.find_offer) == told:
                 continue
             self.told = None
             with suppress(anyio.ClosedResourceError, anyio.BrokenResourceError):  # the client is about to be gone

@@ -96,18 +96,18 @@ def evaluate(rules: OwnRules, command: ShellCommand, mode: str, words: Sequence[
         return Permission("agent")
     allowing = [rule for rule in rules.rules if rule.effect == "allow"]
     if mode == "auto":
-        return allowed_by(allowing, command, exactly=True) or Permission("agent")
-    return allowed_by(allowing, command) or Permission("ask")
+        return find_permission(allowing, command, exactly=True) or Permission("agent")
+    return find_permission(allowing, command) or Permission("ask")
 
 
-def allowed_by(rules: Sequence[OwnRule], command: ShellCommand, *, exactly: bool = False) -> Permission | None:
+def find_permission(rules: Sequence[OwnRule], command: ShellCommand, *, exactly: bool = False) -> Permission | None:
     """Return the permission where a rule allows each part of the command; `exactly`: by its whole text.
 
     In `auto` mode Claude Code sets rules aside that allow any code, and only its own table says which.
     """
     found: OwnRule | None = None
     if not command.plain:
-        whole = next((rule for rule in rules if is_for_all(rule.text)), None)
+        whole = next((rule for rule in rules if is_tool_wide(rule.text)), None)
         return Permission("allow", whole) if whole is not None and not exactly else None
     for part in command.parts:
         rule = next((rule for rule in rules if allows(rule.text, part.text, exactly=exactly)), None)
@@ -117,7 +117,7 @@ def allowed_by(rules: Sequence[OwnRule], command: ShellCommand, *, exactly: bool
     return Permission("allow", found) if found is not None else None
 
 
-def is_for_all(rule: str) -> bool:
+def is_tool_wide(rule: str) -> bool:
     """Whether a rule is for all commands."""
     return rule in ("Bash", "Bash(*)")
 
@@ -129,8 +129,8 @@ def allows(rule: str, text: str, *, exactly: bool) -> bool:
         return False
     content = shape["content"]
     if exactly or not content or "*" not in content:
-        return text == content or (not exactly and is_for_all(rule))
-    if is_for_all(rule):
+        return text == content or (not exactly and is_tool_wide(rule))
+    if is_tool_wide(rule):
         return True
     if content.endswith(":*"):
         prefix = content[:-2]
@@ -150,10 +150,10 @@ def may_match(rule: str, command: ShellCommand) -> bool:
     shape = BASH.fullmatch(rule)
     if shape is None:
         return names_file(rule, command)
-    content = unquoted(shape["content"] or "*")
+    content = strip_quotes(shape["content"] or "*")
     if content in ("*", ":*"):
         return True
-    texts = set(map(unquoted, (command.text, *(text for part in command.parts for text in part.spellings))))
+    texts = set(map(strip_quotes, (command.text, *(text for part in command.parts for text in part.spellings))))
     if content.endswith(":*"):
         prefix = content[:-2]
         if "*" not in prefix:
@@ -165,7 +165,7 @@ def may_match(rule: str, command: ShellCommand) -> bool:
     return any(fits(pattern, text) for pattern in patterns for text in texts)
 
 
-def unquoted(text: str) -> str:
+def strip_quotes(text: str) -> str:
     """Return a text without quotes and with single blanks: a doubt about quotes is no way round a rule."""
     return " ".join(text.replace("'", "").replace('"', "").replace("\\", "").split())
 

@@ -30,7 +30,7 @@ def read_rules(files: Sequence[RuleFile], words: Sequence[str]) -> OwnRules:
 
 
 def rules_in(tree: ast.Module, path: str) -> Iterator[OwnRule]:
-    """Yield the rules of one file. Raises ValueError where it holds anything else."""
+    """Yield the rules of one file. Raises ValueError for any other statement."""
     for statement in tree.body:
         call = statement.value if isinstance(statement, ast.Expr) else None
         if isinstance(call, ast.Constant) and isinstance(call.value, str):

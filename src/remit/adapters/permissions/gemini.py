@@ -20,10 +20,10 @@ TIERS = {"nearby": 3.0, "project": 3.0, "user": 4.0, "managed": 5.0}
 SETTINGS = {"allowed": ("allow", 0.3), "exclude": ("deny", 0.4)}
 """The lists in `tools` of the settings, with their effect and rank in the tier."""
 
-NAMED = re.compile(r"(?P<tool>\w+)(?:\((?P<prefix>.*)\))?", re.DOTALL)
+TOOL_ENTRY = re.compile(r"(?P<tool>\w+)(?:\((?P<prefix>.*)\))?", re.DOTALL)
 YOLO = frozenset({"--yolo", "-y", "--approval-mode=yolo"})
-ANY = "*"
-UNREAD = "?"
+ANY_COMMAND = "*"
+SOME_COMMANDS = "?"
 """In place of the prefix of a rule: it is for some commands, and which cannot be told here."""
 
 
@@ -44,11 +44,11 @@ def settings_rules(file: RuleFile) -> Iterator[OwnRule]:
     tools = mapping(mapping(msgspec.json.decode(without_comments(file.content))).get("tools"))
     for key, (effect, rank) in SETTINGS.items():
         for entry in sequence(tools.get(key)):
-            shape = NAMED.fullmatch(entry) if isinstance(entry, str) else None
+            shape = TOOL_ENTRY.fullmatch(entry) if isinstance(entry, str) else None
             if shape is not None and shape["tool"] in (SHELL, "ShellTool"):
                 effect_of: RuleEffect = "allow" if effect == "allow" else "deny"
                 yield OwnRule(
-                    effect_of, (shape["prefix"] or ANY).removesuffix(":*"), file.path, TIERS[file.scope] + rank
+                    effect_of, (shape["prefix"] or ANY_COMMAND).removesuffix(":*"), file.path, TIERS[file.scope] + rank
                 )
 
 
@@ -67,9 +67,9 @@ def policy_rules(file: RuleFile) -> Iterator[OwnRule]:
     for entry in sequence(mapping(msgspec.toml.decode(file.content)).get("rule")):
         rule = mapping(entry)
         effect = DECISIONS.get(rule.get("decision"))
-        named = rule.get("toolName", ANY)
+        named = rule.get("toolName", ANY_COMMAND)
         tools = sequence(named) or [named]
-        if effect is None or not ({SHELL, ANY} & {tool for tool in tools if isinstance(tool, str)}):
+        if effect is None or not ({SHELL, ANY_COMMAND} & {tool for tool in tools if isinstance(tool, str)}):
             continue
         priority = rule.get("priority", 0)
         rank = TIERS[file.scope] + (priority / 1000 if isinstance(priority, int | float) else 0)
@@ -84,7 +84,7 @@ def prefixes(rule: Object) -> list[str]:
     if listed:
         return listed
     narrowed = {"commandRegex", "argsPattern", "modes", "mcpName", "toolAnnotations", "interactive"} & set(rule)
-    return [UNREAD if narrowed else ANY]
+    return [SOME_COMMANDS if narrowed else ANY_COMMAND]
 
 
 def evaluate(rules: OwnRules, command: ShellCommand, mode: str, words: Sequence[str]) -> Permission:
@@ -95,7 +95,7 @@ def evaluate(rules: OwnRules, command: ShellCommand, mode: str, words: Sequence[
     """
     parts = command.parts or (CommandPart(command.text),)
     hits = [next((rule for rule in rules.rules if matches(rule.text, part)), None) for part in parts]
-    denied = next((hit for hit in hits if hit is not None and hit.effect == "deny" and hit.text != UNREAD), None)
+    denied = next((hit for hit in hits if hit is not None and hit.effect == "deny" and hit.text != SOME_COMMANDS), None)
     if denied is not None:
         return Permission("deny", denied)
     asks = next((hit for hit in hits if hit is not None and hit.effect != "allow"), None)
@@ -106,7 +106,7 @@ def evaluate(rules: OwnRules, command: ShellCommand, mode: str, words: Sequence[
 
 def matches(prefix: str, part: CommandPart) -> bool:
     """Whether a rule is for a part: its prefix ends where a word does."""
-    if prefix in (ANY, UNREAD):
+    if prefix in (ANY_COMMAND, SOME_COMMANDS):
         return True
     return any(text == prefix or re.match(re.escape(prefix) + r"(?![\w-])", text) for text in part.spellings)
 
