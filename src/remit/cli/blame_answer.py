@@ -14,7 +14,7 @@ from msgspec import Struct
 
 from remit.cli import recall
 from remit.cli.blame_arguments import Asked, NotABlame, sorted_words
-from remit.cli.blame_output import Style, made, rendered, start, uncommitted
+from remit.cli.blame_output import Style, by_porcelain, made, rendered, start, uncommitted
 from remit.cli.blame_state import Settings, depends, is_steady, settings
 from remit.cli.colour import has_colour
 from remit.cli.failure import Failure
@@ -101,12 +101,17 @@ class Answer(Struct, frozen=True):
 def give(words: Sequence[str], question: Question, only: Only, color: str, *, as_json: bool) -> None:
     """Answer on standard output, and keep the answer where it stays true. Raises Failure, GitError, OSError."""
     began = recall.now_ns()
-    found = answered(question, fewer=only.fewer, only_lines=as_json)
-    terminal = sys.stdout.isatty()
+    terminal = recall.terminal_kind()
+    narrow = terminal == "narrow" and by_porcelain(question.asked)
+    found = answered(question, fewer=only.fewer, only_lines=as_json, narrow=narrow)
     grades = only.grades
     lines = [believed(line, grades) for line in found.lines] if len(grades) < len(GRADES) else found.lines
     shown = [line for line in lines if only.fits(line)] if only.fewer else lines
-    answer = as_document(shown) if as_json else in_form(question, found, lines, shown, colours(color, terminal))
+    answer = (
+        as_document(shown)
+        if as_json
+        else in_form(question, found, lines, shown, colours(color, bool(terminal), narrow=narrow))
+    )
     pager = pager_for(found.found) if terminal and not as_json else ""
     if only.fewer and not shown:
         sys.stderr.write(f"None of the {len(lines)} lines is such a one.\n")
@@ -135,7 +140,7 @@ def questioned(words: Sequence[str], workspace: Workspace, repo: Path, *, govern
     return Question(asked, workspace, folder, inside(workspace, repo, asked.file), governed, typed)
 
 
-def answered(question: Question, *, fewer: bool, only_lines: bool) -> Answer:
+def answered(question: Question, *, fewer: bool, only_lines: bool, narrow: bool = False) -> Answer:
     """The lines. git works while the ledger is opened. Raises Failure."""
     asked, workspace = question.asked, question.workspace
     git = Git(question.folder)
@@ -156,7 +161,7 @@ def answered(question: Question, *, fewer: bool, only_lines: bool) -> Answer:
             return Answer(known_classes(blamer, lines, only_lines or fewer), told.result(), words, fresh=True)
         blamer.lines = located(porcelain.lines, blamer.attribution.prefix)
         path = str((workspace.root / question.path).relative_to(question.top))
-        words = None if only_lines else Later(made, git, asked, run, porcelain, told, path)
+        words = None if only_lines else Later(made, git, asked, run, porcelain, told, path, narrow)
         if asked.reversed:
             lines = backwards(question, index, options, blamer.lines)
         else:
@@ -224,10 +229,12 @@ def in_form(
     return rendered(question.asked, found.out, lines, shown, style)
 
 
-def colours(wanted: str, terminal: bool) -> Style:
+def colours(wanted: str, terminal: bool, *, narrow: bool = False) -> Style:
     """How it looks where it is shown. The colours are never all there is to see."""
     letters = "utf" not in (sys.stdout.encoding or "").lower()
-    return Style(coloured=has_colour(wanted, os.environ, is_terminal=terminal), letters=letters, safe=terminal)
+    return Style(
+        coloured=has_colour(wanted, os.environ, is_terminal=terminal), letters=letters, safe=terminal, narrow=narrow
+    )
 
 
 def may_be_kept(question: Question, found: Answer, as_json: bool) -> bool:

@@ -56,10 +56,12 @@ def in_gits_words(git: Git, asked: Asked, typed: bytes = b"") -> bytes:
     return git.run("blame", *shape, *options, *asked.revisions, "--", asked.file, stdin=typed)
 
 
-def made(git: Git, asked: Asked, run: Running, found: Porcelain, told: Later[Settings], path: str) -> bytes:
+def made(
+    git: Git, asked: Asked, run: Running, found: Porcelain, told: Later[Settings], path: str, narrow: bool = False
+) -> bytes:
     """Git's words in the form that is asked for: as git said them, or made from its porcelain. Raises GitError.
 
-    `path` is the file from the root of git's repository.
+    `path` is the file from the root of git's repository; `narrow` is for a terminal with few columns.
     """
     if run.shown is not None:
         return row_by_row(run.shown.result(), found) if asked.form == "text" else run.shown.result()
@@ -69,7 +71,7 @@ def made(git: Git, asked: Asked, run: Running, found: Porcelain, told: Later[Set
     if not committed or not told.result().shows_blame_plainly:
         return row_by_row(in_gits_words(git, asked), found)
     short = git.run(*SHORTENING, stdin="".join(f"{name}\n" for name in committed).encode())
-    lines = lines_for_people(found, path, width_of_names(short.split()))
+    lines = lines_for_people(found, path, width_of_names(short.split()), narrow=narrow)
     out = in_gits_words(git, asked) if lines is None else b"\n".join([*lines, b""])
     return row_by_row(out, found)
 
@@ -84,12 +86,17 @@ def row_by_row(out: bytes, found: Porcelain) -> bytes:
 
 
 class Style(Struct, frozen=True):
-    """How the answer is to look. `quoted` is whether git quotes file names, `safe` whether a terminal shows them."""
+    """How the answer is to look.
+
+    `quoted` is whether git quotes file names, `safe` whether a terminal shows them. A `narrow` form has neither model
+    nor grade.
+    """
 
     coloured: bool = False
     letters: bool = False
     quoted: bool = True
     safe: bool = False
+    narrow: bool = False
 
 
 def rendered(asked: Asked, out: bytes, lines: Sequence[BlamedLine], shown: Sequence[BlamedLine], style: Style) -> bytes:
@@ -117,7 +124,7 @@ def text(asked: Asked, out: bytes, lines: Sequence[BlamedLine], shown: Sequence[
         shown,
         plain=style.letters,
         coloured=style.coloured,
-        short="-s" in asked.options,
+        short="-s" in asked.options or style.narrow,
     )
     counted = [annotated.counts(shown).encode()] if asked.stats else []
     return b"\n".join([*found, *counted, b""])

@@ -35,12 +35,22 @@ VARIABLES = (
     "PAGER",
 )
 NOT_UTF8 = "surrogateescape"
+NARROW_COLUMNS = 120
+"""A terminal of fewer columns gets a narrow form."""
 
 
-def asked(words: Sequence[str], folder: str, around: Mapping[str, str], terminal: bool) -> str:
+def terminal_kind() -> str:
+    """Return what standard output is: `narrow` or `wide` for a terminal, empty for a file or a pipe."""
+    try:
+        return "narrow" if os.get_terminal_size(1).columns < NARROW_COLUMNS else "wide"
+    except OSError:
+        return ""
+
+
+def asked(words: Sequence[str], folder: str, around: Mapping[str, str], terminal: str) -> str:
     """All that the question says, as one text."""
     known = sorted(f"{name}={value}" for name, value in around.items() if name.startswith(VARIABLES))
-    return "\n".join([FORMAT, sys.version, __file__, folder, str(terminal), *map(repr, words), *map(repr, known)])
+    return "\n".join([FORMAT, sys.version, __file__, folder, terminal, *map(repr, words), *map(repr, known)])
 
 
 def state_folder(folder: str) -> str | None:
@@ -72,7 +82,7 @@ def place(state: str, question: str) -> str:
     return os.path.join(state, FOLDER, name)  # noqa: PTH118
 
 
-def recalled(words: Sequence[str], folder: str, around: Mapping[str, str], terminal: bool) -> tuple[bytes, str] | None:
+def recalled(words: Sequence[str], folder: str, around: Mapping[str, str], terminal: str) -> tuple[bytes, str] | None:
     """The answer that was given to these words, and the pager that shows it; None where it may be another now."""
     state = None if "--repo" in " ".join(words) else state_folder(folder)
     if state is None:
@@ -127,7 +137,7 @@ def now_ns() -> int:
 
 def answered_again(words: Sequence[str]) -> bool:
     """Give a kept answer, where one is still true; whether it was given."""
-    terminal = os.isatty(1)
+    terminal = terminal_kind()
     try:
         found = recalled(words, os.getcwd(), os.environ, terminal)  # noqa: PTH109
     except OSError:

@@ -7,6 +7,7 @@ from itertools import groupby
 
 from remit.core.text import shown
 from remit.provenance.blame.blamed_line import BlamedLine
+from remit.provenance.origins.evidence import LIKELY
 from remit.provenance.origins.porcelain import HEADER
 
 PREFIX = b"remit-"
@@ -180,6 +181,8 @@ def width_of_name(raws: Sequence[bytes]) -> int:
 def columns(line: BlamedLine, glyphs: Mapping[str, str], *, short: bool) -> list[str]:
     """Our columns: a sign and who, the model, the intent, how strong the evidence is."""
     who = f"{glyphs[line.origin]} {shown(line.agent or ('person' if line.origin == 'human' else ''), 40)}".rstrip()
+    if short and line.grade == LIKELY:
+        who += f" ({LIKELY})"
     more = [] if short else [shown(line.model or "", 40)]
     grade = [] if short else [line.grade or "-"]
     return [who, *more, shown(line.intent_id or "-", 40), *grade]

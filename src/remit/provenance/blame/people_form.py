@@ -12,6 +12,7 @@ from msgspec import Struct
 
 from remit.provenance.origins.porcelain import Commit, GitLine, Porcelain
 
+NARROW_NAME_CHARS = 12
 ZONE = re.compile(rb"([+-])(\d\d)([0-5]\d)")
 LAST_TIME = 1 << 33
 """Seconds; git has no more than four digits for a year in mind, and we need none beyond."""
@@ -42,13 +43,16 @@ def width_of_names(short: Sequence[bytes]) -> int:
     return max(map(len, short)) + 1
 
 
-def lines_for_people(found: Porcelain, path: str, width: int) -> list[bytes] | None:
+def lines_for_people(found: Porcelain, path: str, width: int, *, narrow: bool = False) -> list[bytes] | None:
     """The lines with commit, author and date; `width` digits of each commit. None where only git knows how.
 
-    `path` is the file asked about, from the repository's root.
+    `path` is the file asked about, from the repository's root. A `narrow` form has the day alone, and authors' names
+    of at most 12 characters: git's own is too wide for a terminal of 80 columns with more beside it.
     """
     last = found.lines[-1].line if found.lines else 0
     about = {name: described(commit) for name, commit in found.commits.items()}
+    if narrow:
+        about = {name: shortened(one) if one else None for name, one in about.items()}
     told = {name: parts for name, parts in about.items() if parts}
     if len(told) < len(about):
         return None
@@ -91,6 +95,14 @@ def described(commit: Commit) -> Written | None:
         return None
     date = time.strftime("%Y-%m-%d %H:%M:%S ", time.gmtime(local)) + f"{int(zone[0]):+05d}"
     return Written(author, wide, date)
+
+
+def shortened(written: Written) -> Written:
+    """Return the author and the date as a narrow screen shows them."""
+    long = len(written.author) > NARROW_NAME_CHARS
+    author = written.author[: NARROW_NAME_CHARS - 1] + "…" if long else written.author
+    shown = (columns(author[:-1]) or 0) + 1 if long else written.columns
+    return Written(author, shown, written.date[:10])
 
 
 def columns(author: str) -> int | None:

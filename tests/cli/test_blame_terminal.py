@@ -1,0 +1,75 @@
+"""`remit blame` on a terminal: fitted to its width; elsewhere git's own form stays."""
+
+import fcntl
+import os
+import pty
+import struct
+import subprocess
+import sys
+import termios
+from pathlib import Path
+
+import pytest
+
+from conftest import run_git
+from gate.driving import Agent, governed
+
+AUTHOR = "Maximiliane von Hohenlohe"
+
+
+@pytest.fixture
+def agent(repository: Path, home: Path) -> Agent:
+    found = Agent(governed(repository), home)
+    found.select()
+    found.write("src/new.py", "NEW_NAME = 1\n")
+    run_git(repository, "add", "-A", "src")
+    run_git(repository, "-c", f"user.name={AUTHOR}", "commit", "-q", "-m", "new")
+    return found
+
+
+def on_a_terminal(folder: Path, columns: int, *words: str) -> str:
+    ours, theirs = pty.openpty()
+    fcntl.ioctl(theirs, termios.TIOCSWINSZ, struct.pack("HHHH", 40, columns, 0, 0))
+    process = subprocess.Popen(
+        [sys.executable, "-m", "remit", "blame", *words],
+        cwd=folder,
+        env={**os.environ, "TERM": "xterm-256color", "PAGER": "cat", "NO_COLOR": "1"},
+        stdin=theirs,
+        stdout=theirs,
+        stderr=subprocess.STDOUT,
+    )
+    os.close(theirs)
+    shown = b""
+    try:
+        while block := os.read(ours, 65536):
+            shown += block
+    except OSError:
+        pass
+    finally:
+        os.close(ours)
+    assert process.wait(30) == 0, shown
+    return shown.decode().replace("\r\n", "\n")
+
+
+def test_a_narrow_terminal_shows_code_within_its_first_sixty_columns(agent: Agent) -> None:
+    narrow = on_a_terminal(agent.cwd, 80, "src/new.py")
+    assert narrow.index("NEW_NAME") <= 60
+    assert "Maximiliane… 20" in narrow.replace("Maximilian…", "Maximiliane…")
+    assert "claude-code INT-001" in narrow
+    again = on_a_terminal(agent.cwd, 80, "src/new.py")
+    assert again == narrow, "the kept answer is that of the same width"
+    wide = on_a_terminal(agent.cwd, 160, "src/new.py")
+    assert AUTHOR in wide
+
+
+def test_a_form_that_was_asked_for_stays_as_it_is_asked(agent: Agent) -> None:
+    assert AUTHOR in on_a_terminal(agent.cwd, 80, "-t", "src/new.py")
+    piped = subprocess.run(
+        [sys.executable, "-m", "remit", "blame", "src/new.py"],
+        cwd=agent.cwd,
+        env={**os.environ, "COLUMNS": "80"},
+        capture_output=True,
+        text=True,
+        check=True,
+    ).stdout
+    assert AUTHOR in piped
