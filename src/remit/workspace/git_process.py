@@ -22,7 +22,10 @@ def finished(command: Sequence[str], question: bytes, limit_s: float, folder: st
                         raise TimeoutError(
                             f"`{' '.join(command)[:300]}` took longer than {limit_s:g} seconds"
                         ) from error
-                    asked, wait_s = None, min(git_pipes.release(folder), max(until - time.monotonic(), 0.001))
+                    # Where no pipe is found, git is only slow: each look takes long in a large tree.
+                    released_s = git_pipes.release(folder)
+                    wait_s = released_s if released_s < git_pipes.PATIENCE_S else max(released_s, 2 * wait_s)
+                    asked, wait_s = None, min(wait_s, max(until - time.monotonic(), 0.001))
                 else:
                     return process.returncode, out, said
         except BaseException:
