@@ -249,6 +249,14 @@ def test_forged_records_do_not_pass_for_another_machines(host: Machine, containe
     container.run("verify", code=5)
 
 
+def test_a_pipe_in_place_of_another_machines_log_is_not_waited_for(host: Machine) -> None:
+    folder = host.log_of("machines") / ("a" * 12)
+    folder.mkdir(parents=True)
+    os.mkfifo(folder / "000000000000.jsonl")
+    assert [f["code"] for f in host.data("ledger", "verify")["findings"]] == ["unreadable"]
+    assert intents(host) == ["INT-001"]
+
+
 def test_a_log_cannot_be_given_another_owner(host: Machine) -> None:
     (host.log_of("") / "owner").write_text(f"{'a' * 40}/{'b' * 12}\n")
     host.run("verify", code=5)

@@ -133,7 +133,7 @@ def _first_name(folder: "Path") -> str:
     """The log that the first record which can be read says it belongs to; empty where no record stands there."""
     from remit.ledger.reader import lines  # asked once in a log's life, and where somebody only reads
 
-    if not segments(folder):
+    if not is_readable(folder):  # nor is a FIFO that somebody named like a segment waited for
         return ""
     for line in lines(folder):
         try:
