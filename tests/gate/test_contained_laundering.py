@@ -112,6 +112,7 @@ def test_what_names_a_commit_does_not_run_as_it_is(team: Team, home: Path, comma
         ("git push origin refs/notes/zz:refs/heads/evil", True),
         ("bash -c 'git push origin {}:refs/heads/evil'", True),
         ("git push origin $X:refs/heads/evil", True),
+        ("git push origin :/stranger:refs/heads/evil", True),
         ("git worktree add src/wt {}", True),
         ("git push origin HEAD", False),
         ("git push origin $(git branch --show-current)", False),

@@ -51,7 +51,8 @@ def named_by(words: Sequence[str]) -> Iterator[str]:
     verb, *rest = operands(words, GLOBAL_VALUED, first=True) or [""]
     if verb == "push":
         for word in operands(rest, VALUED["push"])[1:]:
-            source = word.removeprefix("+").partition(":")[0]
+            spec = word.removeprefix("+")
+            source = spec.rpartition(":")[0] if ":" in spec else spec  # the last colon: `:/words` names a commit, too
             if source and source != "tag":
                 yield CURRENT.sub("HEAD", source)
     elif verb == "worktree" and rest[:1] == ["add"]:
