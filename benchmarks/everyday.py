@@ -123,6 +123,8 @@ class Bench:
         npm = Path(began["HOME"]) / ".npmrc"
         if npm.is_file():
             os.environ["NPM_CONFIG_USERCONFIG"] = str(npm)
+        (self.home / ".claude").mkdir()
+        (self.home / ".claude" / "settings.json").write_text('{"permissions": {"allow": ["Bash"]}}')
         (self.home / ".gitconfig").write_text(
             "[user]\n\tname = A Person\n\temail = person@example.org\n[init]\n\tdefaultBranch = main\n"
         )

@@ -255,3 +255,30 @@ def test_a_bare_command_hides_nothing_by_rules_of_its_own(repository: Path, home
     agent.shell("eval 'echo \\*.py > src/.gitignore; mkdir -p src/x; echo y > src/x/y.py'")
     found = {f["path"] for record in records(repository, "mutation") for f in body(record)["files"]}
     assert {"src/new.py", "src/.gitignore", "src/x/y.py"} <= found
+
+
+@pytest.mark.parametrize("made", ["open('dist', 'w').write('evil')", "os.symlink('docs', 'dist')"])
+def test_an_ignored_folder_gives_no_leave_to_a_file_in_its_place(agent: Agent, made: str) -> None:
+    (agent.cwd / "dist").mkdir()
+    (agent.cwd / "dist" / "old").write_text("old")
+    _, done = run(agent, python(f"import os, shutil; shutil.rmtree('dist'); {made}"))
+    assert "SCOPE_VIOLATION" in done.stderr
+    assert (agent.cwd / "dist").is_dir()
+    assert not (agent.cwd / "dist").is_symlink()
+
+
+def test_a_link_in_an_ignored_folder_lends_nothing(agent: Agent) -> None:
+    (agent.cwd / "dist").mkdir()
+    run(agent, python("import os; os.symlink('../docs', 'dist/d')"))
+    run(agent, python("open('dist/d/page.md', 'w').write('evil'); open('dist/d/new.md', 'w').write('evil')"))
+    assert (agent.cwd / "docs" / "page.md").read_text() == "page\n"
+    assert not (agent.cwd / "docs" / "new.md").exists()
+
+
+def test_a_pattern_file_of_the_user_that_lies_in_the_workspace_does_not_count(agent: Agent, home: Path) -> None:
+    with (home / ".gitconfig").open("a") as config:
+        config.write(f"[core]\n\texcludesFile = {agent.cwd}/src/ignore\n")
+    (agent.cwd / "src" / "ignore").write_text("docs/\n")
+    _, done = run(agent, write_files({"docs/evil.txt": "evil"}))
+    assert "SCOPE_VIOLATION" in done.stderr
+    assert not (agent.cwd / "docs" / "evil.txt").exists()

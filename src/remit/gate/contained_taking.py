@@ -105,7 +105,10 @@ class Taking:
     def generated(self, own: Sequence[Touched]) -> dict[str, str]:
         """Those of the changes that are to generated files, by the rules from before the command."""
         root = self.site.workspace.root
-        folders = [c.path for c in own if c.kind == "folder" or (c.kind == "gone" and is_folder(root / c.path))]
+        # A folder that became a file or a link is judged as that: it has no ignored folder's leave.
+        plain = {c.path for c in own if c.kind not in ("folder", "gone")}
+        was_folder = (c.path for c in own if c.kind == "folder" or (c.kind == "gone" and is_folder(root / c.path)))
+        folders = [path for path in was_folder if path not in plain]
         known = frozenset(folders)
         return self.verdicts.generated([c.path for c in own if c.path not in known], folders)
 
@@ -142,7 +145,8 @@ class Taking:
         found |= self.verdicts.broken(call, [c for c in own if c.path not in found and c.path not in generated], upper)
         found = {path: f for path, f in found.items() if path not in excused or f.code in NEVER_EXCUSED}
         beyond = {path for path, finding in found.items() if finding.code == "SCOPE_VIOLATION"}
-        emptied = {c.path for c in own if c.kind == "gone" and (root / c.path).is_dir()}
+        made = {c.path for c in own if c.kind != "gone"}
+        emptied = {c.path for c in own if c.kind == "gone" and c.path not in made and (root / c.path).is_dir()}
         others = [c for c in own if c.path not in found]
         found |= overtaken(self.site, upper, others, staging.began_ns)
         awaited = places_awaited(call, self.site.state.open_calls())
