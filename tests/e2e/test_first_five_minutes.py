@@ -102,7 +102,7 @@ def the_log_has_it_all(repository: Path) -> None:
     assert sorted(changed) == sorted(WRITTEN)
     shown = remit(repository, "log", "-n", "50")
     assert "python3 -B -c" in shown
-    assert "coverage 4 of 4" in remit(repository, "status")
+    assert "4 of 4 changed files were judged before they changed" in remit(repository, "status")
 
 
 def what_a_reset_threw_away_is_kept(repository: Path, home: Path) -> None:
