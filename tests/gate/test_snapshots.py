@@ -24,10 +24,8 @@ def agent_of(repository: Path, home: Path, mode: str) -> Agent:
 
 
 def blocked(repository: Path) -> None:
-    """Leave no place for a snapshot's ref."""
-    refs = repository / ".git" / "refs" / "remit"
-    refs.mkdir(exist_ok=True)
-    (refs / "snapshots").write_text("in the way\n")
+    """Leave no place for the repository that holds snapshots."""
+    (repository / ".git" / "remit" / "objects.git").write_text("in the way\n")
 
 
 @pytest.mark.parametrize("mode", ["observe", "warn", "enforce"])
@@ -37,7 +35,8 @@ def test_before_a_command_that_may_change_files_there_is_a_snapshot(repository: 
     [record] = [body(r) for r in records(repository, "snapshot")]
     assert record["intent_id"] == "INT-001"
     assert record["precedes"] == "call"
-    assert run_git(repository, "show", f"{record['commit']}:src/app.py").startswith("def main")
+    own = repository / ".git/remit/objects.git"
+    assert run_git(own, "show", f"{record['commit']}:src/app.py").startswith("def main")
 
 
 def test_what_is_proved_read_only_and_what_a_file_tool_does_needs_none(repository: Path, home: Path) -> None:
@@ -83,7 +82,7 @@ def test_a_secret_in_a_command_is_not_in_the_snapshot(repository: Path, home: Pa
     agent = agent_of(repository, home, "observe")
     agent.ask("Bash", command="TOKEN=ghp_abcdefghijklmnopqrstuvwxyz0123456789 make")
     [found] = Gate.open(repository, agent.environment).snapshots.listed()
-    assert "ghp_" not in run_git(repository, "log", "-1", "--format=%B", found.ref)
+    assert "ghp_" not in run_git(repository / ".git/remit/objects.git", "log", "-1", "--format=%B", found.ref)
 
 
 def test_old_snapshots_go_and_the_newest_stay(repository: Path, home: Path) -> None:
