@@ -195,3 +195,18 @@ def test_a_clone_that_borrows_is_borrowed_from_too(site: Worksite, tmp_path: Pat
     clone.wreck()
     clone.restore(point)
     assert clone.tree() == before
+
+
+def test_a_damaged_note_of_what_was_borrowed_costs_no_file(site: Worksite) -> None:
+    site.take()
+    note = site.own / "borrowed.json"
+    head = run_git(site.root, "rev-parse", "HEAD").strip()
+    for damage in (b"{", b"", b'{"heads": {"%s": "%s"}}' % (head.encode(), b"0" * 40)):
+        note.write_bytes(damage)
+        before, point = site.tree(), site.take()
+        site.wreck()
+        site.restore(point)
+        assert site.tree() == before
+    note.unlink()
+    os.mkfifo(note)
+    site.take()

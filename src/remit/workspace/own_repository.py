@@ -21,10 +21,12 @@ from msgspec import Struct
 from remit.workspace.file_locks import FileLocked, lock_file
 from remit.workspace.git import Git
 from remit.workspace.place import Workspace, is_folder
+from remit.workspace.versions import read_tail
 from remit.workspace.whole_files import write_atomically
 
 FOLDER = "objects.git"
 BORROWED = "borrowed.json"
+BORROWED_BYTES = 1 << 20
 MAX_HEADS = 16
 """Commits whose objects are known to be here: one for each worktree that is at work."""
 
@@ -120,9 +122,13 @@ class OwnRepository:
     def known(self) -> Borrowed:
         """What was linked; nothing where that cannot be read: then it is linked again."""
         try:
-            return msgspec.json.decode((self.path / BORROWED).read_bytes(), type=Borrowed)
-        except (OSError, msgspec.DecodeError):
+            # Without waiting: a FIFO may have been put in its place.
+            found = msgspec.json.decode(read_tail(self.path / BORROWED, BORROWED_BYTES), type=Borrowed)
+        except msgspec.DecodeError:
             return Borrowed()
+        # To git, a name of zeros is no commit at all: the snapshot would lack HEAD's files.
+        found.heads = {head: base for head, base in found.heads.items() if base.strip("0")}
+        return found
 
     def borrow(self, known: Borrowed) -> None:
         """Give every object that the user's repository has by now a second name here. Raises OSError."""
