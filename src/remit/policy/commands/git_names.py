@@ -13,7 +13,7 @@ from remit.policy.commands.dangers import called
 VALUED = {"push": ("-o", "--push-option", "--repo", "--receive-pack", "--exec"), "add": ("-b", "-B", "--reason")}
 GLOBAL_VALUED = ("-C", "-c", "--git-dir", "--work-tree", "--namespace", "--exec-path", "--config-env")
 OPEN = re.compile(r"[$`]")
-HIDDEN = re.compile(r"(?i)[0-9a-f]{7,64}|refs/(?!heads/|tags/).+|stash(@.*)?|\w*_HEAD")
+HIDDEN = re.compile(r"(?i)[0-9a-f]{7,64}|refs/(?!heads/|tags/).+|stash(@.*)?|\w*_HEAD|:.*")
 """What no branch or tag is called: a commit by its own name, or by a name that any command may give."""
 
 CURRENT = re.compile(r"\$\(git (branch --show-current|rev-parse --abbrev-ref HEAD)\)")
