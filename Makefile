@@ -68,6 +68,7 @@ release: .venv/ready  ## dist/*.whl with the hook client for Linux and macOS, x8
 
 bench: .venv/ready  ## budgets, as ratios measured in one run
 	.venv/bin/python benchmarks/hook.py
+	.venv/bin/python -m benchmarks.large
 
 everyday: .venv/ready  ## everyday commands with and without Remit, into docs/explanation/everyday-commands.md; minutes
 	TMPDIR=$${TMPDIR:-/dev/shm} .venv/bin/python benchmarks/everyday.py --write docs/explanation/everyday-commands.md
