@@ -10,6 +10,7 @@ import subprocess
 import time
 from collections.abc import Generator
 from contextlib import ExitStack
+from datetime import datetime
 from pathlib import Path
 
 import pytest
@@ -311,3 +312,27 @@ def test_holes_stay_holes_and_count_against_the_limit(gate: Gate, how: Containme
     result = run(gate, how, three, call_id="call-2")
     assert (result.code, result.kept) == (124, ())
     assert "wrote more than 268435456 bytes" in result.said
+
+
+def test_a_time_comes_over_in_the_scope_and_is_no_change(gate: Gate, how: Containment) -> None:
+    root = gate.workspace.root
+    other = (root / "docs/readme.md").stat().st_mtime_ns
+    result = run(
+        gate, how, "touch -d 2001-01-01 src/a.py docs/readme.md .git/config; cat src/b.py > b; cat b > src/b.py"
+    )
+    assert (root / "src/a.py").stat().st_mtime == datetime(2001, 1, 1).timestamp()
+    assert (root / "docs/readme.md").stat().st_mtime_ns == other
+    assert (result.kept, set(result.dropped)) == ((), {"b"})
+    assert not [r for r in records(root) if body(r)["event"] == "mutation"]
+
+
+MAKEFILE = "src/out: src/a.py\n\tcat src/a.py > src/out.new\n\tcat src/out.new > src/out\n\trm src/out.new\n"
+
+
+def test_what_make_has_made_is_not_made_again(gate: Gate, how: Containment) -> None:
+    root = gate.workspace.root
+    (root / "Makefile").write_text(MAKEFILE)
+    shutil.copy(root / "src/a.py", root / "src/out")
+    os.utime(root / "src/out", (1, 1))
+    assert run(gate, how, "make").code == 0
+    assert run(gate, how, "make -q", call_id="call-2").code == 0

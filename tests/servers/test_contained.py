@@ -286,6 +286,26 @@ def test_who_is_contained_reaches_no_abstract_socket_of_others(quick: Place) -> 
         assert quick.run(f'python3 -c "{text}"').stdout == "True\n"
 
 
+@pytest.mark.parametrize("where", ["temporary", "repository", "link"])
+@pytest.mark.parametrize("warm", [True, False], ids=["daemon", "alone"])
+def test_one_that_enters_another_place_runs_by_its_sessions_workspace(
+    place: Place, home: Path, where: str, warm: bool
+) -> None:
+    folder = home / where
+    (home / "there").mkdir()
+    if where == "link":
+        folder.symlink_to(home / "there")
+    else:
+        folder.mkdir()
+    if where == "repository":
+        subprocess.run(["git", "init", "-q"], cwd=folder, check=True)
+    if warm:
+        place.daemon()
+    done = place.run(f"cd {folder} && python3 -c \"import os; print(os.getcwd()); open('{place.root}/src/a','w')\"")
+    assert (done.returncode, done.stdout, done.stderr) == (0, f"{folder.resolve()}\n", "")
+    assert (place.root / "src/a").exists()
+
+
 def test_a_server_that_a_contained_command_started_is_reached_by_another(quick: Place, home: Path) -> None:
     with tempfile.TemporaryDirectory(dir="/var/tmp") as name:
         environment = {**os.environ, "TMPDIR": name}

@@ -33,6 +33,7 @@ from remit.gate.state_file import StateError
 from remit.policy.classify import classify
 from remit.policy.commands.background import IN_BACKGROUND, outlives
 from remit.policy.contain import RULE
+from remit.workspace.place import Workspace, locate
 from remit.workspace.sandbox.choosing import Containment, containment, way_here
 from remit.workspace.sandbox.others import is_unbound
 
@@ -196,7 +197,7 @@ class ContainedCalls:
         """
         around = self.site.environment
         ticket = Tickets(self.site.state).issued(
-            call, entered(call)[1], facts.session.intent_id, str(around.temporary), around.clock()
+            call, entered(call, self.site.workspace)[1], facts.session.intent_id, str(around.temporary), around.clock()
         )
         found = with_command(call, self.line(call, ticket.token))
         if found is None:
@@ -224,7 +225,9 @@ class ContainedCalls:
         if call.command is None or any(call.arguments.get(key) for key in IN_BACKGROUND):
             return ""
         tickets = Tickets(self.site.state)
-        left = next((t for t in tickets.all() if not t.folder and t.is_for(call, entered(call)[1])), None)
+        left = next(
+            (t for t in tickets.all() if not t.folder and t.is_for(call, entered(call, self.site.workspace)[1])), None
+        )
         if left is None:
             return ""
         tickets.forget(left.token)
@@ -237,7 +240,7 @@ class ContainedCalls:
 
     def line(self, call: ToolCall, token: str) -> str:
         """The launcher's command line, for any shell that an agent uses."""
-        first, rest = entered(call)
+        first, rest = entered(call, self.site.workspace)
         words = shlex.join(["exec", "--session", call.session.session_id, "--call", token])
         return f"{first}{self.start} {words} -- {SHELL} -c {shlex.quote(rest)}"
 
@@ -269,11 +272,18 @@ def launches(client: Path) -> bool:
         return False
 
 
-def entered(call: ToolCall) -> tuple[str, str]:
-    """The command's entering of a folder that is there, and all that comes after it."""
+def entered(call: ToolCall, workspace: Workspace) -> tuple[str, str]:
+    """The command's entering of a folder of the workspace, and all that comes after it.
+
+    A command that enters another place goes to the launcher whole: there, none has leave to run.
+    """
     command = call.command or ""
     found = ENTERS.match(command)
-    if found is None or not os.path.isdir(os.path.join(call.cwd, found[1].strip("'"))):  # noqa: PTH112, PTH118
+    if found is None:
+        return "", command
+    folder = Path(os.path.join(call.cwd, found[1].strip("'")))  # noqa: PTH118
+    own = locate(folder) if folder.is_dir() else None
+    if own is None or own.root != workspace.root:
         return "", command
     return command[: found.end()], command[found.end() :]
 

@@ -30,7 +30,7 @@ def is_git(path: str, root: Path, common: Path | None) -> bool:
 
 def new_trees(changes: Sequence[Touched], upper: Path) -> list[str]:
     """The folders that `git worktree add` made. Raises OSError."""
-    links = [c.path for c in changes if c.kind == "file" and c.path.endswith("/.git")]
+    links = [c.path for c in changes if c.kind == "file" and not c.times and c.path.endswith("/.git")]
     return [path.removesuffix("/.git") for path in links if (upper / path).read_bytes()[:8] == b"gitdir: "]
 
 
@@ -55,9 +55,11 @@ def lies_on_the_way(place: Path, awaited: Collection[str]) -> bool:
 
 
 def silent(changes: Sequence[Touched]) -> set[str]:
-    """The changes whose loss is worth no word: a folder for the sake of what is in it, and another name for a file."""
+    """The changes whose loss is worth no word: a folder for the sake of what is in it, another name for a file, another
+    time.
+    """
     above = {str(place) for c in changes for place in PurePosixPath(c.path).parents}
-    return {c.path for c in changes if c.same or (c.kind == "folder" and c.path in above)}
+    return {c.path for c in changes if c.same or c.times or (c.kind == "folder" and c.path in above)}
 
 
 def literal(glob: str) -> str:

@@ -54,22 +54,25 @@ class Taking:
 
     def taken(self, call: ToolCall, ended: Ended, staging: Staging) -> Result:
         """Judge what the layers took; bring over what may stay, and record it."""
-        upper, all_of_it = staging.root.upper, touched(staging.root.upper, self.site.workspace.root)
+        upper, all_of_it = staging.root.upper, touched(staging.root.upper, self.site.workspace.root, times=True)
         if self.ticket is not None and not all_of_it and staging.common is None and not ended.stopped:
             return Result(ended.code, said=self.recording.aftermath(call, ended))
         own, never = self.apart(all_of_it, upper)
-        git = GitTaking(self.verdicts, staging, all_of_it, own)
+        changed = [c for c in own if not c.times]
+        git = GitTaking(self.verdicts, staging, [c for c in all_of_it if not c.times], changed)
         judged = git.judge(call)
         generated = self.generated(own)
         objections, cached = self.objections(call, own, staging, generated, judged.excused if judged.stays else ())
-        judged, objections = together(judged, objections)
+        late = {c.path for c in own if c.times} & objections.keys()  # times alone, of which git's part says nothing
+        judged, found = together(judged, {path: f for path, f in objections.items() if path not in late})
+        objections = {**found, **{path: objections[path] for path in late}}
         kept = [c for c in own if c.path not in objections]
-        counted = [c for c in kept if c.path in generated and c.kind != "folder"]
+        counted = [c for c in kept if c.path in generated and c.kind != "folder" and not c.times]
         sizes = {c.path: hash_file(upper / c.path) if c.kind != "gone" else None for c in counted}
         done, failed = self.brought(call, upper, kept, generated)
-        aside = [path for path, f in objections.items() if f.code == "STALE_FILE"]
-        put_aside(upper, [*aside, *failed], self.recording.aside(call))
         unsaid = silent(own) | cached
+        aside = [path for path, f in objections.items() if f.code == "STALE_FILE" and path not in unsaid]
+        put_aside(upper, [*aside, *failed], self.recording.aside(call))
         findings = [f for path, f in objections.items() if path not in unsaid]
         findings += [unwritten(path, why) for path, why in failed.items()]
         if failed and judged.stays:
@@ -78,7 +81,7 @@ class Taking:
         told = self.git_findings(git, judged)
         findings = [f for f in findings if f.path not in {one.path for one in told}] + told
         findings += never
-        findings += [unprivileged(c.path) for c in kept if privileged(upper, c)]
+        findings += [unprivileged(c.path) for c in kept if not c.times and privileged(upper, c)]
         self.count(call, [c for c in counted if c.path not in failed], generated, sizes)
         done = {path: replace(change, brought=path in judged.brought) for path, change in done.items()}
         names = tuple(c.path for c in kept if c.path not in failed and c.path not in unsaid and c.kind != "folder")
@@ -142,7 +145,8 @@ class Taking:
         root, upper = self.site.workspace.root, staging.root.upper
         anywhere = {path for path, top in generated.items() if keeps_anywhere(top)}
         found = self.verdicts.objections(call, [c.path for c in own], anywhere)
-        found |= self.verdicts.broken(call, [c for c in own if c.path not in found and c.path not in generated], upper)
+        fresh = [c for c in own if c.path not in found and c.path not in generated and not c.times]
+        found |= self.verdicts.broken(call, fresh, upper)
         found = {path: f for path, f in found.items() if path not in excused or f.code in NEVER_EXCUSED}
         beyond = {path for path, finding in found.items() if finding.code == "SCOPE_VIOLATION"}
         made = {c.path for c in own if c.kind != "gone"}
@@ -166,7 +170,7 @@ class Taking:
     ) -> tuple[dict[str, Change], dict[str, str]]:
         """Bring these over; the changes of files that are recorded one by one, and what could not be brought."""
         root = self.site.workspace.root
-        files = [c.path for c in kept if c.kind != "folder" and c.path not in generated]
+        files = [c.path for c in kept if c.kind != "folder" and not c.times and c.path not in generated]
         before = {path: glance(root / path) for path in files}
         self.site.keep(effects.keepable(before.items()))
         Between(self.site).noticed("after a contained command", before, call.session)

@@ -3,6 +3,7 @@
 import os
 import re
 from collections.abc import Iterator
+from contextlib import suppress
 from itertools import islice
 from pathlib import Path
 
@@ -80,7 +81,8 @@ def places(command: str, cwd: str, home: str, *, named_only: bool) -> Iterator[s
             if (named_only and "/" not in expanded and expanded != "..") or not 0 < len(expanded) <= PLACE_CHARS:
                 continue
             if "\0" not in expanded:
-                yield os.path.realpath(os.path.join(cwd, expanded))  # noqa: PTH118  a Path would tidy `..` away
+                with suppress(OSError):  # /proc/PID/root of another's process: no place that this user can name
+                    yield os.path.realpath(os.path.join(cwd, expanded))  # noqa: PTH118  a Path would tidy `..` away
 
 
 def words(command: str) -> Iterator[str]:

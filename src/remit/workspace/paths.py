@@ -56,7 +56,10 @@ def followed(path: str) -> str:
     Raises InvalidPath.
     """
     for _ in range(ROUNDS):
-        real = os.path.realpath(path)
+        try:
+            real = os.path.realpath(path)
+        except OSError as error:
+            raise InvalidPath(path, f"a link on the way cannot be read: {error.strerror}") from error
         if real == path:
             return real
         path = real

@@ -30,7 +30,8 @@ class Committing:
         """Bring these over; what could not be, with the reason."""
         failed: dict[str, str] = {}
         removed = [c for c in changes if c.kind == "gone"]
-        placed = [c for c in changes if c.kind not in ("gone", "folder")]
+        placed = [c for c in changes if c.kind not in ("gone", "folder") and not c.times]
+        timed = [c for c in changes if c.times]
         folders = [c for c in changes if c.kind == "folder"]
         for step, some in ((self.remove, removed), (self.make, folders), (self.place, placed)):
             for change in some:
@@ -38,6 +39,9 @@ class Committing:
                     step(change)
                 except OSError as error:
                     failed[change.path] = error.strerror or str(error)
+        for change in timed:
+            with suppress(OSError):
+                self.set_time(change)
         for change in reversed(folders):
             with suppress(OSError):
                 self.dress(change.path)
@@ -89,6 +93,13 @@ class Committing:
                 with suppress(FileNotFoundError):
                     os.unlink(fresh, dir_fd=folder)
                 raise
+
+    def set_time(self, change: Touched) -> None:
+        """Give a file that is as it was the time of change that it has in the sandbox."""
+        now = (self.upper / change.path).lstat()
+        with folder_of(self.root, change.path, make=False) as folder:
+            name = change.path.rpartition("/")[2]
+            os.utime(name, ns=(now.st_atime_ns, now.st_mtime_ns), dir_fd=folder, follow_symlinks=False)
 
     def put(self, change: Touched, fresh: str, folder: int) -> None:
         """Write it under a fresh name. Raises OSError."""

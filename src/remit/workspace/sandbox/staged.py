@@ -46,10 +46,14 @@ class Touched(Struct, frozen=True):
     kind: Kind
     same: bool = False
     """It only got another name (a hard link); content and permissions are as they were."""
+    times: bool = False
+    """A file that only got another time of change, as `touch` gives it, or a build that writes what is there."""
 
 
-def touched(upper: Path, lower: Path) -> list[Touched]:
-    """Return all that differs, each folder before its content. Times alone make no difference. Raises OSError.
+def touched(upper: Path, lower: Path, *, times: bool = False) -> list[Touched]:
+    """Return all that differs, each folder before its content; with `times` also files whose time alone differs.
+
+    Raises OSError.
 
     What lies deeper than MAX_DEPTH is not looked at: the folder that holds it is one change, of kind `deep`.
     """
@@ -66,7 +70,7 @@ def touched(upper: Path, lower: Path) -> list[Touched]:
             path = f"{folder}/{entry.name}" if folder else entry.name
             now = entry.stat(follow_symlinks=False)
             changes, enters = differing(upper, lower, path, now)
-            found += changes
+            found += (change for change in changes if times or not change.times)
             if enters:
                 inner.append((path, opaque or is_opaque(upper / path)))
         waiting += reversed(inner)
@@ -84,6 +88,8 @@ def differing(upper: Path, lower: Path, path: str, now: os.stat_result) -> tuple
         new = before is None or differs(upper / path, lower / path, now, before)
         if new or now.st_nlink > 1:
             found.append(Touched(path, kind_of(now), same=not new))
+        elif stat.S_ISREG(now.st_mode) and before is not None and now.st_mtime_ns != before.st_mtime_ns:
+            found.append(Touched(path, "file", times=True))
         return found, False
     if is_deep(path):
         return [Touched(path, "deep")], False
