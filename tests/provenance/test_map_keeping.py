@@ -372,3 +372,25 @@ def test_keeping_it_up_is_no_effect_of_a_call_and_no_edit_of_a_person(tmp_path: 
     assert workspace_at(root, None).common_dir is None
     text = b"".join(line.raw for line in lines(gate.workspace.log_folder))
     assert b"intent_map" not in text
+
+
+def test_the_map_by_hand_reads_only_what_came_since_and_equals_the_one_made_anew(ledger: Ledger) -> None:
+    ledger.log.append([ledger.changed("a.py", SOURCES[0])])
+    assert ledger.map.write_current()
+    assert ledger.map.path.read_bytes() == ledger.map.anew()
+    ledger.log.append([ledger.changed("b.py", SOURCES[1])])
+    assert ledger.map.current() == ledger.map.anew()
+    assert not ledger.map.holds(ledger.map.current())
+    assert ledger.map.write_current()
+    assert not ledger.map.write_current()
+    with MapState(ledger.map.state_path, ledger.map.form) as state:
+        assert len(state.log_marks) == 1, "what was read is noted, and not read again"
+
+
+def test_a_damaged_state_costs_the_map_by_hand_nothing(ledger: Ledger) -> None:
+    ledger.log.append([ledger.changed("a.py", SOURCES[0])])
+    ledger.map.write_current()
+    ledger.map.state_path.write_bytes(b"no database" * 1000)
+    ledger.log.append([ledger.changed("b.py", SOURCES[1])])
+    assert ledger.map.current() == ledger.map.anew()
+    assert ledger.map.current() == ledger.map.anew()

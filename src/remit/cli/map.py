@@ -1,4 +1,4 @@
-"""`remit map`: the intent map, made anew from the ledger."""
+"""`remit map`: the intent map, brought up to the ledger or made anew from it."""
 
 from pathlib import Path
 
@@ -16,13 +16,15 @@ SEEN = (
 
 @click.command("map")
 @click.option("--check", is_flag=True, help="Write nothing; exit 1 where the file differs.")
+@click.option("--anew", is_flag=True, help="Read the whole ledger again, and trust nothing that was kept.")
 @repo_option
 @json_option
 @reports_failures
-def intent_map(check: bool, repo: Path, as_json: bool) -> None:
+def intent_map(check: bool, anew: bool, repo: Path, as_json: bool) -> None:
     """Write .orchestration/intent_map.md: which intent changed which parts of which files.
 
-    It is made anew from the ledger and the contents that were kept. Refactorings are left out: they only move what is
+    It is made from the ledger and the contents that were kept; records that were read before are not read again, but
+    with --anew. Refactorings are left out: they only move what is
     there. In a language that Remit has no grammar of, lines stand without the names of their functions.
 
     The background process keeps it up with every change, a second or two later, where git ignores the file: `remit
@@ -30,11 +32,11 @@ def intent_map(check: bool, repo: Path, as_json: bool) -> None:
     """
     gate = governed_gate(repo)
     found = IntentMap.of(gate.workspace, gate.recorder.log.name, gate.recorder.machine)
-    if check and not found.holds(found.anew()):
+    if check and not found.holds(found.anew() if anew else found.current()):
         raise Failure(
             "MAP_DIFFERS", f"{str(found.path)!r} is not what the ledger says", fix="run `remit map`", exit_code=FINDINGS
         )
-    changed = not check and found.made_anew()
+    changed = not check and (found.made_anew() if anew else found.write_current())
     unknown = missing()
     done = f"{found.path} {'written' if changed else 'is as the ledger says'}"
     done += f"\nwithout names for {', '.join(unknown)}: run `pip install --force-reinstall remit`" if unknown else ""

@@ -1,5 +1,6 @@
 """Keeping the intent map up with the ledger, from a process that is idle: each step takes in what came since."""
 
+import errno
 import sqlite3
 from collections.abc import Callable, Generator
 from contextlib import contextmanager
@@ -23,6 +24,7 @@ from remit.workspace.observe import MAP
 from remit.workspace.place import Workspace
 
 FOLDER = "maps"
+NOT_WRITABLE = frozenset({errno.EROFS, errno.EACCES, errno.EPERM})
 
 
 class IntentMap(Struct, frozen=True):
@@ -157,6 +159,37 @@ class IntentMap(Struct, frozen=True):
         except OSError:
             return "-"
         return f"{found.st_ino} {found.st_size} {found.st_mtime_ns} {found.st_ctime_ns}"
+
+    # -- by hand --------------------------------------------------------------------------------------------
+
+    def current(self) -> bytes:
+        """Return the map as the ledger says it, from what was kept and what came since.
+
+        A state that cannot be read is dropped, and the map made anew, as it is where no state can be kept. Raises
+        OSError, GitError, LedgerError, sqlite3.Error; LockTimeout.
+        """
+        try:
+            with self.alone(lock.LOCK_TIMEOUT_S):
+                try:
+                    with MapState(self.state_path, self.form) as state:
+                        self.behind(state, lambda: False)
+                        return state.text().encode()
+                except sqlite3.DatabaseError as error:
+                    if not is_damage(error):
+                        raise
+                    discard(self.state_path)
+        except OSError as error:
+            if error.errno not in NOT_WRITABLE:
+                raise
+        return self.anew()
+
+    def write_current(self) -> bool:
+        """Write the map from what was kept and what came since; whether the file held something else."""
+        text = self.current()
+        same = self.holds(text)
+        if not same:
+            write_below(self.workspace.root, self.path, text)
+        return not same
 
     # -- anew -----------------------------------------------------------------------------------------------
 
