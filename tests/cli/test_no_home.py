@@ -19,10 +19,10 @@ def without_home(folder: Path, *words: str, home: str | None = None, sent: bytes
     return done.returncode, done.stdout.decode(), done.stderr.decode()
 
 
-@pytest.mark.parametrize("home", [None, "", "here"])
+@pytest.mark.parametrize("value", [None, "", "here"])
 @pytest.mark.parametrize("words", COMMANDS, ids=lambda words: words[0])
-def test_a_command_refuses_and_says_what_to_set(repository: Path, words: tuple[str, ...], home: str | None) -> None:
-    code, _, error = without_home(repository, *words, home=home)
+def test_a_command_refuses_and_says_what_to_set(repository: Path, words: tuple[str, ...], value: str | None) -> None:
+    code, _, error = without_home(repository, *words, home=value)
     assert (code, "HOME" in error, "set it" in error) == (2, True, True), error
     assert not (repository / ".orchestration").exists()
     assert not (repository / ".git" / "remit").exists()

@@ -85,6 +85,8 @@ def test_a_tracked_name_that_is_not_utf8_keeps_its_before(agent: Agent) -> None:
 
 def test_files_that_git_ignores_are_not_seen(agent: Agent) -> None:
     (agent.cwd / ".gitignore").write_text("*.log\n")
+    run_git(agent.cwd, "add", ".gitignore")
+    run_git(agent.cwd, "commit", "-q", "-m", "rules")
     agent.shell("echo x > src/a.log")
     assert effects(agent.cwd) == {}
 

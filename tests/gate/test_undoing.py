@@ -299,7 +299,7 @@ def test_where_the_agents_version_cannot_be_kept_it_stays_and_that_is_said(repo:
     agent = working(repo, home)
     before = agent.ask("Bash", command=UNKNOWN)
     (repo / "docs" / "a.md").write_text("two\n")
-    [refs] = (repo / ".git" / "refs" / "remit" / "snapshots").iterdir()
+    [refs] = (repo / ".git" / "remit" / "objects.git" / "refs" / "remit" / "snapshots").iterdir()
     shutil.move(refs, repo.parent / "refs")
     refs.write_text("")
     said = agent.tell("Bash", before["call_id"], {"stdout": ""}, command=UNKNOWN)

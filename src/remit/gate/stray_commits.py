@@ -48,10 +48,12 @@ def find_stray_changes(
         return ()
     raw = git.run("diff-tree", "--stdin", *RAW, stdin="".join(f"{name}\n" for name in commits).encode())
     scope, found = Scope(pending.owned_scope), dict[str, str]()
-    for commit, path, blob in new_blobs(raw):
-        versions = (pending.before.get(path), seen.version if (seen := after.get(path)) else None)
-        left = any(version is not None and version.git_blob == blob for version in versions)
-        if not left and not scope.matches(path):
+    outside = [(commit, path, blob) for commit, path, blob in new_blobs(raw) if not scope.matches(path)]
+    # What stands as HEAD has it is no part of what was observed: HEAD is asked.
+    there = {**at_commit(workspace, "HEAD", [path for _, path, _ in outside if path not in after]), **after}
+    for commit, path, blob in outside:
+        versions = (pending.before.get(path), seen.version if (seen := there.get(path)) else None)
+        if not any(version is not None and version.git_blob == blob for version in versions):
             found.setdefault(path, commit)
     return tuple(stray_change(workspace, path, commit) for path, commit in found.items())
 

@@ -153,10 +153,12 @@ def hidden_by_new_rules(
 ) -> tuple[str, ...]:
     """The files that only `.gitignore` files hide which are not as committed, and such files that hide themselves.
 
-    Whoever writes a file may write the rule that hides it as well. Before the first commit all rules count.
+    Whoever writes a file may write the rule that hides it as well. Before the first commit all rules count, and those
+    of `.orchestration/` always do: no agent may write there, and they hide only what Remit writes there itself.
     """
+    ignored = [path for path in ignored if not path.startswith(f"{FOLDER}/")]
     own = [path for path in ignored if is_rules(path)]
-    changed = [path for path in (*dirty, *own) if is_rules(path)]
+    changed = [path for path in (*dirty, *own) if is_rules(path) and not path.startswith(f"{FOLDER}/")]
     if head is None or not changed:
         return ()
     from remit.workspace.ignored import find_hidden  # for those who change rules: it asks git anew
