@@ -165,27 +165,34 @@ class IntentMap(Struct, frozen=True):
     def current(self) -> bytes:
         """Return the map as the ledger says it, from what was kept and what came since.
 
-        A state that cannot be read is dropped, and the map made anew, as it is where no state can be kept. Raises
-        OSError, GitError, LedgerError, sqlite3.Error; LockTimeout.
+        It is made anew where no state can be kept, as on a read-only mount. Raises as `bring_up`.
         """
         try:
-            with self.alone(lock.LOCK_TIMEOUT_S):
-                try:
-                    with MapState(self.state_path, self.form) as state:
-                        self.behind(state, lambda: False)
-                        return state.text().encode()
-                except sqlite3.DatabaseError as error:
-                    if not is_damage(error):
-                        raise
-                    discard(self.state_path)
+            return self.bring_up()
         except OSError as error:
             if error.errno not in NOT_WRITABLE:
                 raise
-        return self.anew()
+            return self.anew()
+
+    def bring_up(self) -> bytes:
+        """Take in what came since, keep it, and return the map. A state that cannot be read is dropped.
+
+        Raises OSError, GitError, LedgerError, sqlite3.Error; LockTimeout.
+        """
+        with self.alone(lock.LOCK_TIMEOUT_S):
+            try:
+                with MapState(self.state_path, self.form) as state:
+                    self.behind(state, lambda: False)
+                    return state.text().encode()
+            except sqlite3.DatabaseError as error:
+                if not is_damage(error):
+                    raise
+                discard(self.state_path)
+                return self.anew()
 
     def write_current(self) -> bool:
         """Write the map from what was kept and what came since; whether the file held something else."""
-        text = self.current()
+        text = self.bring_up()
         same = self.holds(text)
         if not same:
             write_below(self.workspace.root, self.path, text)
