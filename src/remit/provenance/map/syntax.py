@@ -23,6 +23,11 @@ BATCH = 200
 CLASSED_BYTES = 64 * 1024
 """Of larger files the class is not worked out for an answer that somebody waits for."""
 
+MAP_CLASSED_BYTES = 256 * 1024
+"""Of larger files the map shows each change: working out that one is a refactoring takes a second for a megabyte, for
+which the background process would answer no hook.
+"""
+
 Contents = Mapping[str, bytes]
 
 
@@ -160,7 +165,7 @@ def computed_class(body: _Body, contents: Contents) -> str | None:
     if body.mutation_class is not None and body.mutation_class.computed:
         return body.mutation_class.computed
     known = [file for file in body.files if all(name in contents for name in blobs([file])) and is_named(file)]
-    if not known:
+    if not known or any(len(contents[name]) > MAP_CLASSED_BYTES for name in blobs(known)):
         return None
     from remit.core.syntax.change import FileChange, classify_change  # the grammars' tables take a while
 
