@@ -6,6 +6,7 @@ from pathlib import Path
 
 import click
 
+from remit.cli.colour import DIFF_COLOURS
 from remit.core.grant import Extent, Grant
 from remit.core.text import all_shown, shown
 from remit.gate.approvals import Asked, Question, Reply
@@ -15,8 +16,6 @@ MOST = 20
 """Equal questions put at once: a yes to all of them is a yes to those that were shown."""
 
 SLIP_CHARS = 2
-
-COLOURS = {"+": "green", "-": "red", "@": "cyan"}
 
 
 def cards(found: Sequence[Asked]) -> list[list[Asked]]:
@@ -38,7 +37,7 @@ def told(card: Sequence[Asked], root: Path) -> list[str]:
     return [
         click.style(f"{question.id[-8:]}  {question.agent}  {question.intent_id or 'no intent'}  ({left})", bold=True),
         f"    {all_shown(from_root(question.action, root))}",
-        *(click.style(f"      {line}", fg=COLOURS.get(line[:1])) for line in question.diff.splitlines()),
+        *(click.style(f"      {line}", fg=DIFF_COLOURS.get(line[:1])) for line in question.diff.splitlines()),
         *(f"    {one.question.id[-8:]}  {all_shown(from_root(one.question.action, root))}" for one in card[1:]),
         f"    {question.code}: {shown(question.message, 300)}",
         f"    risk {question.risk}/100{f': {reasons}' if reasons else ''}",

@@ -6,6 +6,9 @@ Source: https://no-color.org and https://bixense.com/clicolors, read 2026-11.
 
 from collections.abc import Mapping
 
+DIFF_COLOURS = {"+": "green", "-": "red", "@": "cyan"}
+"""Git's colours of a diff's lines, by their first character."""
+
 
 def forced_colour(choice: str, environment: Mapping[str, str]) -> bool | None:
     """Return what the user wants wherever the text goes; None where that is for the terminal to say."""

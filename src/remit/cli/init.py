@@ -13,6 +13,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from remit.adapters import ROWS
+from remit.cli.colour import DIFF_COLOURS
 from remit.cli.output import USAGE, Failure, emit, json_option, repo_option, reports_failures
 from remit.cli.people import only_people
 from remit.cli.wired import reports_wiring, root_to_govern
@@ -52,7 +53,6 @@ Undo any time: remit uninstall"""
 WATCHING = "When you have seen what it does: remit mode enforce"
 ENFORCING = "It enforces already. To only watch: remit mode observe"
 
-DIFF_COLOURS = {"+": "green", "-": "red", "@": "cyan"}
 
 MODES: tuple[Mode, ...] = ("observe", "warn", "enforce")
 

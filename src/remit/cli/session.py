@@ -7,6 +7,7 @@ from pathlib import Path
 import click
 import msgspec
 
+from remit.cli.colour import DIFF_COLOURS
 from remit.cli.completion import complete_sessions
 from remit.cli.ids import find_session
 from remit.cli.output import (
@@ -29,8 +30,6 @@ from remit.provenance.why.causes import body_of
 from remit.provenance.why.story import story
 from remit.provenance.why.talk import Session
 from remit.tools.conversations import conversations
-
-DIFF_COLOURS = {"+": "green", "-": "red", "@": "cyan"}
 
 
 @click.command()

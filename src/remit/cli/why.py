@@ -10,6 +10,7 @@ import msgspec
 from msgspec.structs import replace
 
 from remit.cli.blame_answer import inside
+from remit.cli.colour import DIFF_COLOURS
 from remit.cli.completion import complete_files
 from remit.cli.grades import grade_option
 from remit.cli.noted import index_of, store_of
@@ -35,7 +36,6 @@ from remit.tools.conversations import conversations
 from remit.workspace.git import Git, GitError
 
 SPOT = re.compile(r"(?P<file>.+?)(?::(?P<start>\d{1,9})(?:-(?P<end>\d{1,9}))?)?", re.DOTALL)
-COLOURS = {"+": "green", "-": "red", "@": "cyan"}
 
 
 @click.command()
@@ -115,7 +115,7 @@ def coloured_line(line: str, *, in_diff: bool) -> str:
     name, rest = line[:LABEL], line[LABEL:]
     if line[:2] != "  ":
         return click.style(line, bold=True) if line.startswith("edit ") else line
-    colour = COLOURS.get(rest[:1]) if in_diff else None
+    colour = DIFF_COLOURS.get(rest[:1]) if in_diff else None
     return click.style(name, dim=True) + (click.style(rest, fg=colour) if colour else rest)
 
 
