@@ -21,9 +21,9 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from remit.gate.environment import Environment
-from remit.gate.governing import govern, set_mode
-from remit.servers.hook import EventClass, Frame, answer
-from remit.workspace.place import git_root, workspace_at
+from remit.gate.rules.load import govern_workspace, set_mode
+from remit.servers.hook import EventClass, HookFrame, answer
+from remit.workspace.place.workspace import find_git_root, workspace_at
 
 LINES = 5_000
 ROUNDS = 11
@@ -53,8 +53,8 @@ class Author:
         (self.root / "src").mkdir()
         (self.root / ".orchestration").mkdir()
         (self.root / ".orchestration" / "active_intents.yaml").write_text(INTENTS)
-        workspace = workspace_at(self.root, git_root(self.root))
-        govern(workspace)
+        workspace = workspace_at(self.root, find_git_root(self.root))
+        govern_workspace(workspace)
         set_mode(workspace, "enforce")
         self.write()
         self.commit(LONG_AGO)
@@ -65,7 +65,7 @@ class Author:
         payload |= {"tool_use_id": call, "tool_input": arguments, "tool_response": {}}
         answer(
             json.dumps(payload).encode(),
-            Frame("claude-code", str(self.root), KINDS[event]),
+            HookFrame("claude-code", str(self.root), KINDS[event]),
             Environment(self.home, self.home),
         )
 

@@ -28,8 +28,8 @@ from everyday_rows import GIT, KINDS, ROWS, Kind, Row
 
 from remit.adapters import ROWS as AGENTS
 from remit.gate.environment import Environment
-from remit.servers.hook import EventClass, Frame, answer
-from remit.workspace.sandbox.choosing import containment
+from remit.servers.hook import EventClass, HookFrame, answer
+from remit.workspace.sandbox.containment import find_containment
 
 STEP_TIMEOUT_S = 300
 DATE = "2026-11-01T12:00:00Z"
@@ -79,7 +79,9 @@ class Bench:
         for folder in (self.home, self.temporary, self.kept):
             folder.mkdir()
         row = AGENTS["claude-code"]
-        self.environment = Environment(self.home, self.temporary, settings=row.settings, own_folders=row.own_folders)
+        self.environment = Environment(
+            self.home, self.temporary, settings=row.settings_files, own_folders=row.own_folders
+        )
         self.agents = 0
         self.port = 0
 
@@ -256,7 +258,9 @@ class Agent:
         root = str(self.bench.root)
         payload = {"session_id": self.session, "cwd": root, "hook_event_name": event, **fields}
         reply = answer(
-            json.dumps(payload).encode(), Frame("claude-code", root, CLASSES.get(event, "note")), self.bench.environment
+            json.dumps(payload).encode(),
+            HookFrame("claude-code", root, CLASSES.get(event, "note")),
+            self.bench.environment,
         )
         return json.loads(reply.stdout).get("hookSpecificOutput", {}) if reply.stdout else {}
 
@@ -526,7 +530,7 @@ def main() -> int:
     with tempfile.TemporaryDirectory(prefix="everyday-") as work:
         bench = Bench(Path(work).resolve())
         bench.enter()
-        how = containment(bench.home, bench.temporary)
+        how = find_containment(bench.home, bench.temporary)
         if how.way != "overlay":
             print(f"THIS MACHINE HAS NO OVERLAY, NOTHING IS COMPARED: {how.remarks}")
             return 3

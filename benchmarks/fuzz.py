@@ -28,8 +28,8 @@ from fuzz_cases import AREAS
 from remit.adapters import ROWS
 from remit.gate.environment import Environment
 from remit.gate.gate import Gate
-from remit.gate.governing import govern, set_mode
-from remit.workspace.place import workspace_at
+from remit.gate.rules.load import govern_workspace, set_mode
+from remit.workspace.place.workspace import workspace_at
 
 SLOWEST_S = 10
 BATCH_S = 20.0
@@ -59,10 +59,10 @@ def ground(top: Path) -> Gate:
     (root / ".orchestration" / "active_intents.yaml").write_text(INTENTS)
     (home / "tmp").mkdir(parents=True)
     workspace = workspace_at(root, root)
-    govern(workspace)
+    govern_workspace(workspace)
     set_mode(workspace, "enforce")
     rows = ROWS.values()
-    around = Environment(home, home / "tmp", settings=tuple({path for row in rows for path in row.settings}))
+    around = Environment(home, home / "tmp", settings=tuple({path for row in rows for path in row.settings_files}))
     return Gate.open(root, around)
 
 

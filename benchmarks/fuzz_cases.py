@@ -9,20 +9,20 @@ from pathlib import Path
 from shlex import quote
 from typing import Any, TypeAlias, cast
 
-from remit.adapters import ROWS, AdapterError, HookReply, servers, settings
-from remit.cli.policy import Asked, judged
+from remit.adapters import ROWS, AdapterError, HookReply, server_settings, settings
+from remit.cli.policy.policy import PolicyQuery, judge_query
 from remit.core.call import SessionKey
-from remit.core.repopath import InvalidPath
+from remit.core.scope.repopath import InvalidPath
 from remit.gate.gate import Gate
 from remit.policy.commands import analyse
-from remit.servers.hook import EventClass, Frame, answered, fresh_gate
-from remit.wiring.client import is_ours
+from remit.servers.hook import EventClass, HookFrame, answer_event, open_fresh_gate
+from remit.wiring.hook_client import is_own_handler
 from remit.wiring.insertions import SettingsConflict
 from remit.wiring.json_merge import merge_json, unmerge_json
 from remit.wiring.json_text import NotJson
-from remit.wiring.plan import tables
-from remit.wiring.toml_merge import NotToml, found, merge_toml, read, unmerge_toml
-from remit.workspace.paths import Surroundings, real_paths, target
+from remit.wiring.plan import split_tables
+from remit.wiring.toml_merge import NotToml, find_value, merge_toml, parse_toml, unmerge_toml
+from remit.workspace.place.paths import MachinePlaces, resolve_real_paths, resolve_target
 
 TESTS = Path(__file__).parent.parent / "tests"
 INTENT = "INT-001"
@@ -84,7 +84,7 @@ def commands(draw: random.Random, gate: Gate) -> Iterator[Case]:
 
 def effect_of(gate: Gate, command: str) -> str:
     """What is done about a command in enforce."""
-    return str(judged(gate, Asked(command=command), SessionKey(""), INTENT)["effect"])
+    return str(judge_query(gate, PolicyQuery(command=command), SessionKey(""), INTENT)["effect"])
 
 
 def junk(draw: random.Random, command: str) -> str:
@@ -169,13 +169,13 @@ def paths(draw: random.Random, gate: Gate) -> Iterator[Case]:
 def well_judged(gate: Gate, raw: str) -> str | None:
     """A path is judged by where a write to it would land."""
     root, home = gate.workspace.root, gate.environment.home
-    judged(gate, Asked(write=raw), SessionKey(""), INTENT)
+    judge_query(gate, PolicyQuery(write=raw), SessionKey(""), INTENT)
     try:
-        found = real_paths(raw, root, home)
+        found = resolve_real_paths(raw, root, home)
     except InvalidPath:
         return None
     for real in found:
-        inside = target(gate.workspace, real, raw, Surroundings(home, home / "tmp")).path is not None
+        inside = resolve_target(gate.workspace, real, raw, MachinePlaces(home, home / "tmp")).path is not None
         truly = os.path.realpath(real)
         if inside != (truly == str(root) or truly.startswith(f"{root}/")):
             return "a path is taken for another"
@@ -184,7 +184,7 @@ def well_judged(gate: Gate, raw: str) -> str | None:
 
 def refused_path(gate: Gate, raw: str) -> str | None:
     """However it is spelled, it is refused."""
-    effect = judged(gate, Asked(write=raw), SessionKey(""), INTENT)["effect"]
+    effect = judge_query(gate, PolicyQuery(write=raw), SessionKey(""), INTENT)["effect"]
     return "a refused path is let through" if effect == "allow" else None
 
 
@@ -229,24 +229,24 @@ def json_comes_back(agent: str, text: str) -> str | None:
     """Merged twice is merged once, and taken out it is what it was."""
     wanted: dict[str, Any] = settings(agent, CLIENT)
     try:
-        wired, insertions = merge_json(text, wanted, is_ours)
+        wired, insertions = merge_json(text, wanted, is_own_handler)
     except (SettingsConflict, NotJson):
         return None
-    if merge_json(wired, wanted, is_ours)[0] != wired:
+    if merge_json(wired, wanted, is_own_handler)[0] != wired:
         return "merged twice it differs"
     return None if unmerge_json(wired, insertions) == text else "it does not come back"
 
 
 def toml_comes_back(text: str) -> str | None:
     """The same for TOML, but for a table of our name that was there: it is replaced, and goes with ours."""
-    wanted = {**tables(servers("codex", SERVER)), ("hooks", "state", "/x"): {"trusted_hash": "sha256:1"}}
+    wanted = {**split_tables(server_settings("codex", SERVER)), ("hooks", "state", "/x"): {"trusted_hash": "sha256:1"}}
     try:
         wired, insertions = merge_toml(text, wanted)
     except (SettingsConflict, NotToml):
         return None
     if merge_toml(wired, wanted)[0] != wired:
         return "merged twice it differs"
-    replaced = any(found(read(text), name) is not None for name in wanted)
+    replaced = any(find_value(parse_toml(text), name) is not None for name in wanted)
     return None if replaced or unmerge_toml(wired, insertions) == text else "it does not come back"
 
 
@@ -292,7 +292,9 @@ def distorted(draw: random.Random, value: object) -> object:
 def replied(gate: Gate, agent: str, event: EventClass | None, payload: bytes) -> HookReply | None:
     """The answer; None where it is no payload. What else is raised would be caught at the door, and is a finding."""
     try:
-        return answered(payload, Frame(agent, str(gate.workspace.root), event), gate.environment, fresh_gate)
+        return answer_event(
+            payload, HookFrame(agent, str(gate.workspace.root), event), gate.environment, open_fresh_gate
+        )
     except AdapterError:
         return None
 

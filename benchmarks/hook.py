@@ -23,16 +23,16 @@ from pathlib import Path
 import remit_hook
 from remit.adapters import HookReply
 from remit.core.call import SessionKey, ToolCall
-from remit.core.contents import sha256
+from remit.core.diff.contents import sha256
 from remit.core.facts import Facts, SessionFacts, Target
 from remit.core.intent import Intent
-from remit.core.intentset import IntentSet
-from remit.core.repopath import RepoPath
-from remit.policy.engine import decide
-from remit.servers.environment import environment
-from remit.servers.frames import ACKNOWLEDGED, pack, unpack
+from remit.core.intents.intent_set import IntentSet
+from remit.core.scope.repopath import RepoPath
+from remit.policy.decide import decide
+from remit.servers.daemon import ACKNOWLEDGEMENT, pack_reply, unpack_request
+from remit.servers.environment import make_environment
 from remit.servers.hook import answer
-from remit.wiring.client import put_script
+from remit.wiring.hook_client import install_script
 
 MAIN = "from remit.cli import main; main()"
 UNSYNCED = f"import os; os.fdatasync = lambda descriptor: None; {MAIN}"
@@ -114,8 +114,8 @@ def echo_server(path: Path) -> Generator[None]:
     ready, done = threading.Event(), threading.Event()
 
     async def attend(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        unpack(await reader.read())
-        writer.write(ACKNOWLEDGED + pack(HookReply()))
+        unpack_request(await reader.read())
+        writer.write(ACKNOWLEDGEMENT + pack_reply(HookReply()))
         await writer.drain()
         writer.close()
 
@@ -185,7 +185,7 @@ def whole_calls(base: Path, home: Path, folder: Path) -> None:
                     "<= 2.5 x",
                 )
             pure = base / "quick" / "hook.py"
-            put_script(pure)
+            install_script(pure)
             python = os.path.realpath(sys.executable)
             bare = [python, "-I", "-S", "-c", "pass"]
             a, b = in_turn(
@@ -217,7 +217,7 @@ def facts(count: int, path: str) -> Facts:
     intents = IntentSet(
         Intent(id=f"INT-{n:03d}", owned_scope=(scope,), status="IN_PROGRESS") for n, scope in enumerate(scopes, 1)
     )
-    target = Target(raw=path, resolved=f"/w/{path}", path=RepoPath.of(path, "/w"))
+    target = Target(raw=path, resolved=f"/w/{path}", path=RepoPath.parse(path, "/w"))
     return Facts(mode="enforce", session=SessionFacts("INT-001", "selected"), intents=intents, targets=(target,))
 
 
@@ -232,13 +232,13 @@ def decisions() -> None:
 
 def posts(base: Path, home: Path, folder: Path) -> None:
     """The post of a write, against appending 1.5 KB and hashing the file: each just after the tool wrote it."""
-    around = environment({})
+    around = make_environment({})
     file = folder / "src" / "app.py"
     log, line, plain = base / "plain.jsonl", b"x" * 1500, base / "plain.py"
-    from remit.servers.gates import Gates
-    from remit.servers.hook import Frame
+    from remit.servers.hook import HookFrame
+    from remit.servers.open_gates import OpenGates
 
-    gates = Gates()
+    gates = OpenGates()
     counter = iter(range(10**6))
 
     def floor() -> None:
@@ -254,14 +254,14 @@ def posts(base: Path, home: Path, folder: Path) -> None:
         given = {"file_path": str(file), "content": text}
         answer(
             payload(folder, "PreToolUse", "Write", f"p{n}", **given),
-            Frame("claude-code", str(folder), "pre"),
+            HookFrame("claude-code", str(folder), "pre"),
             around,
             gates,
         )
         file.write_text(text)
         body = payload(folder, "PostToolUse", "Write", f"p{n}", **given)
         began = time.perf_counter()
-        answer(body, Frame("claude-code", str(folder), "post"), around, gates)
+        answer(body, HookFrame("claude-code", str(folder), "post"), around, gates)
         return time.perf_counter() - began
 
     def bare() -> float:

@@ -27,8 +27,8 @@ from remit.core.record import (
     TracedFile,
     encode_record,
 )
-from remit.ledger.index import Index
-from remit.ledger.tables import INDEXES, QUICK, TABLES, flushed, insert, run
+from remit.ledger.index.index import Index
+from remit.ledger.index.tables import BULK_PRAGMAS, INDEXES, TABLES, flush_file, insert_statement, run_statements
 
 PATHS = 5_000
 INTENTS = 200
@@ -92,18 +92,18 @@ def bare(path: Path, source: Path, pragmas: Sequence[str]) -> tuple[float, float
     database = sqlite3.connect(path, isolation_level=None)
     for pragma in pragmas:
         database.execute(f"pragma {pragma}")
-    run(database, TABLES)
+    run_statements(database, TABLES)
 
     def insert_all() -> None:
         database.execute("begin")
         for table, found in rows.items():
-            database.executemany(insert(table, len(found[0])), found)
+            database.executemany(insert_statement(table, len(found[0])), found)
 
     def index_all() -> None:
-        run(database, INDEXES)
+        run_statements(database, INDEXES)
         database.execute("commit")
         database.close()
-        flushed(path)
+        flush_file(path)
 
     return seconds(insert_all), seconds(index_all)
 
@@ -122,7 +122,7 @@ def main() -> None:
             peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
             print(f"{count} records, {size / 1e6:.0f} MB; index {(folder / 'index.db').stat().st_size / 1e6:.0f} MB")
             print(f"build                      {built:.2f} s, {count / built:,.0f} records/s, {peak:.0f} MB of memory")
-            for name, pragmas in (("as SQLite comes, WAL", ["journal_mode = wal"]), ("with our pragmas", QUICK)):
+            for name, pragmas in (("as SQLite comes, WAL", ["journal_mode = wal"]), ("with our pragmas", BULK_PRAGMAS)):
                 inserted, indexed = bare(folder / f"{len(pragmas)}.db", folder / "index.db", pragmas)
                 whole = inserted + indexed
                 print(f"bare, {name:<20} {whole:.2f} s, build {whole / built:.2f} x as quick", end="; ")
@@ -133,13 +133,13 @@ def main() -> None:
 def report(index: Index, count: int) -> None:
     """The lookups."""
     lookups: dict[str, Callable[[int], object]] = {
-        "by content hash": lambda n: index.by_content_hash(f"{n:064x}"),
+        "by content hash": lambda n: index.find_by_content_hash(f"{n:064x}"),
         "by file, newest 20": lambda n: index.find(path=path_of(n), limit=20),
         "by file and line, 20": lambda n: index.find(path=path_of(n), line=n % 90 + 5, limit=20),
-        "all mutations of a file": lambda n: index.mutations_of(path_of(n)),
+        "all mutations of a file": lambda n: index.list_mutations(path_of(n)),
         "by intent, newest 20": lambda n: index.find(intent_id=intent_of(n), limit=20),
         "since a time, newest 20": lambda n: index.find(since=stamp(n), limit=20),
-        "by id": lambda n: index.by_id(f"{n:012x}"),
+        "by id": lambda n: index.find_by_id_prefix(f"{n:012x}"),
     }
     for name, run_once in lookups.items():
         print(f"{name:<26} p50 {p50(run_once, count)}")

@@ -21,7 +21,7 @@ from pathlib import Path
 
 from msgspec import Struct
 
-from remit.wiring.client import client_path, install_client
+from remit.wiring.hook_client import client_path, install_client
 
 SEED = 20_261_123
 FILES = 20_000

@@ -13,10 +13,10 @@ from pathlib import Path
 
 from remit.core.record import Body, CallPart, Content, Conversation, MutatedFile, Range, Record, TracedFile
 from remit.ledger.compact import compact
+from remit.ledger.integrity.verify_log import verify_log
 from remit.ledger.log import MachineLog
-from remit.ledger.reader import lines, read_at
-from remit.ledger.segments import segments
-from remit.ledger.verify import verify_log
+from remit.ledger.reader import read_bytes, read_lines
+from remit.ledger.segments import list_segments
 
 NAME = "0" * 40 + "/0123456789ab"
 BATCH = 8
@@ -68,7 +68,7 @@ def by_offset(folder: Path, places: Sequence[tuple[str, int, int]]) -> float:
     times: list[float] = []
     for segment, offset, length in places:
         started = time.perf_counter()
-        read_at(folder, segment, offset, length)
+        read_bytes(folder, segment, offset, length)
         times.append(time.perf_counter() - started)
     return statistics.median(times) * 1e6
 
@@ -77,7 +77,7 @@ def measured(folder: Path, places: Sequence[tuple[str, int, int]]) -> tuple[floa
     """Reading by offset, reading every line, verifying: microseconds, seconds, seconds."""
     offset = by_offset(folder, places)
     started = time.perf_counter()
-    count = sum(1 for _ in lines(folder))
+    count = sum(1 for _ in read_lines(folder))
     read = time.perf_counter()
     assert verify_log(folder, NAME) == ()
     assert count
@@ -91,8 +91,8 @@ def main(count: int) -> None:
         folder = Path(scratch) / "log"
         appended(folder, made[: count - TIMED])
         first = appended(folder, made[count - TIMED : count])
-        found = [(line.segment, line.offset, len(line.raw)) for line in lines(folder)]
-        sealed = [place for place in found if place[0] != segments(folder)[-1]]
+        found = [(line.segment, line.offset, len(line.raw)) for line in read_lines(folder)]
+        sealed = [place for place in found if place[0] != list_segments(folder)[-1]]
         places = drawn.sample(sealed, min(READS, len(sealed)))
         plain = measured(folder, places)
         started = time.perf_counter()

@@ -17,19 +17,19 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TypeAlias
 
-from remit.core.contents import sha256
+from remit.core.diff.contents import sha256
 from remit.core.record import Body, Record
-from remit.gate.governing import govern, set_mode
-from remit.gate.remembering import restore
+from remit.gate.remember import restore_file
+from remit.gate.rules.load import govern_workspace, set_mode
 from remit.ledger.log import MachineLog
-from remit.workspace.beneath import opened, put_whole, write_below
-from remit.workspace.intents_writing import IntentsFileChanged, write_intents
-from remit.workspace.place import FOLDER, workspace_at
-from remit.workspace.sandbox.committing import Committing
-from remit.workspace.sandbox.staged import Touched
-from remit.workspace.settings_file import SettingsChanged, write_settings
-from remit.workspace.snapshots_write import File, delete_file, write_files
-from remit.workspace.versions import seen
+from remit.workspace.agents.settings_files import SettingsChanged, write_settings
+from remit.workspace.files.atomic import FileToWrite, delete_file, write_files
+from remit.workspace.files.read_files import observed_content
+from remit.workspace.files.safe_paths import open_below_root, write_below, write_into_folder
+from remit.workspace.intents_file.storage import IntentsFileChanged, write_intents
+from remit.workspace.place.workspace import ORCHESTRATION_FOLDER, workspace_at
+from remit.workspace.sandbox.apply_changes import ChangeApplier
+from remit.workspace.sandbox.staged_changes import StagedChange
 
 SWAPS = """\
 import ctypes, os, sys
@@ -62,16 +62,16 @@ def file(root: Path, number: int) -> None:
 
 def walk(root: Path, number: int) -> None:
     """The same without the system call."""
-    here = opened(root, "src", make=True, links=True, kernel=None)
+    here = open_below_root(root, "src", make=True, links=True, kernel=None)
     try:
-        put_whole(here, f"f{number}", b"ours", 0o666)
+        write_into_folder(here, f"f{number}", b"ours", 0o666)
     finally:
         os.close(here)
 
 
 def restored(root: Path, number: int) -> None:
     """`remit restore`, and effects that are undone."""
-    refuse(write_files(root, {f"src/f{number}": File("100644", b"ours")}, f"race{number}"))
+    refuse(write_files(root, {f"src/f{number}": FileToWrite("100644", b"ours")}, f"race{number}"))
 
 
 def deleted(root: Path, number: int) -> None:
@@ -84,12 +84,12 @@ def committed(root: Path, number: int) -> None:
     upper = root.parent / "upper"
     (upper / "src").mkdir(parents=True, exist_ok=True)
     (upper / "src" / f"f{number}").write_bytes(b"ours")
-    refuse(Committing(upper, root).kept([Touched(f"src/f{number}", "file")]))
+    refuse(ChangeApplier(upper, root).apply_changes([StagedChange(f"src/f{number}", "file")]))
 
 
 def removed(root: Path, number: int) -> None:
     """`remit exec` removes what the command removed."""
-    refuse(Committing(root.parent, root).kept([Touched("src/victim", "gone")]))
+    refuse(ChangeApplier(root.parent, root).apply_changes([StagedChange("src/victim", "gone")]))
 
 
 def refuse(failed: dict[str, str]) -> None:
@@ -100,7 +100,7 @@ def refuse(failed: dict[str, str]) -> None:
 
 def put_back(root: Path, number: int) -> None:
     """A file that governs is put back."""
-    restore(root, f"src/f{number}", seen(b"ours"))
+    restore_file(root, f"src/f{number}", observed_content(b"ours"))
 
 
 def settings(root: Path, number: int) -> None:
@@ -111,7 +111,7 @@ def settings(root: Path, number: int) -> None:
 def intents(root: Path, number: int) -> None:
     """The intents file, edited."""
     text = f"# {number}\n{INTENTS.decode()}"
-    path = root / FOLDER / "active_intents.yaml"
+    path = root / ORCHESTRATION_FOLDER / "active_intents.yaml"
     write_intents(path, text, expected_sha256=sha256(path.read_bytes()), lock=root.parent / "lock")
 
 
@@ -130,7 +130,7 @@ def view(root: Path, number: int) -> None:
 
 def view_of(root: Path) -> Path:
     """Where it lies."""
-    return root / FOLDER / "agent_trace.jsonl"
+    return root / ORCHESTRATION_FOLDER / "agent_trace.jsonl"
 
 
 def recovery(detail: dict[str, object]) -> Record:
@@ -148,9 +148,9 @@ KINDS: list[tuple[str, str, Write]] = [
     ("exec: removing", "src", removed),
     ("putting back", "src", put_back),
     ("agents' settings", "src", settings),
-    ("intents file", FOLDER, intents),
-    ("mode", FOLDER, mode),
-    ("live view", FOLDER, view),
+    ("intents file", ORCHESTRATION_FOLDER, intents),
+    ("mode", ORCHESTRATION_FOLDER, mode),
+    ("live view", ORCHESTRATION_FOLDER, view),
 ]
 
 
@@ -174,10 +174,10 @@ def ground(top: Path) -> tuple[Path, Path]:
     root, outside = top / "w", top / "outside"
     (root / "src").mkdir(parents=True)
     subprocess.run(["git", "init", "-q", str(root)], check=True)
-    (root / FOLDER).mkdir()
-    govern(workspace_at(root, root))
+    (root / ORCHESTRATION_FOLDER).mkdir()
+    govern_workspace(workspace_at(root, root))
     outside.mkdir()
-    for folder in (root / FOLDER, outside):
+    for folder in (root / ORCHESTRATION_FOLDER, outside):
         (folder / "active_intents.yaml").write_bytes(INTENTS)
     return root, outside
 

@@ -18,11 +18,11 @@ from pathlib import Path
 from hook import client, daemon, payload, remit
 
 from remit.core.call import SessionKey, ToolCall
-from remit.gate.contained import Contained
+from remit.gate.containment.run_command import CommandRun
 from remit.gate.gate import Gate
-from remit.servers.environment import environment
-from remit.workspace.sandbox import places
-from remit.workspace.sandbox.choosing import containment
+from remit.servers.environment import make_environment
+from remit.workspace.sandbox import layers
+from remit.workspace.sandbox.containment import find_containment
 
 ROUNDS = 40
 FILES = 1000
@@ -52,13 +52,13 @@ def ask(program: Path, folder: Path, call_id: str) -> list[str]:
 
 def bare(folder: Path) -> list[str]:
     """The words of bubblewrap that the daemon plans, as they run by themselves."""
-    gate = Gate.open(folder, environment({}))
+    gate = Gate.open(folder, make_environment({}))
     around, workspace = gate.environment, gate.workspace
-    place = places.scratch(workspace, around.home, around.temporary)
-    staged = places.stage(place, workspace, around.home, around.temporary, os.getpid())
+    place = layers.find_scratch_folder(workspace, around.home, around.temporary)
+    staged = layers.create_staging(place, workspace, around.home, around.temporary, os.getpid())
     call = ToolCall("claude-code", SessionKey("s1"), "Bash", "execute", str(folder), command=COMMAND)
-    contained = Contained(gate, containment(around.home, around.temporary))
-    return contained.words(call, ["sh", "-c", COMMAND], staged, 1)
+    contained = CommandRun(gate, find_containment(around.home, around.temporary))
+    return contained.sandbox_words(call, ["sh", "-c", COMMAND], staged, 1)
 
 
 def timed(run: Callable[[], object]) -> float:
@@ -99,7 +99,7 @@ def main() -> None:
         home.mkdir()
         os.environ["HOME"] = str(home)
         program = client(base / "quick", home / ".local/state/remit/daemon.sock")
-        if program is None or containment(home, Path(tempfile.gettempdir())).way != "overlay":
+        if program is None or find_containment(home, Path(tempfile.gettempdir())).way != "overlay":
             sys.exit("there is no compiler here, or no overlay: nothing to measure")
         installed = home / ".local/share/remit/bin"
         installed.parent.mkdir(parents=True)

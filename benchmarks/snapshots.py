@@ -19,10 +19,10 @@ from pathlib import Path
 
 import remit_hook
 from remit.servers.daemon import socket_path
-from remit.workspace.git import Git
-from remit.workspace.place import workspace_at
-from remit.workspace.snapshots import Occasion, look_at, take
-from remit.workspace.snapshots_git import GitStore
+from remit.workspace.git.command import Git
+from remit.workspace.place.workspace import workspace_at
+from remit.workspace.snapshots.git_store import GitSnapshotStore
+from remit.workspace.snapshots.snapshot import Occasion, read_files, take_snapshot
 
 MAIN = "from remit.cli import main; main()"
 ROUNDS = 21
@@ -138,7 +138,7 @@ def measured(files: int) -> None:
     with tempfile.TemporaryDirectory() as name:
         root = Path(name)
         dirty = repository(root, files)
-        store = GitStore(workspace_at(root, root), "0123456789ab", stays=True)
+        store = GitSnapshotStore(workspace_at(root, root), "0123456789ab", keeps_importer=True)
         status: list[float] = []
         calls: list[float] = []
         kept: list[float] = []
@@ -153,10 +153,10 @@ def measured(files: int) -> None:
         row(f"{files:>7} files, {DIRTY} changed: the snapshot alone", kept, status, "-")
 
 
-def snapshot(store: GitStore, root: Path, dirty: list[str]) -> None:
+def snapshot(store: GitSnapshotStore, root: Path, dirty: list[str]) -> None:
     """One snapshot of files that are known to differ."""
     workspace = workspace_at(root, root)
-    take(store, workspace, Occasion("call"), look_at(workspace, dirty), at=time.time())
+    take_snapshot(store, workspace, Occasion("call"), read_files(workspace, dirty), at=time.time())
 
 
 def row(name: str, value: list[float], floor: list[float], asked: str) -> None:
@@ -173,7 +173,7 @@ def many() -> None:
     with tempfile.TemporaryDirectory() as name:
         root = Path(name)
         dirty = repository(root, 200)
-        store = GitStore(workspace_at(root, root), "0123456789ab", stays=True)
+        store = GitSnapshotStore(workspace_at(root, root), "0123456789ab", keeps_importer=True)
         git = Git(root)
         for turn in range(MANY):
             (root / dirty[turn % DIRTY]).write_text(f"{turn}\n")

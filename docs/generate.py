@@ -20,13 +20,13 @@ from remit.cli import output
 from remit.cli.root import remit
 from remit.core import config, record
 from remit.core.call import REMIT_COMMANDS
-from remit.core.constraint_shapes import SHAPES
 from remit.core.decision import ErrorType
 from remit.core.intent import STATUS_ALIASES, TRANSITIONS, Intent, LintCode
-from remit.policy.checks.constraints.kinds import KINDS
-from remit.policy.engine import CHECKS
-from remit.policy.violations import EXAMPLES, HINTS, NOT_RECOVERABLE, WHY
-from remit.provenance.verify.rules import INTEGRITY, RULES
+from remit.core.intents.constraints import CONSTRAINT_KINDS
+from remit.policy.checks.constraints.evaluate import KINDS
+from remit.policy.decide import CHECKS
+from remit.policy.violations import EXAMPLES, HINTS, NOT_RECOVERABLE, REASONS
+from remit.provenance.verify.rules import INTEGRITY_RULES, RULES
 from remit.tools.catalogue import TOOLS
 
 DOCS = Path(__file__).parent
@@ -352,7 +352,7 @@ def intents_file() -> str:
             "A mapping with a `type` is held against what each call would leave, and against what commands left; see "
             "[how to keep agents to constraints](../how-to/keep-to-constraints.md). `paths` are patterns as in "
             "`owned_scope`, one or a list; without them every file is meant.",
-            table(("type", "options", "asks"), map(constraint_row, SHAPES)),
+            table(("type", "options", "asks"), map(constraint_row, CONSTRAINT_KINDS)),
             "## Its life",
             table(("status", "may become"), life),
             f"Read as well: {aliases}.",
@@ -366,7 +366,7 @@ def intents_file() -> str:
 
 def constraint_row(kind: str) -> tuple[str, str, str]:
     """A kind of constraint: its options, those that it cannot do without first, and what its module says."""
-    shape = SHAPES[kind]
+    shape = CONSTRAINT_KINDS[kind]
     needed = [" or ".join(map(code, group)) for group in shape.needs]
     free = [code(name) for name in shape.options if not any(name in group for group in shape.needs)]
     said = first_line(sys.modules[KINDS[kind].__module__]).partition(": ")[2]
@@ -399,7 +399,7 @@ def violations() -> str:
         )
         for name, text in words.items()
     ]
-    hints = [(code(h), EXAMPLES.get(h, ""), WHY.get(h, WHY["ask_user"])) for h in dict.fromkeys(HINTS.values())]
+    hints = [(code(h), EXAMPLES.get(h, ""), REASONS.get(h, REASONS["ask_user"])) for h in dict.fromkeys(HINTS.values())]
     checks = [(str(n), code(name), *about_check(check)) for n, (name, check) in enumerate(CHECKS.items(), 1)]
     return "\n\n".join(
         [
@@ -430,7 +430,7 @@ def rules() -> str:
     """The page of what `remit verify` finds."""
     words = worded(RULE_WORDS, RULES)
     rows = [(code(rule), severity, about, words[rule]) for rule, (severity, about) in RULES.items()]
-    broken = " and ".join(map(code, INTEGRITY))
+    broken = " and ".join(map(code, INTEGRITY_RULES))
     return "\n\n".join(
         [
             "# Rules of remit verify",

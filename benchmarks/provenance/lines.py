@@ -8,7 +8,7 @@ from dataclasses import dataclass, field, replace
 from itertools import groupby, pairwise
 from typing import Literal
 
-from remit.core.own_words import is_strong
+from remit.core.diff.distinctive_lines import is_distinctive_line
 
 from .shortest import sources
 
@@ -123,7 +123,7 @@ def rewritten(old: Sequence[Line], new: Sequence[Line], committed: Iterable[Line
         first, last = after[id(kept[0])], after[id(kept[-1])]
         came = [line for line in new[max(0, first - 1) : last + 2] if id(line) not in before]
         if came and len(came) + len(block) - len(kept) >= len(kept):
-            yield from (line for line in kept if not is_strong(line.text))
+            yield from (line for line in kept if not is_distinctive_line(line.text))
 
 
 def doubt_along(versions: Sequence[Sequence[Line]]) -> None:

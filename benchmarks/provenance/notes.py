@@ -13,20 +13,20 @@ from pathlib import Path
 
 import click
 
-from remit.core.authorship import NotANote, parse_note, write_note
-from remit.provenance.notes.audit import audit
-from remit.workspace.notes import Notes
-from remit.workspace.place import Workspace
+from remit.core.formats.authorship_notes import InvalidNote, parse_note, write_note
+from remit.provenance.notes.audit import audit_notes
+from remit.workspace.place.workspace import Workspace
+from remit.workspace.sharing.authorship_notes import NotesRef
 
 AT_ONCE = 200
 
 
-def differing(notes: Notes, commits: list[str]) -> Iterator[str]:
+def differing(notes: NotesRef, commits: list[str]) -> Iterator[str]:
     """The notes that do not come out as they were, and why."""
-    for commit, raw in notes.read(commits).items():
+    for commit, raw in notes.read_notes(commits).items():
         try:
             again = write_note(parse_note(raw.decode())).encode()
-        except (NotANote, UnicodeError) as error:
+        except (InvalidNote, UnicodeError) as error:
             yield f"{commit}: {str(error).splitlines()[0]}"
             continue
         if again != raw:
@@ -41,8 +41,8 @@ def differing(notes: Notes, commits: list[str]) -> Iterator[str]:
 def main(repository: Path, audited: int) -> None:
     """Read and re-emit every note of REPOSITORY."""
     folder = repository / ".git" if (repository / ".git").exists() else repository
-    notes = Notes(Workspace(repository, git_dir=folder, common_dir=folder))
-    commits = sorted(notes.listed(notes.tip()))
+    notes = NotesRef(Workspace(repository, git_dir=folder, common_dir=folder))
+    commits = sorted(notes.list_notes(notes.read_tip()))
     began = time.perf_counter()
     found = [line for at in range(0, len(commits), AT_ONCE) for line in differing(notes, commits[at : at + AT_ONCE])]
     seconds = time.perf_counter() - began
@@ -50,7 +50,7 @@ def main(repository: Path, audited: int) -> None:
     click.echo(f"{len(commits)} notes, {len(found)} of them not byte for byte, {seconds:.1f} s")
     if audited:
         newest = notes.git.text("rev-list", "--no-merges", f"--max-count={audited}", "HEAD").split()
-        done = audit(notes, newest)
+        done = audit_notes(notes, newest)
         over = len({finding.commit for finding in done.findings})
         click.echo(f"{done.notes} notes of the newest {audited} commits: {over} attest lines that these did not add")
     sys.exit(1 if found else 0)

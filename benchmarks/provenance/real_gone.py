@@ -7,8 +7,8 @@ Who did which cannot be told from contents, so either author of such a line is r
 from bisect import bisect_right
 from collections.abc import Iterable, Sequence
 
-from remit.core.own_words import is_strong
-from remit.provenance.origins.evidence import unspaced
+from remit.core.diff.distinctive_lines import is_distinctive_line
+from remit.provenance.origins.evidence import strip_whitespace
 
 from .lines import Author, Line
 
@@ -18,7 +18,7 @@ MARKS = b",;()'\"\\"
 
 def said(line: bytes) -> bytes:
     """What a line says, whatever its layout."""
-    return unspaced(line).translate(None, MARKS)
+    return strip_whitespace(line).translate(None, MARKS)
 
 
 def key(line: bytes) -> bytes:
@@ -69,7 +69,7 @@ class Gone:
             if words not in self.text:
                 break
             count += 1
-        return count if any(is_strong(line.text) for line in lines[:count]) else 0
+        return count if any(is_distinctive_line(line.text) for line in lines[:count]) else 0
 
     def authors(self, lines: Sequence[Line]) -> set[Author]:
         """Whose those words were."""

@@ -9,14 +9,14 @@ from typing import Any
 from remit.adapters import ROWS
 from remit.gate.environment import Environment
 from remit.gate.gate import Gate
-from remit.gate.governing import govern, set_mode
-from remit.ledger.index import Index
+from remit.gate.rules.load import govern_workspace, set_mode
+from remit.ledger.index.index import Index
 from remit.provenance.blame.blame import Blamer
 from remit.provenance.blame.blamed_line import BlamedLine
-from remit.provenance.notes.notes import NoteWriter
-from remit.servers.hook import EventClass, Frame, answer
-from remit.workspace.place import git_root, workspace_at
-from remit.workspace.refs import AUTHORSHIP
+from remit.provenance.notes.note_writer import NoteWriter
+from remit.servers.hook import EventClass, HookFrame, answer
+from remit.workspace.git.refs import NOTES_REF
+from remit.workspace.place.workspace import find_git_root, workspace_at
 
 from .lines import Claim
 from .tools import Refused, Session
@@ -56,15 +56,15 @@ class RemitTool:
                 "    acceptance_criteria: [it works]",
             ]
         (root / ".orchestration" / "active_intents.yaml").write_text("\n".join(lines) + "\n")
-        workspace = workspace_at(root, git_root(root))
+        workspace = workspace_at(root, find_git_root(root))
         workspace.config_path.write_text(NOT_CONTAINED)
-        govern(workspace)
+        govern_workspace(workspace)
         set_mode(workspace, "enforce")
 
     def hook(self, session: Session, event: str, payload: Mapping[str, Any]) -> None:
         row = ROWS[session.agent]
-        around = Environment(self.home, self.home / "tmp", settings=row.settings, own_folders=row.own_folders)
-        frame = Frame(session.agent, str(payload["cwd"]), CLASSES.get(event, "note"))
+        around = Environment(self.home, self.home / "tmp", settings=row.settings_files, own_folders=row.own_folders)
+        frame = HookFrame(session.agent, str(payload["cwd"]), CLASSES.get(event, "note"))
         reply = answer(json.dumps(payload, ensure_ascii=False).encode(), frame, around)
         answered: dict[str, Any] = json.loads(reply.stdout) if reply.stdout else {}
         said = {"decision": answered.get("decision"), **answered.get("hookSpecificOutput", {})}
@@ -93,8 +93,8 @@ class RemitTool:
     def publish(self, root: Path) -> Sequence[str]:
         with self.blamer(root) as blamer:
             writer = NoteWriter(blamer)
-            writer.write(writer.lacking(None))
-        return (AUTHORSHIP,)
+            writer.write(writer.find_commits(None))
+        return (NOTES_REF,)
 
     def blame(self, root: Path, path: str) -> list[Claim]:
         with self.blamer(root) as blamer:
@@ -106,7 +106,7 @@ class RemitTool:
         gate = Gate.open(root)
         with Index.open(gate.workspace.state / "index.db", gate.workspace.log_folder) as index:
             index.catch_up()
-            yield Blamer(gate.workspace, index, gate.store)
+            yield Blamer(gate.workspace, index, gate.contents)
 
 
 def claim(line: BlamedLine) -> Claim:

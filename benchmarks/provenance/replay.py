@@ -14,17 +14,17 @@ from typing import Any
 
 import msgspec
 
-from remit.core.contents import Hunk
+from remit.core.diff.contents import Hunk
 from remit.core.record import Body, CallPart, Record
-from remit.gate import effects
 from remit.gate.environment import Environment
 from remit.gate.gate import Gate
-from remit.ledger.index import Index
+from remit.gate.records import record_parts
+from remit.ledger.index.index import Index
 from remit.provenance.blame.blame import Blamer
-from remit.provenance.origins.porcelain import read_porcelain
-from remit.workspace.contents import ContentStore
-from remit.workspace.observe import Change
-from remit.workspace.versions import Seen, seen
+from remit.provenance.origins.blame_porcelain import read_git_lines
+from remit.workspace.contents.content_store import ContentStore
+from remit.workspace.files.read_files import ObservedFile, observed_content
+from remit.workspace.observe.observation import Change
 
 from .remit_tool import RemitTool
 
@@ -126,12 +126,12 @@ def record(root: Path, home: Path, found: Replayed) -> dict[str, str]:
     found.commits = len(commits)
     for start in range(0, len(commits), CHUNK):
         chunk = commits[start : start + CHUNK]
-        known = changes_of(chunk, gate.store)
-        differences = all_differences(known, gate.store)
+        known = changes_of(chunk, gate.contents)
+        differences = all_differences(known, gate.contents)
         records: list[Record] = []
         for commit in chunk:
             now[0] = commit.at
-            records.append(gate.recorder.record(body(commit, known, differences), "claude-code"))
+            records.append(gate.recorder.make_record(body(commit, known, differences), "claude-code"))
             made[records[-1].id] = commit.name
         gate.recorder.log.append([r for r in records if msgspec.to_builtins(r.body).get("files")], sync=False)
     with Index.open(gate.workspace.state / "index.db", gate.workspace.log_folder) as index:
@@ -143,13 +143,13 @@ def changes_of(chunk: Sequence[Commit], store: ContentStore) -> dict[tuple[str, 
     """The changes with their contents, by commit and path; those whose contents are not there are left out."""
     blobs = {blob for c in chunk for f in c.files for blob, mode in ((f[3], f[1]), (f[4], f[2])) if mode in FILES}
     versions = {blob: content for blob, content in store.load_many(sorted(blobs)).items()}
-    known: dict[str, Seen] = {}
+    known: dict[str, ObservedFile] = {}
 
-    def side(blob: str, mode: str) -> Seen | None:
+    def side(blob: str, mode: str) -> ObservedFile | None:
         if mode not in FILES or blob not in versions:
             return None
         if blob not in known:
-            known[blob] = seen(versions[blob], mode)
+            known[blob] = observed_content(versions[blob], mode)
         return known[blob]
 
     changes = {(c.name, f[0]): Change(f[0], side(f[3], f[1]), side(f[4], f[2])) for c in chunk for f in c.files}
@@ -158,31 +158,31 @@ def changes_of(chunk: Sequence[Commit], store: ContentStore) -> dict[tuple[str, 
 
 def all_differences(
     known: dict[tuple[str, str], Change], store: ContentStore
-) -> dict[tuple[str, str], effects.Difference]:
+) -> dict[tuple[str, str], record_parts.Difference]:
     """What the gate's own comparison says; git is asked once for all that it leaves to git."""
-    found: dict[tuple[str, str], effects.Difference] = {}
+    found: dict[tuple[str, str], record_parts.Difference] = {}
     left: dict[str, tuple[bytes, bytes]] = {}
     keys: dict[str, tuple[str, str]] = {}
     for key, change in known.items():
         if change.after is None or change.after.content is None:
             continue
         old = change.before.content if change.before and change.before.content is not None else b""
-        difference = effects.difference(old, change.after.content, ())
+        difference = record_parts.find_difference(old, change.after.content, ())
         if difference is None:
             left[str(len(left))] = (old, change.after.content)
             keys[str(len(keys))] = key
         else:
             found[key] = difference
-    hunks: dict[str, tuple[Hunk, ...]] = store.hunks(left)
-    return {**found, **{keys[name]: effects.Difference(h) for name, h in hunks.items()}}
+    hunks: dict[str, tuple[Hunk, ...]] = store.compute_hunks(left)
+    return {**found, **{keys[name]: record_parts.Difference(h) for name, h in hunks.items()}}
 
 
 def body(
-    commit: Commit, known: dict[tuple[str, str], Change], differences: dict[tuple[str, str], effects.Difference]
+    commit: Commit, known: dict[tuple[str, str], Change], differences: dict[tuple[str, str], record_parts.Difference]
 ) -> Body:
     """The record of one commit's changes."""
     keys = [(commit.name, f[0]) for f in commit.files if (commit.name, f[0]) in known]
-    files = tuple(effects.mutated_file(known[key], None, (), differences.get(key)) for key in keys)
+    files = tuple(record_parts.mutated_file(known[key], None, (), differences.get(key)) for key in keys)
     call: CallPart = CallPart(id=commit.name, name="Write", effect="write")
     return Body(event="mutation", intent_id="INT-001", session_id=f"of-{commit.name[:12]}", call=call, files=files)
 
@@ -204,12 +204,12 @@ def compare(root: Path, commits: dict[str, str], paths: Sequence[str], found: Re
     with Index.open(gate.workspace.state / "index.db", gate.workspace.log_folder) as index:
         for path in paths:
             began = time.perf_counter()
-            truth = read_porcelain(run("blame", "--porcelain", "--first-parent", "HEAD", "--", path, cwd=root), "")
+            truth = read_git_lines(run("blame", "--porcelain", "--first-parent", "HEAD", "--", path, cwd=root), "")
             found.git_blame_s += time.perf_counter() - began
             began = time.perf_counter()
-            claims: list[Any] = Blamer(gate.workspace, index, gate.store).blame(path, ["--first-parent", "HEAD"])
+            claims: list[Any] = Blamer(gate.workspace, index, gate.contents).blame(path, ["--first-parent", "HEAD"])
             found.blame_s += time.perf_counter() - began
             for line, said in zip(truth, claims, strict=True):
                 found.lines += 1
                 found.unknown += said.record is None
-                found.agreeing += commits.get(said.record or "") == line.place.commit
+                found.agreeing += commits.get(said.record or "") == line.version.commit

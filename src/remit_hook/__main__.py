@@ -11,19 +11,19 @@ from _socket import AF_UNIX, SHUT_WR, SOCK_STREAM, socket
 from posix import close, dup2, environ, execv, fork, getcwd, open, pipe, read, unlink, write
 
 O_RDONLY = 0
-ACK_S = 2.0
-BLOCK = 1 << 16
-LIMIT = 64 * 1024 * 1024
-FORWARDED = (b"REMIT_INTENT", b"TMPDIR")
-WORDS = (b"-I", b"-c", b"from remit.cli import main; main()", b"hook")
+ACK_TIMEOUT_S = 2.0
+BLOCK_BYTES = 1 << 16
+MAX_PAYLOAD_BYTES = 64 * 1024 * 1024
+FORWARDED_VARIABLES = (b"REMIT_INTENT", b"TMPDIR")
+FRESH_ARGUMENTS = (b"-I", b"-c", b"from remit.cli import main; main()", b"hook")
 
 
 def read_all(descriptor: int) -> bytes:
     """Everything up to the end, or as much as any payload may be."""
     blocks = [b""]
     size = 0
-    while size <= LIMIT:
-        block = read(descriptor, BLOCK)
+    while size <= MAX_PAYLOAD_BYTES:
+        block = read(descriptor, BLOCK_BYTES)
         if not block:
             break
         blocks.append(block)
@@ -31,7 +31,7 @@ def read_all(descriptor: int) -> bytes:
     return b"".join(blocks)
 
 
-def configuration(folder: str) -> list[bytes]:
+def read_configuration(folder: str) -> list[bytes]:
     """Version, interpreter, socket and seconds to wait; this interpreter and no socket where there is no file."""
     try:
         file = open(folder + "/hook.conf", O_RDONLY)
@@ -42,9 +42,9 @@ def configuration(folder: str) -> list[bytes]:
     return lines
 
 
-def framed(version: bytes, words: list[bytes], payload: bytes) -> bytes:
-    """The request: see `servers/frames.py`."""
-    variables = [name + b"=" + environ[name] for name in FORWARDED if environ.get(name)]
+def build_request(version: bytes, words: list[bytes], payload: bytes) -> bytes:
+    """The request: see `servers/daemon.py`."""
+    variables = [name + b"=" + environ[name] for name in FORWARDED_VARIABLES if environ.get(name)]
     try:
         folder = getcwd().encode("utf-8", "surrogateescape")
     except OSError:
@@ -55,15 +55,15 @@ def framed(version: bytes, words: list[bytes], payload: bytes) -> bytes:
 def ask_daemon(path: bytes, request: bytes, wait_s: float) -> int | None:
     """The exit code of a whole answer; None where the daemon gave none."""
     line = socket(AF_UNIX, SOCK_STREAM)
-    line.settimeout(ACK_S)
+    line.settimeout(ACK_TIMEOUT_S)
     reply = b""
     try:
-        if not acknowledged(line, path, request):
+        if not send_request(line, path, request):
             return None
         line.settimeout(wait_s)
-        while block := line.recv(BLOCK):
+        while block := line.recv(BLOCK_BYTES):
             reply += block
-            line.settimeout(ACK_S)
+            line.settimeout(ACK_TIMEOUT_S)
     except OSError:
         return None
     out, err = int.from_bytes(reply[1:5], "big"), int.from_bytes(reply[5:9], "big")
@@ -74,7 +74,7 @@ def ask_daemon(path: bytes, request: bytes, wait_s: float) -> int | None:
     return reply[0]
 
 
-def acknowledged(line: socket, path: bytes, request: bytes) -> bool:
+def send_request(line: socket, path: bytes, request: bytes) -> bool:
     """Whether the daemon takes the call. Raises OSError.
 
     One that is stopped or stuck loses its door: the next call need not wait, and it leaves when it wakes.
@@ -110,7 +110,7 @@ def ask_fresh(interpreter: bytes, words: list[bytes], payload: bytes) -> int:
     close(theirs)
     dup2(ours, 0)
     try:
-        execv(interpreter, [interpreter, *WORDS, *words, b"--client"])
+        execv(interpreter, [interpreter, *FRESH_ARGUMENTS, *words, b"--client"])
     except OSError as error:
         sys.stderr.write(f"remit: {interpreter!r} cannot be started ({error.strerror}); run: remit doctor --fix\n")
     return 2 if words[1] == b"pre" else 0
@@ -119,7 +119,7 @@ def ask_fresh(interpreter: bytes, words: list[bytes], payload: bytes) -> int:
 def exec_fresh(interpreter: bytes, words: list[bytes]) -> int:
     """Become `remit exec`, which runs a command contained; returns only where that fails."""
     try:
-        execv(interpreter, [interpreter, *WORDS[:-1], b"exec", *words])
+        execv(interpreter, [interpreter, *FRESH_ARGUMENTS[:-1], b"exec", *words])
     except OSError as error:
         sys.stderr.write(f"remit: {interpreter!r} cannot be started ({error.strerror}); run: remit doctor --fix\n")
     return 4
@@ -128,15 +128,15 @@ def exec_fresh(interpreter: bytes, words: list[bytes]) -> int:
 def main() -> int:
     """Answer one call."""
     if sys.argv[1:3] == ["exec", "--session"]:
-        interpreter = configuration(sys.argv[0].rpartition("/")[0])[1]
+        interpreter = read_configuration(sys.argv[0].rpartition("/")[0])[1]
         return exec_fresh(interpreter, [word.encode("utf-8", "surrogateescape") for word in sys.argv[2:]])
     if len(sys.argv) != 3:
         sys.stderr.write("usage: hook AGENT pre|post|note < payload\n")
         return 2
     words = [word.encode("utf-8", "surrogateescape") for word in sys.argv[1:]]
-    version, interpreter, path, wait_s, *_ = configuration(sys.argv[0].rpartition("/")[0])
+    version, interpreter, path, wait_s, *_ = read_configuration(sys.argv[0].rpartition("/")[0])
     payload = read_all(0)
-    code = ask_daemon(path, framed(version, words, payload), float(wait_s)) if path else None
+    code = ask_daemon(path, build_request(version, words, payload), float(wait_s)) if path else None
     return ask_fresh(interpreter, words, payload) if code is None else code
 
 

@@ -7,7 +7,7 @@ import msgspec
 from remit.adapters import parse
 from remit.core.call import ToolCall
 from remit.core.decision import Decision, Verdict
-from remit.core.events import After, Before, HookEvent
+from remit.core.events import AfterCall, BeforeCall, HookEvent
 
 PAYLOADS = Path(__file__).parents[1] / "compat" / "payloads"
 
@@ -31,14 +31,14 @@ def event(agent: str, name: str, **changes: object) -> HookEvent:
 def call(agent: str, name: str, **changes: object) -> ToolCall:
     """The call in it."""
     found = event(agent, name, **changes)
-    assert isinstance(found, Before | After)
+    assert isinstance(found, BeforeCall | AfterCall)
     return found.call
 
 
-def after(agent: str, name: str, **changes: object) -> After:
+def after(agent: str, name: str, **changes: object) -> AfterCall:
     """The same, of an event that comes after a tool."""
     found = event(agent, name, **changes)
-    assert isinstance(found, After)
+    assert isinstance(found, AfterCall)
     return found
 
 

@@ -8,9 +8,9 @@ import pytest
 from adapters.claude_code_payloads import ROWS as EXPECTED
 from remit.adapters import HookReply, parse, render
 from remit.core.call import Outcome, SessionKey, ToolCall
-from remit.core.contents import LineRange
 from remit.core.decision import Decision, Verdict
-from remit.core.events import After, Before, Ignored, SessionEnded, SessionStarted
+from remit.core.diff.contents import LineRange
+from remit.core.events import AfterCall, BeforeCall, IgnoredEvent, SessionEnded, SessionStarted
 
 PAYLOADS = Path(__file__).parents[1] / "compat" / "payloads" / "claude-code"
 Row = tuple[str, str, str, str, str, str, tuple[str, ...], str]
@@ -25,14 +25,14 @@ def test_a_captured_payload_is_the_event_it_is(row: Row) -> None:
     name, kind, session, agent_id, detail, effect, paths, command = row
     event = parse("claude-code", (PAYLOADS / f"{name}.json").read_bytes())
     assert type(event).__name__ == kind
-    if isinstance(event, Before | After):
+    if isinstance(event, BeforeCall | AfterCall):
         call = event.call
         assert (call.tool, call.effect, call.paths, call.command or "") == (detail, effect, paths, command)
         assert call.call_id.startswith("toolu_")
         assert call.malformed is None
         assert call.whole_workspace == (effect == "execute")
         key = call.session
-    elif isinstance(event, Ignored):
+    elif isinstance(event, IgnoredEvent):
         assert event.name == detail
         return
     else:
@@ -50,8 +50,8 @@ def test_use_and_result_of_one_call_agree() -> None:
             continue
         use = parse("claude-code", before.read_bytes())
         result = parse("claude-code", after.read_bytes())
-        assert isinstance(use, Before)
-        assert isinstance(result, After)
+        assert isinstance(use, BeforeCall)
+        assert isinstance(result, AfterCall)
         if use.call.call_id == result.call.call_id:
             assert (use.call.arguments_sha256, use.call.session) == (result.call.arguments_sha256, result.call.session)
 
@@ -59,15 +59,15 @@ def test_use_and_result_of_one_call_agree() -> None:
 def test_a_failure_tells_its_exit_code_and_an_edit_its_lines() -> None:
     failed = parse("claude-code", (PAYLOADS / "PostToolUseFailure-Bash.json").read_bytes())
     edited = parse("claude-code", (PAYLOADS / "PostToolUse-Edit.json").read_bytes())
-    assert isinstance(failed, After)
-    assert isinstance(edited, After)
+    assert isinstance(failed, AfterCall)
+    assert isinstance(edited, AfterCall)
     assert (failed.outcome.ok, failed.outcome.exit_code, failed.failed) == (False, 3, True)
     assert edited.outcome.positions == {"$WORKSPACE/a.txt": (LineRange(2, 2),)}
 
 
 def test_a_subagents_transcript_lies_beside_its_parents() -> None:
     event = parse("claude-code", (PAYLOADS / "PreToolUse-Write-subagent.json").read_bytes())
-    assert isinstance(event, Before)
+    assert isinstance(event, BeforeCall)
     assert event.call.transcript is not None
     assert event.call.transcript.endswith("/subagents/agent-a0f10feb62edbe8b7.jsonl")
 
@@ -76,7 +76,9 @@ CALL = ToolCall(agent="claude-code", session=SessionKey("s"), tool="Write", effe
 
 
 def answered(verdict: Verdict, reason: str = "", context: str = "") -> HookReply:
-    return render("claude-code", Before(CALL), Decision(verdict, verdict, "destructive", "enforce"), reason, context)
+    return render(
+        "claude-code", BeforeCall(CALL), Decision(verdict, verdict, "destructive", "enforce"), reason, context
+    )
 
 
 def test_an_allowed_call_is_answered_with_silence() -> None:
@@ -116,7 +118,7 @@ def test_the_answer_is_these_bytes(verdict: Verdict, reason: str, context: str, 
 
 @pytest.mark.parametrize("failed", [False, True])
 def test_context_after_a_call_names_the_event_that_came(failed: bool) -> None:
-    reply = render("claude-code", After(CALL, Outcome(ok=False), failed), None, "", "note")
+    reply = render("claude-code", AfterCall(CALL, Outcome(ok=False), failed), None, "", "note")
     name = "PostToolUseFailure" if failed else "PostToolUse"
     assert json.loads(reply.stdout)["hookSpecificOutput"] == {"hookEventName": name, "additionalContext": "note"}
 

@@ -9,10 +9,10 @@ from hypothesis import strategies as st
 from jsonschema import Draft7Validator
 
 from adapters.captured import PAYLOADS, after, call, captured, decision, event
-from remit.adapters import ROWS, codex_trust, render, servers, settings
-from remit.adapters.standard_input import opens_stdin
+from remit.adapters import ROWS, compute_codex_trust, render, server_settings, settings
+from remit.adapters.interactive_commands import reads_terminal
 from remit.core.decision import Verdict
-from remit.core.events import After, Before, PromptGiven, SessionEnded, SessionStarted, TurnEnded
+from remit.core.events import AfterCall, BeforeCall, PromptGiven, SessionEnded, SessionStarted, TurnEnded
 from remit.core.facts import Facts
 from remit.policy.checks import unwatched
 from remit.policy.classify import classify
@@ -45,7 +45,7 @@ def test_a_call_is_read_as_what_it_does(name: str) -> None:
     assert (found.tool, found.effect, found.paths, found.command, found.whole_workspace) == CALLS[name]
     assert found.malformed is None
     assert found.call_id.startswith("call_")
-    assert isinstance(event(AGENT, name), Before if name.startswith("Pre") else After)
+    assert isinstance(event(AGENT, name), BeforeCall if name.startswith("Pre") else AfterCall)
 
 
 @pytest.mark.parametrize("name", OTHERS)
@@ -127,7 +127,7 @@ def test_remits_own_tools_are_known() -> None:
     ],
 )  # fmt: skip
 def test_a_command_that_would_wait_for_input_is_marked(command: str) -> None:
-    assert opens_stdin(command)
+    assert reads_terminal(command)
     assert call(AGENT, "PreToolUse-Bash", tool_input={"command": command}).opens_stdin
 
 
@@ -146,11 +146,11 @@ def test_a_command_that_would_wait_for_input_is_marked(command: str) -> None:
     ],
 )  # fmt: skip
 def test_a_command_that_ends_by_itself_is_not_marked(command: str) -> None:
-    assert not opens_stdin(command)
+    assert not reads_terminal(command)
 
 
 def test_only_the_agent_that_types_unasked_is_marked() -> None:
-    marked = [name for name, row in ROWS.items() if row.unwatched_stdin]
+    marked = [name for name, row in ROWS.items() if row.has_unwatched_stdin]
     assert marked == ["codex"]
     assert not call("qwen", "PreToolUse-run_shell_command", tool_input={"command": "bash"}).opens_stdin
 
@@ -173,7 +173,7 @@ def test_a_marked_command_is_refused() -> None:
     st.text() | st.lists(st.sampled_from(["bash ", "-c ", "'", '"', "$(", ")", "|", "<", "sudo ", "\n"])).map("".join)
 )
 def test_no_command_breaks_the_mark(command: str) -> None:
-    assert opens_stdin(command) in (True, False)
+    assert reads_terminal(command) in (True, False)
 
 
 # -- answers -------------------------------------------------------------------------------------------------
@@ -243,7 +243,7 @@ def test_hooks_are_trusted_by_the_hash_of_what_they_are() -> None:
         '{"event_name":"pre_tool_use","hooks":[{"async":false,"command":"é && \'x\'","timeout":600,'
         '"type":"command"}],"matcher":"*"}'
     )
-    assert codex_trust("/h/.codex/hooks.json", {"hooks": {"PreToolUse": groups}}) == {
+    assert compute_codex_trust("/h/.codex/hooks.json", {"hooks": {"PreToolUse": groups}}) == {
         "hooks": {
             "state": {
                 "/h/.codex/hooks.json:pre_tool_use:0:0": {
@@ -256,14 +256,14 @@ def test_hooks_are_trusted_by_the_hash_of_what_they_are() -> None:
 
 def test_every_hook_of_the_settings_is_trusted() -> None:
     wanted = settings(AGENT, "/c")
-    state = msgspec.convert(codex_trust("/h", wanted), dict[str, dict[str, dict[str, dict[str, str]]]])["hooks"][
-        "state"
-    ]
+    state = msgspec.convert(compute_codex_trust("/h", wanted), dict[str, dict[str, dict[str, dict[str, str]]]])[
+        "hooks"
+    ]["state"]
     assert len(state) == len(ROWS[AGENT].events)
     assert "/h:user_prompt_submit:0:0" in state
 
 
 def test_remits_server_is_approved_in_its_entry() -> None:
-    assert servers(AGENT, ["/bin/remit", "mcp"]) == {
+    assert server_settings(AGENT, ["/bin/remit", "mcp"]) == {
         "mcp_servers": {"remit": {"command": "/bin/remit", "args": ["mcp"], "default_tools_approval_mode": "approve"}}
     }

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from conftest import run_git
-from remit.adapters.fallback import FALLBACK
+from remit.adapters.hook_entries import FALLBACK_SHELL
 
 GIT_FREE = "/nowhere"
 """A PATH on which there is no git: the words use nothing but the shell then."""
@@ -17,7 +17,7 @@ GIT_FREE = "/nowhere"
 def decide(folder: Path, shell: str = "/bin/sh", path: str | None = None) -> int:
     """The exit code in that folder. An agent may hold variables of the names that shell scripts like."""
     environment = {**os.environ, "d": "/", "g": "/", **({"PATH": path} if path else {})}
-    done = subprocess.run([shell, "-c", FALLBACK], cwd=folder, env=environment, capture_output=True, check=False)
+    done = subprocess.run([shell, "-c", FALLBACK_SHELL], cwd=folder, env=environment, capture_output=True, check=False)
     assert (b"remit" in done.stderr) == (done.returncode == 2), done
     return done.returncode
 
@@ -112,7 +112,7 @@ def test_a_worktree_of_somebody_else_is_no_way_out(repository: Path, tmp_path: P
 
 def test_the_next_step_works_where_remit_is_gone(tmp_path: Path) -> None:
     folder = enforcing(tmp_path)
-    done = subprocess.run(["/bin/sh", "-c", FALLBACK], cwd=folder, capture_output=True, text=True, check=False)
+    done = subprocess.run(["/bin/sh", "-c", FALLBACK_SHELL], cwd=folder, capture_output=True, text=True, check=False)
     assert done.returncode == 2
     command = done.stderr.rpartition("ends this by: ")[2].strip()
     subprocess.run(["/bin/sh", "-c", command], cwd=folder, check=True)

@@ -6,10 +6,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from adapters.captured import after, call, captured, decision, event, payload
-from remit.adapters import ROWS, AdapterError, parse, render, servers, settings
-from remit.core.contents import LineRange
+from remit.adapters import ROWS, AdapterError, parse, render, server_settings, settings
 from remit.core.decision import Verdict
-from remit.core.events import After, Before, Ignored, PromptGiven, SessionEnded, SessionStarted, TurnEnded
+from remit.core.diff.contents import LineRange
+from remit.core.events import AfterCall, BeforeCall, IgnoredEvent, PromptGiven, SessionEnded, SessionStarted, TurnEnded
 
 AGENT = "gemini"
 FILE = "$WORKSPACE/a.txt"
@@ -26,7 +26,7 @@ OTHERS = {
     "BeforeAgent": PromptGiven,
     "AfterAgent": TurnEnded,
     "SessionEnd": SessionEnded,
-    "PreCompress": Ignored,
+    "PreCompress": IgnoredEvent,
 }
 
 
@@ -42,7 +42,7 @@ def test_a_call_is_read_as_what_it_does(native: str, tool: str) -> None:
     facts = (found.effect, found.paths, found.command, found.whole_workspace, found.checks_itself)
     assert facts == CALLS[tool]
     assert (found.tool, found.call_id, found.malformed, found.remit_tool) == (tool, "", None, None)
-    assert isinstance(event(AGENT, f"{native}-{tool}"), Before if native == "BeforeTool" else After)
+    assert isinstance(event(AGENT, f"{native}-{tool}"), BeforeCall if native == "BeforeTool" else AfterCall)
 
 
 @pytest.mark.parametrize("tool", CALLS)
@@ -167,6 +167,6 @@ def test_settings_hold_only_the_events_that_are_needed_in_its_unit() -> None:
 
 
 def test_remits_server_is_trusted_in_its_entry() -> None:
-    assert servers(AGENT, ["/bin/remit", "mcp"]) == {
+    assert server_settings(AGENT, ["/bin/remit", "mcp"]) == {
         "mcpServers": {"remit": {"command": "/bin/remit", "args": ["mcp"], "trust": True}}
     }

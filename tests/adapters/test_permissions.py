@@ -5,9 +5,9 @@ import time
 
 import pytest
 
-from remit.adapters.permissions import evaluate_own_rules, is_project, read_own_rules
-from remit.core.permission import Permission, RuleFile
-from remit.policy.commands.parts import command_parts
+from remit.adapters.permissions import evaluate_own_rules, is_session_project, read_own_rules
+from remit.core.shell.permissions import Permission, RuleFile
+from remit.policy.commands.permission_parts import split_command
 
 
 def claude(
@@ -16,7 +16,7 @@ def claude(
     content = json.dumps({"permissions": rules}).encode()
     file = RuleFile("settings.json", "nearby" if scope == "nearby" else "user", content)
     return evaluate_own_rules(
-        "claude-code", read_own_rules("claude-code", [file], words), command_parts(command), mode, words
+        "claude-code", read_own_rules("claude-code", [file], words), split_command(command), mode, words
     )
 
 
@@ -104,10 +104,10 @@ HIDDEN = (
 def test_no_spelling_hides_a_program_from_a_rule_that_denies(command: str) -> None:
     assert claude(command, allow=["Bash"], deny=["Bash(rm:*)"]).effect == "deny"
     rules = read_own_rules("codex", [RuleFile("r", "user", b'prefix_rule(pattern=["rm"], decision="forbidden")')])
-    assert evaluate_own_rules("codex", rules, command_parts(command)).effect == "deny"
+    assert evaluate_own_rules("codex", rules, split_command(command)).effect == "deny"
     rules = read_own_rules("gemini", [RuleFile("r.toml", "user", gemini_rule("deny", "rm").encode())])
     words = ("gemini", "--yolo")
-    assert evaluate_own_rules("gemini", rules, command_parts(command), "", words).effect == "deny"
+    assert evaluate_own_rules("gemini", rules, split_command(command), "", words).effect == "deny"
 
 
 def test_no_rule_and_no_command_takes_long() -> None:
@@ -162,9 +162,9 @@ def test_claude_codes_command_line(words: tuple[str, ...], command: str, effect:
 def test_what_a_nearby_folder_allows_does_not_count_and_what_it_denies_does() -> None:
     assert claude("make", scope="nearby", allow=["Bash"]).effect == "ask"
     assert claude("make", scope="nearby", deny=["Bash(make)"]).effect == "deny"
-    assert is_project("claude-code", "/w/my.app", "/h/.claude/projects/-w-my-app/1.jsonl")
-    assert not is_project("claude-code", "/w/my.app/src", "/h/.claude/projects/-w-my-app/1.jsonl")
-    assert not is_project("claude-code", "/w/my.app", None)
+    assert is_session_project("claude-code", "/w/my.app", "/h/.claude/projects/-w-my-app/1.jsonl")
+    assert not is_session_project("claude-code", "/w/my.app/src", "/h/.claude/projects/-w-my-app/1.jsonl")
+    assert not is_session_project("claude-code", "/w/my.app", None)
 
 
 def test_managed_settings_can_make_other_allow_rules_void() -> None:
@@ -173,7 +173,7 @@ def test_managed_settings_can_make_other_allow_rules_void() -> None:
         RuleFile("u", "user", b'\xef\xbb\xbf{"permissions": {"allow": ["Bash"], "deny": ["Bash(rm:*)"]}}'),
     ]
     rules = read_own_rules("claude-code", files)
-    effects = [evaluate_own_rules("claude-code", rules, command_parts(c), "").effect for c in ("make", "rm x", "ls")]
+    effects = [evaluate_own_rules("claude-code", rules, split_command(c), "").effect for c in ("make", "rm x", "ls")]
     assert effects == ["ask", "deny", "allow"]
 
 
@@ -182,7 +182,7 @@ def test_managed_settings_can_make_other_allow_rules_void() -> None:
 )
 def test_settings_that_cannot_be_read_allow_nothing(content: bytes) -> None:
     rules = read_own_rules("claude-code", [RuleFile("f", "user", content)])
-    assert evaluate_own_rules("claude-code", rules, command_parts("make"), "default").effect == "ask"
+    assert evaluate_own_rules("claude-code", rules, split_command("make"), "default").effect == "ask"
 
 
 @pytest.mark.parametrize(
@@ -204,7 +204,7 @@ def test_settings_that_cannot_be_read_allow_nothing(content: bytes) -> None:
 )
 def test_codex(rules: str, command: str, effect: str) -> None:
     found = read_own_rules("codex", [RuleFile("my.rules", "user", rules.encode())])
-    assert evaluate_own_rules("codex", found, command_parts(command)).effect == effect
+    assert evaluate_own_rules("codex", found, split_command(command)).effect == effect
 
 
 def gemini_rule(decision: str, prefix: str, priority: int = 100, **more: str) -> str:
@@ -232,7 +232,7 @@ def gemini_rule(decision: str, prefix: str, priority: int = 100, **more: str) ->
 def test_gemini(rules: str, command: str, yolo: str, plain: str) -> None:
     found = read_own_rules("gemini", [RuleFile("my.toml", "user", rules.encode())])
     for words, effect in ((("gemini", "--approval-mode", "yolo"), yolo), (("gemini",), plain)):
-        assert evaluate_own_rules("gemini", found, command_parts(command), "", words).effect == effect
+        assert evaluate_own_rules("gemini", found, split_command(command), "", words).effect == effect
 
 
 def test_geminis_settings_hold_rules_too() -> None:
@@ -241,11 +241,11 @@ def test_geminis_settings_hold_rules_too() -> None:
     )
     found = read_own_rules("gemini", [RuleFile("settings.json", "project", content)])
     effects = [
-        evaluate_own_rules("gemini", found, command_parts(command), "", ("gemini", "--yolo")).effect
+        evaluate_own_rules("gemini", found, split_command(command), "", ("gemini", "--yolo")).effect
         for command in ("rm x", "make", "other")
     ]
     assert effects == ["deny", "agent", "agent"]
 
 
 def test_an_agent_that_takes_no_other_command_has_nothing_to_be_asked() -> None:
-    assert evaluate_own_rules("qwen", read_own_rules("qwen", []), command_parts("make")).effect == "agent"
+    assert evaluate_own_rules("qwen", read_own_rules("qwen", []), split_command("make")).effect == "agent"

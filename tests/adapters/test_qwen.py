@@ -4,8 +4,8 @@ import msgspec
 import pytest
 
 from adapters.captured import after, call, captured, decision, event
-from remit.adapters import ROWS, render, servers, settings
-from remit.core.events import After, Before, Ignored, PromptGiven, SessionStarted, TurnEnded
+from remit.adapters import ROWS, render, server_settings, settings
+from remit.core.events import AfterCall, BeforeCall, IgnoredEvent, PromptGiven, SessionStarted, TurnEnded
 
 AGENT = "qwen"
 FILE = "$WORKSPACE/a.txt"
@@ -23,8 +23,8 @@ OTHERS = {
     "SessionStart": SessionStarted,
     "UserPromptSubmit": PromptGiven,
     "Stop": TurnEnded,
-    "Notification": Ignored,
-    "PostToolBatch": Ignored,
+    "Notification": IgnoredEvent,
+    "PostToolBatch": IgnoredEvent,
 }
 
 
@@ -40,7 +40,7 @@ def test_a_call_is_read_as_what_it_does(native: str, tool: str) -> None:
     facts = (found.effect, found.paths, found.command, found.whole_workspace, found.checks_itself)
     assert facts == CALLS[tool]
     assert (found.tool, found.malformed) == (tool, None)
-    assert isinstance(event(AGENT, f"{native}-{tool}"), Before if native == "PreToolUse" else After)
+    assert isinstance(event(AGENT, f"{native}-{tool}"), BeforeCall if native == "PreToolUse" else AfterCall)
 
 
 @pytest.mark.parametrize("tool", CALLS)
@@ -106,6 +106,6 @@ def test_its_timeout_is_not_one_that_it_would_take_for_milliseconds() -> None:
 
 def test_settings_hold_the_hooks_alone_and_the_server_is_trusted_in_its_entry() -> None:
     assert set(settings(AGENT, "/c")) == {"hooks"}
-    assert servers(AGENT, ["/bin/remit", "mcp"]) == {
+    assert server_settings(AGENT, ["/bin/remit", "mcp"]) == {
         "mcpServers": {"remit": {"command": "/bin/remit", "args": ["mcp"], "trust": True}}
     }

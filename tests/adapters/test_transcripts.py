@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from remit.adapters.transcripts import FORMATS, Entry, entries
+from remit.adapters.transcripts import TRANSCRIPT_READERS, TranscriptEntry, read_entries
 from remit.core.call import hash_arguments
 
 CAPTURED = Path(__file__).parents[1] / "compat" / "transcripts"
@@ -29,19 +29,19 @@ def lines(agent: str) -> list[bytes]:
     return (CAPTURED / f"{agent}.jsonl").read_bytes().splitlines()
 
 
-def told(agent: str) -> list[Entry]:
+def told(agent: str) -> list[TranscriptEntry]:
     """What the captured transcript says; an entry that comes again, by its key, stands where it stood first."""
-    found = [entry for line in lines(agent) for entry in entries(agent, line)]
+    found = [entry for line in lines(agent) for entry in read_entries(agent, line)]
     return list({entry.key or str(number): entry for number, entry in enumerate(found)}.values())
 
 
-def one(agent: str, **document: Any) -> Entry:
+def one(agent: str, **document: Any) -> TranscriptEntry:
     """The only entry of a line."""
-    [entry] = entries(agent, json.dumps(document).encode())
+    [entry] = read_entries(agent, json.dumps(document).encode())
     return entry
 
 
-@pytest.mark.parametrize("agent", sorted(FORMATS))
+@pytest.mark.parametrize("agent", sorted(TRANSCRIPT_READERS))
 def test_a_real_transcript_tells_the_conversation_in_order(agent: str) -> None:
     write, shell = TOOLS[agent]
     found = told(agent)
@@ -63,7 +63,7 @@ def test_a_real_transcript_tells_the_conversation_in_order(agent: str) -> None:
     assert all(e.at.startswith("2026-11-22T03:0") for e in found)
 
 
-@pytest.mark.parametrize("agent", sorted(FORMATS))
+@pytest.mark.parametrize("agent", sorted(TRANSCRIPT_READERS))
 def test_an_answer_has_the_id_of_its_call(agent: str) -> None:
     found = told(agent)
     calls = [e.call_id for e in found if e.role == "tool_call"]
@@ -78,7 +78,7 @@ def test_arguments_are_hashed_as_the_hook_hashes_them(agent: str) -> None:
     assert next(e for e in told(agent) if e.role == "tool_call").arguments_sha256 == expected
 
 
-@pytest.mark.parametrize("agent", sorted(FORMATS))
+@pytest.mark.parametrize("agent", sorted(TRANSCRIPT_READERS))
 def test_what_a_call_writes_is_not_in_its_entry(agent: str) -> None:
     assert all("print(" not in e.text for e in told(agent) if e.role == "tool_call")
 
@@ -88,7 +88,7 @@ def test_thoughts_are_told_apart_from_words() -> None:
     assert one("claude-code", type="assistant", uuid="u", message=message).role == "thinking"
     summary = [{"type": "summary_text", "text": "hm"}]
     reasoning = {"type": "reasoning", "summary": summary, "content": None, "encrypted_content": "x"}
-    assert one("codex", type="response_item", payload=reasoning) == Entry("thinking", "hm")
+    assert one("codex", type="response_item", payload=reasoning) == TranscriptEntry("thinking", "hm")
     thoughts = [{"subject": "Names", "description": "hm"}]
     assert one("gemini", id="m", type="gemini", content="", thoughts=thoughts).text == "Names: hm"
     parts = [{"text": "hm", "thought": True}]
@@ -101,10 +101,10 @@ def test_what_programs_put_before_a_prompt_is_not_the_persons() -> None:
     text = "<hook_context>&lt;rules&gt;</hook_context>\n\ngo on"
     assert one("gemini", id="m", type="user", content=[{"text": text}]).text == "go on"
     message = {"role": "user", "content": [{"type": "input_text", "text": "<environment_context>…"}], "type": "message"}
-    assert entries("codex", json.dumps({"type": "response_item", "payload": message}).encode()) == []
-    assert entries("claude-code", b'{"type":"user","isMeta":true,"message":{"content":"caveat"}}') == []
+    assert read_entries("codex", json.dumps({"type": "response_item", "payload": message}).encode()) == []
+    assert read_entries("claude-code", b'{"type":"user","isMeta":true,"message":{"content":"caveat"}}') == []
     reminder = b'{"type":"user","message":{"content":"<system-reminder>x</system-reminder>"}}'
-    assert entries("claude-code", reminder) == []
+    assert read_entries("claude-code", reminder) == []
 
 
 def test_a_summary_takes_the_place_of_what_was_compacted() -> None:
@@ -114,7 +114,7 @@ def test_a_summary_takes_the_place_of_what_was_compacted() -> None:
 
 def test_an_older_document_of_all_messages_is_read_too() -> None:
     messages = [{"id": "1", "type": "user", "content": "go"}, {"id": "2", "type": "gemini", "content": "gone"}]
-    found = entries("gemini", json.dumps({"sessionId": "s", "messages": messages}).encode())
+    found = read_entries("gemini", json.dumps({"sessionId": "s", "messages": messages}).encode())
     assert [(e.role, e.text, e.key) for e in found] == [("user", "go", "1"), ("assistant", "gone", "2")]
 
 
@@ -137,17 +137,17 @@ JSON = st.recursive(
 )
 
 
-@given(st.sampled_from(sorted(FORMATS)), st.binary(max_size=200))
+@given(st.sampled_from(sorted(TRANSCRIPT_READERS)), st.binary(max_size=200))
 @settings(max_examples=200, deadline=None)
 def test_junk_says_nothing(agent: str, line: bytes) -> None:
-    assert entries(agent, line) == [] or line.strip().startswith(b"{")
+    assert read_entries(agent, line) == [] or line.strip().startswith(b"{")
 
 
 def keys_of(place: Any) -> list[Any]:
     return list(place) if hasattr(place, "keys") else list(range(len(place)))
 
 
-@given(st.data(), st.sampled_from(sorted(FORMATS)))
+@given(st.data(), st.sampled_from(sorted(TRANSCRIPT_READERS)))
 @settings(max_examples=300, deadline=None)
 def test_no_value_anywhere_in_a_real_line_makes_reading_fail(data: st.DataObject, agent: str) -> None:
     document = json.loads(data.draw(st.sampled_from(lines(agent))))
@@ -159,14 +159,14 @@ def test_no_value_anywhere_in_a_real_line_makes_reading_fail(data: st.DataObject
             place[key] = data.draw(JSON)
             break
         place = place[key]
-    for entry in entries(agent, json.dumps(document).encode("utf-8", "surrogatepass")):
+    for entry in read_entries(agent, json.dumps(document).encode("utf-8", "surrogatepass")):
         assert isinstance(entry.text, str)
 
 
 def test_deep_nesting_says_nothing() -> None:
     deep = b'{"type":"user","message":' + b"[" * 100_000 + b"]" * 100_000 + b"}"
-    assert all(entries(agent, deep) == [] for agent in FORMATS)
+    assert all(read_entries(agent, deep) == [] for agent in TRANSCRIPT_READERS)
 
 
 def test_an_agent_whose_form_is_not_known_says_nothing() -> None:
-    assert entries("somebody", lines("claude-code")[0]) == []
+    assert read_entries("somebody", lines("claude-code")[0]) == []

@@ -16,12 +16,12 @@ from typing import Any
 
 import pytest
 
-from remit.cli.cards import read_answer
+from remit.cli.policy.approval_view import parse_answer
 from remit.core.call import SessionKey, ToolCall
-from remit.gate.approvals import Asked, Question
-from remit.gate.asking import ACTION_CHARS, action
+from remit.gate.approvals.ask import MAX_ACTION_CHARS, describe_call
 from remit.gate.gate import Gate
-from remit.servers.environment import enter
+from remit.gate.state.questions import ListedQuestion, Question
+from remit.servers.environment import read_environment
 
 MAIN = "from remit.cli import main; main()"
 
@@ -185,7 +185,7 @@ def test_a_card_takes_the_answers_that_it_offers_and_no_others(
     typed: str, paths: tuple[str | None, ...], risk: int, expected: tuple[bool, str, str] | None
 ) -> None:
     questions = [Question("id", "s", "a", "INT-001", "SCOPE_VIOLATION", "action", "", p, risk) for p in paths]
-    reply = read_answer(typed, [Asked(question, "open") for question in questions])
+    reply = parse_answer(typed, [ListedQuestion(question, "open") for question in questions])
     assert expected == (None if reply is None else (reply.allow, reply.extent, reply.pattern or reply.words))
 
 
@@ -361,13 +361,13 @@ def stop_between_writes(folder: Path, watcher: Watcher) -> None:
 
 def keep_watch(folder: Path, many: int) -> None:
     """Be there in the watcher's place until so many questions wait."""
-    gate = Gate.open(folder, enter())
+    gate = Gate.open(folder, read_environment())
     until = time.monotonic() + 30
-    while len(gate.approvals.open_questions()) < many:
+    while len(gate.questions.list_open_questions()) < many:
         assert time.monotonic() < until
-        gate.approvals.watch()
+        gate.questions.mark_watcher_present()
         time.sleep(0.05)
-    gate.approvals.watch()
+    gate.questions.mark_watcher_present()
 
 
 def test_a_killed_hook_leaves_a_question_that_can_still_be_answered(governed: Path, watcher: Watcher) -> None:
@@ -442,9 +442,9 @@ def test_what_was_typed_before_a_card_stood_there_answers_nothing(governed: Path
 def test_the_end_of_a_long_command_is_seen_and_long_ones_are_told_apart() -> None:
     def told(middle: str) -> str:
         command = f"echo {'a' * 2000}{middle}{'b' * 2000}; rm -rf /srv"
-        return action(ToolCall("claude-code", SessionKey("s"), "Bash", "execute", "/", command=command))
+        return describe_call(ToolCall("claude-code", SessionKey("s"), "Bash", "execute", "/", command=command))
 
     assert told("x").endswith("; rm -rf /srv")
     assert "CHARACTERS LEFT OUT" in told("x")
     assert told("x") != told("y")
-    assert len(told("x")) < ACTION_CHARS + 200
+    assert len(told("x")) < MAX_ACTION_CHARS + 200

@@ -16,13 +16,13 @@ from hypothesis import strategies as st
 from cli.test_ledger import MAIN, data, remit
 from conftest import run_git
 from gate.driving import Agent, governed
-from remit.cli.blame_answer import CLASSES, Only, answered, in_form, questioned
-from remit.cli.blame_arguments import NotABlame, sorted_words
-from remit.cli.blame_output import Style
-from remit.cli.recall import FOLDER, MOST_ANSWERS, prune
-from remit.provenance.blame.annotated import harmless
+from remit.cli.blame.answer import MUTATION_CLASSES, LineFilter, answer_question, read_question, render_answer
+from remit.cli.blame.answer_cache import CACHE_FOLDER, MAX_ANSWERS, prune_cache
+from remit.cli.blame.arguments import BlameUsageError, parse_arguments
+from remit.cli.blame.git_output import BlameStyle
+from remit.provenance.blame.annotated_output import escape_for_terminal
 from remit.provenance.blame.blamed_line import BlamedLine
-from remit.workspace.place import git_root, workspace_at
+from remit.workspace.place.workspace import find_git_root, workspace_at
 
 NAMES = ("src/a.py", 'src/né \t"w.txt', "b.txt")
 WORDS = ("def one(x):", "    return x", "", "value = 1", "    value = 1", "}", "\tfunc()", "caf\xe9", "end\r")
@@ -59,9 +59,9 @@ def grown(root: Path, home: Path, seed: int) -> Path:
 
 
 def ours(root: Path, *words: str) -> bytes:
-    question = questioned(words, workspace_at(root, git_root(root)), root)
-    found = answered(question, fewer=False, only_lines=False)
-    return in_form(question, found, found.lines, found.lines, Style())
+    question = read_question(words, workspace_at(root, find_git_root(root)), root)
+    found = answer_question(question, fewer=False, only_lines=False)
+    return render_answer(question, found, found.lines, found.lines, BlameStyle())
 
 
 def theirs(root: Path, *words: str) -> bytes:
@@ -190,8 +190,8 @@ def test_our_columns_stand_after_the_commit_in_lines_that_git_paints(agent: Agen
 
 def test_what_git_paints_a_terminal_shows_and_nothing_else() -> None:
     painted = b"\x1b[36mabc (\x1b[8mA Person 1) \x1b[mtext \x1b[2J"
-    assert harmless(painted) == b"\x1b[36mabc (\\x1b[8mA Person 1) \x1b[mtext \\x1b[2J"
-    assert harmless(b"abc (A Person 1) \x1b[2J") == b"abc (A Person 1) \\x1b[2J"
+    assert escape_for_terminal(painted) == b"\x1b[36mabc (\\x1b[8mA Person 1) \x1b[mtext \\x1b[2J"
+    assert escape_for_terminal(b"abc (A Person 1) \x1b[2J") == b"abc (A Person 1) \\x1b[2J"
 
 
 def test_a_file_of_another_repository_or_of_git_is_none_of_this_one(agent: Agent) -> None:
@@ -276,7 +276,7 @@ def test_a_declared_class_counts_where_the_contents_do_not_refute_it(
     declared: str | None, computed: str | None, fits: set[str]
 ) -> None:
     line = BlamedLine(1, "", "c", mutation_class=computed, declared=declared)
-    assert {name for name in CLASSES if Only(mutation_class=name).fits(line)} == fits
+    assert {name for name in MUTATION_CLASSES if LineFilter(mutation_class=name).matches(line)} == fits
 
 
 def test_evidence_that_is_too_weak_is_not_believed(agent: Agent) -> None:
@@ -334,7 +334,7 @@ def test_what_git_refuses_is_told_in_gits_words(agent: Agent, words: tuple[str, 
 
 
 def kept(root: Path) -> list[Path]:
-    return sorted((root / ".git" / "remit" / FOLDER).glob("*"))
+    return sorted((root / ".git" / "remit" / CACHE_FOLDER).glob("*"))
 
 
 def settled(root: Path) -> None:
@@ -383,10 +383,10 @@ def test_a_torn_or_foreign_answer_is_not_given(agent: Agent) -> None:
 
 
 def test_old_answers_are_deleted(tmp_path: Path) -> None:
-    for number in range(MOST_ANSWERS + 5):
+    for number in range(MAX_ANSWERS + 5):
         (tmp_path / f"{number:04d}").write_bytes(b"x")
         os.utime(tmp_path / f"{number:04d}", (number, number))
-    prune(str(tmp_path))
+    prune_cache(str(tmp_path))
     assert min(tmp_path.iterdir()).name == "0005"
 
 
@@ -404,7 +404,7 @@ def test_words_are_taken_as_git_takes_them(
     tmp_path: Path, words: list[str], revisions: tuple[str, ...], file: str
 ) -> None:
     (tmp_path / "a").touch()
-    found = sorted_words(words, tmp_path)
+    found = parse_arguments(words, tmp_path)
     assert (found.revisions, found.file) == (revisions, file)
 
 
@@ -428,8 +428,8 @@ def test_no_word_makes_git_write_a_file(agent: Agent, words: tuple[str, ...]) ->
 @given(st.lists(st.text("-LMCSswpn=1,:/é", max_size=6), max_size=5))
 def test_any_words_are_sorted_or_refused(words: list[str]) -> None:
     try:
-        found = sorted_words(words, Path("/nonexistent"))
-    except NotABlame:
+        found = parse_arguments(words, Path("/nonexistent"))
+    except BlameUsageError:
         return
     assert found.file in words
     assert not any(revision.startswith("-") for revision in found.revisions)

@@ -9,9 +9,9 @@ import pytest
 from cli.test_ledger import MAIN
 from conftest import run_git
 from gate.driving import Agent, governed
-from remit.cli.blame_arguments import sorted_words
-from remit.cli.blame_at_once import sorted_plainly
-from remit.cli.recall import FOLDER
+from remit.cli.blame.answer_cache import CACHE_FOLDER
+from remit.cli.blame.arguments import parse_arguments
+from remit.cli.blame.fast_path import parse_plain_arguments
 
 BODY = "def main():\n    x = 2\n    return x\n"
 
@@ -31,7 +31,7 @@ def root(repository: Path, home: Path) -> Path:
 
 def said(folder: Path, *words: str, before: str = "") -> tuple[int, bytes, str]:
     """Exit code, output and complaints of a process of its own, without a kept answer."""
-    for kept in (folder / ".git" / "remit" / FOLDER).glob("*"):
+    for kept in (folder / ".git" / "remit" / CACHE_FOLDER).glob("*"):
         kept.unlink()
     done = subprocess.run(
         [sys.executable, "-c", before + MAIN, "blame", *words], cwd=folder, capture_output=True, check=False
@@ -56,7 +56,7 @@ def said(folder: Path, *words: str, before: str = "") -> tuple[int, bytes, str]:
     ids=" ".join,
 )
 def test_both_ways_answer_alike(root: Path, words: tuple[str, ...]) -> None:
-    by_command_line = "import remit.cli.blame_at_once as a; a.sorted_plainly = lambda words: None; "
+    by_command_line = "import remit.cli.blame.fast_path as a; a.sorted_plainly = lambda words: None; "
     assert said(root, *words) == said(root, *words, before=by_command_line)
 
 
@@ -120,10 +120,10 @@ def test_plain_words_are_sorted_as_the_command_line_sorts_them(
 ) -> None:
     (tmp_path / "a.txt").touch()
     monkeypatch.chdir(tmp_path)
-    whole = sorted_words(words, tmp_path)
-    found = sorted_plainly(words)
+    whole = parse_arguments(words, tmp_path)
+    found = parse_plain_arguments(words)
     assert found is not None
-    assert found.asked == [*whole.tracing, *whole.revisions, "--", whole.file]
+    assert found.git_arguments == [*whole.tracing_options, *whole.revisions, "--", whole.file]
 
 
 @pytest.mark.parametrize(
@@ -143,12 +143,12 @@ def test_other_words_are_left_to_the_command_line(
 ) -> None:
     (tmp_path / "a.txt").touch()
     monkeypatch.chdir(tmp_path)
-    assert sorted_plainly(words) is None
+    assert parse_plain_arguments(words) is None
 
 
 def test_what_is_loaded_meanwhile_is_no_more_than_it_takes() -> None:
-    loaded = "from remit.cli.blame_at_once import load_msgspec; load_msgspec(); import remit.cli.blame_answer, sys; "
-    asked = "print(*sorted({'inspect', 'typing_extensions', 'remit.ledger.heads', 'click'} & set(sys.modules))); "
+    loaded = "from remit.cli.blame.fast_path import load_msgspec; load_msgspec(); import remit.cli.blame.answer, sys; "
+    asked = "print(*sorted({'inspect', 'typing_extensions', 'remit.ledger.integrity.tree_heads', 'click'} & set(sys.modules))); "  # noqa: E501
     usable = "import typing_extensions; print(typing_extensions.Required.__name__)"
     done = subprocess.run([sys.executable, "-c", loaded + asked + usable], capture_output=True, check=True)
     assert done.stdout.split() == [b"Required"]

@@ -21,7 +21,7 @@ import pytest
 from conftest import run_git
 from gate.driving import Agent, body, records, uncontained
 from gate.test_approvals import Person
-from remit.gate.approvals import Reply
+from remit.gate.state.questions import ApprovalReply
 
 MAIN = "from remit.cli import main; main()"
 PICTURES = Path(__file__).parent / "views"
@@ -56,14 +56,14 @@ def day(repository: Path, home: Path) -> Path:
     agent.write("src/app.py", "def main():\n    return 2\n")
     agent.write("docs/x.md", "x\n")
     agent.shell("echo 'one\n two' > src/b.txt\necho three >> src/b.txt")
-    with Person(repository, home, Reply(True, "the work is pushed")):
+    with Person(repository, home, ApprovalReply(True, "the work is pushed")):
         command = "git reset -q --hard HEAD~1"
         agent.ask("Bash", "toolu_77", command=command)
         run_git(repository, *command.split()[1:])
         agent.tell("Bash", "toolu_77", {"stdout": ""}, command=command)
-    with Person(repository, home, Reply(False, "not now, I still need build/")):
+    with Person(repository, home, ApprovalReply(False, "not now, I still need build/")):
         agent.shell("git clean -fdx")
-    with Person(repository, home, Reply(True, extent="session")):
+    with Person(repository, home, ApprovalReply(True, extent="session")):
         agent.write("docs/y.md", "y\n")
     return repository
 

@@ -7,9 +7,9 @@ from typing import Any
 import pytest
 
 from cli.wired_home import Person
-from remit.cli.live import verdict
+from remit.cli.agents.live_probe import judge_run
 from remit.servers import daemon
-from remit.wiring import soundness
+from remit.wiring import client_checks
 
 
 @pytest.fixture
@@ -81,7 +81,7 @@ def test_an_ungoverned_folder_is_a_warning(tmp_path: Path) -> None:
     ],
 )
 def test_a_live_run_is_ok_only_where_the_write_was_refused_by_us(told: list[str], written: bool, level: str) -> None:
-    assert verdict("claude-code", told, written).level == level
+    assert judge_run("claude-code", told, written).level == level
 
 
 def test_another_program_in_the_clients_place_is_told_not_run_and_replaced(person: Person, repository: Path) -> None:
@@ -113,8 +113,8 @@ def test_an_altered_end_of_the_log_has_a_line_of_its_own(person: Person, reposit
 
 def test_dropped_calls_are_told_from_the_daemons_log(person: Person, repository: Path) -> None:
     assert examined(person, repository)[1]["daemon"][0]["level"] == "ok"
-    assert daemon.DROPPED.encode() == soundness.DROPPED
-    log = person.home / soundness.DAEMON_LOG
+    assert daemon.DROPPED_CALL.encode() == client_checks.DROPPED_CALL
+    log = person.home / client_checks.DAEMON_LOG_PATH
     log.write_text("2026-11-22T10:00:00Z remit: a call was dropped: no frame of a Remit client\n" * 3)
     found = examined(person, repository)[1]["daemon"][0]
     assert found["level"] == "warn"

@@ -13,8 +13,8 @@ import pytest
 
 from cli.test_ledger import MAIN, data, remit
 from gate.driving import Agent, governed
-from remit.core.contents import git_blob, sha256
-from remit.core.shapes import read_older, write_as
+from remit.core.diff.contents import hash_git_blob, sha256
+from remit.core.formats.foreign_records import convert_older_record, export_record
 
 
 @pytest.fixture
@@ -29,7 +29,7 @@ def agent(repository: Path, home: Path) -> Agent:
 @pytest.mark.parametrize("form", ["s1", "s2", "s3", "s4"])
 def test_what_is_exported_is_read_as_that_shape(agent: Agent, form: str) -> None:
     lines = remit(agent.cwd, "export", "--as", form).splitlines()
-    found = [read_older(line.encode()) for line in lines]
+    found = [convert_older_record(line.encode()) for line in lines]
     assert found
     assert {d["metadata"]["dev.remit"]["shape"] for d in found if d} == {form}
     assert None not in found
@@ -105,7 +105,7 @@ def test_an_in_toto_statement_names_the_contents_that_a_change_left(agent: Agent
     statement = json.loads(line)
     assert statement["_type"] == "https://in-toto.io/Statement/v1"
     assert statement["subject"] == [
-        {"name": "src/a.py", "digest": {"sha256": sha256(b"one\n"), "gitBlob": git_blob(b"one\n")}}
+        {"name": "src/a.py", "digest": {"sha256": sha256(b"one\n"), "gitBlob": hash_git_blob(b"one\n")}}
     ]
     assert statement["predicate"]["metadata"]["dev.remit"]["event"] == "mutation"
 
@@ -126,6 +126,6 @@ def test_parquet_has_the_rows_of_csv(agent: Agent, tmp_path: Path) -> None:
 @pytest.mark.parametrize("start", ["=", "+", "-", "@", "\t", "\r", "\n", "＝"])
 def test_no_cell_is_a_formula(start: str) -> None:
     text = f"{start}cmd|' /C calc'!A1"
-    (line,) = write_as({"id": text, "metadata": {"dev.remit": {"event": "tool_use"}}}, "csv")
+    (line,) = export_record({"id": text, "metadata": {"dev.remit": {"event": "tool_use"}}}, "csv")
     (found,) = csv.reader(StringIO(line))
     assert found[0] == "'" + text

@@ -11,8 +11,8 @@ import pytest
 from conftest import run_git
 from gate.driving import Agent, body, governed, records
 from remit.gate.gate import Gate
-from remit.ledger.heads import EVERY, kept_heads, read_frontier
-from remit.ledger.health import log_health
+from remit.ledger.integrity.tree_heads import HEAD_INTERVAL_RECORDS, read_frontier, read_stored_heads
+from remit.ledger.integrity.verify_log import check_log_health
 
 MAIN = "from remit.cli import main; main()"
 
@@ -51,7 +51,7 @@ def segment(root: Path) -> Path:
 def test_a_session_that_ends_leaves_a_head_beside_the_log_in_it_and_in_the_commit(agent: Agent) -> None:
     agent.send("SessionEnd", reason="other")
     (made,) = records(agent.cwd, "tree_head")
-    assert [head.note for head in kept_heads(log_folder(agent.cwd))] == [body(made)["note"]]
+    assert [head.note for head in read_stored_heads(log_folder(agent.cwd))] == [body(made)["note"]]
     head = run_git(agent.cwd, "rev-parse", "HEAD").strip()
     assert run_git(own(agent.cwd), "notes", "--ref=remit", "show", head) == body(made)["note"]
     assert run_git(agent.cwd, "log", "--all", "--format=%h").count("\n") == 1
@@ -132,13 +132,13 @@ def test_a_change_inside_is_said_at_the_next_head_and_verify_stays_red(agent: Ag
     agent.send("SessionEnd", reason="other")
     path = segment(agent.cwd)
     path.write_bytes(path.read_bytes().replace(b'"src/new.py"', b'"src/old.py"', 1))
-    assert not log_health(path.parent).ok
+    assert not check_log_health(path.parent).ok
     agent.write("src/next.py", "two\n")
     agent.send("SessionEnd", reason="other")
     (said,) = records(agent.cwd, "recovery")
     assert body(said)["reason"] == "inside_altered"
     assert body(said)["expected_root"] != body(said)["found_root"]
-    assert not log_health(path.parent).ok
+    assert not check_log_health(path.parent).ok
     agent.send("SessionEnd", reason="other")
     assert len(records(agent.cwd, "recovery")) == 1
     codes = {f["code"] for f in data(agent.cwd, "ledger", "verify", code=5)["findings"]}
@@ -147,8 +147,8 @@ def test_a_change_inside_is_said_at_the_next_head_and_verify_stays_red(agent: Ag
 
 def test_a_head_is_made_after_many_records_without_an_end(agent: Agent) -> None:
     recorder = Gate.open(agent.cwd, agent.environment).recorder
-    one = recorder.record(recorder.recovery({"reason": "x"}).body)
-    recorder.append([one] * EVERY, sync=False)
+    one = recorder.make_record(recorder.recovery_record({"reason": "x"}).body)
+    recorder.append([one] * HEAD_INTERVAL_RECORDS, sync=False)
     assert read_frontier(log_folder(agent.cwd)) is None
     agent.write("src/more.py", "x\n")
     assert read_frontier(log_folder(agent.cwd)) is not None
@@ -210,8 +210,8 @@ def test_a_log_that_was_cut_with_its_head_fails_until_a_person_acknowledges_it(a
     remit(root, "verify", code=5)
     (told,) = records(root, "recovery")
     assert (body(told)["reason"], body(told)["found_seq"]) == ("head_lost", 1)
-    assert not log_health(log_folder(root)).ok
+    assert not check_log_health(log_folder(root)).ok
     remit(root, "ledger", "repair", "--yes")
     found = data(root, "ledger", "verify")["findings"]
     assert [(f["code"], f["severity"]) for f in found] == [("head_missing", "warning")]
-    assert log_health(log_folder(root)).ok
+    assert check_log_health(log_folder(root)).ok

@@ -15,7 +15,7 @@ from remit.cli.root import remit as command
 from remit.core.record import KEY, Body
 from remit.gate.gate import Gate
 from remit.ledger.log import SEGMENT_RECORDS
-from remit.ledger.segments import archived_segments, live_segments
+from remit.ledger.segments import list_archived_segments, list_live_segments
 
 USE = Body(event="tool_use", intent_id="INT-001", session_id="session-1")
 SHARING = 'mode = "enforce"\n[share]\nlog = "ref"\n'
@@ -43,7 +43,7 @@ def agent(repository: Path, home: Path) -> Agent:
     found.select()
     found.write("src/new.py", "one\n")
     recorder = Gate.open(found.cwd, found.environment).recorder
-    recorder.append([recorder.record(USE)] * SEGMENT_RECORDS, sync=False)
+    recorder.append([recorder.make_record(USE)] * SEGMENT_RECORDS, sync=False)
     found.write("src/last.py", "two\n")
     found.send("SessionEnd", reason="other")
     return found
@@ -63,7 +63,7 @@ def test_a_compacted_log_reads_verifies_and_blames_as_before(agent: Agent) -> No
     found = data(agent.cwd, "ledger", "verify")
     assert (found["findings"], found["pruned"], found["unwitnessed"]) == ([], [], 1)
     assert origin(agent.cwd, "src/new.py") == "ai"
-    assert len(live_segments(log_folder(agent.cwd))) == len(archived_segments(log_folder(agent.cwd))) == 1
+    assert len(list_live_segments(log_folder(agent.cwd))) == len(list_archived_segments(log_folder(agent.cwd))) == 1
 
 
 def test_pruning_says_what_goes_and_what_is_left_verifies(agent: Agent) -> None:
@@ -182,7 +182,7 @@ def test_a_log_that_was_cut_is_not_pushed_over_what_was_shared(agent: Agent, rem
     share(agent.cwd)
     data(agent.cwd, "ledger", "push")
     shared = run_git(remote, "for-each-ref", "refs/remit")
-    newest = log_folder(agent.cwd) / live_segments(log_folder(agent.cwd))[-1]
+    newest = log_folder(agent.cwd) / list_live_segments(log_folder(agent.cwd))[-1]
     newest.write_bytes(b"".join(newest.read_bytes().splitlines(keepends=True)[:1]))
     assert "INTEGRITY" in remit(agent.cwd, "ledger", "push", "--json", code=5)
     assert run_git(remote, "for-each-ref", "refs/remit") == shared

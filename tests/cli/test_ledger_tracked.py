@@ -14,12 +14,12 @@ from cli.test_ledger import MAIN, log_folder
 from cli.test_ledger_life import data, origin, remit
 from conftest import run_git
 from gate.driving import Agent, governed, records
-from remit.core.contents import sha256
+from remit.core.diff.contents import sha256
 from remit.core.record import KEY, Body
 from remit.gate.gate import Gate
-from remit.ledger.reader import lines
-from remit.workspace.place import LOGS
-from remit.workspace.tracked import MOST_BYTES
+from remit.ledger.reader import read_lines
+from remit.workspace.place.workspace import TRACKED_LOGS_FOLDER
+from remit.workspace.sharing.tracked_logs import MAX_LOG_BYTES
 
 SHARING = 'mode = "enforce"\n[share]\nlog = "tree"\n'
 NEW = "def new():\n    return 'nobody else would write this'\n"
@@ -46,7 +46,7 @@ def work(agent: Agent, path: str) -> None:
 
 
 def tracked(root: Path) -> Path:
-    (found,) = (root / LOGS).glob("*.jsonl")
+    (found,) = (root / TRACKED_LOGS_FOLDER).glob("*.jsonl")
     return found
 
 
@@ -79,11 +79,11 @@ def test_the_file_has_the_ledgers_lines_byte_for_byte_and_is_committed_alone(age
     run_git(agent.cwd, "add", "src/app.py")
     done = data(agent.cwd, "ledger", "push")
     assert (agent.cwd / done["path"]).read_bytes() == b"".join(
-        line.raw + b"\n" for line in lines(log_folder(agent.cwd))
+        line.raw + b"\n" for line in read_lines(log_folder(agent.cwd))
     )
     assert done["records"] == done["fresh"] == data(agent.cwd, "ledger", "verify")["records"]
     changed = run_git(agent.cwd, "show", "--format=", "--name-only", done["commit"]).split()
-    assert changed == [f"{LOGS}/.gitattributes", done["path"]]
+    assert changed == [f"{TRACKED_LOGS_FOLDER}/.gitattributes", done["path"]]
     assert run_git(agent.cwd, "status", "--porcelain", "--untracked-files=no") == "M  src/app.py\n"
     assert b'"event":"tree_head"' in tracked(agent.cwd).read_bytes().splitlines()[-1]
 
@@ -100,12 +100,12 @@ def test_what_head_has_already_makes_no_commit(agent: Agent) -> None:
 def test_nothing_is_written_where_nobody_said_so(agent: Agent) -> None:
     (agent.cwd / ".orchestration" / "remit.toml").write_text('mode = "enforce"\n')
     assert "NOT_SHARED" in remit(agent.cwd, "ledger", "push", "--json", code=2)
-    assert not (agent.cwd / LOGS).exists()
+    assert not (agent.cwd / TRACKED_LOGS_FOLDER).exists()
 
 
 def test_a_remote_is_refused_since_the_branch_carries_the_log(agent: Agent) -> None:
     assert "git push origin" in remit(agent.cwd, "ledger", "push", "origin", "--json", code=2)
-    assert not (agent.cwd / LOGS).exists()
+    assert not (agent.cwd / TRACKED_LOGS_FOLDER).exists()
 
 
 def test_another_clone_blames_and_trusts_by_the_key(agent: Agent, tmp_path: Path, home: Path) -> None:
@@ -128,7 +128,7 @@ def test_two_clones_of_one_machine_are_two_files(agent: Agent, tmp_path: Path, h
     second.select()
     work(second, "src/second.py")
     data(other, "ledger", "push")
-    assert len(list((other / LOGS).glob("*.jsonl"))) == 2
+    assert len(list((other / TRACKED_LOGS_FOLDER).glob("*.jsonl"))) == 2
     assert [origin(other, path) for path in ("src/new.py", "src/second.py")] == ["ai", "ai"]
     assert "src/new.py" in remit(other, "log", "--event", "mutation")
     run_git(agent.cwd, "pull", "-q", "--ff-only", str(other))
@@ -183,9 +183,9 @@ def test_a_teammate_settles_a_conflict_by_the_longer_side(agent: Agent, tmp_path
     Agent(other, home, "theirs").send("SessionStart", source="startup", model="m")
     run_git(other, "checkout", "-q", "-b", "mine", "origin/side")
     stopped(other, "merge", "-q", "-")
-    (name,) = (path.name for path in (other / LOGS).glob("*.jsonl"))
+    (name,) = (path.name for path in (other / TRACKED_LOGS_FOLDER).glob("*.jsonl"))
     assert name in data(other, "ledger", "push")["settled"]
-    assert (other / LOGS / name).read_bytes() == longer
+    assert (other / TRACKED_LOGS_FOLDER / name).read_bytes() == longer
     run_git(other, "commit", "-qm", "merged")
     assert warnings(other) == []
 
@@ -217,7 +217,7 @@ def test_what_a_merge_dropped_is_found_in_the_history(agent: Agent, tmp_path: Pa
     on_two_branches(agent)
     full = tracked(agent.cwd).read_bytes()
     run_git(agent.cwd, "merge", "-q", "-s", "ours", "-m", "ours", "side")
-    run_git(agent.cwd, "checkout", "-q", "HEAD~2", "--", LOGS)
+    run_git(agent.cwd, "checkout", "-q", "HEAD~2", "--", TRACKED_LOGS_FOLDER)
     run_git(agent.cwd, "commit", "-qm", "rolled back")
     run_git(agent.cwd, "branch", "-qD", "side")
     assert len(tracked(agent.cwd).read_bytes()) < len(full)
@@ -261,7 +261,7 @@ def test_a_forged_line_is_unproved_beside_a_trusted_log(agent: Agent, tmp_path: 
     forged: dict[str, Any] = {**json.loads(line.replace("src/new.py", "src/forged.py")), "id": "forged"}
     forged["metadata"][KEY]["chain"]["log"] = Gate.open(other).recorder.log.name
     raw = json.dumps(forged, separators=(",", ":")) + "\n"
-    (other / LOGS / "0123456789ab-01234567.jsonl").write_text(raw)
+    (other / TRACKED_LOGS_FOLDER / "0123456789ab-01234567.jsonl").write_text(raw)
     assert "src/forged.py (unproved)" in " ".join(remit(other, "log", "--path", "src/forged.py").split())
     assert "(unproved)" not in remit(other, "log", "--path", "src/new.py")
     assert data(other, "ledger", "verify")["records"] == 0
@@ -270,11 +270,11 @@ def test_a_forged_line_is_unproved_beside_a_trusted_log(agent: Agent, tmp_path: 
 def test_links_and_what_is_too_large_are_not_read(agent: Agent, tmp_path: Path, home: Path) -> None:
     data(agent.cwd, "ledger", "push")
     other = clone(agent, tmp_path, home)
-    logs = other / LOGS
+    logs = other / TRACKED_LOGS_FOLDER
     (logs / "0123456789ab-01234567.jsonl").symlink_to("/dev/zero")
     os.mkfifo(logs / "0123456789ab-11111111.jsonl")
     with (logs / "0123456789ab-22222222.jsonl").open("wb") as file:
-        file.truncate(MOST_BYTES + 1)
+        file.truncate(MAX_LOG_BYTES + 1)
     said = "\n".join(warnings(other))
     assert said.count("it is no regular file") == 2
     assert "it is larger than 96 MiB" in said
@@ -282,7 +282,7 @@ def test_links_and_what_is_too_large_are_not_read(agent: Agent, tmp_path: Path, 
     for path in logs.iterdir():
         path.unlink()
     logs.rmdir()
-    logs.symlink_to(agent.cwd / LOGS)
+    logs.symlink_to(agent.cwd / TRACKED_LOGS_FOLDER)
     assert origin(other, "src/new.py") != "ai"
     assert [".orchestration/log: nothing there is read: it is a link" in one for one in warnings(other)] == [True]
     Agent(other, home, "theirs").send("SessionStart", source="startup", model="m")
@@ -307,8 +307,8 @@ def test_a_folder_in_the_files_place_is_named_and_nothing_is_lost(agent: Agent) 
 
 def test_a_link_to_a_folder_with_the_same_file_is_no_tracked_log(agent: Agent, tmp_path: Path) -> None:
     data(agent.cwd, "ledger", "push")
-    (agent.cwd / LOGS).rename(tmp_path / "elsewhere")
-    (agent.cwd / LOGS).symlink_to(tmp_path / "elsewhere")
+    (agent.cwd / TRACKED_LOGS_FOLDER).rename(tmp_path / "elsewhere")
+    (agent.cwd / TRACKED_LOGS_FOLDER).symlink_to(tmp_path / "elsewhere")
     assert "UNAVAILABLE" in remit(agent.cwd, "ledger", "push", "--json", code=4)
 
 
@@ -336,13 +336,15 @@ def test_a_ledger_that_was_cut_is_convicted_by_its_tracked_file(agent: Agent) ->
     segment = next(folder.glob("0*.jsonl"))
     segment.write_bytes(b"".join(segment.read_bytes().splitlines(keepends=True)[:3]))
     found = data(agent.cwd, "ledger", "verify", code=5)["findings"]
-    assert any(f["code"] == "truncated" and LOGS in f["message"] for f in found)
+    assert any(f["code"] == "truncated" and TRACKED_LOGS_FOLDER in f["message"] for f in found)
     assert "INTEGRITY" in remit(agent.cwd, "ledger", "push", "--json", code=5)
 
 
 def test_what_was_pruned_after_it_was_shared_stays_in_the_file(agent: Agent) -> None:
     recorder = Gate.open(agent.cwd, agent.environment).recorder
-    recorder.append([recorder.record(Body(event="tool_use", intent_id="INT-001", session_id="s"))] * 4100, sync=False)
+    recorder.append(
+        [recorder.make_record(Body(event="tool_use", intent_id="INT-001", session_id="s"))] * 4100, sync=False
+    )
     agent.send("SessionEnd", reason="other")
     data(agent.cwd, "ledger", "push")
     before = tracked(agent.cwd).read_bytes()
@@ -375,7 +377,7 @@ def test_git_keeps_the_bytes_whatever_the_repository_says_of_jsonl(agent: Agent)
     before = tracked(agent.cwd).read_bytes()
     assert clean(agent.cwd)
     tracked(agent.cwd).unlink()
-    run_git(agent.cwd, "checkout", "--", LOGS)
+    run_git(agent.cwd, "checkout", "--", TRACKED_LOGS_FOLDER)
     assert tracked(agent.cwd).read_bytes() == before
 
 
@@ -417,7 +419,7 @@ def test_remits_own_append_is_no_change_of_an_agents(agent: Agent) -> None:
     told = [f["path"] for event in ("mutation", "human_edit") for record in records(agent.cwd, event)
             for f in record["metadata"][KEY]["files"]]  # fmt: skip
     assert "src/hooked.py" in told
-    assert not [path for path in told if path.startswith(LOGS)]
+    assert not [path for path in told if path.startswith(TRACKED_LOGS_FOLDER)]
     assert data(agent.cwd, "stats", "--range", "HEAD~2..HEAD")["coverage"]["range"]["unrecorded"] == []
     assert {line["origin"] for line in json.loads(remit(agent.cwd, "blame", str(tracked(agent.cwd)), "--json"))[
         "data"]["lines"]} == {"unknown"}  # fmt: skip
@@ -426,7 +428,7 @@ def test_remits_own_append_is_no_change_of_an_agents(agent: Agent) -> None:
 @pytest.mark.parametrize("name", ["0123456789ab-01234567.jsonl", ".gitattributes", "own"])
 def test_an_agent_may_not_write_there(agent: Agent, name: str) -> None:
     data(agent.cwd, "ledger", "push")
-    path = f"{LOGS}/{tracked(agent.cwd).name if name == 'own' else name}"
+    path = f"{TRACKED_LOGS_FOLDER}/{tracked(agent.cwd).name if name == 'own' else name}"
     for answer in (agent.write(path, "x"), agent.ask("Bash", command=f"echo x >> {path}")):
         assert "PROTECTED_PATH" in answer["permissionDecisionReason"]
     assert "COMMAND_BLOCKED" in agent.ask("Bash", command="remit ledger push")["permissionDecisionReason"]
@@ -443,4 +445,6 @@ def test_an_edit_by_an_agents_process_is_recorded_as_any_other(agent: Agent) -> 
     agent.send("SessionStart", source="startup", model="m")
     told = [f for event in ("mutation", "human_edit") for record in records(agent.cwd, event)
             for f in record["metadata"][KEY]["files"]]  # fmt: skip
-    assert sha256(file.read_bytes()) in [f["after"]["sha256"] for f in told if f["path"].startswith(LOGS)]
+    assert sha256(file.read_bytes()) in [
+        f["after"]["sha256"] for f in told if f["path"].startswith(TRACKED_LOGS_FOLDER)
+    ]

@@ -174,9 +174,9 @@ def append_as(machine: Machine, note: str, *, size: int = 1) -> None:
 
 
 def leaf(line: bytes) -> str:
-    from remit.core.merkle import leaf_hash
+    from remit.core.formats.merkle import hash_leaf
 
-    return leaf_hash(line).hex()
+    return hash_leaf(line).hex()
 
 
 @pytest.fixture
@@ -288,16 +288,16 @@ def test_altered_records_are_not_repaired(host: Machine) -> None:
 
 def test_a_head_that_an_older_version_signed_over_anothers_log_is_no_error(broken: Machine, container: Machine) -> None:
     # Heads are signed for `<repository>/<machine>`; the older version took the log that lay there for its own.
-    from remit.core.treehead import TreeHead, sign
-    from remit.ledger.heads import measure
+    from remit.core.tree_head import TreeHead, sign_head
+    from remit.ledger.integrity.tree_heads import measure_tree
 
     folder = broken.log_of("")
-    measured = measure(folder, None, whole=True).frontier
+    measured = measure_tree(folder, None, whole=True).frontier
     assert measured is not None
     repository = json.loads((folder / "000000000000.jsonl").read_bytes().splitlines()[0])["metadata"]["dev.remit"]
     name = f"{repository['chain']['log'].partition('/')[0]}/{container.name}"
     seed = (container.home / ".local/state/remit/key").read_bytes()
-    note = sign(TreeHead(name, measured.size, bytes.fromhex(measured.root)), seed)
+    note = sign_head(TreeHead(name, measured.size, bytes.fromhex(measured.root)), seed)
     (container.home / "note").write_text(note)
     run_git(broken.cwd, "notes", "--ref=remit", "add", "-F", str(container.home / "note"), "HEAD")
     broken.run("ledger", "repair", "--yes")

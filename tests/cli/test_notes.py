@@ -12,7 +12,7 @@ import pytest
 
 from conftest import run_git
 from gate.driving import Agent, governed
-from remit.core.contents import range_hash
+from remit.core.diff.contents import hash_line_range
 
 BODY = "def main():\n    total = compute_everything()\n    return total\n"
 
@@ -144,7 +144,7 @@ def trace(content: str, start: int, end: int) -> dict[str, Any]:
         "url": "https://example.org/chat/7",
         "contributor": {"type": "ai", "model_id": "maker/model-9"},
         "ranges": [
-            {"start_line": start, "end_line": end, "content_hash": range_hash(content.encode(), start, end)},
+            {"start_line": start, "end_line": end, "content_hash": hash_line_range(content.encode(), start, end)},
         ],
     }
     return {

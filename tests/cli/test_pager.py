@@ -5,9 +5,9 @@ from pathlib import Path
 import pytest
 
 from conftest import run_git
-from remit.cli.blame_state import settings
-from remit.cli.pager import pager_of
-from remit.workspace.git import Git
+from remit.cli.blame.answer_dependencies import read_git_settings
+from remit.cli.terminal.pager import choose_pager
+from remit.workspace.git.command import Git
 
 XTERM = {"TERM": "xterm"}
 
@@ -33,7 +33,7 @@ XTERM = {"TERM": "xterm"}
     ],
 )
 def test_the_pager_is_the_one_that_git_takes(own: dict[str, str], around: dict[str, str], pager: str) -> None:
-    assert pager_of(own, {**XTERM, **around}) == pager
+    assert choose_pager(own, {**XTERM, **around}) == pager
 
 
 def test_a_repository_names_no_pager(repository: Path, home: Path) -> None:
@@ -41,4 +41,4 @@ def test_a_repository_names_no_pager(repository: Path, home: Path) -> None:
         file.write("[pager]\n\tblame = mine\n")
     run_git(repository, "config", "core.pager", "theirs")
     run_git(repository, "config", "pager.blame", "theirs")
-    assert pager_of(settings(Git(repository)).own, XTERM) == "mine"
+    assert choose_pager(read_git_settings(Git(repository)).user_values, XTERM) == "mine"

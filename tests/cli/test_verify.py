@@ -13,7 +13,7 @@ from conftest import run_git
 from gate.driving import INTENTS, Agent, governed, machine
 from remit.core.grant import Grant
 from remit.gate.gate import Gate
-from remit.gate.governing import VERSIONS, copies_of, set_mode
+from remit.gate.rules.load import VERSIONS_FOLDER, copies_folder, set_mode
 
 
 @pytest.fixture
@@ -81,7 +81,7 @@ def test_the_scope_is_the_one_that_was_in_force(agent: Agent) -> None:
 
 
 def test_a_kept_intents_file_that_was_changed_is_not_believed_and_named(agent: Agent) -> None:
-    folder = copies_of(Gate.open(agent.cwd).workspace) / VERSIONS
+    folder = copies_folder(Gate.open(agent.cwd).workspace) / VERSIONS_FOLDER
     for path in folder.iterdir():
         path.write_text(INTENTS.replace("src/**", "nothing/**"))
     found = data(agent.cwd, "verify", code=5)
@@ -189,7 +189,7 @@ def test_a_content_that_is_not_the_recorded_one_is_named(agent: Agent) -> None:
 
 def test_what_a_person_let_through_is_noted_and_no_finding_against_the_agent(agent: Agent, home: Path) -> None:
     gate = Gate.open(agent.cwd, machine(home))
-    gate.approvals.put_grant(Grant("g1", "SCOPE_VIOLATION", "session", pattern="docs/**", session_id=agent.session))
+    gate.questions.put_grant(Grant("g1", "SCOPE_VIOLATION", "session", pattern="docs/**", session_id=agent.session))
     agent.write("docs/x.md", "outside, and a person said yes\n")
     (found,) = findings(agent.cwd)
     assert (found["rule"], found["severity"]) == ("RMT012", "note")
@@ -200,7 +200,7 @@ def test_a_yes_to_a_command_is_none_to_all_that_it_writes(agent: Agent, home: Pa
     with (agent.cwd / ".orchestration/remit.toml").open("a") as file:
         file.write("\n[approvals]\nthreshold = 0\n")
     gate = Gate.open(agent.cwd, machine(home))
-    gate.approvals.put_grant(Grant("g1", "USER_REJECTED", "session", command=("make", "x"), session_id=agent.session))
+    gate.questions.put_grant(Grant("g1", "USER_REJECTED", "session", command=("make", "x"), session_id=agent.session))
     call = agent.ask("Bash", command="make x")
     (agent.cwd / "docs").mkdir(exist_ok=True)
     (agent.cwd / "docs/x.md").write_text("written\n")

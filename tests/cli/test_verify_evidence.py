@@ -10,7 +10,7 @@ from cli.test_ledger import data, remit
 from cli.test_verify import commit
 from conftest import run_git
 from gate.driving import INTENTS, Agent, governed
-from remit.core.treehead import public_of
+from remit.core.tree_head import derive_public_key
 
 OUTSIDE = ("docs/x.md", "docs/y.md", "docs/z.md")
 
@@ -143,7 +143,7 @@ def test_a_log_that_the_range_brings_is_no_evidence_without_a_key_of_the_base(br
     run_git(branch.cwd, "commit", "-q", "--amend", "--no-edit")
     there = clone(branch.cwd, notes=False)
     assert shares(data(there, "verify", "base..HEAD"))["lines"][1] == 0
-    key = public_of((home / ".local/state/remit/key").read_bytes()).hex()
+    key = derive_public_key((home / ".local/state/remit/key").read_bytes()).hex()
     config.write_text(config.read_text() + f'[ledger]\ntrusted_keys = ["{key}"]\n')
     commit(branch.cwd)
     run_git(there, "pull", "-q")

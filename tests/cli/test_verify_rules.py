@@ -12,12 +12,12 @@ from conftest import run_git
 from gate.driving import INTENTS, Agent, governed, machine
 from gate.hooking import trust_all
 from gate.test_completing import KEY, complete, intents, working
-from remit.cli.verify import place_of
-from remit.core.redaction import redact, redact_value
+from remit.cli.ledger.verify import finding_place
+from remit.core.secrets.redaction import redact, redact_value
 from remit.gate.gate import Gate
-from remit.gate.governing import set_mode
-from remit.provenance.verify.judged import depends
-from remit.provenance.verify.rules import RULES, finding
+from remit.gate.rules.load import set_mode
+from remit.provenance.verify.change_rules import is_dependency_file
+from remit.provenance.verify.rules import RULES, make_finding
 
 TESTS = "from src.app import main\n\n\ndef test_one():\n    assert main() == 1\n    assert main() != 2\n\n\n"
 TWO = TESTS + "def test_two():\n    assert main()\n"
@@ -197,7 +197,7 @@ def test_what_is_about_a_commit_is_told_with_its_name(agent: Agent) -> None:
     ],
 )
 def test_a_finding_has_a_place(about: dict[str, Any], place: str) -> None:
-    assert place_of(finding("RMT012", "x", **about)) == place
+    assert finding_place(make_finding("RMT012", "x", **about)) == place
 
 
 # --- RMT009, RMT010 --------------------------------------------------------------------------------------------
@@ -224,7 +224,7 @@ def test_what_steers_an_agent_and_what_the_project_depends_on_are_told_apart(age
     ],
 )
 def test_manifests_and_lock_files_are_known(path: str, expected: bool) -> None:
-    assert depends(path) is expected
+    assert is_dependency_file(path) is expected
 
 
 # --- RMT011 ----------------------------------------------------------------------------------------------------

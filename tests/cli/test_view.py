@@ -10,17 +10,29 @@ from rich.cells import cell_len
 
 from remit.cli.colour import has_colour
 from remit.cli.root import COMMANDS, SECTIONS
-from remit.cli.screen import Screen, relative_time, seconds_of
-from remit.cli.view import MARKS, Part, Table, facts, heading, line, mark, one_line, paragraph, render, words
+from remit.cli.terminal.screen import Screen, parse_seconds, relative_time
+from remit.cli.terminal.view import (
+    MARKS,
+    TextTable,
+    ViewPart,
+    facts,
+    heading,
+    join_texts,
+    mark,
+    one_line,
+    paragraph,
+    render,
+    styled_text,
+)
 
 NOW = 1_700_000_000.0
 SGR = re.compile(r"\x1b\[[0-9;]*m")
 TEXTS = st.text(max_size=60)
 STYLES = st.sampled_from(["", "red", "dim", "bold"])
-CELLS = st.builds(words, TEXTS, STYLES)
+CELLS = st.builds(styled_text, TEXTS, STYLES)
 TABLES = st.integers(1, 4).flatmap(
     lambda n: st.builds(
-        Table,
+        TextTable,
         st.lists(st.tuples(*[CELLS] * n), max_size=4),
         cut=st.integers(-n, n - 1),
         is_folded=st.booleans(),
@@ -30,41 +42,43 @@ VIEWS = st.lists(st.one_of(TEXTS, CELLS, st.builds(heading, TEXTS, TEXTS)), max_
 
 
 @given(VIEWS, TABLES, st.integers(40, 130), st.booleans())
-def test_a_view_passes_on_no_control_character(view: list[Part], table: Table, width: int, coloured: bool) -> None:
+def test_a_view_passes_on_no_control_character(
+    view: list[ViewPart], table: TextTable, width: int, coloured: bool
+) -> None:
     for screen in (Screen(NOW), Screen(NOW, width, is_coloured=coloured)):
         shown = SGR.sub("", render([*view, table], screen)) if screen.is_coloured else render([*view, table], screen)
         assert not {c for c in shown if unicodedata.category(c) in ("Cc", "Cf", "Zl", "Zp")} - {"\n"}
 
 
 @given(VIEWS, st.integers(40, 130))
-def test_no_line_is_wider_than_the_screen(view: list[Part], width: int) -> None:
+def test_no_line_is_wider_than_the_screen(view: list[ViewPart], width: int) -> None:
     assert all(cell_len(shown) <= width for shown in render(view, Screen(NOW, width)).split("\n"))
 
 
 @given(st.lists(st.tuples(st.text("abc", max_size=9), TEXTS), min_size=1, max_size=4), st.integers(40, 130))
 def test_a_table_gives_way_in_one_column(rows: list[tuple[str, str]], width: int) -> None:
     for is_folded in (False, True):
-        shown = render([Table(rows, is_folded=is_folded)], Screen(NOW, width)).split("\n")
+        shown = render([TextTable(rows, is_folded=is_folded)], Screen(NOW, width)).split("\n")
         assert all(cell_len(one) <= width for one in shown)
         assert is_folded or len(shown) == len(rows)
 
 
 @given(VIEWS, TABLES, st.integers(40, 130))
-def test_colours_change_no_letter(view: list[Part], table: Table, width: int) -> None:
+def test_colours_change_no_letter(view: list[ViewPart], table: TextTable, width: int) -> None:
     plain, coloured = (render([*view, table], Screen(NOW, width, is_coloured=c)) for c in (False, True))
     assert SGR.sub("", coloured) == plain
 
 
 @given(st.lists(st.text("abc ", min_size=1, max_size=400), min_size=1, max_size=3))
 def test_without_a_terminal_nothing_is_cut(cells: list[str]) -> None:
-    shown = render([Table([cells]), "x" * 500], Screen(NOW))
+    shown = render([TextTable([cells]), "x" * 500], Screen(NOW))
     assert all(cell.rstrip() in shown for cell in cells)
     assert "…" not in shown
     assert "\t" not in shown
 
 
 def test_a_wide_sign_takes_two_columns() -> None:
-    shown = render([Table([("漢字", "a"), ("abcd", "b")])], Screen(NOW)).split("\n")
+    shown = render([TextTable([("漢字", "a"), ("abcd", "b")])], Screen(NOW)).split("\n")
     assert shown == ["漢字  a", "abcd  b"]
 
 
@@ -87,7 +101,7 @@ def test_a_paragraph_keeps_its_lines() -> None:
 
 def test_each_mark_has_a_sign_of_its_own_width_one() -> None:
     assert all(cell_len(found.glyph) == cell_len(found.letter) == 1 for found in MARKS.values())
-    shown = render([line(mark("denied", "denied"), "…")], Screen(NOW, has_glyphs=False))
+    shown = render([join_texts(mark("denied", "denied"), "…")], Screen(NOW, has_glyphs=False))
     assert shown == "x denied ~"
 
 
@@ -110,10 +124,10 @@ def test_times_are_told_from_now(age: float, told: str) -> None:
 
 
 def test_a_time_that_is_none_is_shown_as_it_stands() -> None:
-    assert seconds_of("yesterday") is None
-    assert Screen(NOW).time("yester\x1bday") == "yester\\x1bday"
-    assert Screen(NOW).time("2023-11-14T22:13:20.5Z") == "2023-11-14T22:13:20Z"
-    assert Screen(NOW, has_relative_times=True).time("2023-11-14T22:12:20Z") == "1 min ago"
+    assert parse_seconds("yesterday") is None
+    assert Screen(NOW).format_time("yester\x1bday") == "yester\\x1bday"
+    assert Screen(NOW).format_time("2023-11-14T22:13:20.5Z") == "2023-11-14T22:13:20Z"
+    assert Screen(NOW, has_relative_times=True).format_time("2023-11-14T22:12:20Z") == "1 min ago"
 
 
 @pytest.mark.parametrize(

@@ -2,7 +2,7 @@
 
 import pytest
 
-from remit.core.companions import mirror_of, mirrored
+from remit.core.scope.file_roles import find_mirror, select_mirrored_files
 
 FILES = [
     "src/a/b.py",
@@ -46,5 +46,5 @@ TABLE: list[tuple[str, list[str]]] = [
 
 @pytest.mark.parametrize(("path", "expected"), TABLE)
 def test_a_companion_mirrors_the_files_whose_folders_agree_most(path: str, expected: list[str]) -> None:
-    mirror = mirror_of(path)
-    assert list(mirrored(mirror, FILES) if mirror else ()) == expected
+    mirror = find_mirror(path)
+    assert list(select_mirrored_files(mirror, FILES) if mirror else ()) == expected

@@ -7,8 +7,8 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from remit.core.context_block import Lesson, RecentChange, context_block, visible
 from remit.core.intent import Constraint, Criterion, Intent
+from remit.core.intents.context_block import LessonEntry, RecentChange, remove_invisible, render_context_block
 
 
 def test_the_block_has_the_shape_of_the_contract() -> None:
@@ -26,15 +26,15 @@ def test_the_block_has_the_shape_of_the_contract() -> None:
         acceptance_criteria=(Criterion("It works"), Criterion("Tests pass", 'pytest -k "a"')),
         dependencies=("INT-002", "INT-009"),
     )
-    block = context_block(
+    block = render_context_block(
         intent,
         intents=(intent, Intent("INT-002", ("b",), status="DONE")),
         recent_changes=(
             RecentChange("src/a.py", "2026-01-01T00:00:00Z", "INTENT_EVOLUTION", "s1"),
             RecentChange("src/b.py", "2026-01-01T00:00:00Z", None, "s1"),
         ),
-        lessons=(Lesson("lesson", "Pin it"),),
-        others=(intent, Intent("INT-004", ("docs/**",), name="Docs")),
+        lessons=(LessonEntry("lesson", "Pin it"),),
+        other_intents=(intent, Intent("INT-004", ("docs/**",), name="Docs")),
     )
     assert block == (
         '<intent_context intent_id="INT-001">\n'
@@ -59,7 +59,7 @@ def test_the_block_has_the_shape_of_the_contract() -> None:
 
 
 def test_empty_parts_are_left_out() -> None:
-    assert context_block(Intent("INT-001", ("a",))) == (
+    assert render_context_block(Intent("INT-001", ("a",))) == (
         '<intent_context intent_id="INT-001">\n  <name>INT-001</name><status>DRAFT</status>\n'
         "  <owned_scope><pattern>a</pattern></owned_scope>\n</intent_context>"
     )
@@ -90,40 +90,42 @@ def test_the_block_is_well_formed_and_gives_back_the_texts(a: str, b: str, c: st
         acceptance_criteria=(Criterion(a, b),),
         dependencies=(c,),
     )
-    block = context_block(
+    block = render_context_block(
         intent,
         intents=(Intent(c, (), status="BLOCKED"),),
         recent_changes=(RecentChange(a, b, c, d),),
-        lessons=(Lesson(a, b),),
-        others=(Intent("INT-002", (d,), name=c),),
+        lessons=(LessonEntry(a, b),),
+        other_intents=(Intent("INT-002", (d,), name=c),),
     )
     root = ET.fromstring(block)
-    assert texts(root, "name") == [visible(b or "INT-001")]
+    assert texts(root, "name") == [remove_invisible(b or "INT-001")]
     assert texts(root, "status") == ["DRAFT"]
-    assert texts(root, "description") == ([visible(c)] if c else [])
-    assert texts(root, "pattern") == [visible(a), visible(d)]
-    assert texts(root, "constraint") == [visible(d)]
-    assert texts(root, "criterion") == [visible(a)]
-    assert texts(root, "lesson") == [visible(b)]
+    assert texts(root, "description") == ([remove_invisible(c)] if c else [])
+    assert texts(root, "pattern") == [remove_invisible(a), remove_invisible(d)]
+    assert texts(root, "constraint") == [remove_invisible(d)]
+    assert texts(root, "criterion") == [remove_invisible(a)]
+    assert texts(root, "lesson") == [remove_invisible(b)]
     (criterion,), (change,) = root.iter("criterion"), root.iter("change")
-    assert criterion.get("verify", "") == visible(b)
-    assert [change.get(name, "") for name in ("path", "at", "class", "session")] == [visible(x) for x in (a, b, c, d)]
+    assert criterion.get("verify", "") == remove_invisible(b)
+    assert [change.get(name, "") for name in ("path", "at", "class", "session")] == [
+        remove_invisible(x) for x in (a, b, c, d)
+    ]
     assert all(c in "\n\t" or unicodedata.category(c) not in ("Cc", "Cf", "Cs", "Zl", "Zp") for c in block)
 
 
 @pytest.mark.parametrize("hidden", HIDDEN)
 def test_a_character_that_hides_is_dropped(hidden: str) -> None:
-    assert visible(f"a{hidden}b") == "ab"
+    assert remove_invisible(f"a{hidden}b") == "ab"
 
 
 def test_ordinary_text_of_any_language_stays() -> None:
     text = "Größe\n\tनमस्ते שלום 日本語 😀 e\u0301"
-    assert visible(text) == text
+    assert remove_invisible(text) == text
 
 
 def test_the_block_is_bounded() -> None:
     long = "x" * 1_000_000
-    change, lesson = RecentChange(long, long, long, long), Lesson("lesson", long)
+    change, lesson = RecentChange(long, long, long, long), LessonEntry("lesson", long)
     others = tuple(Intent(f"INT-{n:03d}", (long,) * 500, name=long) for n in range(2, 500))
     intent = Intent(
         "INT-001",
@@ -132,7 +134,7 @@ def test_the_block_is_bounded() -> None:
         constraints=(Constraint(long),) * 500,
         dependencies=("INT-002",) * 500,
     )
-    block = context_block(intent, recent_changes=(change,) * 99, lessons=(lesson,) * 99, others=others)
+    block = render_context_block(intent, recent_changes=(change,) * 99, lessons=(lesson,) * 99, other_intents=others)
     root = ET.fromstring(block)
     assert texts(root, "description") == ["x" * 1_999 + "…"]
     assert [len(list(root.iter(tag))) for tag in ("change", "lesson", "intent")] == [10, 5, 20]

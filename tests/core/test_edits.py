@@ -9,9 +9,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from remit.adapters import parse
-from remit.core.edits import CellEdit, Patching, Replacement, Replacements, Unclear, WholeFile, proposed
-from remit.core.events import Before
-from remit.core.patch import parse_patch
+from remit.core.diff.edits import CellEdit, Patching, Replacement, Replacements, UnclearEdit, WholeFile, apply_edit
+from remit.core.diff.patch import parse_patch
+from remit.core.events import BeforeCall
 
 PAYLOADS = Path(__file__).parent.parent / "compat" / "payloads"
 PAIRS = [
@@ -53,12 +53,12 @@ def sides(response: dict[str, Any]) -> tuple[str | None, str]:
 def test_what_is_proposed_is_what_the_real_tool_left(agent: str, name: str) -> None:
     payload, after = captured(agent, name)
     event = parse(agent, payload)
-    assert isinstance(event, Before)
+    assert isinstance(event, BeforeCall)
     edit = event.call.edit
     assert edit is not None
     old, new = sides(after["tool_response"])
     path = event.call.paths[0]
-    found = proposed(edit, path, lambda _: None if old is None else old.encode())[path]
+    found = apply_edit(edit, path, lambda _: None if old is None else old.encode())[path]
     assert found is not None
     if "insert" in name:  # the tool draws the new cell's id
         assert [c["source"] for c in json.loads(found)["cells"]] == [c["source"] for c in json.loads(new)["cells"]]
@@ -68,9 +68,9 @@ def test_what_is_proposed_is_what_the_real_tool_left(agent: str, name: str) -> N
 
 def test_a_patch_of_codex_is_proposed_as_it_was_applied() -> None:
     event = parse("codex", (PAYLOADS / "codex" / "PreToolUse-apply_patch.json").read_bytes())
-    assert isinstance(event, Before)
+    assert isinstance(event, BeforeCall)
     assert event.call.edit is not None
-    [content] = proposed(event.call.edit, "", lambda _: None).values()
+    [content] = apply_edit(event.call.edit, "", lambda _: None).values()
     assert content == b"one\ntwo\n"
 
 
@@ -93,7 +93,7 @@ PATCH = """*** Begin Patch
 
 def test_a_patch_of_several_files_moves_adds_and_deletes() -> None:
     files = {"a.py": b"def one():\n    return 2\n\ndef two\ndef two():\n    return 2\n", "b.py": b"old\n", "e.py": b"x"}
-    assert proposed(Patching(parse_patch(PATCH)), "", files.get) == {
+    assert apply_edit(Patching(parse_patch(PATCH)), "", files.get) == {
         "a.py": b"def one():\n    return 2\n\ndef two\ndef two():\n    return 3\n",
         "b.py": None,
         "c.py": b"new\n",
@@ -104,7 +104,7 @@ def test_a_patch_of_several_files_moves_adds_and_deletes() -> None:
 
 def test_lines_of_a_patch_are_found_in_a_file_with_other_white_space() -> None:
     patch = "*** Begin Patch\n*** Update File: a\n@@\n one\n-two\n+TWO\n*** End Patch"
-    assert proposed(Patching(parse_patch(patch)), "", lambda _: b"one  \r\ntwo\r\n") == {"a": b"one\nTWO\n"}
+    assert apply_edit(Patching(parse_patch(patch)), "", lambda _: b"one  \r\ntwo\r\n") == {"a": b"one\nTWO\n"}
 
 
 UNCLEAR = [
@@ -118,31 +118,31 @@ UNCLEAR = [
 
 @pytest.mark.parametrize(("step", "content"), UNCLEAR)
 def test_what_the_arguments_do_not_tell_is_said_and_not_guessed(step: Replacement, content: bytes | None) -> None:
-    with pytest.raises(Unclear):
-        proposed(Replacements((step,)), "a", lambda _: content)
+    with pytest.raises(UnclearEdit):
+        apply_edit(Replacements((step,)), "a", lambda _: content)
 
 
 @pytest.mark.parametrize("content", [None, b"", b"{}", b"[]", b'{"cells": 3}', b"\xff", b'{"cells": [1]}', b"[" * 5000])
 def test_a_notebook_that_is_none_is_said(content: bytes | None) -> None:
-    with pytest.raises(Unclear):
-        proposed(CellEdit("x", "c1"), "n.ipynb", lambda _: content)
+    with pytest.raises(UnclearEdit):
+        apply_edit(CellEdit("x", "c1"), "n.ipynb", lambda _: content)
 
 
 def test_an_edit_of_a_file_with_crlf_keeps_its_line_ends() -> None:
     edit = Replacements((Replacement("one\ntwo", "1\n2"),))
-    assert proposed(edit, "a", lambda _: b"one\r\ntwo\r\n")["a"] == b"1\r\n2\r\n"
+    assert apply_edit(edit, "a", lambda _: b"one\r\ntwo\r\n")["a"] == b"1\r\n2\r\n"
 
 
 @given(st.lists(st.text(alphabet="ab\n", min_size=1, max_size=6), min_size=1, max_size=4), st.text(max_size=40))
 def test_edits_one_after_the_other_are_what_each_would_leave_alone(news: list[str], start: str) -> None:
     content: bytes | None = f"<0>{start}".encode()
     steps = tuple(Replacement(f"<{n}>", f"{new}<{n + 1}>") for n, new in enumerate(news))
-    at_once = proposed(Replacements(steps), "a", lambda _: content)["a"]
+    at_once = apply_edit(Replacements(steps), "a", lambda _: content)["a"]
     for step in steps:
-        content = proposed(Replacements((step,)), "a", lambda _, now=content: now)["a"]
+        content = apply_edit(Replacements((step,)), "a", lambda _, now=content: now)["a"]
     assert at_once == content
 
 
 @given(st.text())
 def test_a_whole_file_is_its_text(text: str) -> None:
-    assert proposed(WholeFile(text), "a", lambda _: b"old")["a"] == text.encode("utf-8", "replace")
+    assert apply_edit(WholeFile(text), "a", lambda _: b"old")["a"] == text.encode("utf-8", "replace")

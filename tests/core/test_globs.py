@@ -12,7 +12,7 @@ from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
 from conftest import run_git
-from remit.core.globs import (
+from remit.core.scope.globs import (
     MAX_EXPANDED,
     MAX_EXPANSIONS,
     MAX_LENGTH,
@@ -20,9 +20,9 @@ from remit.core.globs import (
     GlobError,
     Scope,
     expand_braces,
+    find_overlap,
     glob_error,
     is_absolute_pattern,
-    overlap,
     wildmatch,
 )
 
@@ -393,14 +393,14 @@ def test_a_path_spelled_out_matches_itself_and_what_is_below(path: str) -> None:
     ],
 )
 def test_overlap_names_a_path_that_both_hold(a: list[str], b: list[str], expected: str | None) -> None:
-    assert overlap(Scope(tuple(a)), Scope(tuple(b))) == expected
-    assert (overlap(Scope(tuple(b)), Scope(tuple(a))) is None) is (expected is None)
+    assert find_overlap(Scope(tuple(a)), Scope(tuple(b))) == expected
+    assert (find_overlap(Scope(tuple(b)), Scope(tuple(a))) is None) is (expected is None)
 
 
 @law
 @given(good_lines | any_lines, good_lines | any_lines)
 def test_what_overlap_names_is_in_both(a: tuple[str, ...], b: tuple[str, ...]) -> None:
-    path = overlap(Scope(a), Scope(b))
+    path = find_overlap(Scope(a), Scope(b))
     if path is not None:
         assert Scope(a).matches(path)
         assert Scope(b).matches(path)
@@ -416,9 +416,9 @@ def test_overlap_finds_something_where_scopes_without_exclusions_meet(
     a: tuple[str, ...], b: tuple[str, ...], path: str
 ) -> None:
     if Scope(a).matches(path) and Scope(b).matches(path):
-        assert overlap(Scope(a), Scope(b)) is not None
+        assert find_overlap(Scope(a), Scope(b)) is not None
 
 
 def test_overlap_of_hostile_scopes_ends() -> None:
     a, b = Scope(("**/*a" * 200, "*a" * 500)), Scope(("**/*b" * 200 + "c", "*b" * 500 + "c"))
-    assert overlap(a, b) is None
+    assert find_overlap(a, b) is None

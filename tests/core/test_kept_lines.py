@@ -4,11 +4,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from remit.core.contents import Hunk
-from remit.core.edits import Edit, Patching, Replacement, Replacements, WholeFile, proposed
-from remit.core.kept_lines import kept_lines
-from remit.core.patch import parse_patch
-from remit.core.textdiff import MOST_LINES, hunks_by, lines_of
+from remit.core.diff.contents import Hunk
+from remit.core.diff.edit_script import MAX_DIFF_LINES, diff_by_origins, split_lines
+from remit.core.diff.edits import Edit, Patching, Replacement, Replacements, WholeFile, apply_edit, find_kept_lines
+from remit.core.diff.patch import parse_patch
 
 BLOCK = "def one(rows):\n    return sum(rows)\n\n"
 NEXT = "def two(rows):\n    return len(rows)\n"
@@ -27,10 +26,10 @@ def replacing(old: str, new: str) -> Replacements:
 
 def put(edit: Edit, before: bytes = FILE) -> tuple[Hunk, ...] | None:
     """How the edit changes the file, by its arguments."""
-    stay, after = kept_lines(edit, "f", before), proposed(edit, "f", {"f": before}.get)["f"]
+    stay, after = find_kept_lines(edit, "f", before), apply_edit(edit, "f", {"f": before}.get)["f"]
     assert stay is not None
     assert after is not None
-    return hunks_by(before, after, stay)
+    return diff_by_origins(before, after, stay)
 
 
 ABOVE = (Hunk(2, 0, 3, 3),)
@@ -67,9 +66,9 @@ def test_a_line_that_a_patch_takes_out_and_puts_in_again_stays() -> None:
 def test_what_both_texts_begin_or_end_with_as_often_is_no_guess() -> None:
     before = b"if skip:\n    # stop\n    end()\n"
     edit = replacing("if skip:\n    # stop", "if skip:\n    log = {\n    }\n    # stop")
-    assert kept_lines(edit, "f", before, guess=False) == {0: 0, 3: 1, 4: 2}
+    assert find_kept_lines(edit, "f", before, guess=False) == {0: 0, 3: 1, 4: 2}
     doubled = replacing("if skip:\n    # stop", "if skip:\n    # stop\n    log()\n    # stop")
-    assert kept_lines(doubled, "f", before, guess=False) == {0: 0, 4: 2}
+    assert find_kept_lines(doubled, "f", before, guess=False) == {0: 0, 4: 2}
 
 
 UNTOLD: list[tuple[Edit, bytes]] = [
@@ -85,11 +84,11 @@ UNTOLD: list[tuple[Edit, bytes]] = [
 
 @pytest.mark.parametrize(("edit", "before"), UNTOLD)
 def test_where_the_arguments_do_not_tell_nothing_is_said(edit: Edit, before: bytes) -> None:
-    assert kept_lines(edit, "f", before) is None
+    assert find_kept_lines(edit, "f", before) is None
 
 
 def test_what_is_too_large_to_compare_is_left_to_others() -> None:
-    many = [f"line {n}" for n in range(MOST_LINES + 1)]
+    many = [f"line {n}" for n in range(MAX_DIFF_LINES + 1)]
     edit = patching("@@\n" + "".join(f"-{line}\n" for line in many) + "".join(f"+{line}\n" for line in reversed(many)))
     assert put(edit, "".join(f"{line}\n" for line in many).encode()) is None
 
@@ -105,14 +104,14 @@ def test_only_lines_that_read_alike_stay_and_in_their_order(
         patching("@@\n <\n" + "".join(f"-{line}\n" for line in old) + "".join(f"+{line}\n" for line in new) + " >\n"),
     ]
     for edit in edits:
-        stay, after = kept_lines(edit, "f", before), proposed(edit, "f", {"f": before}.get)["f"]
+        stay, after = find_kept_lines(edit, "f", before), apply_edit(edit, "f", {"f": before}.get)["f"]
         assert stay is not None
         assert after is not None
-        a, b = lines_of(before), lines_of(after)
-        hunks = hunks_by(before, after, stay) or ()
-        put_in = {n - 1 for hunk in hunks for n in hunk.came}
+        a, b = split_lines(before), split_lines(after)
+        hunks = diff_by_origins(before, after, stay) or ()
+        put_in = {n - 1 for hunk in hunks for n in hunk.new_range}
         assert len(head) + 1 <= min(put_in, default=len(b)), edit
         assert max(put_in, default=0) < len(b) - len(tail), edit
         left = [line for n, line in enumerate(b) if n not in put_in]
-        gone = {n - 1 for hunk in hunks for n in hunk.gone}
+        gone = {n - 1 for hunk in hunks for n in hunk.old_range}
         assert left == [line for n, line in enumerate(a) if n not in gone]

@@ -6,14 +6,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from remit.core.patch import (
+from remit.core.diff.patch import (
     FileOperation,
     Patch,
     PatchError,
     PatchHunk,
-    heredoc_patches,
+    find_shell_patches,
+    list_patch_paths,
     parse_patch,
-    patch_paths,
 )
 
 WHOLE = """\
@@ -54,11 +54,11 @@ def test_every_kind_of_operation_is_read() -> None:
 
 
 def test_every_file_is_named_once_targets_of_moves_too() -> None:
-    assert patch_paths(WHOLE) == ("docs/new file.md", "src/app.py", "src/main.py", "old.txt")
+    assert list_patch_paths(WHOLE) == ("docs/new file.md", "src/app.py", "src/main.py", "old.txt")
 
 
 def test_a_tilde_is_a_name() -> None:
-    assert patch_paths(wrap("*** Delete File: ~/a")) == ("./~/a",)
+    assert list_patch_paths(wrap("*** Delete File: ~/a")) == ("./~/a",)
 
 
 def wrap(*lines: str) -> str:
@@ -77,7 +77,7 @@ def wrap(*lines: str) -> str:
     ],
 )
 def test_what_the_client_forgives_is_forgiven(text: str) -> None:
-    assert patch_paths(text) == ("a",)
+    assert list_patch_paths(text) == ("a",)
 
 
 def test_the_first_hunk_may_do_without_its_mark() -> None:
@@ -88,7 +88,7 @@ def test_the_first_hunk_may_do_without_its_mark() -> None:
 @pytest.mark.parametrize("line", ["*** Add File: evil", " *** Add File: evil"])
 def test_an_added_line_is_content_and_a_header_after_it_is_a_header(line: str) -> None:
     text = wrap("*** Add File: a", "+*** Delete File: b", line, "+x")
-    assert patch_paths(text) == ("a", "evil")
+    assert list_patch_paths(text) == ("a", "evil")
 
 
 def test_only_updates_in_place_check_themselves() -> None:
@@ -197,7 +197,7 @@ BODY = wrap("*** Add File: a.txt", "+don't $(touch x)")
     ],
 )
 def test_patches_in_a_command_are_found_in_their_folder(command: str, paths: list[str]) -> None:
-    assert [path for patch in heredoc_patches(command) for path in patch.paths] == paths
+    assert [path for patch in find_shell_patches(command) for path in patch.paths] == paths
 
 
 @pytest.mark.parametrize(
@@ -229,7 +229,7 @@ def test_patches_in_a_command_are_found_in_their_folder(command: str, paths: lis
 )
 def test_a_patch_that_the_text_does_not_show_is_an_error(command: str) -> None:
     with pytest.raises(PatchError):
-        heredoc_patches(command)
+        find_shell_patches(command)
 
 
 SHELL = st.sampled_from(
@@ -259,4 +259,4 @@ SHELL = st.sampled_from(
 @given(st.text() | st.lists(SHELL | st.text(max_size=3), max_size=20).map(lambda p: "apply_patch " + "".join(p)))
 def test_any_command_is_read_or_is_a_patch_error(command: str) -> None:
     with suppress(PatchError):
-        assert all(patch.paths for patch in heredoc_patches(command))
+        assert all(patch.paths for patch in find_shell_patches(command))

@@ -7,21 +7,21 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from remit.core.call import SessionKey, hash_arguments
-from remit.core.identifiers import uuid7
+from remit.core.display_text import sanitise_line
+from remit.core.ids import make_uuid7
 from remit.core.record import KEY, Body, Chain, Record, encode_record
-from remit.core.text import shown
 
 
 @given(st.integers(0, 2**48 - 1), st.binary(min_size=10, max_size=10))
 def test_an_id_is_a_uuid_of_version_7_that_tells_its_time(milliseconds: int, chance: bytes) -> None:
-    found = UUID(uuid7(milliseconds, chance))
+    found = UUID(make_uuid7(milliseconds, chance))
     assert (found.version, found.variant) == (7, "specified in RFC 4122")
     assert found.int >> 80 == milliseconds
 
 
 @given(st.lists(st.integers(0, 2**48 - 1), min_size=2, max_size=5), st.binary(min_size=10, max_size=10))
 def test_ids_sort_by_their_time(times: list[int], chance: bytes) -> None:
-    assert [uuid7(t, chance) for t in sorted(times)] == sorted(uuid7(t, chance) for t in times)
+    assert [make_uuid7(t, chance) for t in sorted(times)] == sorted(make_uuid7(t, chance) for t in times)
 
 
 def test_no_detail_can_pass_for_a_key_of_the_record() -> None:
@@ -37,9 +37,9 @@ def test_no_detail_can_pass_for_a_key_of_the_record() -> None:
 
 @given(st.text(), st.integers(1, 50))
 def test_shown_text_is_one_line_without_hidden_characters(text: str, limit: int) -> None:
-    found = shown(text, limit)
+    found = sanitise_line(text, limit)
     assert found.isprintable() or not any(c in found for c in "\n\r\x1b\u202e\u200b\0")
-    assert len(shown(text, limit)) <= limit + 1
+    assert len(sanitise_line(text, limit)) <= limit + 1
     found.encode()
 
 

@@ -8,7 +8,14 @@ from hypothesis import strategies as st
 
 from core.secrets import CORPUS, LOOK_ALIKES, SECRETS
 from remit.core.config import Redact
-from remit.core.redaction import MASK, TEXT_CHARS, PatternRefused, compile_pattern, redact, redact_value
+from remit.core.secrets.redaction import (
+    MASK,
+    MAX_TEXT_CHARS,
+    PatternRefused,
+    compile_team_pattern,
+    redact,
+    redact_value,
+)
 
 
 @pytest.mark.parametrize("secret", SECRETS.values(), ids=SECRETS.keys())
@@ -60,7 +67,7 @@ def test_a_text_under_a_telling_name_goes_whole() -> None:
 
 
 def test_a_long_text_is_cut() -> None:
-    assert len(redact_value("x" * (TEXT_CHARS * 3))) < TEXT_CHARS + 10
+    assert len(redact_value("x" * (MAX_TEXT_CHARS * 3))) < MAX_TEXT_CHARS + 10
 
 
 HOSTILE = [
@@ -73,7 +80,7 @@ HOSTILE = [
 
 @pytest.mark.parametrize("part", HOSTILE)
 def test_no_text_takes_long(part: str) -> None:
-    text = part * (TEXT_CHARS // len(part))
+    text = part * (MAX_TEXT_CHARS // len(part))
     start = time.perf_counter()
     redact(text)
     assert time.perf_counter() - start < 1.0
@@ -84,11 +91,11 @@ PATTERNS = ["corp-[0-9a-f]{32}", "ACME_[A-Z]+", "x(?:ab){3}y", r"\bid-\d{4,10}\b
 
 @pytest.mark.parametrize("pattern", PATTERNS)
 def test_a_plain_pattern_compiles(pattern: str) -> None:
-    assert compile_pattern(pattern)
+    assert compile_team_pattern(pattern)
 
 
 def test_a_teams_pattern_masks() -> None:
-    assert redact("call ACME_XYZ now", [compile_pattern("ACME_[A-Z]+")]) == "call [redacted] now"
+    assert redact("call ACME_XYZ now", [compile_team_pattern("ACME_[A-Z]+")]) == "call [redacted] now"
 
 
 REFUSED = [
@@ -111,17 +118,17 @@ REFUSED = [
 @pytest.mark.parametrize("pattern", REFUSED)
 def test_a_pattern_that_could_take_for_ever_is_refused(pattern: str) -> None:
     with pytest.raises(PatternRefused):
-        compile_pattern(pattern)
+        compile_team_pattern(pattern)
 
 
 @given(st.text(alphabet="ab()[]{}*+?|\\1,29^$.:=!x-", max_size=24), st.sampled_from(["a", "ab", "aab", "1"]))
 @settings(max_examples=150, deadline=None)
 def test_whatever_pattern_is_taken_is_quick(pattern: str, part: str) -> None:
     try:
-        compiled = compile_pattern(pattern)
+        compiled = compile_team_pattern(pattern)
     except PatternRefused:
         return
-    text = part * (TEXT_CHARS // len(part))
+    text = part * (MAX_TEXT_CHARS // len(part))
     start = time.perf_counter()
     compiled.sub(MASK, text)
     assert time.perf_counter() - start < 4.0

@@ -26,7 +26,7 @@ from remit.core.record import (
     encode_record,
 )
 from remit.gate.gate import Gate
-from remit.gate.recorder import Recorder
+from remit.gate.records.recorder import Recorder
 
 PLACES = (
     "session_id", "intent_id", "agent_id", "trace_id", "branch", "call.id", "call.name", "call.command", "call.paths",
@@ -94,7 +94,7 @@ def test_no_secret_of_the_corpus_reaches_a_line(
     text, secret = pair
     agent = around.format(text) if place == "agent" else "claude-code"
     whole = around.format(text)
-    made = recorder.record(body_with(place, whole), agent, (traced_with(place, whole),))
+    made = recorder.make_record(body_with(place, whole), agent, (traced_with(place, whole),))
     line = encode_record(made, Chain(log="l", seq=0, prev="p"))
     assert json.dumps(secret)[1:-1].encode() not in line
     assert b"[redacted]" in line
@@ -105,7 +105,9 @@ def test_a_teams_pattern_is_masked_in_records(repository: Path, home: Path) -> N
     config = repository / ".orchestration" / "remit.toml"
     config.write_text('mode = "enforce"\n[redact]\npatterns = ["ACME-[0-9]{4}"]\n')
     recorder = Gate.open(repository, machine(home)).recorder
-    made = recorder.record(Body(event="recovery", intent_id=None, session_id=None, detail={"reason": "see ACME-1234"}))
+    made = recorder.make_record(
+        Body(event="recovery", intent_id=None, session_id=None, detail={"reason": "see ACME-1234"})
+    )
     assert made.body.detail == {"reason": "see [redacted]"}
 
 
@@ -113,7 +115,7 @@ def test_a_bad_pattern_denies_changes(repository: Path, home: Path) -> None:
     governed(repository)
     config = repository / ".orchestration" / "remit.toml"
     config.write_text('mode = "enforce"\n[redact]\npatterns = ["(a+)+"]\n')
-    error = Gate.open(repository, machine(home)).governing.config_error
+    error = Gate.open(repository, machine(home)).rules.config_error
     assert error is not None
     assert "'(a+)+'" in error
 

@@ -2,7 +2,7 @@
 
 import pytest
 
-from remit.core.secret_files import names_a_secret
+from remit.core.secrets.secret_files import is_secret_file
 
 
 @pytest.mark.parametrize(
@@ -14,7 +14,7 @@ from remit.core.secret_files import names_a_secret
      "home/.aws/config", "x/.ssh/known", ".pgpass", "client_secret_1.json", "SERVER.PEM"],
 )  # fmt: skip
 def test_a_name_of_secrets_is_known(path: str) -> None:
-    assert names_a_secret(path)
+    assert is_secret_file(path)
 
 
 @pytest.mark.parametrize(
@@ -25,4 +25,4 @@ def test_a_name_of_secrets_is_known(path: str) -> None:
      "a/b/c.txt"],
 )  # fmt: skip
 def test_other_names_are_not(path: str) -> None:
-    assert not names_a_secret(path)
+    assert not is_secret_file(path)

@@ -6,8 +6,15 @@ from uuid import UUID
 
 import pytest
 
+from remit.core.formats.foreign_records import (
+    FIELD_MAP,
+    Format,
+    convert_older_record,
+    detect_shape,
+    export_record,
+    format_csv_header,
+)
 from remit.core.record import KEY
-from remit.core.shapes import FIELDS, Format, csv_header, read_older, shape_of, write_as
 
 OLDER: dict[str, dict[str, Any]] = {
     "s1": {
@@ -78,7 +85,7 @@ OLDER: dict[str, dict[str, Any]] = {
 
 
 def read(document: dict[str, Any]) -> dict[str, Any]:
-    found = read_older(json.dumps(document).encode())
+    found = convert_older_record(json.dumps(document).encode())
     assert found is not None
     return found
 
@@ -95,8 +102,8 @@ def test_an_older_line_says_what_a_record_says(shape: str) -> None:
 @pytest.mark.parametrize("shape", ["s1", "s2", "s3", "s4"])
 def test_what_is_exported_is_read_back_the_same(shape: Format) -> None:
     first = read(OLDER[shape])
-    (line,) = write_as(first, shape)
-    again = read_older(line.encode())
+    (line,) = export_record(first, shape)
+    again = convert_older_record(line.encode())
     assert again is not None
     for made in (first, again):
         if shape in ("s2", "s4"):
@@ -114,7 +121,7 @@ def test_a_line_without_an_id_gets_the_same_one_each_time() -> None:
     "raw", [b"", b"{", b"[]", b"null", b"{}", b'{"files": 1}', b"\xff", b'{"files": [1]}', b"[" * 5000]
 )
 def test_what_is_no_older_line_is_left_alone(raw: bytes) -> None:
-    assert read_older(raw) is None
+    assert convert_older_record(raw) is None
 
 
 JUNK: list[dict[str, Any]] = [
@@ -131,31 +138,31 @@ def test_junk_in_an_older_shape_is_read_without_an_error(document: dict[str, Any
 
 
 def test_our_own_record_is_no_older_one() -> None:
-    assert shape_of({"metadata": {KEY: {}}, "files": [{"relative_path": "a"}]}) is None
+    assert detect_shape({"metadata": {KEY: {}}, "files": [{"relative_path": "a"}]}) is None
 
 
 def test_the_table_of_fields_names_each_shape() -> None:
-    assert set(FIELDS) == set(OLDER)
+    assert set(FIELD_MAP) == set(OLDER)
 
 
 def test_a_cell_is_no_formula() -> None:
     record = {"id": "i", "timestamp": "t", "metadata": {KEY: {"event": "tool_use", "call": {"command": '=1+"2",x'}}}}
-    (row,) = write_as(record, "csv")
+    (row,) = export_record(record, "csv")
     assert row.endswith(',"\'=1+""2"",x"')
-    assert row.count(",") - 1 == csv_header().count(",")
+    assert row.count(",") - 1 == format_csv_header().count(",")
 
 
 def test_agent_trace_is_the_record_itself() -> None:
     record = {"id": "i", "timestamp": "t", "metadata": {KEY: {"event": "tool_use"}}}
-    assert [json.loads(line) for line in write_as(record, "agent-trace")] == [record]
-    assert write_as(record, "s1") == []
+    assert [json.loads(line) for line in export_record(record, "agent-trace")] == [record]
+    assert export_record(record, "s1") == []
 
 
 @pytest.mark.parametrize("shape", list(OLDER))
 def test_an_older_record_goes_out_as_the_published_schema_has_it(shape: str) -> None:
-    found = read_older(json.dumps(OLDER[shape]).encode())
+    found = convert_older_record(json.dumps(OLDER[shape]).encode())
     assert found
-    (line,) = write_as(found, "agent-trace")
+    (line,) = export_record(found, "agent-trace")
     told = json.loads(line)
     assert str(UUID(told["id"])) == told["id"]
     assert told["metadata"][KEY]["named"] == found["id"]

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from remit.core.shell import SimpleCommand, UnreadableShell, simple_commands
+from remit.core.shell.simple_commands import SimpleCommand, UnreadableShell, parse_simple_commands
 
 
 def shape(command: SimpleCommand) -> tuple[str, list[str], bool]:
@@ -40,23 +40,23 @@ def shape(command: SimpleCommand) -> tuple[str, list[str], bool]:
     ],
 )  # fmt: skip
 def test_a_text_is_cut_into_its_commands(text: str, shapes: list[tuple[str, list[str], bool]]) -> None:
-    assert [shape(command) for command in simple_commands(text)] == shapes
+    assert [shape(command) for command in parse_simple_commands(text)] == shapes
 
 
 def test_each_command_gets_its_own_here_documents() -> None:
-    first, second = simple_commands("a <<E | b <<-'F'\n$x\nE\n\ty\n\tF\n")
+    first, second = parse_simple_commands("a <<E | b <<-'F'\n$x\nE\n\ty\n\tF\n")
     assert [(d.body, d.quoted, d.closed) for d in first.documents] == [("$x", False, True)]
     assert [(d.body, d.quoted, d.closed) for d in second.documents] == [("y", True, True)]
 
 
 def test_a_here_document_that_does_not_end_is_not_closed() -> None:
-    (command,) = simple_commands("a <<E\nx")
+    (command,) = parse_simple_commands("a <<E\nx")
     assert [d.closed for d in command.documents] == [False]
 
 
 @pytest.mark.parametrize("word", ["$x", '"$x"', "`a`", "*.py", "~", "{a,b}", "a{1..2}", "$'x'"])
 def test_a_word_that_the_shell_replaces_is_not_literal(word: str) -> None:
-    command = simple_commands(f"p {word}")[0]
+    command = parse_simple_commands(f"p {word}")[0]
     assert not command.words[1].literal
 
 
@@ -65,7 +65,7 @@ def test_a_word_that_the_shell_replaces_is_not_literal(word: str) -> None:
 )
 def test_what_is_not_closed_is_unreadable(text: str) -> None:
     with pytest.raises(UnreadableShell):
-        simple_commands(text)
+        parse_simple_commands(text)
 
 
 PIECES = st.sampled_from(
@@ -76,4 +76,4 @@ PIECES = st.sampled_from(
 @given(st.text() | st.lists(PIECES | st.text(max_size=2), max_size=30).map("".join))
 def test_any_text_is_cut_or_unreadable(text: str) -> None:
     with suppress(UnreadableShell):
-        assert all(command.words or command.fed for command in simple_commands(text))
+        assert all(command.words or command.fed for command in parse_simple_commands(text))

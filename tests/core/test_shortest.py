@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from remit.core.shortest import shortest
+from remit.core.diff.edit_script import find_edit_script
 
 lines = st.lists(st.sampled_from([b"a", b"b", b"", b" c", b"}"]), max_size=12)
 
@@ -21,7 +21,7 @@ def in_common(old: list[bytes], new: list[bytes]) -> int:
 
 @given(lines, lines)
 def test_the_parts_turn_one_into_the_other_and_none_is_shorter(old: list[bytes], new: list[bytes]) -> None:
-    found = shortest(old, new)
+    found = find_edit_script(old, new)
     assert found is not None
     out: list[bytes] = []
     at = 0
@@ -36,7 +36,7 @@ def test_the_parts_turn_one_into_the_other_and_none_is_shorter(old: list[bytes],
 def test_what_is_put_in_is_found_where_it_can_be_slid_to(old: list[bytes], data: st.DataObject) -> None:
     at = data.draw(st.integers(0, len(old)))
     put = data.draw(lines.filter(bool))
-    [(i, i_end, j, j_end)] = shortest(old, [*old[:at], *put, *old[at:]]) or []
+    [(i, i_end, j, j_end)] = find_edit_script(old, [*old[:at], *put, *old[at:]]) or []
     assert i == i_end
     assert j_end - j == len(put)
 
@@ -77,21 +77,21 @@ def test_a_run_begins_where_people_begin_one(name: str) -> None:
     old, told = (text.encode().split(b"\n")[:-1] for text in TEXTS[name])
     new = [line.removeprefix(b"+") for line in told]
     for before, after, i, j in ((old, new, 2, 3), (new, old, 0, 1)):
-        [part] = shortest(before, after) or []
+        [part] = find_edit_script(before, after) or []
         assert [n for n, line in enumerate(told) if line.startswith(b"+")] == [*range(part[i], part[j])]
 
 
 def test_lines_that_are_put_for_others_stand_beside_them() -> None:
     old, new = [b"", b"one", b"two", b"x"], [b"", b"new", b"lines", b"", b"x"]
-    assert shortest(old, new) == [(1, 3, 1, 4)]
+    assert find_edit_script(old, new) == [(1, 3, 1, 4)]
 
 
 def test_what_is_too_large_is_left_to_others() -> None:
-    assert shortest([b"a", b"b", b"c"], [b"x", b"y", b"c"], 1) is None
-    assert shortest([b"a", b"b", b"c"], [b"a", b"x", b"c"], 1) == [(1, 2, 1, 2)]
-    assert shortest([], [b"a"] * 50, 1) == [(0, 0, 0, 50)], "nothing is to be compared"
+    assert find_edit_script([b"a", b"b", b"c"], [b"x", b"y", b"c"], 1) is None
+    assert find_edit_script([b"a", b"b", b"c"], [b"a", b"x", b"c"], 1) == [(1, 2, 1, 2)]
+    assert find_edit_script([], [b"a"] * 50, 1) == [(0, 0, 0, 50)], "nothing is to be compared"
 
 
 @pytest.mark.parametrize("line", [b"", b"a", b"    }"])
 def test_a_text_of_one_line_over_and_over_is_soon_told(line: bytes) -> None:
-    assert shortest([line] * 50_000, [line] * 100_000) == [(50_000, 50_000, 50_000, 100_000)]
+    assert find_edit_script([line] * 50_000, [line] * 100_000) == [(50_000, 50_000, 50_000, 100_000)]

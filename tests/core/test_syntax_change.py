@@ -17,9 +17,9 @@ from hypothesis import strategies as st
 import remit
 from core.syntax_corpus import PROGRAMS, Program, Replacements, changed
 from core.syntax_traps import TRAPS
-from remit.core.syntax.change import FileChange, classify_change
-from remit.core.syntax.grammars import missing
-from remit.core.syntax.rows import ROWS
+from remit.core.code.grammars import list_missing_grammars
+from remit.core.code.languages import LANGUAGES
+from remit.core.code.refactoring import FileChange, classify_change
 
 HERE = Path(__file__).parent
 CHANGES: list[list[str]] = [json.loads(line) for line in (HERE / "syntax_changes.jsonl").read_text().splitlines()]
@@ -46,9 +46,9 @@ def cases(which: str) -> list[Any]:
 
 
 def test_every_language_is_in_the_corpus_and_at_hand() -> None:
-    assert missing() == ()
-    assert {row.suffixes for row in ROWS} == {
-        row.suffixes for row in ROWS for p in PROGRAMS if p.path.endswith(row.suffixes)
+    assert list_missing_grammars() == ()
+    assert {row.suffixes for row in LANGUAGES} == {
+        row.suffixes for row in LANGUAGES for p in PROGRAMS if p.path.endswith(row.suffixes)
     }
     assert sum(len(p.refactors) for p in PROGRAMS) >= 120
     assert sum(len(p.changes) for p in PROGRAMS) >= 200
@@ -167,7 +167,7 @@ def test_a_large_file_takes_no_more_than_its_share(path: str, text: str) -> None
     assert time.process_time() - started < 5
 
 
-@given(st.sampled_from([row.suffixes[0] for row in ROWS]), st.binary(max_size=60), st.binary(max_size=60))
+@given(st.sampled_from([row.suffixes[0] for row in LANGUAGES]), st.binary(max_size=60), st.binary(max_size=60))
 @settings(max_examples=300)
 def test_bytes_of_any_kind_are_only_read(suffix: str, before: bytes, after: bytes) -> None:
     classify_change([FileChange(f"a{suffix}", before, after)])

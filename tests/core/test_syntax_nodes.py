@@ -5,9 +5,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from core.syntax_corpus import PROGRAMS, Program
-from remit.core.contents import LineRange
-from remit.core.syntax.nodes import nodes, spans
-from remit.core.syntax.rows import ROWS
+from remit.core.code.definitions import find_definitions, split_by_definition
+from remit.core.code.languages import LANGUAGES
+from remit.core.diff.contents import LineRange
 
 PYTHON = b"""\
 import os
@@ -75,26 +75,26 @@ NAMED: list[tuple[str, str, int, str, str]] = [
 
 @pytest.mark.parametrize(("path", "text", "line", "kind", "name"), NAMED)
 def test_a_line_has_its_definition(path: str, text: str, line: int, kind: str, name: str) -> None:
-    (found,) = nodes(path, text.encode(), [LineRange(line, line)])
+    (found,) = find_definitions(path, text.encode(), [LineRange(line, line)])
     assert found is not None
     assert (found.kind, found.name) == (kind, name)
     assert found.start_line <= line <= found.end_line
 
 
 def test_every_language_has_a_named_line() -> None:
-    assert {row.suffixes for row in ROWS} == {
-        r.suffixes for r in ROWS for path, *_ in NAMED if path.endswith(r.suffixes)
+    assert {row.suffixes for row in LANGUAGES} == {
+        r.suffixes for r in LANGUAGES for path, *_ in NAMED if path.endswith(r.suffixes)
     }
 
 
 def test_a_range_has_the_innermost_definition_that_holds_all_of_it() -> None:
     ranges = [LineRange(9, 9), LineRange(8, 12), LineRange(12, 15), LineRange(1, 19), LineRange(1, 1), LineRange(7, 7)]
-    names = [node and node.name for node in nodes("a.py", PYTHON, ranges)]
+    names = [node and node.name for node in find_definitions("a.py", PYTHON, ranges)]
     assert names == ["Weather.get.inner", "Weather.get", "Weather", None, None, "Weather.get"]
 
 
 def test_a_whole_file_is_cut_at_its_definitions() -> None:
-    found = spans("a.py", PYTHON, [LineRange(1, 19)])
+    found = split_by_definition("a.py", PYTHON, [LineRange(1, 19)])
     assert [(s.lines.start, s.lines.end, s.node and s.node.name) for s in found] == [
         (1, 1, None),
         (4, 15, "Weather"),
@@ -103,7 +103,7 @@ def test_a_whole_file_is_cut_at_its_definitions() -> None:
 
 
 def test_a_part_of_a_class_is_cut_at_its_methods() -> None:
-    found = spans("a.py", PYTHON, [LineRange(5, 15)])
+    found = split_by_definition("a.py", PYTHON, [LineRange(5, 15)])
     assert [(s.lines.start, s.lines.end, s.node and s.node.name) for s in found] == [
         (5, 5, "Weather"),
         (7, 12, "Weather.get"),
@@ -112,7 +112,7 @@ def test_a_part_of_a_class_is_cut_at_its_methods() -> None:
 
 
 def hash_of(text: str, path: str = "a.py") -> str:
-    (found,) = nodes(path, text.encode(), [LineRange(1, 1)])
+    (found,) = find_definitions(path, text.encode(), [LineRange(1, 1)])
     assert found is not None
     return found.hash
 
@@ -138,8 +138,8 @@ def test_the_hash_minds_operators_literals_calls_and_which_name_stands_where(oth
 def test_what_cannot_be_told_has_no_node() -> None:
     ranges = [LineRange(1, 1), LineRange(2, 3)]
     for path, content in (("a.txt", b"x"), ("a.py", b"def f(:"), ("a.py", b"x" * 2_000_000)):
-        assert nodes(path, content, ranges) == (None, None)
-        assert [s.lines for s in spans(path, content, ranges)] == ranges
+        assert find_definitions(path, content, ranges) == (None, None)
+        assert [s.lines for s in split_by_definition(path, content, ranges)] == ranges
 
 
 @given(st.sampled_from(PROGRAMS), st.integers(1, 60), st.integers(0, 60))
@@ -148,7 +148,7 @@ def test_spans_hold_every_written_line_of_a_range_once(program: Program, start: 
     path, text = program.path, program.text
     lines = text.split("\n")
     wanted = LineRange(min(start, len(lines)), min(start + length, len(lines)))
-    found = spans(path, text.encode(), [wanted])
+    found = split_by_definition(path, text.encode(), [wanted])
     covered = [n for span in found for n in range(span.lines.start, span.lines.end + 1)]
     assert covered == sorted(set(covered))
     written = {n for n in range(wanted.start, wanted.end + 1) if lines[n - 1].strip()}

@@ -6,9 +6,9 @@ import sys
 import pytest
 
 PROGRAM = """
-from remit.core.contents import LineRange
-from remit.core.syntax.nodes import nodes
-print(nodes('deploy.sh', {text!r}.encode(), (LineRange(1, 1),)))
+from remit.core.diff.contents import LineRange
+from remit.core.code.definitions import find_definitions
+print(find_definitions('deploy.sh', {text!r}.encode(), (LineRange(1, 1),)))
 """
 
 

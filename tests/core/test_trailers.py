@@ -5,9 +5,15 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from remit.core.config import TRAILER_STYLES, TrailerStyle
-from remit.core.trailers import Helped, against_policy, trailers_of, with_trailers, without
+from remit.core.formats.commit_trailers import (
+    AgentContribution,
+    add_trailers,
+    build_trailers,
+    find_violations,
+    remove_lines,
+)
 
-CLAUDE = Helped("claude-code", "2.1.330", "anthropic/claude-opus", "INT-001")
+CLAUDE = AgentContribution("claude-code", "2.1.330", "anthropic/claude-opus", "INT-001")
 BY = "Assisted-by: claude-code:m"
 
 
@@ -21,13 +27,13 @@ BY = "Assisted-by: claude-code:m"
     ],
 )
 def test_each_style_has_its_line_and_allows_no_other(style: TrailerStyle, line: str) -> None:
-    assert trailers_of([CLAUDE, CLAUDE], style) == [line]
-    allowed = [other for other in TRAILER_STYLES if not against_policy(f"work\n\n{line}\n", other)]
+    assert build_trailers([CLAUDE, CLAUDE], style) == [line]
+    allowed = [other for other in TRAILER_STYLES if not find_violations(f"work\n\n{line}\n", other)]
     assert allowed == [style]
 
 
 def test_none_is_nothing() -> None:
-    assert trailers_of([CLAUDE], "none") == []
+    assert build_trailers([CLAUDE], "none") == []
 
 
 @pytest.mark.parametrize(
@@ -44,13 +50,13 @@ def test_none_is_nothing() -> None:
     ],
 )
 def test_a_trailer_stands_where_git_looks_for_it(before: str, after: str) -> None:
-    assert with_trailers(before, [BY]) == after
+    assert add_trailers(before, [BY]) == after
 
 
 @given(st.text(max_size=120))
 def test_adding_twice_is_adding_once_and_loses_no_line(message: str) -> None:
-    once = with_trailers(message, [BY])
-    assert with_trailers(once, [BY]) == once
+    once = add_trailers(message, [BY])
+    assert add_trailers(once, [BY]) == once
     left = iter(once.split("\n"))
     assert all(line in left for line in message.split("\n") if line.strip())
 
@@ -72,16 +78,16 @@ def test_adding_twice_is_adding_once_and_loses_no_line(message: str) -> None:
 )
 def test_lines_that_no_policy_or_not_this_one_allows(line: str, code: str | None) -> None:
     message = f"work\n\n{line}\n# Signed-off-by: Claude Code <a@b>\n"
-    found = against_policy(message, "none")
+    found = find_violations(message, "none")
     assert [finding.code for finding in found] == ([code] if code else [])
-    assert (line in without(message, found)) is (code is None)
+    assert (line in remove_lines(message, found)) is (code is None)
 
 
 @pytest.mark.parametrize("style", TRAILER_STYLES)
 def test_nothing_is_ever_signed_off(style: TrailerStyle) -> None:
-    assert not any("signed-off" in line.lower() for line in trailers_of([CLAUDE], style))
+    assert not any("signed-off" in line.lower() for line in build_trailers([CLAUDE], style))
 
 
 def test_a_name_cannot_add_lines() -> None:
-    odd = Helped("x\nSigned-off-by: me", "1\n2", "m\nn", "I\nJ")
-    assert all("\n" not in line for style in TRAILER_STYLES for line in trailers_of([odd], style))
+    odd = AgentContribution("x\nSigned-off-by: me", "1\n2", "m\nn", "I\nJ")
+    assert all("\n" not in line for style in TRAILER_STYLES for line in build_trailers([odd], style))

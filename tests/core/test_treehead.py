@@ -6,22 +6,22 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from remit.core.treehead import (
-    InvalidKey,
-    NotATreeHead,
+from remit.core.tree_head import (
+    InvalidPublicKey,
+    InvalidTreeHead,
     Signature,
     SignedHead,
     TreeHead,
-    is_signed_by,
-    public_of,
-    read_note,
-    read_public_key,
-    sign,
-    verifier_key,
+    derive_public_key,
+    format_verifier_key,
+    parse_public_key,
+    parse_signed_head,
+    sign_head,
+    verify_signature,
 )
 
 SEED = bytes(range(32))
-PUBLIC = public_of(SEED)
+PUBLIC = derive_public_key(SEED)
 HEAD = TreeHead("4b1d/0123456789ab", 7, bytes(32))
 
 # The example of the signed-note specification: a note that another implementation signed.
@@ -33,14 +33,14 @@ EXAMPLE_BLOB = base64.b64decode(
 
 
 def test_the_published_example_verifies() -> None:
-    public = read_public_key(EXAMPLE_KEY)
+    public = parse_public_key(EXAMPLE_KEY)
     signature = Signature("example.com/foo", EXAMPLE_BLOB[:4], EXAMPLE_BLOB[4:])
     signed = SignedHead(TreeHead("example.com/foo", 0, b""), EXAMPLE_TEXT, (signature,))
-    assert is_signed_by(signed, public) is True
+    assert verify_signature(signed, public) is True
 
 
 def test_a_note_is_text_a_blank_line_and_a_signature() -> None:
-    lines = sign(HEAD, SEED).split("\n")
+    lines = sign_head(HEAD, SEED).split("\n")
     assert lines[:4] == ["4b1d/0123456789ab", "7", base64.b64encode(bytes(32)).decode(), ""]
     assert lines[4].startswith("\u2014 4b1d/0123456789ab ")
     assert lines[5:] == [""]
@@ -49,22 +49,25 @@ def test_a_note_is_text_a_blank_line_and_a_signature() -> None:
 @given(st.integers(0, 10**15), st.binary(min_size=32, max_size=32), st.binary(min_size=32, max_size=32))
 def test_what_is_signed_is_read_back_and_verifies(size: int, root: bytes, seed: bytes) -> None:
     head = TreeHead("log/name", size, root)
-    signed = read_note(sign(head, seed))
+    signed = parse_signed_head(sign_head(head, seed))
     assert signed.head == head
-    assert is_signed_by(signed, public_of(seed)) is True
-    assert is_signed_by(signed, PUBLIC) is (True if seed == SEED else None)
+    assert verify_signature(signed, derive_public_key(seed)) is True
+    assert verify_signature(signed, PUBLIC) is (True if seed == SEED else None)
 
 
 @given(st.data())
 def test_no_changed_character_is_taken_for_signed(data: st.DataObject) -> None:
-    note = sign(HEAD, SEED)
+    note = sign_head(HEAD, SEED)
     at = data.draw(st.integers(0, len(note) - 1))
     changed = note[:at] + data.draw(st.characters(codec="utf-8").filter(lambda c: c != note[at])) + note[at + 1 :]
     try:
-        signed = read_note(changed)
-    except NotATreeHead:
+        signed = parse_signed_head(changed)
+    except InvalidTreeHead:
         return
-    assert is_signed_by(signed, PUBLIC) is not True or (signed.head, signed.text) == (HEAD, read_note(note).text)
+    assert verify_signature(signed, PUBLIC) is not True or (signed.head, signed.text) == (
+        HEAD,
+        parse_signed_head(note).text,
+    )
 
 
 @pytest.mark.parametrize(
@@ -72,24 +75,24 @@ def test_no_changed_character_is_taken_for_signed(data: st.DataObject) -> None:
     ["", "x", "a\n1\nb\n\n", "a\n01\nAA==\n\n\u2014 a AAAAAAAA\n", "a\n1\nAA==\n\n-- a AAAAAAAA\n", "x" * 20_000],
 )
 def test_what_is_no_note_is_refused(note: str) -> None:
-    with pytest.raises(NotATreeHead):
-        read_note(note)
+    with pytest.raises(InvalidTreeHead):
+        parse_signed_head(note)
 
 
 @pytest.mark.parametrize("origin", ["", "a b", "a+b", "a\nb"])
 def test_an_origin_that_would_not_be_read_back_is_not_signed(origin: str) -> None:
-    with pytest.raises(NotATreeHead):
-        sign(TreeHead(origin, 1, bytes(32)), SEED)
+    with pytest.raises(InvalidTreeHead):
+        sign_head(TreeHead(origin, 1, bytes(32)), SEED)
 
 
 def test_a_key_is_read_in_both_forms() -> None:
-    assert read_public_key(PUBLIC.hex()) == PUBLIC
-    assert read_public_key(verifier_key("a/b", PUBLIC)) == PUBLIC
+    assert parse_public_key(PUBLIC.hex()) == PUBLIC
+    assert parse_public_key(format_verifier_key("a/b", PUBLIC)) == PUBLIC
 
 
 @pytest.mark.parametrize(
-    "text", ["", "ab", PUBLIC.hex()[:-1], verifier_key("a", PUBLIC).replace("a+", "b+", 1), "a+b+c"]
+    "text", ["", "ab", PUBLIC.hex()[:-1], format_verifier_key("a", PUBLIC).replace("a+", "b+", 1), "a+b+c"]
 )
 def test_what_is_no_key_is_named(text: str) -> None:
-    with pytest.raises(InvalidKey, match="is no public key"):
-        read_public_key(text)
+    with pytest.raises(InvalidPublicKey, match="is no public key"):
+        parse_public_key(text)

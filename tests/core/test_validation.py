@@ -8,21 +8,21 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from remit.core.globs import Scope, overlap
 from remit.core.intent import Intent, LintFinding
-from remit.core.validation import Place, Placed, describe_rule, parse_time, validate
+from remit.core.intents.validation import FilePosition, PlacedIntent, describe_constraint, parse_time, validate_intents
+from remit.core.scope.globs import Scope, find_overlap
 
 
-def placed(*intents: Intent) -> list[Placed]:
+def placed(*intents: Intent) -> list[PlacedIntent]:
     """Each intent on a line of its own."""
-    return [Placed(intent, {"": Place(line, 1)}) for line, intent in enumerate(intents, 1)]
+    return [PlacedIntent(intent, {"": FilePosition(line, 1)}) for line, intent in enumerate(intents, 1)]
 
 
 def of(code: str, findings: Sequence[LintFinding]) -> list[LintFinding]:
     return [f for f in findings if f.code == code]
 
 
-def chain(count: int, *, closed: bool) -> list[Placed]:
+def chain(count: int, *, closed: bool) -> list[PlacedIntent]:
     names = [f"INT-{n:05d}" for n in range(count)]
     after = [*names[1:], names[0]]
     intents = [Intent(a, ("a",), dependencies=(b,), parent_intent=b) for a, b in zip(names, after, strict=True)]
@@ -32,7 +32,7 @@ def chain(count: int, *, closed: bool) -> list[Placed]:
 
 
 def test_a_cycle_is_named_once_in_its_order() -> None:
-    findings = validate(chain(3, closed=True))
+    findings = validate_intents(chain(3, closed=True))
     (cycle,) = of("CIRCULAR_DEPENDENCY", findings)
     assert cycle.message.endswith("INT-00000 → INT-00001 → INT-00002 → INT-00000")
     (parents,) = of("INVALID_PARENT", findings)
@@ -41,7 +41,7 @@ def test_a_cycle_is_named_once_in_its_order() -> None:
 
 @pytest.mark.parametrize("closed", [True, False])
 def test_a_chain_of_ten_thousand_is_followed_to_its_end(closed: bool) -> None:
-    findings = validate(chain(10_000, closed=closed))
+    findings = validate_intents(chain(10_000, closed=closed))
     assert len(of("CIRCULAR_DEPENDENCY", findings)) == len(of("INVALID_PARENT", findings)) == closed
     assert all(len(f.message) < 1_000 for f in findings)
 
@@ -56,7 +56,7 @@ def test_a_cycle_is_found_exactly_where_there_is_one(graph: dict[str, list[str]]
     reach = {name: {need for need in needs if need != name} for name, needs in graph.items()}
     for _ in NAMES:
         reach = {name: needs.union(*(reach[need] for need in needs)) for name, needs in reach.items()}
-    found = of("CIRCULAR_DEPENDENCY", validate(placed(*intents)))
+    found = of("CIRCULAR_DEPENDENCY", validate_intents(placed(*intents)))
     assert bool(found) == any(name in needs for name, needs in reach.items())
     for finding in found:
         ring = finding.message.split(": ")[1].split(" → ")
@@ -71,15 +71,15 @@ PATTERNS = st.lists(st.sampled_from(PIECES), min_size=1, max_size=3).map("/".joi
 @given(PATTERNS, PATTERNS)
 def test_every_overlap_of_intents_in_progress_is_found(a: str, b: str) -> None:
     one, two = (Intent(f"INT-00{n}", (p,), status="IN_PROGRESS") for n, p in ((1, a), (2, b)))
-    example = overlap(Scope((a,)), Scope((b,)))
-    findings = of("SCOPE_OVERLAP", validate(placed(one, two)))
+    example = find_overlap(Scope((a,)), Scope((b,)))
+    findings = of("SCOPE_OVERLAP", validate_intents(placed(one, two)))
     assert [f.message.endswith(repr(example)) for f in findings] == ([] if example is None else [True])
 
 
 def test_only_intents_in_progress_overlap() -> None:
     one = Intent("INT-001", ("src/**",), status="IN_PROGRESS")
     two = Intent("INT-002", ("src/**",), status="BLOCKED")
-    assert of("SCOPE_OVERLAP", validate(placed(one, two))) == []
+    assert of("SCOPE_OVERLAP", validate_intents(placed(one, two))) == []
 
 
 @pytest.mark.parametrize("pattern", ["src/**", "src/{n}/**", "**/*{n}*/[a-z]?.py"])
@@ -88,13 +88,13 @@ def test_a_thousand_intents_in_progress_are_compared_in_bounded_time(pattern: st
         Intent(f"INT-{n:03d}", (pattern.replace("{n}", str(n)),) * 10, status="IN_PROGRESS") for n in range(1000)
     ]
     start = time.process_time()
-    findings = of("SCOPE_OVERLAP", validate(placed(*intents)))
+    findings = of("SCOPE_OVERLAP", validate_intents(placed(*intents)))
     assert time.process_time() - start < 3
     assert "not every pair" in findings[-1].message
 
 
 def test_findings_are_in_the_order_of_the_file() -> None:
-    lines = [f.line for f in validate(placed(*(Intent("INT-001", ("a",)) for _ in range(5))))]
+    lines = [f.line for f in validate_intents(placed(*(Intent("INT-001", ("a",)) for _ in range(5))))]
     assert lines == sorted(lines)
 
 
@@ -121,9 +121,9 @@ def test_a_time_has_a_date_a_clock_and_an_offset(text: str, good: bool) -> None:
 
 def test_times_at_the_ends_of_the_calendar_can_be_compared() -> None:
     intent = Intent("INT-001", ("a",), created_at="0001-01-01T00:00:00+14:00", updated_at="9999-12-31T23:59:59-14:00")
-    assert of("INVALID_TIMESTAMP", validate(placed(intent))) == []
+    assert of("INVALID_TIMESTAMP", validate_intents(placed(intent))) == []
 
 
 def test_a_rule_without_text_says_itself() -> None:
-    assert describe_rule("max_lines", {"paths": "src/**", "max": 5}) == 'max_lines: paths="src/**", max=5'
-    assert describe_rule("require_test_change", {}) == "require_test_change"
+    assert describe_constraint("max_lines", {"paths": "src/**", "max": 5}) == 'max_lines: paths="src/**", max=5'
+    assert describe_constraint("require_test_change", {}) == "require_test_change"

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from remit.core.version_ranges import ALL, BadRange, Dialect, range_of, wanted_range
+from remit.core.code.version_ranges import ALL_VERSIONS, Dialect, InvalidRange, parse_constraint_range, parse_range
 
 WITHIN: list[tuple[Dialect, str, str, bool]] = [
     ("python", ">=2.31,<3", ">=2", True),
@@ -41,15 +41,15 @@ WITHIN: list[tuple[Dialect, str, str, bool]] = [
 
 @pytest.mark.parametrize(("dialect", "found", "wanted", "expected"), WITHIN)
 def test_whether_a_requirement_lies_in_a_range(dialect: Dialect, found: str, wanted: str, expected: bool) -> None:
-    assert range_of(found, dialect).within(wanted_range(wanted)) is expected
+    assert parse_range(found, dialect).is_subset_of(parse_constraint_range(wanted)) is expected
 
 
 @pytest.mark.parametrize(
     "text", ["git+https://x/y", "latest", "workspace:*", "file:../x", "=>2", "a b", "1" * 600, ">="]
 )
 def test_what_is_no_range_is_said(text: str) -> None:
-    with pytest.raises(BadRange):
-        range_of(text, "npm")
+    with pytest.raises(InvalidRange):
+        parse_range(text, "npm")
 
 
 versions = st.lists(st.integers(0, 20), min_size=1, max_size=3).map(lambda numbers: ".".join(map(str, numbers)))
@@ -59,18 +59,18 @@ ranges = st.lists(comparisons, min_size=1, max_size=3).map(",".join)
 
 @given(ranges)
 def test_a_range_lies_in_itself_and_in_all(text: str) -> None:
-    found = wanted_range(text)
-    assert found.within(found)
-    assert found.within(ALL)
+    found = parse_constraint_range(text)
+    assert found.is_subset_of(found)
+    assert found.is_subset_of(ALL_VERSIONS)
 
 
 @given(ranges, comparisons)
 def test_one_more_comparison_only_narrows(text: str, more: str) -> None:
-    assert wanted_range(f"{text},{more}").within(wanted_range(text))
+    assert parse_constraint_range(f"{text},{more}").is_subset_of(parse_constraint_range(text))
 
 
 @given(ranges, ranges)
 def test_a_union_holds_both(one: str, other: str) -> None:
-    both = wanted_range(f"{one} || {other}")
-    assert wanted_range(one).within(both)
-    assert wanted_range(other).within(both)
+    both = parse_constraint_range(f"{one} || {other}")
+    assert parse_constraint_range(one).is_subset_of(both)
+    assert parse_constraint_range(other).is_subset_of(both)

@@ -10,7 +10,7 @@ import pytest
 from conftest import run_git
 from e2e.test_four_agents import AGENTS, records, remit, wire_up
 from gate.driving import overlay
-from remit.host.scripted import Conversation, Say, ScriptedModel, Use
+from remit.host.scripted_model import ModelRequest, Say, ScriptedModel, Use
 
 BEFORE = "as it was\n"
 AFTER = "a line that no person here would ever write\n"
@@ -66,14 +66,14 @@ def workspace(repository: Path, home: Path, name: str) -> Path:
     return repository
 
 
-def take(agent: str, folder: Path, home: Path, *uses: Use | Callable[[Conversation], Use]) -> Told:
+def take(agent: str, folder: Path, home: Path, *uses: Use | Callable[[ModelRequest], Use]) -> Told:
     """One conversation with an intent selected; what the model was told of it."""
     select = AGENTS[agent].shell("remit intent select INT-001")
     with AGENTS[agent].wire(ScriptedModel([select, *uses, Say("done")])).serve() as wire:
         done = AGENTS[agent].run(folder, home, wire.url, "do the work")
         assert done.returncode == 0, done
         _, *results = wire.tool_result_texts()
-        return Told(results, wire.requests[-1].told)
+        return Told(results, wire.requests[-1].shown_text)
 
 
 def refused(folder: Path) -> Iterator[str]:

@@ -12,8 +12,8 @@ import pytest
 from conftest import run_git
 from e2e.claude import Result, run_claude
 from remit.adapters import settings
-from remit.host.scripted import Conversation, Say, ScriptedModel, Turn, Use
-from remit.host.wire.anthropic import AnthropicWire
+from remit.host.anthropic_wire import AnthropicWire
+from remit.host.scripted_model import ModelRequest, Say, ScriptedModel, Turn, Use
 
 pytestmark = [pytest.mark.live, pytest.mark.usefixtures("claude_code")]
 
@@ -73,7 +73,7 @@ def test_a_write_without_an_intent_is_denied_and_the_model_told_why(governed: Pa
     assert "MISSING_OR_INVALID_INTENT" in told[0]
     assert "open: INT-001" in told[0]
     assert not (governed / "src" / "new.py").exists()
-    assert "remit_protocol" in wire.requests[0].told
+    assert "remit_protocol" in wire.requests[0].shown_text
     [denied] = records(governed, "denied")
     assert about(denied)["violation"]["error_type"] == "MISSING_OR_INVALID_INTENT"
 
@@ -110,7 +110,7 @@ def test_a_stale_write_is_denied_with_the_difference(governed: Path, home: Path)
     """Claude Code looks at the time of the file: a copy that keeps times (`rsync -t`) gets past it, not past us."""
     target = governed / "src" / "app.py"
 
-    def meanwhile(seen: Conversation) -> Turn:
+    def meanwhile(seen: ModelRequest) -> Turn:
         before = target.stat()
         target.write_text(target.read_text() + "# reviewed by Kim\n")
         os.utime(target, ns=(before.st_atime_ns, before.st_mtime_ns))
@@ -127,7 +127,7 @@ def test_a_shell_side_door_is_shut_told_to_the_model_and_in_the_ledger(governed:
     before = (governed / "README.md").read_bytes()
     sneak = Use("Bash", {"command": "python3 -c \"open('README.md','a').write('sneaky')\""})
     _, _, wire = run(governed, home, SELECT, sneak, Say("done"))
-    assert "SCOPE_VIOLATION" in wire.requests[-1].told
+    assert "SCOPE_VIOLATION" in wire.requests[-1].shown_text
     assert (governed / "README.md").read_bytes() == before
     named = [about(r).get("violation", {}).get("path") for r in records(governed, "denied")]
     named += [f["path"] for r in records(governed, "mutation") for f in about(r)["files"]]

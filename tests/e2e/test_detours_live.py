@@ -28,7 +28,7 @@ from e2e.detours import (
 )
 from e2e.test_four_agents import AGENTS, name, records, remit
 from remit.adapters import ROWS
-from remit.host.scripted import Conversation, Use
+from remit.host.scripted_model import ModelRequest, Use
 
 __all__ = ["name", "workspace"]
 
@@ -69,7 +69,7 @@ def change(agent: str, path: Path) -> Use:
 class Step(NamedTuple):
     """What the model does, and the file that it is to change: none, where nothing is looked at."""
 
-    use: Use | Callable[[Conversation], Use]
+    use: Use | Callable[[ModelRequest], Use]
     path: str = ""
 
 
@@ -155,7 +155,7 @@ def test_what_a_build_leaves_running_is_ended_or_undone_while_no_call_is_under_w
     """No text shows it: the command comes back at once, and what it started writes a second later."""
     path, shell = file_of("docs", "later"), AGENTS[name].shell
 
-    def thinks_first(_: Conversation) -> Use:
+    def thinks_first(_: ModelRequest) -> Use:
         time.sleep(5)
         return shell("ls")
 
@@ -223,8 +223,8 @@ def test_what_is_typed_into_a_running_command_is_judged_too(name: str, workspace
     def start(command: str) -> Use:
         return Use("exec_command", {"cmd": command, "tty": True, "yield_time_ms": 500})
 
-    def type_in(path: str) -> Callable[[Conversation], Use]:
-        def step(seen: Conversation) -> Use:
+    def type_in(path: str) -> Callable[[ModelRequest], Use]:
+        def step(seen: ModelRequest) -> Use:
             assert seen.last_result is not None
             [number] = re.findall(r"session ID (\d+)", seen.last_result.text)
             text = f"open('{path}', 'w').write({AFTER!r})\n"

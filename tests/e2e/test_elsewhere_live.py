@@ -8,7 +8,7 @@ import pytest
 
 from conftest import run_git
 from e2e.test_four_agents import AGENTS, name, remit
-from remit.host.scripted import Say, ScriptedModel
+from remit.host.scripted_model import Say, ScriptedModel
 
 __all__ = ["name"]
 
@@ -28,7 +28,7 @@ def seen_by_model(name: str, folder: Path, home: Path, file: str) -> str:
         done = agent.run(folder, home, wire.url, "do the work")
         assert done.returncode == 0, done
         assert len(wire.tool_result_texts()) == 2
-        return "\n".join(text for told in wire.requests for text in (told.told, *map(str, told.tools))).lower()
+        return "\n".join(text for told in wire.requests for text in (told.shown_text, *map(str, told.tools))).lower()
 
 
 def test_where_remit_does_not_govern_the_model_reads_nothing_of_it(name: str, repository: Path, home: Path) -> None:

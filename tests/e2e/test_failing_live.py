@@ -21,9 +21,9 @@ import pytest
 from e2e.npm import Result
 from e2e.test_four_agents import AGENTS, remit, wire_up
 from remit.adapters import ROWS
-from remit.adapters.row import Event
-from remit.host.scripted import Conversation, Say, ScriptedModel, Use
-from remit.wiring.client import SETTINGS, client_path
+from remit.adapters.agent_row import RowEvent
+from remit.host.scripted_model import ModelRequest, Say, ScriptedModel, Use
+from remit.wiring.hook_client import CLIENT_SETTINGS, client_path
 
 pytestmark = pytest.mark.live
 
@@ -75,7 +75,7 @@ def configure(home: Path, interpreter: Path) -> None:
     """Another interpreter for the fresh process, and no daemon."""
     with suppress(FileNotFoundError):
         door(home).unlink()
-    file = client_path(home).with_name(SETTINGS)
+    file = client_path(home).with_name(CLIENT_SETTINGS)
     said, _, *rest = file.read_text().split("\n")
     file.write_text("\n".join([said, str(interpreter), *rest]))
 
@@ -172,8 +172,8 @@ def test_a_daemon_lost_before_the_call_is_done_without(name: str, repository: Pa
     wire_up(repository, name)
     targets = [repository / "src" / f"{failing}.py" for failing in LOST_DAEMONS]
 
-    def lost(failing: str) -> Callable[[Conversation], Use]:
-        def step(seen: Conversation) -> Use:
+    def lost(failing: str) -> Callable[[ModelRequest], Use]:
+        def step(seen: ModelRequest) -> Use:
             LOST_DAEMONS[failing](home)
             return AGENTS[name].write(repository / "src" / f"{failing}.py", LINES)
 
@@ -192,8 +192,8 @@ def test_nothing_is_blocked_where_remit_does_not_enforce(place: str, name: str, 
     targets = {failing: folder / f"{number}.txt" for number, failing in enumerate(BROKEN_CLIENTS)}
     whole = Client(home)
 
-    def broken(failing: str) -> Callable[[Conversation], Use]:
-        def step(seen: Conversation) -> Use:
+    def broken(failing: str) -> Callable[[ModelRequest], Use]:
+        def step(seen: ModelRequest) -> Use:
             whole.restore()
             BROKEN_CLIENTS[failing](home)
             return AGENTS[name].write(targets[failing], LINES)
@@ -205,7 +205,7 @@ def test_nothing_is_blocked_where_remit_does_not_enforce(place: str, name: str, 
     assert done.returncode == 0, done
 
 
-def commands(home: Path, agent: str) -> list[tuple[Event, str]]:
+def commands(home: Path, agent: str) -> list[tuple[RowEvent, str]]:
     """What `init` put into this agent's settings, with the event that each command is for."""
     row = ROWS[agent]
     held: dict[str, Any] = json.loads((home / row.hooks_file).read_bytes())["hooks"]
@@ -230,7 +230,10 @@ class Client:
 
     def __init__(self, home: Path) -> None:
         path = client_path(home)
-        self.files = {path: path.read_bytes(), path.with_name(SETTINGS): path.with_name(SETTINGS).read_bytes()}
+        self.files = {
+            path: path.read_bytes(),
+            path.with_name(CLIENT_SETTINGS): path.with_name(CLIENT_SETTINGS).read_bytes(),
+        }
 
     def restore(self) -> None:
         for path, content in self.files.items():

@@ -16,8 +16,8 @@ import pytest
 from conftest import run_git
 from e2e.claude import run_claude
 from e2e.npm import Result
-from remit.host.scripted import Say, ScriptedModel, Use
-from remit.host.wire.anthropic import AnthropicWire
+from remit.host.anthropic_wire import AnthropicWire
+from remit.host.scripted_model import Say, ScriptedModel, Use
 
 pytestmark = [pytest.mark.live, pytest.mark.usefixtures("claude_code")]
 

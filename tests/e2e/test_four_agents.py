@@ -17,14 +17,14 @@ from e2e.gemini import run_gemini
 from e2e.npm import Result
 from e2e.qwen import run_qwen
 from remit.adapters import ROWS
-from remit.gate.contained_calls import STOPPING
-from remit.host.scripted import Say, ScriptedModel, Use
-from remit.host.wire.anthropic import AnthropicWire
-from remit.host.wire.chat import ChatWire
-from remit.host.wire.gemini import GeminiWire
-from remit.host.wire.responses import ResponsesWire
-from remit.host.wire.serving import Wire
-from remit.workspace.sandbox.choosing import containment
+from remit.gate.containment.rewrite_call import CONFINING_WAYS
+from remit.host.anthropic_wire import AnthropicWire
+from remit.host.chat_wire import ChatWire
+from remit.host.gemini_wire import GeminiWire
+from remit.host.responses_wire import ResponsesWire
+from remit.host.scripted_model import Say, ScriptedModel, Use
+from remit.host.wire_server import ModelWire
+from remit.workspace.sandbox.containment import find_containment
 
 pytestmark = pytest.mark.live
 
@@ -36,7 +36,7 @@ class Agent:
     """One client: how its model says to write, to run a shell command, and to call one of Remit's tools."""
 
     fixture: str
-    wire: type[Wire]
+    wire: type[ModelWire]
     run: Callable[..., Result]
     write: Callable[[Path, str], Use]
     shell: Callable[[str], Use]
@@ -164,7 +164,7 @@ def test_the_whole_chain(name: str, repository: Path, home: Path) -> None:
     lines = json.loads(remit(repository, "blame", "src/new.py", "--json"))["data"]["lines"]
     assert [(line["origin"], line["agent"], line["intent_id"]) for line in lines] == [("ai", name, "INT-001")] * 2
     stray = [f["path"] for r in records(repository, "mutation") if not r["in_scope"] for f in r["files"]]
-    contained = ROWS[name].rewrites and containment(home, home / "tmp").way in STOPPING
+    contained = ROWS[name].rewrites and find_containment(home, home / "tmp").way in CONFINING_WAYS
     assert stray == ([] if contained else ["side.md"])
     assert "the chain is whole" in remit(repository, "ledger", "verify")
 
@@ -177,7 +177,7 @@ def test_in_warn_each_model_hears_what_enforce_would_refuse(name: str, repositor
     steps = [agent.write(repository / "outside.md", "no\n"), agent.shell("ls"), Say("done")]
     with agent.wire(ScriptedModel(steps)).serve() as wire:
         done = agent.run(repository, home, wire.url, "do the work")
-        shown = wire.requests[-1].told
+        shown = wire.requests[-1].shown_text
     assert done.returncode == 0, done
     assert (repository / "outside.md").read_text() == "no\n"
     assert "in enforce it would be refused" in shown, shown

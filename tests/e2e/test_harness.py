@@ -6,8 +6,8 @@ from pathlib import Path
 import pytest
 
 from e2e.claude import TooSlow, hooks, run_claude
-from remit.host.scripted import Conversation, Say, ScriptedModel, Use
-from remit.host.wire.anthropic import AnthropicWire
+from remit.host.anthropic_wire import AnthropicWire
+from remit.host.scripted_model import ModelRequest, Say, ScriptedModel, Use
 
 pytestmark = [pytest.mark.live, pytest.mark.usefixtures("claude_code")]
 
@@ -31,7 +31,7 @@ def test_a_scripted_write_lands_and_a_hook_hears_of_it(repository: Path, home: P
 
 
 def test_a_hook_that_denies_reaches_the_model(repository: Path, home: Path) -> None:
-    def after_the_denial(seen: Conversation) -> Say:
+    def after_the_denial(seen: ModelRequest) -> Say:
         assert seen.last_result is not None
         assert seen.last_result.is_error
         return Say("I was told: " + seen.last_result.text)

@@ -13,12 +13,12 @@ from e2e.codex import run_codex, trust_hash, trust_key
 from e2e.gemini import run_gemini
 from e2e.npm import Result, TooSlow
 from e2e.qwen import run_qwen
-from remit.host.scripted import Conversation, Say, ScriptedModel, Use
-from remit.host.wire.chat import ChatWire
-from remit.host.wire.gemini import GeminiWire
-from remit.host.wire.responses import ResponsesWire
-from remit.host.wire.serving import Wire
-from remit.workspace.processes import look_up
+from remit.host.chat_wire import ChatWire
+from remit.host.gemini_wire import GeminiWire
+from remit.host.responses_wire import ResponsesWire
+from remit.host.scripted_model import ModelRequest, Say, ScriptedModel, Use
+from remit.host.wire_server import ModelWire
+from remit.workspace.processes.process_info import read_process
 
 pytestmark = pytest.mark.live
 
@@ -45,7 +45,7 @@ class Agent:
     """One client as these tests use it. `names` are a write, a shell command and an MCP call as a hook hears them."""
 
     fixture: str
-    wire: type[Wire]
+    wire: type[ModelWire]
     run: Callable[..., Result]
     configure: Callable[[Path, str, Path], None]
     write: Callable[[Path, str], Use]
@@ -191,7 +191,7 @@ def test_scripted_calls_land_and_a_hook_hears_of_each(
 
 
 def test_a_hook_that_denies_reaches_the_model(agent: Agent, repository: Path, home: Path, notes: Path) -> None:
-    def after_the_denial(seen: Conversation) -> Say:
+    def after_the_denial(seen: ModelRequest) -> Say:
         assert seen.last_result is not None
         return Say("I was told: " + seen.last_result.text)
 
@@ -227,6 +227,6 @@ def test_a_run_beyond_its_time_is_ended_and_its_shell_too(repository: Path, home
     slow = Use("exec_command", {"cmd": "echo $$ > pid; exec sleep 29", "yield_time_ms": 29000})
     with ResponsesWire(ScriptedModel([slow])).serve() as wire, pytest.raises(TooSlow):
         run_codex(repository, home, wire.url, "sleep", timeout_s=3)
-    left = look_up(int((repository / "pid").read_text()))
+    left = read_process(int((repository / "pid").read_text()))
     # A zombie has ended too, and has no words any more: who reaps it is the machine's affair.
-    assert left is None or "sleep" not in left.words
+    assert left is None or "sleep" not in left.argv

@@ -11,13 +11,13 @@ import pytest
 from remit.adapters import ROWS, HookReply
 from remit.gate.environment import Environment
 from remit.gate.gate import Gate
-from remit.gate.governing import govern, set_mode
-from remit.ledger.reader import lines as log_lines
-from remit.servers.hook import EventClass, Frame, answer
-from remit.workspace.place import git_root, workspace_at
-from remit.workspace.sandbox.choosing import Containment, containment, stamp
-from remit.workspace.sandbox.jail import binary
-from remit.workspace.sandbox.places import SCRATCH
+from remit.gate.rules.load import govern_workspace, set_mode
+from remit.ledger.reader import read_lines as log_lines
+from remit.servers.hook import EventClass, HookFrame, answer
+from remit.workspace.place.workspace import find_git_root, workspace_at
+from remit.workspace.sandbox.bubblewrap import find_bubblewrap
+from remit.workspace.sandbox.containment import Containment, find_containment, probe_stamp
+from remit.workspace.sandbox.layers import SCRATCH_FOLDER
 
 INTENTS = """\
 version: "1.0"
@@ -42,21 +42,21 @@ CLASSES: dict[str, EventClass] = {"PreToolUse": "pre", "PostToolUse": "post", "P
 def machine(home: Path) -> Environment:
     """The machine of a test: its temporary folder is not the one that the test's repository lies in."""
     row = ROWS["claude-code"]
-    return Environment(home, home / "tmp", settings=row.settings, own_folders=row.own_folders)
+    return Environment(home, home / "tmp", settings=row.settings_files, own_folders=row.own_folders)
 
 
 def compared(home: Path) -> None:
     """No command of this home runs contained, unless the test tried before whether that works."""
-    kept = home / SCRATCH / "containment.json"
+    kept = home / SCRATCH_FOLDER / "containment.json"
     if not kept.exists():
         kept.parent.mkdir(parents=True, exist_ok=True)
-        kept.write_text(json.dumps({"stamp": stamp(binary()), "found": {"way": "none"}}))
+        kept.write_text(json.dumps({"stamp": probe_stamp(find_bubblewrap()), "found": {"way": "none"}}))
 
 
 def overlay(home: Path) -> Containment:
     """The containment of this machine, from here on of this home, too. Skips the test where it is no overlay."""
-    (home / SCRATCH / "containment.json").unlink(missing_ok=True)
-    found = containment(home, home / "tmp")
+    (home / SCRATCH_FOLDER / "containment.json").unlink(missing_ok=True)
+    found = find_containment(home, home / "tmp")
     if found.way != "overlay":
         pytest.skip(f"THIS KERNEL HAS NO OVERLAY FOR US, CONTAINMENT IS NOT TESTED: {found.remarks}")
     return found
@@ -66,9 +66,9 @@ def governed(root: Path, mode: Any = "enforce", intents: str = INTENTS) -> Path:
     """Govern the workspace at `root`, with these intents."""
     compared(Path.home())
     (root / ".orchestration").mkdir(exist_ok=True)
-    workspace = workspace_at(root, git_root(root))
+    workspace = workspace_at(root, find_git_root(root))
     (root / ".orchestration" / "active_intents.yaml").write_text(intents)
-    govern(workspace)
+    govern_workspace(workspace)
     set_mode(workspace, mode)
     return root
 
@@ -98,7 +98,7 @@ class Agent:
 
     def send(self, event: str, **fields: Any) -> HookReply:
         """What Remit answers to that event."""
-        frame = Frame("claude-code", str(self.cwd), CLASSES.get(event, "note"))
+        frame = HookFrame("claude-code", str(self.cwd), CLASSES.get(event, "note"))
         return answer(self.payload(event, **fields), frame, self.environment)
 
     def ask(self, tool: str, call_id: str = "", **arguments: Any) -> dict[str, Any]:

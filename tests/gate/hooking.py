@@ -5,7 +5,7 @@ from typing import Any
 
 from gate.driving import INTENTS, Agent, governed, machine
 from remit.gate.gate import Gate
-from remit.workspace.trust import Trust, write_trust
+from remit.workspace.place.trusted_commands import Trust, write_trust
 
 
 def with_hooks(repository: Path, home: Path, hooks: str, *, mode: str = "enforce", intents: str = INTENTS) -> Agent:
@@ -27,8 +27,10 @@ def put_hooks(repository: Path, home: Path, hooks: str) -> None:
 def trust_all(repository: Path, home: Path) -> None:
     """What `remit trust` leaves when a person says yes."""
     gate = Gate.open(repository, machine(home))
-    assert gate.governing.config_error is None, gate.governing.config_error
-    write_trust(home, Trust(gate.recorder.repository, str(repository), "2026-11-22T00:00:00Z", gate.governing.brought))
+    assert gate.rules.config_error is None, gate.rules.config_error
+    write_trust(
+        home, Trust(gate.recorder.repository, str(repository), "2026-11-22T00:00:00Z", gate.rules.repository_commands)
+    )
 
 
 def hook(command: str, on: str = "before", **more: Any) -> str:

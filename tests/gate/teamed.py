@@ -7,10 +7,10 @@ from msgspec.structs import replace
 
 from gate.driving import governed, machine, overlay
 from remit.core.call import SessionKey, ToolCall
-from remit.gate.contained import Contained
-from remit.gate.contained_recording import Result
+from remit.gate.containment.record import ContainedResult
+from remit.gate.containment.run_command import CommandRun
 from remit.gate.gate import Gate
-from remit.workspace.sandbox.running import Limits
+from remit.workspace.sandbox.run_command import Limits
 
 BASE = """
 mkdir src docs
@@ -52,20 +52,22 @@ class Team:
         self.gate.intents.select(SessionKey("s1"), "test", "INT-001")
         self.calls = 0
 
-    def run(self, command: str, session: str = "s1") -> Result:
+    def run(self, command: str, session: str = "s1") -> ContainedResult:
         """Run it contained."""
         self.calls += 1
         call = ToolCall(
             "test", SessionKey(session), "Bash", "execute", str(self.root), f"call-{self.calls}", command=command
         )
         words = ["bash", "-c", command]
-        return Contained(self.gate, self.how).run(replace(call, whole_workspace=True), words, Limits(30, 1 << 28))
+        return CommandRun(self.gate, self.how).run_command(
+            replace(call, whole_workspace=True), words, Limits(30, 1 << 28)
+        )
 
     def state(self, place: Path | None = None) -> str:
         """All that git tells of a clone: its names, index, stash, tracking, and the working tree."""
         return shell(place or self.root, STATE, check=False)
 
-    def run_twice(self, command: str) -> Result:
+    def run_twice(self, command: str) -> ContainedResult:
         """Run it contained in the one clone, and as it is in the other."""
         shell(self.twin, command, check=False)
         return self.run(command)

@@ -11,9 +11,9 @@ from gate.test_proved import unproved
 from provenance.test_blame import ME, sessions
 from remit.adapters import ROWS
 from remit.adapters.claude import parse
-from remit.core.events import After
-from remit.core.textdiff import small_hunks
-from remit.gate.announced import own_lines, put_in
+from remit.core.diff.edit_script import diff_small
+from remit.core.events import AfterCall
+from remit.gate.evidence.file_tool_lines import count_added_lines, find_own_lines
 
 OLD = "def measured(rows):\n    return sum(rows)\n\n\ndef counted(rows):\n    return len(rows)\n"
 EDIT = {"old_string": "    return sum(rows)\n", "new_string": "    total_margin = sum(rows)\n    return total_margin\n"}
@@ -137,7 +137,7 @@ def test_what_a_person_wrote_in_their_editor_is_told_by_the_arguments() -> None:
         b'"tool_input":{"file_path":"/a","content":"a\\nb\\n","ai_proposed_content":"a\\n","modified_by_user":true}}'
     )
     event = parse(ROWS["qwen"], payload)
-    assert isinstance(event, After)
+    assert isinstance(event, AfterCall)
     assert event.call.proposal == "a\n"
 
 
@@ -156,7 +156,7 @@ LINES: list[tuple[str, str, str, list[int]]] = [
 def test_own_lines_are_those_that_the_call_would_have_put_there(
     before: str, told: str, after: str, found: list[int]
 ) -> None:
-    own = own_lines(before.encode(), told.encode(), after.encode(), lambda a, b: small_hunks(a, b) or ())
+    own = find_own_lines(before.encode(), told.encode(), after.encode(), lambda a, b: diff_small(a, b) or ())
     assert list(own) == found
 
 
@@ -177,5 +177,7 @@ def test_a_tool_that_keeps_the_encoding_of_a_file_wrote_what_it_was_told(agent: 
 def test_of_two_places_that_a_patch_may_mean_its_tool_may_have_taken_the_other(more: bytes) -> None:
     one, two, own = b"def one():\n    return 0\n", b"def two():\n    return 0\n", b"def own():\n    return 1\n"
     before, told, after = one + two, one + own + two, one + two + own + more
-    same = put_in(told, small_hunks(before, told) or ()) == put_in(after, small_hunks(before, after) or ())
+    same = count_added_lines(told, diff_small(before, told) or ()) == count_added_lines(
+        after, diff_small(before, after) or ()
+    )
     assert same == (not more)

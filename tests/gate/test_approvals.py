@@ -13,32 +13,32 @@ import msgspec
 import pytest
 
 from gate.driving import Agent, allowed, body, governed, machine, records, refusal
-from remit.gate.approvals import LATE_S, Approvals, Question, Reply
-from remit.gate.asking import Asking
+from remit.gate.approvals.ask import ApprovalRequests
 from remit.gate.gate import Gate
-from remit.gate.state import State
-from remit.gate.state_file import SCHEMA_VERSION
-from remit.workspace.living import is_gone, started, this_process
+from remit.gate.state.database import SCHEMA_VERSION
+from remit.gate.state.questions import LATE_ANSWER_S, ApprovalReply, Question, QuestionStore
+from remit.gate.state.workspace_state import State
+from remit.workspace.processes.process_info import has_process_ended, identify_this_process, process_start_time
 
 
 class Person:
     """Somebody at a terminal who gives the same answer to every question; None leaves it."""
 
-    def __init__(self, root: Path, home: Path, reply: Reply | None = None) -> None:
+    def __init__(self, root: Path, home: Path, reply: ApprovalReply | None = None) -> None:
         self.gate = Gate.open(root, machine(home))
-        self.reply = reply or Reply(True)
+        self.reply = reply or ApprovalReply(True)
         self.asked: list[Question] = []
         self.gone = threading.Event()
-        self.gate.approvals.watch()
+        self.gate.questions.mark_watcher_present()
         self.thread = threading.Thread(target=self.attend)
         self.thread.start()
 
     def attend(self) -> None:
         while not self.gone.wait(0.02):
-            self.gate.approvals.watch()
-            for question in self.gate.approvals.open_questions():
+            self.gate.questions.mark_watcher_present()
+            for question in self.gate.questions.list_open_questions():
                 self.asked.append(question)
-                self.gate.approvals.answer(question.id, self.reply)
+                self.gate.questions.answer_question(question.id, self.reply)
 
     def __enter__(self) -> "Person":
         return self
@@ -46,7 +46,7 @@ class Person:
     def __exit__(self, *_: object) -> None:
         self.gone.set()
         self.thread.join()
-        self.gate.approvals.leave()
+        self.gate.questions.mark_watcher_gone()
 
 
 class World:
@@ -62,8 +62,8 @@ class World:
         self.gate = Gate.open(root, machine(home))
 
     @property
-    def approvals(self) -> Approvals:
-        return self.gate.approvals
+    def approvals(self) -> QuestionStore:
+        return self.gate.questions
 
     def answers(self) -> list[dict[str, Any]]:
         return [body(r)["approval"] for r in records(self.root, "approval_answered")]
@@ -116,11 +116,11 @@ def test_a_yes_lets_this_call_pass_and_the_next_one_is_asked_again(world: Callab
 
 def test_what_a_yes_let_through_says_so_in_the_record_of_the_change_too(world: Callable[..., World]) -> None:
     found = world()
-    with Person(found.root, found.home, Reply(True, extent="session")):
+    with Person(found.root, found.home, ApprovalReply(True, extent="session")):
         assert allowed(found.agent.write("docs/a.md", "x\n"))
     assert allowed(found.agent.write("docs/b.md", "x\n"))
     assert allowed(found.agent.write("src/a.py", "x\n"))
-    [grant] = found.approvals.grants()
+    [grant] = found.approvals.active_grants()
     told = [body(r)["decision"] for r in records(found.root, "mutation")]
     assert [(d["approved_by"], d["grant"]) for d in told] == [("person", grant.id)] * 2 + [(None, None)]
 
@@ -131,7 +131,7 @@ def test_what_a_person_let_a_command_write_is_not_undone(world: Callable[..., Wo
         told = found.agent.shell("cp src/app.py top.py")
     assert allowed(told), told
     assert (found.root / "top.py").read_bytes() == (found.root / "src/app.py").read_bytes()
-    with Person(found.root, found.home, Reply(True, extent="session")):
+    with Person(found.root, found.home, ApprovalReply(True, extent="session")):
         assert allowed(found.agent.write("docs/a.md", "x\n"))
     assert allowed(found.agent.shell("cp src/app.py docs/b.py"))
     assert (found.root / "docs/b.py").exists()
@@ -141,7 +141,7 @@ def test_a_person_sees_what_would_change_without_secrets(world: Callable[..., Wo
     found = world()
     (found.root / "docs").mkdir()
     (found.root / "docs/a.md").write_text("one\ntwo\n-- three\n")
-    with Person(found.root, found.home, Reply(False)) as person:
+    with Person(found.root, found.home, ApprovalReply(False)) as person:
         found.agent.write("docs/a.md", "one\n2\x1b[2J\nAKIAIOSFODNN7EXAMPLE\n")
         found.agent.write("docs/new.md", "x\n" * 100)
         found.agent.write(".env.docs", "PASSWORD=hunter2\n")
@@ -155,7 +155,7 @@ def test_a_person_sees_what_would_change_without_secrets(world: Callable[..., Wo
 
 def test_a_no_is_told_in_the_persons_words(world: Callable[..., World]) -> None:
     found = world(0)
-    with Person(found.root, found.home, Reply(False, "not today")):
+    with Person(found.root, found.home, ApprovalReply(False, "not today")):
         answer = found.agent.write("src/a.py", "x\n")
     assert (refusal(answer), "not today" in answer["permissionDecisionReason"]) == ("USER_REJECTED", True)
 
@@ -169,21 +169,21 @@ def test_only_what_weighs_as_much_is_asked_about(world: Callable[..., World]) ->
 
 def test_a_wider_yes_covers_the_folder(world: Callable[..., World]) -> None:
     found = world(0)
-    with Person(found.root, found.home, Reply(True, extent="intent")) as person:
+    with Person(found.root, found.home, ApprovalReply(True, extent="intent")) as person:
         assert allowed(found.agent.write("src/a.py", "x\n"))
         assert allowed(found.agent.write("src/b.py", "x\n"))
     assert allowed(found.agent.write("src/deep/c.py", "x\n"))
     assert [q.path for q in person.asked] == ["src/a.py"]
-    assert [g.pattern for g in found.approvals.grants()] == ["src/**"]
+    assert [g.pattern for g in found.approvals.active_grants()] == ["src/**"]
 
 
 def test_a_wider_yes_to_a_command_covers_its_first_words_and_no_pipe(world: Callable[..., World]) -> None:
     found = world(0)
-    with Person(found.root, found.home, Reply(True, extent="session")) as person:
+    with Person(found.root, found.home, ApprovalReply(True, extent="session")) as person:
         assert allowed(found.agent.ask("Bash", command="make test"))
         assert allowed(found.agent.ask("Bash", command="make test -j4"))
         assert len(person.asked) == 1
-    assert [g.command for g in found.approvals.grants()] == [("make", "test")]
+    assert [g.command for g in found.approvals.active_grants()] == [("make", "test")]
     for command in ("make test | sh", "make test > x", "make install", "X=1 make test", "make test $(x)"):
         assert refusal(found.agent.ask("Bash", command=command)) in ("USER_REJECTED", "CIRCUIT_OPEN"), command
 
@@ -193,17 +193,17 @@ def test_high_risk_and_words_that_say_too_little_are_allowed_once_whatever_the_a
     world: Callable[..., World], command: str
 ) -> None:
     found = world(0)
-    with Person(found.root, found.home, Reply(True, extent="project", pattern="git")):
+    with Person(found.root, found.home, ApprovalReply(True, extent="project", pattern="git")):
         assert allowed(found.agent.ask("Bash", command=command))
-    assert found.approvals.grants() == ()
+    assert found.approvals.active_grants() == ()
     assert refusal(found.agent.ask("Bash", command=command)) in ("USER_REJECTED", "COMMAND_BLOCKED")
 
 
 def test_a_wider_yes_does_not_reach_what_weighs_more(world: Callable[..., World]) -> None:
     found = world(0)
-    with Person(found.root, found.home, Reply(True, extent="session")):
+    with Person(found.root, found.home, ApprovalReply(True, extent="session")):
         assert allowed(found.agent.ask("Bash", command="git push origin main"))
-    assert [g.command for g in found.approvals.grants()] == [("git", "push")]
+    assert [g.command for g in found.approvals.active_grants()] == [("git", "push")]
     assert allowed(found.agent.ask("Bash", command="git push origin main"))
     assert refusal(found.agent.ask("Bash", command="git push origin main --force")) == "COMMAND_BLOCKED"
 
@@ -211,7 +211,7 @@ def test_a_wider_yes_does_not_reach_what_weighs_more(world: Callable[..., World]
 def test_a_yes_to_a_command_without_an_intent_covers_that_command_alone(world: Callable[..., World]) -> None:
     found = world()
     found.agent.ask("Bash", command="remit intent clear")
-    with Person(found.root, found.home, Reply(True, extent="session")):
+    with Person(found.root, found.home, ApprovalReply(True, extent="session")):
         assert allowed(found.agent.ask("Bash", command="make test"))
     assert allowed(found.agent.ask("Bash", command="make test"))
     assert refusal(found.agent.ask("Bash", command="make install")) == "MISSING_OR_INVALID_INTENT"
@@ -247,8 +247,8 @@ class Asker:
     def question(self) -> Question:
         until = time.monotonic() + 20
         while time.monotonic() < until:
-            self.found.approvals.watch()
-            waiting = self.found.approvals.open_questions()
+            self.found.approvals.mark_watcher_present()
+            waiting = self.found.approvals.list_open_questions()
             if waiting:
                 return waiting[0]
             time.sleep(0.02)
@@ -263,7 +263,7 @@ class Asker:
 def orphaned(world: Callable[..., World]) -> tuple[World, Question]:
     """A question whose asker was killed."""
     found = world()
-    found.approvals.watch()
+    found.approvals.mark_watcher_present()
     asker = Asker(found)
     question = asker.question()
     asker.kill()
@@ -271,14 +271,16 @@ def orphaned(world: Callable[..., World]) -> tuple[World, Question]:
 
 
 def close(found: World) -> None:
-    Asking(found.approvals, found.gate.recorder, found.gate.environment).close_orphans(found.gate.governing)
+    ApprovalRequests(found.approvals, found.gate.recorder, found.gate.environment).close_orphaned_questions(
+        found.gate.rules
+    )
 
 
 def test_a_question_whose_asker_was_killed_is_closed_at_the_next_sight(orphaned: tuple[World, Question]) -> None:
     found, question = orphaned
     close(found)
     close(found)
-    assert [(a.question.id, a.status) for a in found.approvals.asked()] == [(question.id, "expired")]
+    assert [(a.question.id, a.status) for a in found.approvals.list_unanswered()] == [(question.id, "expired")]
     [answer] = found.answers()
     assert (answer["id"], answer["by"], answer["answer"]) == (question.id, "nobody", "deny")
 
@@ -286,8 +288,8 @@ def test_a_question_whose_asker_was_killed_is_closed_at_the_next_sight(orphaned:
 def test_a_late_yes_serves_the_same_call_once(orphaned: tuple[World, Question]) -> None:
     found, question = orphaned
     close(found)
-    found.approvals.leave()
-    answered = found.approvals.answer(question.id, Reply(True))
+    found.approvals.mark_watcher_gone()
+    answered = found.approvals.answer_question(question.id, ApprovalReply(True))
     assert answered is not None
     assert answered.status == "expired"
     assert refusal(found.agent.ask("Write", file_path="docs/other.md", content="x")) == "SCOPE_VIOLATION"
@@ -301,8 +303,8 @@ def test_a_late_yes_serves_the_same_call_once(orphaned: tuple[World, Question]) 
 
 def test_an_answer_that_reached_nobody_is_recorded_and_serves_the_same_call(orphaned: tuple[World, Question]) -> None:
     found, question = orphaned
-    assert found.approvals.answer(question.id, Reply(True)) is not None
-    found.approvals.leave()
+    assert found.approvals.answer_question(question.id, ApprovalReply(True)) is not None
+    found.approvals.mark_watcher_gone()
     assert allowed(found.agent.ask("Write", file_path="docs/a.md", content="x"))
     assert [(a["id"], a["by"], a["answer"]) for a in found.answers()] == [(question.id, "person", "allow")]
 
@@ -310,8 +312,8 @@ def test_an_answer_that_reached_nobody_is_recorded_and_serves_the_same_call(orph
 def test_a_late_yes_is_for_the_file_as_it_was(orphaned: tuple[World, Question]) -> None:
     found, question = orphaned
     close(found)
-    found.approvals.leave()
-    found.approvals.answer(question.id, Reply(True))
+    found.approvals.mark_watcher_gone()
+    found.approvals.answer_question(question.id, ApprovalReply(True))
     (found.root / "docs").mkdir()
     (found.root / "docs/a.md").write_text("a person wrote this\n")
     assert refusal(found.agent.ask("Write", file_path="docs/a.md", content="x")) == "SCOPE_VIOLATION"
@@ -321,59 +323,59 @@ def test_a_late_yes_ends(orphaned: tuple[World, Question]) -> None:
     found, question = orphaned
     close(found)
     now = time.time()
-    early = Approvals(found.gate.state, lambda: now)
-    digest = found.gate.state.rows("SELECT digest FROM approvals")[0][0]
-    early.answer(question.id, Reply(True))
-    assert Approvals(found.gate.state, lambda: now + LATE_S + 1).take_late_yes(digest) is None
-    assert early.take_late_yes(digest) is not None
-    assert early.take_late_yes(digest) is None
+    early = QuestionStore(found.gate.state, lambda: now)
+    digest = found.gate.state.fetch_rows("SELECT digest FROM approvals")[0][0]
+    early.answer_question(question.id, ApprovalReply(True))
+    assert QuestionStore(found.gate.state, lambda: now + LATE_ANSWER_S + 1).take_late_approval(digest) is None
+    assert early.take_late_approval(digest) is not None
+    assert early.take_late_approval(digest) is None
 
 
 def test_a_late_no_serves_nothing(orphaned: tuple[World, Question]) -> None:
     found, question = orphaned
     close(found)
-    found.approvals.leave()
-    found.approvals.answer(question.id, Reply(False, "no"))
+    found.approvals.mark_watcher_gone()
+    found.approvals.answer_question(question.id, ApprovalReply(False, "no"))
     assert refusal(found.agent.ask("Write", file_path="docs/a.md", content="x")) == "SCOPE_VIOLATION"
-    assert found.approvals.asked() == []
+    assert found.approvals.list_unanswered() == []
 
 
 def test_one_that_waits_is_let_be(world: Callable[..., World]) -> None:
     found = world()
-    found.approvals.watch()
+    found.approvals.mark_watcher_present()
     asker = Asker(found)
     question = asker.question()
     close(found)
-    assert [(a.question.id, a.status) for a in found.approvals.asked()] == [(question.id, "open")]
-    found.approvals.answer(question.id, Reply(True))
+    assert [(a.question.id, a.status) for a in found.approvals.list_unanswered()] == [(question.id, "open")]
+    found.approvals.answer_question(question.id, ApprovalReply(True))
     out, _ = asker.process.communicate(timeout=20)
     assert "permissionDecision" not in out
     assert [a["by"] for a in found.answers()] == ["person"]
 
 
 def test_a_process_of_another_time_with_the_same_id_is_gone() -> None:
-    own = this_process()
-    assert is_gone(own) is False
-    assert is_gone(msgspec.structs.replace(own, started="1")) is True
-    assert is_gone(msgspec.structs.replace(own, world="pid:[1]")) is None
+    own = identify_this_process()
+    assert has_process_ended(own) is False
+    assert has_process_ended(msgspec.structs.replace(own, started="1")) is True
+    assert has_process_ended(msgspec.structs.replace(own, world="pid:[1]")) is None
     child = subprocess.Popen(["sleep", "60"])
-    found = msgspec.structs.replace(own, pid=child.pid, started=started(child.pid) or "")
-    assert is_gone(found) is False
+    found = msgspec.structs.replace(own, pid=child.pid, started=process_start_time(child.pid) or "")
+    assert has_process_ended(found) is False
     child.kill()
     child.wait()
-    assert is_gone(found) is True
+    assert has_process_ended(found) is True
 
 
 def test_one_that_cannot_be_seen_is_gone_when_it_is_silent(world: Callable[..., World]) -> None:
     found = world()
     now = time.time()
     question = Question("q", "s", "a", None, "SCOPE_VIOLATION", "x", "m", expires_at=now + 500)
-    Approvals(found.gate.state, lambda: now).ask(question, "digest")
-    foreign = msgspec.json.encode(msgspec.structs.replace(this_process(), world="pid:[1]"))
-    with found.gate.state.writing() as connection:
+    QuestionStore(found.gate.state, lambda: now).put_question(question, "digest")
+    foreign = msgspec.json.encode(msgspec.structs.replace(identify_this_process(), world="pid:[1]"))
+    with found.gate.state.transaction() as connection:
         connection.execute("UPDATE approvals SET owner=?", (foreign,))
-    assert Approvals(found.gate.state, lambda: now + 5).close_orphans() == []
-    assert len(Approvals(found.gate.state, lambda: now + 60).close_orphans()) == 1
+    assert QuestionStore(found.gate.state, lambda: now + 5).close_orphans() == []
+    assert len(QuestionStore(found.gate.state, lambda: now + 60).close_orphans()) == 1
 
 
 # -- the state file -----------------------------------------------------------------------------------------
@@ -394,9 +396,9 @@ def test_a_state_file_of_an_older_version_keeps_what_it_holds(tmp_path: Path) ->
     old.close()
     for _ in range(2):
         state = State(path, tmp_path)
-        assert state.row("PRAGMA user_version") == (SCHEMA_VERSION,)
-        found = Approvals(state, time.time)
-        assert [q.id for q in found.open_questions()] == ["q"]
+        assert state.fetch_row("PRAGMA user_version") == (SCHEMA_VERSION,)
+        found = QuestionStore(state, time.time)
+        assert [q.id for q in found.list_open_questions()] == ["q"]
         assert found.close_orphans() == []
         state.close()
 
@@ -404,13 +406,13 @@ def test_a_state_file_of_an_older_version_keeps_what_it_holds(tmp_path: Path) ->
 @pytest.mark.parametrize(
     ("reply", "said"),
     [
-        (Reply(False, "not today"), "The person was asked and said no: not today"),
-        (Reply(False), "The person was asked and said no."),
-        (Reply(False, "nobody answered in time", "nobody"), "The person was asked: nobody answered in time"),
+        (ApprovalReply(False, "not today"), "The person was asked and said no: not today"),
+        (ApprovalReply(False), "The person was asked and said no."),
+        (ApprovalReply(False, "nobody answered in time", "nobody"), "The person was asked: nobody answered in time"),
     ],
 )
 def test_after_a_no_the_hint_does_not_ask_the_person_the_same_again(
-    world: Callable[..., World], reply: Reply, said: str
+    world: Callable[..., World], reply: ApprovalReply, said: str
 ) -> None:
     found = world()
     with Person(found.root, found.home, reply) as person:

@@ -8,9 +8,9 @@ import pytest
 
 from conftest import run_git
 from gate.driving import Agent, allowed, body, effects, governed, machine, records, refusal
-from remit.core.contents import git_blob
+from remit.core.diff.contents import hash_git_blob
 from remit.gate.gate import Gate
-from remit.workspace.contents import ContentStore
+from remit.workspace.contents.content_store import ContentStore
 
 
 @pytest.fixture
@@ -23,7 +23,7 @@ def agent(repository: Path, home: Path) -> Agent:
 
 def store_of(agent: Agent) -> ContentStore:
     """The contents that are kept."""
-    return Gate.open(agent.cwd, machine(agent.home)).store
+    return Gate.open(agent.cwd, machine(agent.home)).contents
 
 
 def append(path: str, text: str = "x") -> str:
@@ -83,7 +83,7 @@ def test_a_file_that_a_private_pattern_hides_is_seen_and_its_content_not_kept(ag
     assert effects(agent.cwd) == {"a.log": "create"}
     agent.shell(append("a.log", "again"))
     assert effects(agent.cwd) == {"a.log": "modify"}
-    assert store_of(agent).load(git_blob(b"hidden\nagain\n")) is None
+    assert store_of(agent).load(hash_git_blob(b"hidden\nagain\n")) is None
 
 
 def test_a_pattern_file_that_the_settings_name_hides_nothing(agent: Agent) -> None:
@@ -171,7 +171,7 @@ def test_the_content_of_a_file_that_holds_secrets_is_hashed_and_not_kept(agent: 
     agent.shell(f"echo KEY=other > src/{name}")
     agent.read(f"src/{name}")
     assert effects(agent.cwd) == {f"src/{name}": "modify"}
-    assert [store_of(agent).load(git_blob(text)) for text in (b"KEY=s3cr3tpw\n", b"KEY=other\n")] == [None, None]
+    assert [store_of(agent).load(hash_git_blob(text)) for text in (b"KEY=s3cr3tpw\n", b"KEY=other\n")] == [None, None]
 
 
 def test_what_git_ignores_never_becomes_one_of_its_objects(agent: Agent) -> None:
@@ -179,15 +179,15 @@ def test_what_git_ignores_never_becomes_one_of_its_objects(agent: Agent) -> None
     agent.write("src/a.local", "ignored\n")
     agent.write("src/a.py", "plain\n")
     kept = store_of(agent)
-    assert kept.fold()
-    assert not kept.fold()
+    assert kept.fold_into_git()
+    assert not kept.fold_into_git()
     listed = ("cat-file", "--batch-all-objects", "--batch-check=%(objectname)")
     objects = run_git(agent.cwd / ".git/remit/objects.git", *listed).split()
-    assert git_blob(b"plain\n") in objects
-    assert git_blob(b"ignored\n") not in [*objects, *run_git(agent.cwd, *listed).split()]
-    assert kept.load(git_blob(b"ignored\n")) == b"ignored\n", "it stays a file of Remit's own"
+    assert hash_git_blob(b"plain\n") in objects
+    assert hash_git_blob(b"ignored\n") not in [*objects, *run_git(agent.cwd, *listed).split()]
+    assert kept.load(hash_git_blob(b"ignored\n")) == b"ignored\n", "it stays a file of Remit's own"
     agent.write("src/b.py", "ignored\n")
-    assert kept.fold(), "the same content where git sees it"
+    assert kept.fold_into_git(), "the same content where git sees it"
 
 
 # -- standing elsewhere -------------------------------------------------------------------------------------

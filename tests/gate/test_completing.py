@@ -11,10 +11,10 @@ from msgspec.structs import replace
 from gate.driving import INTENTS, Agent, body, governed, machine, records
 from gate.hooking import trust_all
 from remit.core.call import SessionKey
-from remit.gate import verifying
 from remit.gate.gate import Gate
-from remit.gate.governing import set_mode
-from remit.gate.intent_refusals import Refused
+from remit.gate.intents.refusals import IntentRefused
+from remit.gate.rules.load import set_mode
+from remit.gate.team_hooks import verify_commands
 
 KEY = SessionKey("session-1")
 
@@ -38,8 +38,8 @@ def working(repository: Path, home: Path, *commands: str, trusted: bool = True) 
 def complete(gate: Gate) -> str:
     """How it ended: the status, or the refusal."""
     try:
-        return gate.completing.complete(KEY, "claude-code", "INT-001", "done").status
-    except Refused as refused:
+        return gate.completion.complete(KEY, "claude-code", "INT-001", "done").status
+    except IntentRefused as refused:
         return refused.violation.error
 
 
@@ -56,7 +56,7 @@ def test_commands_that_pass_complete_the_intent_and_each_is_recorded(repository:
         "INT-001",
         "session-1",
     )
-    assert gate.state.active(KEY).intent_id is None
+    assert gate.state.active_session(KEY).intent_id is None
 
 
 def test_one_that_fails_refuses_and_says_which_and_what_it_said(repository: Path, home: Path) -> None:
@@ -79,15 +79,15 @@ def test_untrusted_commands_do_not_run_and_a_person_is_asked(repository: Path, h
     gate = working(repository, home, "touch .git/ran", trusted=False)
     assert "`remit trust`" in complete(gate)
     assert not (repository / ".git/ran").exists()
-    assert gate.completing.complete(KEY, "claude-code", "INT-001", "", vouched=True).status == "DONE"
+    assert gate.completion.complete(KEY, "claude-code", "INT-001", "", vouched=True).status == "DONE"
     assert not records(repository, "verification")
 
 
 def test_one_that_takes_too_long_is_ended(repository: Path, home: Path) -> None:
     gate = working(repository, home, "sleep 30")
-    found = verifying.Verifying(gate, gate.intents.get("INT-001"))
+    found = verify_commands.CriteriaVerification(gate, gate.intents.get("INT-001"))
     began = time.monotonic()
-    proof = found.proved("sleep 30", time.monotonic() + 0.5, None)
+    proof = found.run_criterion("sleep 30", time.monotonic() + 0.5, None)
     assert time.monotonic() - began < 5
     assert "was ended after 0." in proof.failure
     assert body(records(repository, "verification")[-1])["exit_code"] is None
@@ -103,7 +103,7 @@ def test_other_calls_pass_while_a_command_runs(repository: Path, home: Path) -> 
         held.append("taken")
 
     working(repository, home, "true")
-    gate = Gate.open(repository, replace(machine(home), unlocked=unlocked))
+    gate = Gate.open(repository, replace(machine(home), release_lock=unlocked))
     assert complete(gate) == "DONE"
     assert held == ["let go", "taken"]
 

@@ -14,7 +14,7 @@ from conftest import run_git
 from gate.driving import Agent, allowed, body, governed, machine, records, refusal
 from remit.core.call import SessionKey
 from remit.gate.gate import Gate
-from remit.gate.intent_refusals import Refused
+from remit.gate.intents.refusals import IntentRefused
 
 INTENTS = """\
 version: "1.0"
@@ -44,8 +44,8 @@ def complete(agent: Agent) -> str:
     """How completing ends: the status, or the refusal."""
     gate = Gate.open(agent.cwd, machine(agent.home))
     try:
-        return gate.completing.complete(SessionKey(agent.session), "claude-code", "INT-001", "done").status
-    except Refused as refused:
+        return gate.completion.complete(SessionKey(agent.session), "claude-code", "INT-001", "done").status
+    except IntentRefused as refused:
         return refused.violation.error
 
 
@@ -155,9 +155,9 @@ def test_what_a_person_let_pass_is_not_undone(repository: Path, home: Path) -> N
     agent = working(repository, home, "{type: max_lines, paths: 'src/**', max: 2}")
     before = agent.ask("Bash", command="make")
     gate = Gate.open(repository, machine(home))
-    [open_call] = gate.state.open_calls()
+    [open_call] = gate.state.list_open_calls()
     assert open_call.pending
-    gate.state.put_pending(open_call.row, replace(open_call.pending, grants=("once",)))
+    gate.state.replace_pending_call(open_call.row, replace(open_call.pending, grants=("once",)))
     gate.close()
     (repository / "src" / "a.py").write_text("1\n" * 3)
     agent.tell("Bash", before["call_id"], {"stdout": ""}, command="make")
@@ -174,8 +174,8 @@ def test_what_a_command_left_and_cannot_be_undone_keeps_the_intent_open(reposito
     found = body(records(repository, "verification")[-1])
     assert (found["command"], found["exit_code"], found["paths"]) == ("constraint max_lines", 1, ["src/a.py"])
     assert "at most 2" in complete(agent)
-    with pytest.raises(Refused):
-        Gate.open(agent.cwd, machine(agent.home)).completing.proved_for_person("INT-001")
+    with pytest.raises(IntentRefused):
+        Gate.open(agent.cwd, machine(agent.home)).completion.verify_for_person("INT-001")
     agent.shell("rm src/a.py")
     assert complete(agent) == "DONE"
 

@@ -19,14 +19,14 @@ from msgspec.structs import replace
 from gate.driving import body, overlay, records
 from policy.test_corpus import WATCHED, Watched, place
 from remit.core.call import SessionKey, ToolCall
-from remit.gate.contained import Contained
-from remit.gate.contained_recording import Result
+from remit.gate.containment.record import ContainedResult
+from remit.gate.containment.run_command import CommandRun
+from remit.gate.enforce import Enforcement
 from remit.gate.gate import Gate
-from remit.gate.judging import Judging
-from remit.workspace.sandbox.choosing import Containment, Way
-from remit.workspace.sandbox.places import SCRATCH
-from remit.workspace.sandbox.removal import remove_tree
-from remit.workspace.sandbox.running import Limits
+from remit.workspace.sandbox.containment import Containment, ContainmentKind
+from remit.workspace.sandbox.layers import SCRATCH_FOLDER
+from remit.workspace.sandbox.remove_tree import remove_tree
+from remit.workspace.sandbox.run_command import Limits
 
 Tree = dict[str, tuple[str, int, bytes]]
 
@@ -60,10 +60,10 @@ def how(home: Path) -> Containment:
     return overlay(home)
 
 
-def run(gate: Gate, how: Containment, command: str, *, seconds: float = 5, call_id: str = "call-1") -> Result:
+def run(gate: Gate, how: Containment, command: str, *, seconds: float = 5, call_id: str = "call-1") -> ContainedResult:
     """Run it contained, whatever its text says."""
     call = ToolCall("test", SessionKey("s1"), "Bash", "execute", str(gate.workspace.root), call_id, command=command)
-    return Contained(gate, how).run(
+    return CommandRun(gate, how).run_command(
         replace(call, whole_workspace=True), ["bash", "-c", command], Limits(seconds, 1 << 28)
     )
 
@@ -247,17 +247,19 @@ def test_an_intent_without_network_has_none(gate: Gate, how: Containment) -> Non
 
 
 @pytest.mark.parametrize("way", ["bind", "landlock", "none"])
-def test_without_an_overlay_what_may_not_stay_is_undone(way: Way, gate: Gate, how: Containment, tmp_path: Path) -> None:
+def test_without_an_overlay_what_may_not_stay_is_undone(
+    way: ContainmentKind, gate: Gate, how: Containment, tmp_path: Path
+) -> None:
     call = ToolCall(
         *("test", SessionKey("s1"), "Bash", "execute", str(gate.workspace.root), "call-9"),
         command="python3 x",
         whole_workspace=True,
     )
-    assert Judging(gate).judged(call).decision.effect == "allow"
+    assert Enforcement(gate).enforce(call).decision.effect == "allow"
     program = how.program if way == "bind" else ""
     lesser = Containment(way, program)
     words = ["sh", "-c", "echo 2 > src/a.py; echo x > docs/readme.md; echo new > docs/new; exit 3"]
-    result = Contained(gate, lesser).run(call, words, Limits(10))
+    result = CommandRun(gate, lesser).run_command(call, words, Limits(10))
     assert result.code == 3
     assert (gate.workspace.root / "src/a.py").read_text() == "2\n"
     assert (gate.workspace.root / "docs/readme.md").read_text() == FILE_THEN
@@ -272,7 +274,7 @@ FILE_THEN = "# Readme\n\nold text\n"
 def deep(gate: Gate) -> Generator[Gate]:
     """The gate, where folders may be made that the removal of a test's own folders breaks on."""
     yield gate
-    for folder in (gate.environment.home / SCRATCH, gate.workspace.root / "src"):
+    for folder in (gate.environment.home / SCRATCH_FOLDER, gate.workspace.root / "src"):
         remove_tree(folder)
 
 
@@ -289,7 +291,7 @@ def test_folders_too_deep_are_dropped_and_stand_in_no_later_commands_way(
     assert why in result.said
     assert (deep.workspace.root / "src/a.py").read_text() == "2\n" if levels == 1500 else result.kept == ()
     assert run(deep, how, "echo fine > src/b.py", call_id="call-2").kept == ("src/b.py",)
-    assert not list((deep.environment.home / SCRATCH).glob("[0-9]*-*"))
+    assert not list((deep.environment.home / SCRATCH_FOLDER).glob("[0-9]*-*"))
 
 
 def test_folders_too_deep_are_taken_away_by_no_command_either(deep: Gate, how: Containment) -> None:

@@ -9,9 +9,9 @@ import pytest
 from gate.test_contained import gate, how, run
 from remit.core.call import SessionKey
 from remit.gate.gate import Gate
-from remit.workspace.sandbox import warm
-from remit.workspace.sandbox.choosing import Containment
-from remit.workspace.sandbox.places import SCRATCH
+from remit.workspace.sandbox import package_caches
+from remit.workspace.sandbox.containment import Containment
+from remit.workspace.sandbox.layers import SCRATCH_FOLDER
 
 __all__ = ["gate", "how"]
 
@@ -54,7 +54,7 @@ def test_under_another_intent_nothing_of_it_is_found(gate: Gate, how: Containmen
 def test_two_at_a_time_disturb_neither(gate: Gate, how: Containment) -> None:
     run(gate, how, FILL)
     inner = Gate.open(gate.workspace.root, gate.environment)
-    kept = gate.environment.home / SCRATCH
+    kept = gate.environment.home / SCRATCH_FOLDER
     [room] = kept.glob("caches-*")
     names = os.listdir(room)  # noqa: PTH208
     for name in names:
@@ -67,11 +67,11 @@ def test_two_at_a_time_disturb_neither(gate: Gate, how: Containment) -> None:
 
 def test_what_is_too_old_begins_anew(gate: Gate, how: Containment) -> None:
     run(gate, how, FILL)
-    [room] = (gate.environment.home / SCRATCH).glob("caches-*")
-    warm.trim(room)
+    [room] = (gate.environment.home / SCRATCH_FOLDER).glob("caches-*")
+    package_caches.trim_caches(room)
     assert room.exists()
-    past = time.time() - warm.KEPT_S - 10
+    past = time.time() - package_caches.MAX_CACHE_AGE_S - 10
     os.utime(room, (past, past))
-    warm.trim(room)
+    package_caches.trim_caches(room)
     assert not room.exists()
     assert said(gate, how, "call-2") == "real\n"

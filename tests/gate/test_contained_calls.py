@@ -13,9 +13,9 @@ from msgspec.structs import replace
 from gate.driving import Agent, allowed, body, governed, overlay, records, refusal
 from gate.hooking import trust_all
 from remit.core.call import SessionKey, ToolCall
-from remit.gate.contained_calls import SHELL, unwrapped
+from remit.gate.containment.rewrite_call import SHELL, unwrap_call
 from remit.gate.gate import Gate
-from remit.workspace.sandbox.places import SCRATCH
+from remit.workspace.sandbox.layers import SCRATCH_FOLDER
 
 
 @pytest.fixture(autouse=True)
@@ -86,7 +86,7 @@ def test_in_scope_is_kept_out_of_scope_dropped_told_and_recorded_once(agent: Age
     assert {r["call"]["id"] for r in (mutation, denied, *uses, *results)} == {uses[0]["call"]["id"]}
     assert results[0]["call"]["command"] == uses[0]["call"]["command"] == python(text)
     assert (uses[0]["decision"]["rules"], mutation["decision"]["verdict"]) == (["contain"], "contain")
-    assert not Gate.open(agent.cwd).state.open_calls(), _["after"]
+    assert not Gate.open(agent.cwd).state.list_open_calls(), _["after"]
 
 
 def test_the_session_that_another_started_works_under_its_own_intent(repository: Path, home: Path) -> None:
@@ -217,7 +217,7 @@ def test_any_command_comes_back_out_of_the_launchers_words(command: str) -> None
     call = ToolCall("claude-code", SessionKey("s"), "Bash", "execute", "/", command="")
     start = "'/x y/hook'"
     line = f"{start} exec --session s --call {'0' * 16} -- {SHELL} -c {shlex.quote(command)}"
-    assert unwrapped(replace(call, command=line, arguments={"command": line}), start).command == command
+    assert unwrap_call(replace(call, command=line, arguments={"command": line}), start).command == command
 
 
 def test_an_agent_that_runs_its_own_command_all_the_same_is_noticed(agent: Agent) -> None:
@@ -232,7 +232,7 @@ def test_an_agent_that_runs_its_own_command_all_the_same_is_noticed(agent: Agent
 
 def test_without_overlays_what_lies_beyond_the_scope_is_read_only_and_recorded_once(agent: Agent, home: Path) -> None:
     (agent.cwd / "src").mkdir(exist_ok=True)
-    kept = home / SCRATCH / "containment.json"
+    kept = home / SCRATCH_FOLDER / "containment.json"
     kept.write_text(kept.read_text().replace('"overlay"', '"bind"'))
     _, done = run(agent, python("open('src/a','w').write('a'); open('README.md','w')"))
     assert "Read-only file system" in done.stderr
@@ -240,7 +240,7 @@ def test_without_overlays_what_lies_beyond_the_scope_is_read_only_and_recorded_o
     [mutation] = bodies(agent.cwd, "mutation")
     assert ([f["path"] for f in mutation["files"]], mutation["covered"]) == (["src/a"], True)
     assert len([r for r in bodies(agent.cwd, "tool_result") if r["call"]["id"] == mutation["call"]["id"]]) == 1
-    assert not Gate.open(agent.cwd).state.open_calls()
+    assert not Gate.open(agent.cwd).state.list_open_calls()
 
 
 def test_what_was_dropped_is_named_and_not_held_against_the_session(agent: Agent) -> None:

@@ -14,8 +14,8 @@ import pytest
 
 from gate.test_contained import gate, how, run
 from remit.gate.gate import Gate
-from remit.workspace.sandbox.choosing import Containment
-from remit.workspace.sandbox.doors import doors
+from remit.workspace.sandbox.containment import Containment
+from remit.workspace.sandbox.sockets import find_sockets
 
 __all__ = ["gate", "how"]
 
@@ -117,4 +117,4 @@ def test_a_folder_without_a_socket_is_no_door_whatever_its_name(tmp_path: Path) 
     (tmp_path / "ssh-notes").mkdir()
     (tmp_path / "code-coverage").mkdir()
     (tmp_path / "docker.txt").touch()
-    assert not [door for door in doors(tmp_path, [tmp_path]) if tmp_path in door.parents]
+    assert not [door for door in find_sockets(tmp_path, [tmp_path]) if tmp_path in door.parents]

@@ -8,7 +8,7 @@ from click.testing import CliRunner
 
 from gate.driving import records
 from gate.teamed import Team, shell
-from remit.cli.blame import blame
+from remit.cli.blame.blame import blame
 
 DATE = "2026-11-01T12:00:00Z"
 

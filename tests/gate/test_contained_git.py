@@ -11,7 +11,7 @@ from gate.test_contained import gate, how, run
 from remit.core.call import SessionKey
 from remit.gate.environment import Environment
 from remit.gate.gate import Gate
-from remit.workspace.sandbox.choosing import Containment
+from remit.workspace.sandbox.containment import Containment
 
 __all__ = ["gate", "how"]
 

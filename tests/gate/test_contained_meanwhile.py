@@ -9,7 +9,7 @@ import pytest
 from gate.driving import body, records
 from gate.test_contained import gate, how, run
 from remit.gate.gate import Gate
-from remit.workspace.sandbox.choosing import Containment
+from remit.workspace.sandbox.containment import Containment
 
 __all__ = ["gate", "how"]
 

@@ -10,11 +10,11 @@ from conftest import run_git
 from gate.driving import INTENTS, Agent, allowed, body, governed, lines, machine, records, refusal
 from remit.core.intent import Intent
 from remit.gate.gate import Gate
-from remit.gate.governing import governing
-from remit.gate.intent_refusals import IntentError
-from remit.servers.hook import Frame, answer
-from remit.wiring.starting import start, start_plan
-from remit.workspace.place import workspace_at
+from remit.gate.intents.refusals import IntentError
+from remit.gate.rules.load import load_rules
+from remit.servers.hook import HookFrame, answer
+from remit.wiring.repository_setup import plan_start, start_governing
+from remit.workspace.place.workspace import workspace_at
 
 
 @pytest.fixture
@@ -131,13 +131,13 @@ def test_observe_is_silent_to_the_model(repository: Path, home: Path) -> None:
 def test_an_intents_file_that_a_clone_brings_enforces_nothing(repository: Path, home: Path) -> None:
     (repository / ".orchestration").mkdir()
     (repository / ".orchestration" / "active_intents.yaml").write_text(INTENTS)
-    assert governing(workspace_at(repository, repository)).mode == "observe"
+    assert load_rules(workspace_at(repository, repository)).mode == "observe"
     agent = Agent(repository, home)
     assert allowed(agent.write("docs/any.md", "x\n"))
     (repository / ".orchestration" / "remit.toml").write_text("[share]\nnotes = true\n")
     workspace = workspace_at(repository, repository)
-    start(workspace, start_plan(workspace, None, None))
-    assert governing(workspace).mode == "observe"
+    start_governing(workspace, plan_start(workspace, None, None))
+    assert load_rules(workspace).mode == "observe"
 
 
 def test_only_init_starts_governing(repository: Path, home: Path) -> None:
@@ -145,7 +145,7 @@ def test_only_init_starts_governing(repository: Path, home: Path) -> None:
     with pytest.raises(IntentError, match="start with `remit init`"):
         gate.intents.create(Intent(id="", owned_scope=("src/**",), name="x"), by="person")
     assert not (repository / ".orchestration").exists()
-    assert not gate.governed
+    assert not gate.is_governed
 
 
 def test_each_change_of_the_intents_file_is_a_record(agent: Agent) -> None:
@@ -379,7 +379,7 @@ def test_a_commit_under_converted_line_endings_loses_no_record(agent: Agent) -> 
 def test_a_cwd_that_is_none_is_no_way_round(agent: Agent, cwd: str) -> None:
     target = str(agent.cwd / "docs" / "x")
     payload = agent.payload("PreToolUse", tool_name="Write", tool_input={"file_path": target, "content": ""}, cwd=cwd)
-    reply = answer(payload, Frame("claude-code", str(agent.cwd), "pre"), agent.environment)
+    reply = answer(payload, HookFrame("claude-code", str(agent.cwd), "pre"), agent.environment)
     assert reply.exit_code == 2 or b'"deny"' in reply.stdout
 
 

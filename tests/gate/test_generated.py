@@ -11,7 +11,7 @@ from conftest import run_git
 from gate.driving import Agent, allowed, body, governed, overlay, records, refusal, uncontained
 from gate.hooking import trust_all
 from gate.test_contained_calls import python, run
-from remit.core.contents import sha256
+from remit.core.diff.contents import sha256
 from remit.gate.gate import Gate
 
 RULES = """\
@@ -75,7 +75,7 @@ def test_what_git_ignores_is_kept_in_and_out_of_scope_and_counted_once(agent: Ag
     assert (counted["files"], counted["deleted"], counted["bytes"]) == (34, 0, 30 + 4 + 3 + 3 + 3)
     assert counted["folders"]["node_modules"] == 30
     assert counted["digest"].startswith("sha256:")
-    listing = Gate.open(agent.cwd).store.load(counted["listing"])
+    listing = Gate.open(agent.cwd).contents.load(counted["listing"])
     assert listing is not None
     assert len(listing.splitlines()) == 34
     assert f"sha256:{sha256(listing)}" == counted["digest"]

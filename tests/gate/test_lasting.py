@@ -12,8 +12,8 @@ from gate.driving import Agent, allowed, body, governed, records, refusal
 from gate.test_approvals import Person
 from remit.adapters import ROWS
 from remit.core.call import SessionKey, ToolCall
-from remit.gate.approvals import Reply
 from remit.gate.gate import Gate
+from remit.gate.state.questions import ApprovalReply
 
 LASTING = (
     "git push --force origin main",
@@ -54,7 +54,7 @@ def test_what_nothing_brings_back_is_put_to_the_person_by_an_agent_that_can_ask(
 
 
 def test_an_agent_that_cannot_ask_is_refused_and_told_how_a_yes_is_given(agent: Agent) -> None:
-    assert not ROWS["codex"].asks
+    assert not ROWS["codex"].can_ask
     answer = judged(agent, "git push --force")
     assert answer.decision.effect == "deny"
     assert "nothing would bring back" in answer.reason
@@ -72,7 +72,7 @@ def test_a_person_who_watches_is_asked_first_and_their_yes_is_in_the_record(agen
 
 
 def test_their_no_is_told(agent: Agent, home: Path) -> None:
-    with Person(agent.cwd, home, Reply(False, "never on a Friday")):
+    with Person(agent.cwd, home, ApprovalReply(False, "never on a Friday")):
         answer = agent.ask("Bash", command="git push --force")
     assert (answer["permissionDecision"], refusal(answer)) == ("deny", "COMMAND_BLOCKED")
     assert "never on a Friday" in answer["permissionDecisionReason"]

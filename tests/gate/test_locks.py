@@ -13,8 +13,8 @@ import pytest
 from gate.driving import Agent, governed
 from gate.test_contained import gate, how, run
 from remit.gate.gate import Gate
-from remit.workspace.file_locks import FileLocked, lock_file
-from remit.workspace.sandbox.choosing import Containment, Way
+from remit.workspace.files.locks import FileLocked, lock_file
+from remit.workspace.sandbox.containment import Containment, ContainmentKind
 
 __all__ = ["gate", "how"]
 
@@ -68,7 +68,9 @@ def test_a_hook_answers_while_another_process_holds_a_lock(repository: Path, hom
 
 
 @pytest.mark.parametrize("way", ["overlay", "bind"])
-def test_a_contained_command_finds_none_of_remits_files_to_lock(way: Way, gate: Gate, how: Containment) -> None:
+def test_a_contained_command_finds_none_of_remits_files_to_lock(
+    way: ContainmentKind, gate: Gate, how: Containment
+) -> None:
     (gate.environment.home / ".local/state/remit/daemon.pid").touch()
     for place in (gate.workspace.state, gate.environment.home / ".local/state/remit"):
         assert any(place.iterdir())

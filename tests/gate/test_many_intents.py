@@ -7,7 +7,7 @@ from types import FrameType
 from typing import Any
 
 from gate.driving import Agent, body, governed, records
-from remit.gate import intents_file
+from remit.gate.intents import intents as intents_module
 
 
 def intents(count: int) -> str:
@@ -22,7 +22,7 @@ def operations(act: Callable[[], object]) -> int:
 
     def note(frame: FrameType, event: str, _argument: Any) -> Any:
         nonlocal count
-        if frame.f_code.co_filename != intents_file.__file__:
+        if frame.f_code.co_filename != intents_module.__file__:
             return None
         frame.f_trace_opcodes = True
         count += event == "opcode"

@@ -11,8 +11,8 @@ from click.testing import CliRunner
 
 from gate.driving import INTENTS, Agent, allowed, body, governed, machine, records
 from gate.hooking import trust_all
-from remit.cli.blame import blame
-from remit.core.on_write import OnWrite
+from remit.cli.blame.blame import blame
+from remit.core.team_hooks import OnWriteCommand
 from remit.gate.gate import Gate
 
 
@@ -153,18 +153,21 @@ def test_a_command_that_makes_an_agent_write_does_not_start_itself_again(reposit
 )
 def test_a_command_that_would_read_names_as_shell_is_no_command(command: str) -> None:
     with pytest.raises(ValueError, match="on_write"):
-        OnWrite("src/**", command)
+        OnWriteCommand("src/**", command)
 
 
 def test_words_are_filled_in() -> None:
-    assert OnWrite("**", ("fmt", "--file={path}")).runs(["a", "-b"]) == [["fmt", "--file=a"], ["fmt", "--file=./-b"]]
-    assert OnWrite("**", ("fmt", "{paths}")).runs(["a", "b"]) == [["fmt", "a", "b"]]
-    assert OnWrite("**", ("fmt", "{paths}")).runs(["@a", "+b", "é"]) == [["fmt", "./@a", "./+b", "é"]]
+    assert OnWriteCommand("**", ("fmt", "--file={path}")).build_runs(["a", "-b"]) == [
+        ["fmt", "--file=a"],
+        ["fmt", "--file=./-b"],
+    ]
+    assert OnWriteCommand("**", ("fmt", "{paths}")).build_runs(["a", "b"]) == [["fmt", "a", "b"]]
+    assert OnWriteCommand("**", ("fmt", "{paths}")).build_runs(["@a", "+b", "é"]) == [["fmt", "./@a", "./+b", "é"]]
 
 
 def test_a_broken_entry_is_an_error_of_the_configuration(repository: Path, home: Path) -> None:
     working(repository, home, "{paths = 'a', command = 'x {path}y'}", trusted=False)
-    assert "on_write" in str(Gate.open(repository, machine(home)).governing.config_error)
+    assert "on_write" in str(Gate.open(repository, machine(home)).rules.config_error)
 
 
 def test_a_command_is_not_led_to_another_file_by_a_link(repository: Path, home: Path) -> None:

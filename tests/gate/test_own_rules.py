@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from gate.driving import Agent, governed, overlay, records
-from remit.servers.hook import Frame, answer
+from remit.servers.hook import HookFrame, answer
 
 COMMAND = "python3 src/app.py"
 
@@ -63,10 +63,10 @@ def test_a_change_of_the_rules_holds_for_the_next_command(agent: Agent) -> None:
 
 
 def test_a_rule_that_allows_the_launcher_goes_on_to_hold(agent: Agent) -> None:
-    from remit.gate.contained_calls import ContainedCalls
+    from remit.gate.containment.rewrite_call import CommandRewriter
     from remit.gate.gate import Gate
 
-    start = ContainedCalls(Gate.open(agent.cwd, agent.environment)).start
+    start = CommandRewriter(Gate.open(agent.cwd, agent.environment)).launcher_start
     write_rules(agent.home / ".claude/settings.json", allow=[f"Bash({start} exec:*)"])
     assert agent.ask("Bash", command=COMMAND)["permissionDecision"] == "allow"
 
@@ -77,7 +77,7 @@ def test_the_projects_allow_rules_count_in_its_own_sessions(agent: Agent) -> Non
     folder = "".join(c if c.isalnum() else "-" for c in str(agent.cwd))
     document = json.loads(agent.payload("PreToolUse", tool_name="Bash", tool_input={"command": COMMAND}))
     document["transcript_path"] = f"/h/.claude/projects/{folder}/1.jsonl"
-    reply = answer(json.dumps(document).encode(), Frame("claude-code", str(agent.cwd), "pre"), agent.environment)
+    reply = answer(json.dumps(document).encode(), HookFrame("claude-code", str(agent.cwd), "pre"), agent.environment)
     assert json.loads(reply.stdout)["hookSpecificOutput"]["permissionDecision"] == "allow"
 
 

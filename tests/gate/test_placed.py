@@ -9,7 +9,7 @@ import pytest
 from gate.driving import Agent, records, uncontained
 from provenance.test_blame import blame, commit, sessions
 from remit.core.record import KEY
-from remit.servers.hook import EventClass, Frame, answer
+from remit.servers.hook import EventClass, HookFrame, answer
 
 BLOCK = "def measured(rows):\n    total = sum(rows)\n    return total / len(rows)\n\n"
 BELOW = "def counted(rows):\n    return len(rows)\n"
@@ -32,7 +32,7 @@ def patched(agent: Agent, more: str = "") -> None:
         fields: dict[str, Any] = {"tool_name": "apply_patch", "tool_use_id": "call_1", "tool_input": {"command": patch}}
         document = {"session_id": AGENTS, "cwd": str(agent.cwd), "hook_event_name": event, **fields}
         document |= {"tool_response": "Exit code: 0\n"} if kind == "post" else {}
-        reply = answer(json.dumps(document).encode(), Frame("codex", str(agent.cwd), kind), agent.environment)
+        reply = answer(json.dumps(document).encode(), HookFrame("codex", str(agent.cwd), kind), agent.environment)
         assert reply.exit_code == 0, reply
         if kind == "pre":
             (agent.cwd / "src/app.py").write_text(BLOCK + BLOCK + BELOW + more)

@@ -8,13 +8,13 @@ import pytest
 from conftest import run_git
 from gate.driving import Agent, body, governed, lines, machine, overlay, records
 from gate.test_contained_calls import python, run
-from remit.core.identifiers import part_ids
+from remit.core.ids import list_part_ids
 from remit.core.record import Body, CallPart, Content, Conversation, MutatedFile, Range, TracedFile
 from remit.gate.gate import Gate
-from remit.gate.portions import MAX_LINE_BYTES
-from remit.ledger.changes import changes_on
-from remit.ledger.index import Index
-from remit.ledger.verify import verify_log
+from remit.gate.records.recorder import MAX_LINE_BYTES
+from remit.ledger.file_changes import read_changes
+from remit.ledger.index.index import Index
+from remit.ledger.integrity.verify_log import verify_log
 
 MANY = 20_000
 
@@ -37,7 +37,7 @@ def test_a_change_of_very_many_files_is_recorded_whole_in_lines_that_are_read(ga
     names = [f"src/{'deep/' * 20}{n}" for n in range(MANY)]
     files = tuple(MutatedFile(path=name, operation="create", after=content(n)) for n, name in enumerate(names))
     gone = MutatedFile(path="src/gone", operation="delete", before=content(1))
-    made = gate.recorder.record(
+    made = gate.recorder.make_record(
         Body(
             event="mutation",
             intent_id="INT-001",
@@ -49,19 +49,19 @@ def test_a_change_of_very_many_files_is_recorded_whole_in_lines_that_are_read(ga
         files=tuple(TracedFile(path=name, conversations=()) for name in names),
     )
     assert gate.recorder.append_or_spool([made]) is None
-    assert gate.recorder.spool.pending() == 0
+    assert gate.recorder.spool.count_pending() == 0
     found = [one for one in records(repository) if body(one)["event"] == "mutation"]
     assert [file["path"] for one in found for file in body(one)["files"]] == [*names, "src/gone"]
     assert [file["path"] for one in found for file in one["files"]] == names
     assert [path for one in found for path in body(one)["call"]["paths"]] == [*names, "src/gone"]
     assert found[0]["id"] == made.id
-    assert [one["id"] for one in found] == part_ids(body(found[-1])["part"], len(found))
+    assert [one["id"] for one in found] == list_part_ids(body(found[-1])["part"], len(found))
     assert longest(repository) <= MAX_LINE_BYTES
-    changes = [change for line in lines(repository) for change in changes_on(line)]
-    assert all(change.took_away for change in changes)
+    changes = [change for line in lines(repository) for change in read_changes(line)]
+    assert all(change.has_deletions for change in changes)
     with Index.open(gate.workspace.state / "index.db", gate.workspace.log_folder) as index:
         index.catch_up()
-        assert index.changes_of(names[-1])[0].after_blob == f"{MANY - 1:040x}"
+        assert index.list_changes(names[-1])[0].after_blob == f"{MANY - 1:040x}"
     assert not verify_log(gate.workspace.log_folder)
 
 
@@ -72,14 +72,14 @@ def test_one_file_of_very_many_ranges_has_room_and_keeps_what_attribution_reads(
         path="src/a", operation="modify", before=content(1), after=content(2), ranges=ranges, unproved=unproved
     )
     spoken = (Conversation(ranges=ranges, url="urn:remit:session:s"),)
-    made = gate.recorder.record(
+    made = gate.recorder.make_record(
         Body(event="mutation", intent_id=None, session_id="s", files=(file,)),
         files=(TracedFile(path="src/a", conversations=spoken),),
     )
     assert gate.recorder.append_or_spool([made]) is None
-    [change] = [change for line in lines(repository) for change in changes_on(line) if change.path == "src/a"]
+    [change] = [change for line in lines(repository) for change in read_changes(line) if change.path == "src/a"]
     assert (change.before_blob, change.after_blob) == (f"{1:040x}", f"{2:040x}")
-    assert change.unproved == ((1, 6000),)
+    assert change.unproved_lines == ((1, 6000),)
     assert longest(repository) <= MAX_LINE_BYTES
 
 
@@ -93,7 +93,7 @@ def test_one_file_of_very_many_ranges_has_room_and_keeps_what_attribution_reads(
     ],
 )
 def test_what_no_file_makes_long_is_counted_with_a_digest(gate: Gate, repository: Path, more: dict[str, Any]) -> None:
-    made = gate.recorder.record(Body(event="tool_use", intent_id=None, session_id="s", **more))
+    made = gate.recorder.make_record(Body(event="tool_use", intent_id=None, session_id="s", **more))
     assert gate.recorder.append_or_spool([made]) is None
     assert longest(repository) <= MAX_LINE_BYTES
     text = next(str(one) for one in records(repository, "tool_use"))

@@ -10,8 +10,8 @@ from hypothesis import strategies as st
 
 from gate.driving import INTENTS, Agent, allowed, body, governed, records, refusal
 from remit.core.facts import DeniedPath
-from remit.gate.state import State
-from remit.policy.checks.detour import names
+from remit.gate.state.workspace_state import State
+from remit.policy.checks.detour import names_denied_path
 
 
 class Clocked(Agent):
@@ -223,8 +223,8 @@ def test_a_sub_agent_is_no_way_round_and_another_session_is_not_concerned(agent:
 @given(st.text("ab/.-_", min_size=1, max_size=12), st.sampled_from(["a", "/", "-", "_", "b.b"]))
 def test_a_path_is_found_by_itself_and_not_within_a_longer_one(path: str, more: str) -> None:
     denied = DeniedPath(path, "SCOPE_VIOLATION", "Write", (path,))
-    assert names(f"touch '{path}'", denied)
-    assert not names(f"touch {more}{path}x", denied)
+    assert names_denied_path(f"touch '{path}'", denied)
+    assert not names_denied_path(f"touch {more}{path}x", denied)
 
 
 def test_a_state_without_the_newer_tables_gets_them(tmp_path: Path) -> None:
@@ -234,4 +234,4 @@ def test_a_state_without_the_newer_tables_gets_them(tmp_path: Path) -> None:
         state.connection.execute(f"DROP TABLE {table}")
     state.connection.execute("PRAGMA user_version=1")
     state.close()
-    assert State(path, tmp_path).row("SELECT count(*) FROM setbacks") == (0,)
+    assert State(path, tmp_path).fetch_row("SELECT count(*) FROM setbacks") == (0,)

@@ -9,9 +9,9 @@ import pytest
 from gate.driving import Agent, allowed, body, governed, machine, records, refusal
 from gate.test_approvals import Person, World
 from remit.core.grant import Grant
-from remit.gate.approvals import Reply
+from remit.gate.approvals.project_grants import ProjectGrants
 from remit.gate.gate import Gate
-from remit.gate.project_grants import ProjectGrants
+from remit.gate.state.questions import ApprovalReply
 
 COMMENTED = 'mode = "enforce"  # since May\n\n[approvals]\n# seldom\nthreshold = 90\n'
 
@@ -28,13 +28,13 @@ def world(repository: Path, home: Path) -> World:
 
 
 def test_a_yes_for_the_project_is_written_into_the_file_and_holds_for_every_session(world: World, home: Path) -> None:
-    with Person(world.root, home, Reply(True, extent="project")):
+    with Person(world.root, home, ApprovalReply(True, extent="project")):
         assert allowed(world.agent.write("docs/a.md", "x\n"))
     text = (world.root / ".orchestration/remit.toml").read_text()
     assert text.startswith(COMMENTED)
     [entry] = given(world.root)
     assert (entry["code"], entry["pattern"], entry["by"]) == ("SCOPE_VIOLATION", "docs/**", "person")
-    assert world.gate.state.rows("SELECT id FROM grants") == []
+    assert world.gate.state.fetch_rows("SELECT id FROM grants") == []
     other = Agent(world.root, home, session="another")
     other.select()
     assert allowed(other.write("docs/b.md", "x\n"))
@@ -43,12 +43,12 @@ def test_a_yes_for_the_project_is_written_into_the_file_and_holds_for_every_sess
 
 
 def test_it_is_taken_back_and_the_file_is_as_it_was(world: World, home: Path) -> None:
-    with Person(world.root, home, Reply(True, extent="project")):
+    with Person(world.root, home, ApprovalReply(True, extent="project")):
         assert allowed(world.agent.write("docs/a.md", "x\n"))
     [entry] = given(world.root)
-    assert ProjectGrants(world.gate.workspace, world.gate.state).drop(entry["id"])
+    assert ProjectGrants(world.gate.workspace, world.gate.state).remove_grant(entry["id"])
     assert (world.root / ".orchestration/remit.toml").read_text() == COMMENTED
-    assert not ProjectGrants(world.gate.workspace, world.gate.state).drop(entry["id"])
+    assert not ProjectGrants(world.gate.workspace, world.gate.state).remove_grant(entry["id"])
     assert refusal(world.agent.write("docs/b.md", "x\n")) == "SCOPE_VIOLATION"
 
 
@@ -59,10 +59,10 @@ def test_a_project_grant_of_an_older_state_still_holds(world: World) -> None:
 
 def test_where_the_file_cannot_be_written_the_yes_is_kept_all_the_same(world: World, home: Path) -> None:
     (world.root / ".orchestration/remit.toml").write_text("grants = []\n")
-    with Person(world.root, home, Reply(True, extent="project")):
+    with Person(world.root, home, ApprovalReply(True, extent="project")):
         assert allowed(world.agent.write("docs/a.md", "x\n"))
     assert given(world.root) == []
-    assert [g.extent for g in world.approvals.grants()] == ["project"]
+    assert [g.extent for g in world.approvals.active_grants()] == ["project"]
 
 
 @pytest.mark.parametrize("words", ["[[grants]]", 'mode = "observe"'])
@@ -86,7 +86,7 @@ def test_a_persons_line_stays_while_an_agents_command_runs(world: World, home: P
     other = Agent(world.root, home, session="another")
     other.select()
     running = other.ask("Bash", command="make x")
-    with Person(world.root, home, Reply(True, extent="project")):
+    with Person(world.root, home, ApprovalReply(True, extent="project")):
         assert allowed(world.agent.write("docs/a.md", "x\n"))
     other.tell("Bash", running["call_id"], command="make x")
     assert [entry["pattern"] for entry in given(world.root)] == ["docs/**"]
@@ -128,6 +128,6 @@ def test_a_line_written_by_hand_covers_no_heavy_command_and_no_word_that_says_to
 def test_protected_paths_are_no_override(repository: Path, home: Path) -> None:
     governed(repository)
     (repository / ".orchestration/remit.toml").write_text('mode = "enforce"\noverrides = ["PROTECTED_PATH"]\n')
-    found = Gate.open(repository, machine(home)).governing.config_error
+    found = Gate.open(repository, machine(home)).rules.config_error
     assert found is not None
     assert "never waived" in found

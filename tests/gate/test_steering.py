@@ -8,9 +8,9 @@ from pathlib import Path
 import pytest
 
 from gate.driving import Agent, body, governed, records
-from remit.gate.contained_calls import CLIENT
-from remit.gate.steering import MANIFEST
-from remit.wiring.manifest import PLACE
+from remit.gate.containment.rewrite_call import CLIENT_PATH
+from remit.gate.undo.agent_settings import MANIFEST_PATH
+from remit.wiring import manifest
 
 COMMAND = "true; python3 -c 'import this'"
 
@@ -19,11 +19,13 @@ COMMAND = "true; python3 -c 'import this'"
 def settings(home: Path) -> Path:
     file = home / ".claude" / "settings.json"
     file.parent.mkdir()
-    hooks = {event: [{"hooks": [{"command": f"{home}/{CLIENT} claude-code {kind}"}]}] for event, kind in HOOKS.items()}
+    hooks = {
+        event: [{"hooks": [{"command": f"{home}/{CLIENT_PATH} claude-code {kind}"}]}] for event, kind in HOOKS.items()
+    }
     file.write_text(json.dumps({"theme": "dark", "hooks": hooks}, indent=1))
     file.chmod(0o600)
-    (home / MANIFEST).parent.mkdir(parents=True, exist_ok=True)
-    (home / MANIFEST).write_text(json.dumps({"files": [{"path": str(file)}]}))
+    (home / MANIFEST_PATH).parent.mkdir(parents=True, exist_ok=True)
+    (home / MANIFEST_PATH).write_text(json.dumps({"files": [{"path": str(file)}]}))
     return file
 
 
@@ -133,7 +135,7 @@ def test_what_a_person_took_out_between_the_calls_stays_out(agent: Agent, settin
 def test_what_was_unwired_while_the_command_ran_stays_out(agent: Agent, settings: Path, home: Path) -> None:
     def unwired(file: Path) -> None:
         emptied(file)
-        (home / MANIFEST).write_text('{"files": []}')
+        (home / MANIFEST_PATH).write_text('{"files": []}')
 
     assert "PROTECTED_PATH" not in during(agent, unwired, settings)
     assert settings.read_text() == "{}"
@@ -149,4 +151,4 @@ def test_nothing_is_put_back_where_nothing_is_enforced(mode: str, repository: Pa
 
 
 def test_the_manifest_is_where_the_wiring_puts_it() -> None:
-    assert MANIFEST == PLACE
+    assert MANIFEST_PATH == manifest.MANIFEST_PATH

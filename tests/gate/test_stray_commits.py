@@ -7,7 +7,7 @@ from click.testing import CliRunner
 from conftest import run_git
 from gate.driving import Agent, governed
 from gate.test_contained_laundering import STRANGER
-from remit.cli.verify import verify
+from remit.cli.ledger.verify import verify
 from remit.core.call import SessionKey
 from remit.gate.gate import Gate
 

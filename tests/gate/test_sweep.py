@@ -14,7 +14,7 @@ from click.testing import CliRunner
 
 from conftest import run_git
 from gate.driving import Agent, body, governed, records
-from remit.cli.blame import blame
+from remit.cli.blame.blame import blame
 from remit.gate.gate import Gate
 
 
@@ -154,7 +154,7 @@ def test_a_call_that_was_left_half_an_hour_ago_is_settled_by_whoever_comes(agent
 def test_the_end_of_a_turn_takes_contents_into_git(agent: Agent) -> None:
     agent.write("src/new.py", "x = 1\n")
     agent.send("Stop")
-    assert Gate.open(agent.cwd, agent.environment).store.waiting() == []
+    assert Gate.open(agent.cwd, agent.environment).contents.list_pending() == []
 
 
 def test_without_git_the_whole_folder_is_compared(tmp_path: Path, home: Path) -> None:

@@ -8,9 +8,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from ledger.makers import open_log, record
-from remit.gate.tracked_check import wrongs
-from remit.ledger.foreign import foreign_records
-from remit.ledger.reader import lines
+from remit.gate.log_sharing.check_file import check_content
+from remit.ledger.foreign_logs import read_foreign_records
+from remit.ledger.reader import read_lines
 
 RECORDS = 12
 LAWS = settings(max_examples=80, deadline=None)
@@ -22,7 +22,7 @@ def log() -> tuple[bytes, ...]:
     with TemporaryDirectory() as folder:
         opened = open_log(Path(folder))
         opened.append([record(number) for number in range(RECORDS)])
-        return tuple(line.raw for line in lines(Path(folder)))
+        return tuple(line.raw for line in read_lines(Path(folder)))
 
 
 def file_of(found: list[bytes]) -> bytes:
@@ -34,7 +34,7 @@ def read(content: bytes) -> int:
     with TemporaryDirectory() as folder:
         path = Path(folder, "tracked.jsonl")
         path.write_bytes(content)
-        return len(foreign_records(Path(folder, "none"), Path(folder), (), (), [path]))
+        return len(read_foreign_records(Path(folder, "none"), Path(folder), (), (), [path]))
 
 
 @LAWS
@@ -42,9 +42,9 @@ def read(content: bytes) -> int:
 def test_a_beginning_of_a_log_and_doubles_of_its_lines_are_no_damage(count: int, again: list[int]) -> None:
     found = list(log()[:count])
     content = file_of([*found, *(found[n] for n in again if n < count)])
-    assert list(wrongs(content)) == []
+    assert list(check_content(content)) == []
     assert read(content) == count
-    assert list(wrongs(content.replace(b"\n", b"\r\n"))) == []
+    assert list(check_content(content.replace(b"\n", b"\r\n"))) == []
 
 
 @LAWS
@@ -54,7 +54,7 @@ def test_a_changed_byte_is_named_by_its_line(number: int, data: st.DataObject) -
     at = data.draw(st.integers(0, len(found[number]) - 1))
     byte = data.draw(st.integers(0, 255).filter(lambda new: new not in (found[number][at], 10, 13)))
     found[number] = found[number][:at] + bytes([byte]) + found[number][at + 1 :]
-    assert any(str(number + 1) in said or str(number) in said for said in wrongs(file_of(found)))
+    assert any(str(number + 1) in said or str(number) in said for said in check_content(file_of(found)))
     assert read(file_of(found)) >= RECORDS - 1
 
 
@@ -62,5 +62,5 @@ def test_a_changed_byte_is_named_by_its_line(number: int, data: st.DataObject) -
 @given(st.binary(max_size=400), st.integers(0, RECORDS))
 def test_junk_between_the_lines_takes_none_of_them_away(junk: bytes, at: int) -> None:
     content = file_of(list(log()[:at])) + junk + b"\n" + file_of(list(log()[at:]))
-    list(wrongs(content))
+    list(check_content(content))
     assert read(content) == RECORDS

@@ -9,10 +9,10 @@ from conftest import run_git
 from gate.driving import Agent, body, records, uncontained
 from gate.test_approvals import Person
 from remit.core.intent import Criterion, Intent
-from remit.core.intent_change import describe_intent_change
-from remit.gate.approvals import Reply
+from remit.core.intents.lifecycle import describe_intent_change
 from remit.gate.gate import Gate
-from remit.ledger.index import Index
+from remit.gate.state.questions import ApprovalReply
+from remit.ledger.index.index import Index
 
 RESET = "git reset -q --hard HEAD~1"
 SECRET = "ghp_" + "a1B2" * 9
@@ -28,7 +28,7 @@ def agent(repository: Path, home: Path) -> Agent:
 
 
 def test_what_git_brings_in_an_approved_call_names_call_intent_session_and_yes(agent: Agent, home: Path) -> None:
-    with Person(agent.cwd, home, Reply(True, "the work is pushed")):
+    with Person(agent.cwd, home, ApprovalReply(True, "the work is pushed")):
         before = agent.shell(RESET)
     found = body(records(agent.cwd, "human_edit")[-1])
     assert found["origin"] == "git"
@@ -47,13 +47,13 @@ def test_no_line_that_git_brought_becomes_the_agents(agent: Agent, home: Path) -
     gate = Gate.open(agent.cwd)
     with Index.open(gate.workspace.state / "index.db", gate.workspace.log_folder) as index:
         index.catch_up()
-        brought = [c for c in index.newest_changes(10) if c.by_git]
+        brought = [c for c in index.list_newest_changes(10) if c.came_from_git]
     assert brought
     assert all((c.session_id, c.intent_id, c.command) == (None, None, None) for c in brought)
 
 
-@pytest.mark.parametrize("reply", [Reply(True), Reply(False, "not now")])
-def test_question_and_answer_say_what_was_asked_of_which_call(agent: Agent, home: Path, reply: Reply) -> None:
+@pytest.mark.parametrize("reply", [ApprovalReply(True), ApprovalReply(False, "not now")])
+def test_question_and_answer_say_what_was_asked_of_which_call(agent: Agent, home: Path, reply: ApprovalReply) -> None:
     command = f"git clean -fdx # {SECRET}"
     with Person(agent.cwd, home, reply):
         before = agent.ask("Bash", command=command)
@@ -69,7 +69,7 @@ def test_question_and_answer_say_what_was_asked_of_which_call(agent: Agent, home
 
 
 def test_a_wider_yes_says_how_far_it_goes(agent: Agent, home: Path) -> None:
-    with Person(agent.cwd, home, Reply(True, extent="session")):
+    with Person(agent.cwd, home, ApprovalReply(True, extent="session")):
         agent.write("docs/x.md", "x\n")
     said: dict[str, Any] = body(records(agent.cwd, "approval_answered")[-1])["approval"]
     assert (said["extent"], said["grant"]["rule"]) == ("session", "docs/**")

@@ -6,11 +6,17 @@ from pathlib import Path
 import pytest
 
 from gate.driving import Agent, governed, machine
-from remit.adapters import ROWS, notice
+from remit.adapters import ROWS, render_notice
 from remit.core.call import SessionKey
 from remit.gate.gate import Gate
-from remit.gate.proposing import LONGEST, name_of, proposed_name
-from remit.gate.turns import Changed, in_words, main_folder
+from remit.gate.sessions.turn_summary import (
+    MAX_NAME_CHARS,
+    ChangedFile,
+    describe_changes,
+    find_main_folder,
+    make_intent_name,
+    propose_intent_name,
+)
 
 
 @pytest.fixture
@@ -81,8 +87,8 @@ def test_in_enforce_no_intent_is_proposed(repository: Path, home: Path) -> None:
 
 @pytest.mark.parametrize("name", sorted(ROWS))
 def test_every_agent_has_a_channel_for_it(name: str) -> None:
-    assert json.loads(notice(name, "Remit: x")) == {"systemMessage": "Remit: x"}
-    assert notice(name, "") == b""
+    assert json.loads(render_notice(name, "Remit: x")) == {"systemMessage": "Remit: x"}
+    assert render_notice(name, "") == b""
 
 
 @pytest.mark.parametrize(
@@ -96,12 +102,12 @@ def test_every_agent_has_a_channel_for_it(name: str) -> None:
     ],
 )
 def test_the_main_folder_holds_more_than_half(paths: list[str], folder: str) -> None:
-    assert main_folder(paths) == folder
+    assert find_main_folder(paths) == folder
 
 
 def test_many_files_elsewhere_are_counted_and_not_all_named() -> None:
-    files = [Changed(f"src/{n}.py") for n in range(20)] + [Changed(f"{n}\n.md") for n in range(9)]
-    line = in_words(files, None)
+    files = [ChangedFile(f"src/{n}.py") for n in range(20)] + [ChangedFile(f"{n}\n.md") for n in range(9)]
+    line = describe_changes(files, None)
     assert line.startswith("Remit: 29 files changed, 20 under src, 9 elsewhere: 0\\x0a.md, ")
     assert line.endswith("and 6 more")
 
@@ -113,16 +119,16 @@ def test_many_files_elsewhere_are_counted_and_not_all_named() -> None:
         ("\n\n> quoted", "quoted"),
         ("<system-reminder>x</system-reminder>\nDo it", "Do it"),
         ("<only a tag>", ""),
-        ("x" * 200, "x" * LONGEST + "…"),
+        ("x" * 200, "x" * MAX_NAME_CHARS + "…"),
         ("use AKIAIOSFODNN7EXAMPLE now\x1b[2J", "use [redacted] now\\x1b[2J"),
         ("", ""),
     ],
 )
 def test_a_name_is_the_first_line_that_says_something(prompt: str, name: str) -> None:
-    assert name_of(prompt) == name
+    assert make_intent_name(prompt) == name
 
 
 def test_without_a_transcript_no_name_is_proposed(agent: Agent) -> None:
     agent.write("src/a.py", "x\n")
-    assert proposed_name(Gate.open(agent.cwd, machine(agent.home)), agent.session) == ""
+    assert propose_intent_name(Gate.open(agent.cwd, machine(agent.home)), agent.session) == ""
     assert "of this work: remit intent new NAME --from-session" in stopped(agent)

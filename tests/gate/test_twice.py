@@ -15,9 +15,9 @@ from remit.adapters import HookReply
 from remit.core.call import SessionKey
 from remit.gate.environment import Environment
 from remit.gate.gate import Gate
-from remit.gate.state import Session
-from remit.servers.gates import Gates
-from remit.servers.hook import EventClass, Frame, answer
+from remit.gate.state.workspace_state import SessionState
+from remit.servers.hook import EventClass, HookFrame, answer
+from remit.servers.open_gates import OpenGates
 
 
 class Warm:
@@ -25,7 +25,7 @@ class Warm:
 
     def __init__(self, root: Path, home: Path) -> None:
         self.root = root
-        self.gates = Gates()
+        self.gates = OpenGates()
         self.now = 1_800_000_000.0
         self.environment: Environment = msgspec.structs.replace(machine(home), clock=self.clock)
 
@@ -45,7 +45,9 @@ class Warm:
             "tool_input": {"file_path": "src/x.py", "content": content},
             "tool_response": {},
         }
-        return answer(msgspec.json.encode(document), Frame(agent, str(self.root), kind), self.environment, self.gates)
+        return answer(
+            msgspec.json.encode(document), HookFrame(agent, str(self.root), kind), self.environment, self.gates
+        )
 
 
 @pytest.fixture
@@ -104,7 +106,7 @@ def test_tools_of_two_names_with_one_effect_are_one_event(warm: Warm) -> None:
     }
     for agent, tool in (("claude-code", "Write"), ("qwen", "write_file")):
         payload = msgspec.json.encode({**document, "tool_name": tool})
-        answer(payload, Frame(agent, str(warm.root), "pre"), warm.environment, warm.gates)
+        answer(payload, HookFrame(agent, str(warm.root), "pre"), warm.environment, warm.gates)
     assert len(records(warm.root, "denied")) == 1
 
 
@@ -146,7 +148,7 @@ def both_had_sessions(root: Path, home: Path) -> None:
     """As each agent's own hook leaves it when a session begins."""
     state = Gate.open(root, machine(home)).state
     for agent in ("claude-code", "codex"):
-        state.put_session(SessionKey(f"old-{agent}"), Session(agent=agent), time.time())
+        state.put_session(SessionKey(f"old-{agent}"), SessionState(agent=agent), time.time())
 
 
 def test_one_hook_at_the_warm_process_and_the_other_at_a_fresh_one_decide_once(repository: Path, home: Path) -> None:
@@ -173,4 +175,4 @@ def test_one_hook_at_a_fresh_process_and_the_other_at_the_warm_one_decide_once(r
 
 def test_where_one_agent_works_alone_the_warm_process_writes_nothing_down(warm: Warm) -> None:
     warm.send("claude-code")
-    assert Gate.open(warm.root, warm.environment).state.rows("SELECT id FROM told") == []
+    assert Gate.open(warm.root, warm.environment).state.fetch_rows("SELECT id FROM told") == []

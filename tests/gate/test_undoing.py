@@ -20,8 +20,8 @@ from gate.driving import Agent, body, governed, machine, records
 from remit.cli.restore import restore
 from remit.core.call import SessionKey
 from remit.gate.gate import Gate
-from remit.workspace.observe import changes, observe
-from remit.workspace.place import workspace_at
+from remit.workspace.observe.observation import find_changes, observe_workspace
+from remit.workspace.place.workspace import workspace_at
 
 UNKNOWN = "sh ./.run.sh"
 """A command whose text tells nothing: what it does stands in a file that git ignores."""
@@ -90,9 +90,9 @@ def test_what_lies_outside_the_scope_is_as_before_and_what_lies_inside_stays(
     agent = working(repo, home)
     (repo / "docs" / "draft.md").write_text("a person's, in no commit\n")
     workspace = workspace_at(repo, repo)
-    before = observe(workspace)
+    before = observe_workspace(workspace)
     said = does(agent, f"{script}\necho in scope > src/own.py")
-    found = {c.path for c in changes(workspace, before, observe(workspace))}
+    found = {c.path for c in find_changes(workspace, before, observe_workspace(workspace))}
     assert {path for path in found if not path.startswith("src/")} == set()
     assert (repo / "src" / "own.py").read_text() == "in scope\n"
     assert "was undone" in said
@@ -171,9 +171,9 @@ def test_what_a_person_said_yes_to_is_not_undone(repo: Path, home: Path) -> None
     (repo / ".run.sh").write_text("echo two > docs/a.md")
     before = agent.ask("Bash", command=UNKNOWN)
     gate = Gate.open(repo, machine(home))
-    [open_call] = gate.state.open_calls()
+    [open_call] = gate.state.list_open_calls()
     assert open_call.pending
-    gate.state.put_pending(open_call.row, replace(open_call.pending, grants=("once",)))
+    gate.state.replace_pending_call(open_call.row, replace(open_call.pending, grants=("once",)))
     gate.close()
     subprocess.run(["sh", ".run.sh"], cwd=repo, check=True)
     said = agent.tell("Bash", before["call_id"], {"stdout": ""}, command=UNKNOWN)

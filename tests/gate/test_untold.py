@@ -12,7 +12,7 @@ from remit.core.call import Outcome, SessionKey, ToolCall
 from remit.core.decision import Decision
 from remit.gate.answer import Answer
 from remit.gate.gate import Gate
-from remit.gate.untold import Untold
+from remit.gate.sessions.pending_messages import PendingMessages
 
 NO, YES, IN = (Decision(effect, effect, "destructive", "enforce") for effect in ("deny", "allow", "contain"))
 
@@ -21,16 +21,16 @@ def test_an_agent_that_hears_nothing_after_a_call_is_told_with_the_next_refusal(
     """Claude Code's form of a failed call is heard by it, and not by Codex: so the words wait where a row says so."""
     call = ToolCall("codex", SessionKey("s"), "shell", "execute", str(repository))
     gate = Gate.open(governed(repository), machine(home))
-    untold = Untold(gate.state)
+    untold = PendingMessages(gate.state)
     deaf, heard = Outcome(ok=False), Outcome()
-    untold.after(call, heard, "heard")
-    assert untold.waiting(call.session) == ""
-    untold.keep(call.session, {"": "waits"})
+    untold.add_unheard_message(call, heard, "heard")
+    assert untold.format_messages(call.session) == ""
+    untold.store_messages(call.session, {"": "waits"})
     denied = Answer(Decision("deny", "deny", "destructive", "enforce"), reason="no")
-    assert untold.before(call, denied).reason == "no\nwaits"
-    assert untold.before(call, denied).reason == "no"
-    untold.after(replace(call, agent="nobody"), deaf, "unknown agents hear nothing")
-    assert gate.prompted(call.session, "codex").startswith("unknown agents hear nothing")
+    assert untold.deliver_with_answer(call, denied).reason == "no\nwaits"
+    assert untold.deliver_with_answer(call, denied).reason == "no"
+    untold.add_unheard_message(replace(call, agent="nobody"), deaf, "unknown agents hear nothing")
+    assert gate.receive_prompt(call.session, "codex").startswith("unknown agents hear nothing")
 
 
 @pytest.mark.parametrize(
@@ -51,11 +51,11 @@ def test_no_word_is_said_where_its_model_does_not_hear(
     """What a contained call is answered with is its arguments: Gemini CLI's model reads nothing beside them."""
     call = ToolCall(agent, SessionKey("s"), "shell", "execute", str(repository))
     with closing(Gate.open(governed(repository), machine(home))) as gate:
-        untold = Untold(gate.state)
-        untold.keep(call.session, {"c-1": "what ended"})
-        said = untold.before(call, answer.saying("in warn"))
+        untold = PendingMessages(gate.state)
+        untold.store_messages(call.session, {"c-1": "what ended"})
+        said = untold.deliver_with_answer(call, answer.with_notice("in warn"))
         assert said.context == ("in warn\nwhat ended" if heard else "")
-        assert untold.waiting(call.session) == ("" if heard else "what ended\nin warn")
+        assert untold.format_messages(call.session) == ("" if heard else "what ended\nin warn")
 
 
 def test_of_words_that_many_processes_keep_at_once_none_is_lost(repository: Path, home: Path) -> None:
@@ -64,9 +64,9 @@ def test_of_words_that_many_processes_keep_at_once_none_is_lost(repository: Path
 
     def late(call: ToolCall) -> None:
         with closing(Gate.open(workspace, machine(home))) as gate:
-            Untold(gate.state).late(call, "", f"end of {call.call_id}")
+            PendingMessages(gate.state).add_contained_result(call, "", f"end of {call.call_id}")
 
     with ThreadPoolExecutor(8) as threads:
         list(threads.map(late, calls))
     with closing(Gate.open(workspace, machine(home))) as gate:
-        assert set(Untold(gate.state).kept(session)) == {call.call_id for call in calls}
+        assert set(PendingMessages(gate.state).load_messages(session)) == {call.call_id for call in calls}

@@ -13,9 +13,9 @@ from gate.hooking import put_hooks
 from remit.core.call import Outcome, SessionKey, ToolCall
 from remit.core.decision import Finding, Verdict
 from remit.core.facts import Facts
-from remit.gate.approvals import Reply
 from remit.gate.gate import Gate
-from remit.policy.engine import Check
+from remit.gate.state.questions import ApprovalReply
+from remit.policy.decide import Check
 
 KEY = SessionKey("s")
 
@@ -114,7 +114,7 @@ def test_a_listener_that_breaks_changes_nothing_and_is_recorded(gate: Gate) -> N
 def test_a_hook_that_asks_is_put_to_a_person_and_their_yes_lets_it_pass(gate: Gate) -> None:
     gate.add_hook("careful", saying("ask"))
     assert gate.before(write(gate)).decision.effect == "deny"
-    gate.approvals.watch()
+    gate.questions.mark_watcher_present()
     answering = threading.Thread(target=say_yes, args=(Gate.open(gate.workspace.root, gate.environment),))
     answering.start()
     assert gate.before(write(gate)).decision.effect == "allow"
@@ -124,10 +124,10 @@ def test_a_hook_that_asks_is_put_to_a_person_and_their_yes_lets_it_pass(gate: Ga
 def say_yes(gate: Gate) -> None:
     """Answer the first question that comes."""
     until = time.monotonic() + 10
-    while not (found := gate.approvals.open_questions()) and time.monotonic() < until:
-        gate.approvals.watch()
+    while not (found := gate.questions.list_open_questions()) and time.monotonic() < until:
+        gate.questions.mark_watcher_present()
         time.sleep(0.05)
-    gate.approvals.answer(found[0].id, Reply(True))
+    gate.questions.answer_question(found[0].id, ApprovalReply(True))
 
 
 PACKAGE = """

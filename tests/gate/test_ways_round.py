@@ -15,14 +15,14 @@ from click.testing import CliRunner
 from conftest import run_git
 from gate.driving import CLASSES, INTENTS, Agent, allowed, body, governed, machine, records, refusal
 from remit.adapters import HookReply
-from remit.cli.blame import blame
+from remit.cli.blame.blame import blame
 from remit.core.call import SessionKey
-from remit.gate.approvals import Approvals, Question, Reply
 from remit.gate.environment import Environment
 from remit.gate.gate import Gate
-from remit.gate.governing import set_mode
-from remit.servers.hook import EventClass, Frame, answer
-from remit.workspace.place import Workspace, locate
+from remit.gate.rules.load import set_mode
+from remit.gate.state.questions import ApprovalReply, Question, QuestionStore
+from remit.servers.hook import EventClass, HookFrame, answer
+from remit.workspace.place.workspace import Workspace, locate_workspace
 
 EVENTS: dict[str, EventClass] = {**CLASSES, "BeforeTool": "pre", "AfterTool": "post"}
 
@@ -72,7 +72,7 @@ def origins(root: Path, path: str) -> dict[str, str]:
 def tell(agent: Agent, program: str, event: str, **fields: Any) -> HookReply:
     """What Remit answers to a hook of another program in the same folder."""
     document = {"session_id": f"{program}-1", "cwd": str(agent.cwd), "hook_event_name": event, **fields}
-    return answer(json.dumps(document).encode(), Frame(program, str(agent.cwd), EVENTS[event]), agent.environment)
+    return answer(json.dumps(document).encode(), HookFrame(program, str(agent.cwd), EVENTS[event]), agent.environment)
 
 
 def codex(agent: Agent, event: str, call_id: str, command: str, tool: str = "apply_patch") -> HookReply:
@@ -94,11 +94,11 @@ def patch(*paths: str | Path) -> str:
     return f"*** Begin Patch\n{parts}*** End Patch\n"
 
 
-def awaited_question(approvals: Approvals) -> Question:
+def awaited_question(approvals: QuestionStore) -> Question:
     """The first question that is put within five seconds."""
     until = time.monotonic() + 5
     while time.monotonic() < until:
-        waiting = approvals.open_questions()
+        waiting = approvals.list_open_questions()
         if waiting:
             return waiting[0]
         time.sleep(0.02)
@@ -122,7 +122,7 @@ def test_an_empty_orchestration_folder_further_down_spares_nobody_an_intent(agen
 def test_enforcement_that_was_switched_on_later_outlives_its_folder(repository: Path, home: Path) -> None:
     agent = Agent(governed(repository, mode="observe"), home)
     assert allowed(agent.write("src/q.py", "x\n"))
-    workspace = locate(repository)
+    workspace = locate_workspace(repository)
     assert workspace is not None
     set_mode(workspace, "enforce")
     stash_rules(repository)
@@ -170,12 +170,12 @@ def test_widening_ones_own_scope_in_the_same_call_does_not_bring_it_into_scope(a
 def test_intents_that_change_while_a_hook_reads_them_are_each_recorded(agent: Agent) -> None:
     path = agent.cwd / ".orchestration" / "active_intents.yaml"
     gate = gate_of(agent)
-    gate.notice(gate.governing)
+    gate.notice_rules(gate.rules)
     path.write_text(INTENTS.replace("name: Names", "name: B"))
-    rules = gate.governing
+    rules = gate.rules
     path.write_text(INTENTS.replace("name: Names", "name: C"))
-    gate.notice(rules)
-    gate.notice(gate.governing)
+    gate.notice_rules(rules)
+    gate.notice_rules(gate.rules)
     names = [body(r)["name"] for r in records(agent.cwd, "intent_changed")]
     assert names == ["Names", "Docs", "B", "C"]
 
@@ -186,7 +186,7 @@ def test_intents_that_change_while_a_hook_reads_them_are_each_recorded(agent: Ag
 def test_a_clear_that_was_refused_clears_nothing(agent: Agent) -> None:
     agent.select("INT-001")
     assert not allowed(agent.ask("Bash", command="./remit intent clear"))
-    assert gate_of(agent).state.active(SessionKey(agent.session)).intent_id == "INT-001"
+    assert gate_of(agent).state.active_session(SessionKey(agent.session)).intent_id == "INT-001"
 
 
 @pytest.mark.parametrize("command", ['echo "a\\"; Remove-Item x; echo \\"b"', "echo @(Remove-Item x)"])
@@ -195,7 +195,7 @@ def test_a_powershell_command_is_not_read_by_the_quoting_of_another_shell(agent:
 
 
 def test_a_hook_of_an_unknown_agent_is_refused(agent: Agent) -> None:
-    assert answer(b"{}", Frame("nobody", str(agent.cwd), "pre"), agent.environment).exit_code == 2
+    assert answer(b"{}", HookFrame("nobody", str(agent.cwd), "pre"), agent.environment).exit_code == 2
 
 
 class Broken(Exception):
@@ -211,7 +211,7 @@ def test_a_defect_refuses_a_write_into_an_enforcing_workspace_from_elsewhere(age
     away = str(tmp_path)
     arguments = {"file_path": str(agent.cwd / "README.md"), "content": "x"}
     payload = agent.payload("PreToolUse", tool_name="Write", tool_use_id="1", tool_input=arguments, cwd=away)
-    reply = answer(payload, Frame("claude-code", away, "pre"), agent.environment, broken_gate)
+    reply = answer(payload, HookFrame("claude-code", away, "pre"), agent.environment, broken_gate)
     assert (reply.exit_code, b"it did not open" in reply.stderr) == (2, True)
 
 
@@ -232,15 +232,15 @@ def test_a_yes_covers_only_the_file_that_the_person_saw(agent: Agent) -> None:
     (agent.cwd / "docs" / "secret.md").write_text("x")
     link = agent.cwd / "src" / "link"
     link.symlink_to("../docs/harmless.md")
-    approvals = gate_of(agent).approvals
-    approvals.watch()
+    approvals = gate_of(agent).questions
+    approvals.mark_watcher_present()
     answers: list[dict[str, Any]] = []
     asking = threading.Thread(target=lambda: answers.append(agent.ask("Write", file_path="src/link", content="y")))
     asking.start()
     question = awaited_question(approvals)
     link.unlink()
     link.symlink_to("../docs/secret.md")
-    approvals.answer(question.id, Reply(True))
+    approvals.answer_question(question.id, ApprovalReply(True))
     asking.join()
     assert question.path == "docs/harmless.md"
     assert [allowed(found) for found in answers] == [False]
@@ -326,9 +326,9 @@ def test_calls_that_never_come_back_are_forgotten_when_their_session_ends(agent:
     for number in range(5):
         agent.ask("Bash", command=f"make {number}")
     state = gate_of(agent).state
-    assert len(state.open_calls()) == 5
+    assert len(state.list_open_calls()) == 5
     agent.send("SessionEnd", reason="exit")
-    assert state.open_calls() == []
+    assert state.list_open_calls() == []
 
 
 # -- what git brings, and what the agent commits ------------------------------------------------------------

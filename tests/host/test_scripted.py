@@ -10,18 +10,18 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from msgspec import json
 
-from remit.host.scripted import (
-    RAN_OUT,
-    Conversation,
+from remit.host.anthropic_wire import AnthropicWire
+from remit.host.scripted_model import (
+    SCRIPT_ENDED,
     EmptyTurn,
     Message,
+    ModelRequest,
     Say,
     ScriptedModel,
-    ToolResult,
+    ToolOutput,
     Use,
 )
-from remit.host.wire.anthropic import AnthropicWire
-from remit.host.wire.serving import MAX_BODY, SIDE_ANSWER
+from remit.host.wire_server import MAX_BODY_BYTES, SIDE_REQUEST_ANSWER
 
 WRITE = {"name": "Write", "description": "Writes a file.", "input_schema": {"type": "object"}}
 
@@ -80,36 +80,36 @@ def reassembled(stream: list[dict[str, Any]]) -> list[Any]:
 
 def test_the_steps_come_one_after_another_and_then_it_says_so() -> None:
     model = ScriptedModel([Use("Write", {"a": 1}), [Say("two"), Use("Read")]])
-    asked = Conversation()
+    asked = ModelRequest()
     assert model.answer(asked) == (Use("Write", {"a": 1}),)
     assert model.answer(asked) == (Say("two"), Use("Read"))
     assert model.remaining == 0
-    assert model.answer(asked) == (Say(RAN_OUT),)
+    assert model.answer(asked) == (Say(SCRIPT_ENDED),)
 
 
 def test_a_step_may_read_what_the_model_was_told() -> None:
-    told = Message("user", results=(ToolResult("c1", "denied: out of scope", is_error=True),))
+    told = Message("user", results=(ToolOutput("c1", "denied: out of scope", is_error=True),))
     model = ScriptedModel([lambda seen: Say(seen.last_result.text if seen.last_result else "")])
-    assert model.answer(Conversation(messages=(told,))) == (Say("denied: out of scope"),)
+    assert model.answer(ModelRequest(messages=(told,))) == (Say("denied: out of scope"),)
 
 
 def test_an_empty_step_is_named() -> None:
     model = ScriptedModel([Say("a"), []])
-    model.answer(Conversation())
+    model.answer(ModelRequest())
     with pytest.raises(EmptyTurn, match="step 2"):
-        model.answer(Conversation())
+        model.answer(ModelRequest())
 
 
 def test_a_subagent_has_a_script_of_its_own() -> None:
     model = ScriptedModel([Say("parent")], {"SUBTASK": [Say("child")]})
-    child = Conversation(messages=(Message("user", ("do SUBTASK one",)),))
+    child = ModelRequest(messages=(Message("user", ("do SUBTASK one",)),))
     assert model.answer(child) == (Say("child"),)
-    assert model.answer(Conversation(messages=(Message("user", ("go",)),))) == (Say("parent"),)
+    assert model.answer(ModelRequest(messages=(Message("user", ("go",)),))) == (Say("parent"),)
 
 
 def test_the_opening_is_the_users_and_not_the_agents() -> None:
     first = Message("user", ("<system-reminder>\nyou are in /w\n</system-reminder>", "fix it"))
-    assert Conversation(messages=(first, Message("user", ("and then?",)))).opening == "fix it"
+    assert ModelRequest(messages=(first, Message("user", ("and then?",)))).opening == "fix it"
 
 
 def test_a_call_is_answered_as_a_message() -> None:
@@ -167,7 +167,7 @@ def test_requests_without_tools_take_no_step() -> None:
     model = ScriptedModel([Say("the work")])
     with AnthropicWire(model).serve() as wire:
         aside = ask(wire, body(user("Name this conversation."), tools=[]))
-        assert aside["content"][0]["text"] == SIDE_ANSWER
+        assert aside["content"][0]["text"] == SIDE_REQUEST_ANSWER
         assert model.remaining == 1
         assert ask(wire, body(user("go")))["content"][0]["text"] == "the work"
 
@@ -181,10 +181,10 @@ def test_what_the_model_was_told_can_be_asked_for() -> None:
         ask(wire, body(user("go"), call, denied, {"role": "system", "content": "n.b."}, result("c2", "ok")))
         assert wire.tool_result_texts() == ["denied", "ok"]
         first, second = wire.requests
-    assert first.last_result == ToolResult("c1", "denied", is_error=True)
+    assert first.last_result == ToolOutput("c1", "denied", is_error=True)
     assert first.messages[1].uses == (Use("Write", {}, "c1"),)
-    assert first.told == "Be good.\ngo\ndenied"
-    assert second.told == "go\ndenied\nn.b.\nok"
+    assert first.shown_text == "Be good.\ngo\ndenied"
+    assert second.shown_text == "go\ndenied\nn.b.\nok"
     assert first.tool_names == ("Write",)
     assert first.tools[0].schema == {"type": "object"}
 
@@ -194,11 +194,11 @@ def test_blocks_of_other_kinds_are_passed_over() -> None:
     picture = result("c1", [{"type": "image", "source": {"type": "base64", "data": "AA=="}}])
     with AnthropicWire(ScriptedModel([Say("1")])).serve() as wire:
         ask(wire, body(user("go"), thinking, picture))
-        assert wire.requests[0].results == (ToolResult("c1", ""),)
+        assert wire.requests[0].results == (ToolOutput("c1", ""),)
 
 
 def test_a_step_that_breaks_is_told_to_the_agent_and_raised_on_leaving() -> None:
-    def broken(_: Conversation) -> Say:
+    def broken(_: ModelRequest) -> Say:
         raise LookupError("no such result")
 
     def asked() -> None:
@@ -235,7 +235,7 @@ def test_a_body_beyond_the_bound_is_not_read() -> None:
     with AnthropicWire(ScriptedModel([])).serve() as wire:
         connection = HTTPConnection(urlsplit(wire.url).netloc, timeout=10)
         connection.putrequest("POST", "/v1/messages")
-        connection.putheader("content-length", str(MAX_BODY + 1))
+        connection.putheader("content-length", str(MAX_BODY_BYTES + 1))
         connection.endheaders()
         assert connection.getresponse().status == 413
         connection.close()

@@ -10,11 +10,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from msgspec import Struct, json
 
-from remit.host.scripted import Conversation, Message, Say, ScriptedModel, Tool, ToolResult, Use
-from remit.host.wire.chat import ChatWire
-from remit.host.wire.gemini import GeminiWire
-from remit.host.wire.responses import NotFreeform, ResponsesWire
-from remit.host.wire.serving import SIDE_ANSWER, Wire
+from remit.host.chat_wire import ChatWire
+from remit.host.gemini_wire import GeminiWire
+from remit.host.responses_wire import NotFreeform, ResponsesWire
+from remit.host.scripted_model import Message, ModelRequest, OfferedTool, Say, ScriptedModel, ToolOutput, Use
+from remit.host.wire_server import SIDE_REQUEST_ANSWER, ModelWire
 
 SCHEMA = {"type": "object"}
 ASKED: list[dict[str, Any]] = [{"type": "message", "role": "user", "content": [{"type": "input_text", "text": "go"}]}]
@@ -27,7 +27,7 @@ class Spelling(Struct, frozen=True):
     `parts` reads an answer, `streamed` a stream: each text, and each call as (name, input).
     """
 
-    wire: type[Wire]
+    wire: type[ModelWire]
     plain: str
     stream: str
     body: dict[str, Any]
@@ -191,7 +191,7 @@ def spelling(request: pytest.FixtureRequest) -> Spelling:
     return SPELLINGS[request.param]
 
 
-def post(wire: Wire, path: str, asked: dict[str, Any]) -> tuple[int, bytes]:
+def post(wire: ModelWire, path: str, asked: dict[str, Any]) -> tuple[int, bytes]:
     """Over a real socket."""
     connection = HTTPConnection(urlsplit(wire.url).netloc, timeout=10)
     try:
@@ -202,7 +202,7 @@ def post(wire: Wire, path: str, asked: dict[str, Any]) -> tuple[int, bytes]:
         connection.close()
 
 
-def answered(wire: Wire, path: str, asked: dict[str, Any]) -> bytes:
+def answered(wire: ModelWire, path: str, asked: dict[str, Any]) -> bytes:
     reply = wire.answer("POST", path, json.encode(asked))
     assert reply.status == 200, reply
     return reply.body
@@ -239,9 +239,9 @@ def test_what_the_model_was_told_is_understood(spelling: Spelling) -> None:
     assert wire.tool_result_texts() == ["denied"]
     [seen, _] = wire.requests
     assert (seen.model, seen.system, seen.opening) == ("m", "Be good.", "go")
-    assert seen.tools == (Tool("Write", schema=SCHEMA),)
+    assert seen.tools == (OfferedTool("Write", schema=SCHEMA),)
     assert [use for message in seen.messages for use in message.uses] == [Use("Write", {"a": 1}, "c1")]
-    assert seen.last_result == ToolResult("c1", "denied", is_error=spelling.wire is GeminiWire)
+    assert seen.last_result == ToolOutput("c1", "denied", is_error=spelling.wire is GeminiWire)
     assert [message.role for message in seen.messages if message != Message("assistant")] == [
         "user",
         "assistant",
@@ -252,7 +252,7 @@ def test_what_the_model_was_told_is_understood(spelling: Spelling) -> None:
 def test_requests_without_tools_take_no_step(spelling: Spelling) -> None:
     model = ScriptedModel([Say("the work")])
     aside = answered(spelling.wire(model), spelling.plain, spelling.without_tools)
-    assert spelling.parts(aside) == [SIDE_ANSWER]
+    assert spelling.parts(aside) == [SIDE_REQUEST_ANSWER]
     assert model.remaining == 1
 
 
@@ -273,7 +273,7 @@ def test_other_addresses_are_not_served(spelling: Spelling, path: str) -> None:
 
 
 def test_a_step_that_breaks_is_told_and_no_later_step_stands_in(spelling: Spelling) -> None:
-    def broken(_: Conversation) -> Say:
+    def broken(_: ModelRequest) -> Say:
         raise LookupError("no such result")
 
     def asked() -> None:
@@ -351,7 +351,7 @@ def test_freeform_calls_and_searches_are_read_back() -> None:
         Use("tool_search", {"query": "notes"}, "c2"),
         Use("mcp__notes__echo__note", {}, "c3"),
     ]
-    assert seen.results == (ToolResult("c1", "ok"), ToolResult("c2", "mcp__notes__echo__note"))
+    assert seen.results == (ToolOutput("c1", "ok"), ToolOutput("c2", "mcp__notes__echo__note"))
 
 
 def test_what_the_client_says_of_the_folder_is_no_opening() -> None:
@@ -359,7 +359,7 @@ def test_what_the_client_says_of_the_folder_is_no_opening() -> None:
     wire = ResponsesWire(ScriptedModel([Say("1")]))
     answered(wire, "/v1/responses", {"input": [remark, *ASKED], "tools": RESPONSES_TOOLS})
     assert wire.requests[0].opening == "go"
-    assert "/w</cwd>" in wire.requests[0].told
+    assert "/w</cwd>" in wire.requests[0].shown_text
 
 
 # --- Gemini ------------------------------------------------------------------------------------------------------

@@ -105,7 +105,14 @@ def test_the_hook_takes_little_where_it_decides(repository: Path) -> None:
 def test_help_imports_nothing_but_the_table_of_commands(tmp_path: Path) -> None:
     act = "import remit.cli.root"
     found = set(run("-B", "-c", NEW_MODULES.format(act=act), cwd=tmp_path).stdout.split())
-    rooms = {"remit", "remit.cli", "remit.cli.root", "remit.cli.colour", "remit.servers", "remit.servers.home"}
+    rooms = {
+        "remit",
+        "remit.cli",
+        "remit.cli.root",
+        "remit.cli.colour",
+        "remit.servers",
+        "remit.servers.environ_checks",
+    }
     assert {name for name in found if name.partition(".")[0] == "remit"} == rooms
     assert not found & ((HEAVY | {"msgspec"}) - {"click"})
 
@@ -139,7 +146,7 @@ def assigned(body: list[ast.stmt]) -> set[str]:
 
 def test_the_gate_is_there_for_programs_and_loaded_when_it_is_asked_for(tmp_path: Path) -> None:
     loaded = "import remit.gate, sys; before = 'remit.gate.gate' in sys.modules; from remit.gate import Gate"
-    done = run("-I", "-B", "-c", f"{loaded}; print(before, Gate.__module__, Gate.open('.').governed)", cwd=tmp_path)
+    done = run("-I", "-B", "-c", f"{loaded}; print(before, Gate.__module__, Gate.open('.').is_governed)", cwd=tmp_path)
     assert done.stdout.split() == ["False", "remit.gate.gate", "False"]
     done = run("-I", "-B", "-c", NEW_MODULES.format(act="import remit.gate"), cwd=tmp_path)
     assert "remit.gate" in done.stdout.split()

@@ -8,7 +8,7 @@ import pytest
 
 from conftest import run_git
 from remit.adapters import ROWS
-from remit.policy.engine import CHECKS
+from remit.policy.decide import CHECKS
 
 ROOT = Path(__file__).parents[2]
 FENCE = re.compile(r"^```.*?^```$", re.MULTILINE | re.DOTALL)

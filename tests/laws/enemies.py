@@ -6,8 +6,8 @@ from remit.core.call import SessionKey, ToolCall
 from remit.core.decision import Mode
 from remit.core.facts import Facts, SessionFacts, Target
 from remit.core.intent import STATUSES, Intent, LintFinding
-from remit.core.intentset import IntentSet
-from remit.core.repopath import InvalidPath, OutsideWorkspace, RepoPath
+from remit.core.intents.intent_set import IntentSet
+from remit.core.scope.repopath import InvalidPath, OutsideWorkspace, RepoPath
 
 ROOT = "/w"
 
@@ -58,7 +58,7 @@ intents = st.builds(
 def repo_path(raw: str) -> RepoPath | None:
     """The path below ROOT; None for one outside or none at all."""
     try:
-        return RepoPath.of(raw, ROOT)
+        return RepoPath.parse(raw, ROOT)
     except (InvalidPath, OutsideWorkspace):
         return None
 

@@ -8,7 +8,7 @@ from laws.enemies import calls, facts
 from remit.core.call import SessionKey, ToolCall
 from remit.core.decision import Finding
 from remit.core.facts import Facts
-from remit.policy.engine import CHECKS, Check, decide
+from remit.policy.decide import CHECKS, Check, decide
 
 FAILURES: list[BaseException] = [
     ValueError("no"),

@@ -7,7 +7,7 @@ from laws.enemies import calls, facts
 from remit.core.call import ToolCall
 from remit.core.decision import STRICTNESS, Finding, Verdict
 from remit.core.facts import Facts
-from remit.policy.engine import CHECKS, decide
+from remit.policy.decide import CHECKS, decide
 
 
 def strictness(verdict: Verdict) -> int:

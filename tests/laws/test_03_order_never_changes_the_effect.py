@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 from laws.enemies import calls, facts
 from remit.core.call import ToolCall
 from remit.core.facts import Facts
-from remit.policy.engine import CHECKS, decide
+from remit.policy.decide import CHECKS, decide
 
 
 @given(calls, facts(), st.permutations(list(CHECKS)))

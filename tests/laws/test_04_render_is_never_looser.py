@@ -12,28 +12,28 @@ from laws.enemies import texts
 from remit.adapters import ROWS, HookReply, can_rewrite, render
 from remit.core.call import Outcome, SessionKey, ToolCall
 from remit.core.decision import STRICTNESS, Decision, Verdict
+from remit.core.display_text import escape_surrogates
 from remit.core.events import (
-    After,
-    Before,
+    AfterCall,
+    BeforeCall,
     HookEvent,
-    Ignored,
+    IgnoredEvent,
     PromptGiven,
     SessionEnded,
     SessionStarted,
     TurnEnded,
 )
-from remit.core.text import encodable
 
 SESSION = SessionKey("s")
 CALL = ToolCall(agent="x", session=SESSION, tool="Write", effect="write", cwd="/w", paths=("a",))
 OTHERS: list[HookEvent] = [
-    After(CALL, Outcome()),
-    After(CALL, Outcome(ok=False), failed=True),
+    AfterCall(CALL, Outcome()),
+    AfterCall(CALL, Outcome(ok=False), failed=True),
     SessionStarted(SESSION, "/w"),
     PromptGiven(SESSION, "/w"),
     TurnEnded(SESSION, "/w"),
     SessionEnded(SESSION, "/w"),
-    Ignored("Other", "/w"),
+    IgnoredEvent("Other", "/w"),
 ]
 STRICTEST_WORDS = ("deny", "block")
 
@@ -52,23 +52,23 @@ def stance(reply: HookReply) -> Verdict:
 @given(effect=st.sampled_from(["allow", "contain", "ask", "deny"]), reason=texts, context=texts)
 def test_no_reply_is_looser_than_the_decision(agent: str, effect: Verdict, reason: str, context: str) -> None:
     decision = Decision(effect, effect, "destructive", "enforce")
-    found = stance(render(agent, Before(CALL), decision, f"because {reason}", context.replace('"', "")))
+    found = stance(render(agent, BeforeCall(CALL), decision, f"because {reason}", context.replace('"', "")))
     if effect == "allow":
         assert found == "allow"
     elif effect == "ask":
-        assert found == ("ask" if ROWS[agent].asks else "deny")
+        assert found == ("ask" if ROWS[agent].can_ask else "deny")
     else:
         assert found == "deny"
 
 
 @pytest.mark.parametrize("agent", sorted(ROWS))
-@given(effect=st.sampled_from(["allow", "contain", "ask", "deny"]), content=texts.map(encodable))
+@given(effect=st.sampled_from(["allow", "contain", "ask", "deny"]), content=texts.map(escape_surrogates))
 def test_other_arguments_change_nothing_about_the_decision(agent: str, effect: Verdict, content: str) -> None:
     tool = next(name for name, row in ROWS[agent].tools.items() if row.effect == "write")
     call = replace(CALL, agent=agent, tool=tool)
     decision = Decision(effect, effect, "destructive", "enforce")
     given: dict[str, object] = {"content": f"x{content}"}
-    reply = render(agent, Before(call), decision, "because", "", given if can_rewrite(call) else None)
+    reply = render(agent, BeforeCall(call), decision, "because", "", given if can_rewrite(call) else None)
     found = stance(reply)
     if effect == "contain":
         assert found == ("allow" if can_rewrite(call) else "deny"), "contained by its arguments, or not run at all"
@@ -94,11 +94,11 @@ def test_a_persons_own_rules_never_loosen_the_decision(
     decision = Decision(effect, effect, "destructive", "enforce")
     arguments: dict[str, object] | None = {"command": "x"} if can_rewrite(call) else None
     found = stance(
-        render(agent, Before(call), decision, f"because {reason}".replace('"', ""), "", arguments, permission)
+        render(agent, BeforeCall(call), decision, f"because {reason}".replace('"', ""), "", arguments, permission)
     )
     assert STRICTNESS.index(found) >= STRICTNESS.index(effect) or (effect == "contain" and arguments is not None)
     if permission == "ask" and arguments is not None:
-        assert found == ("deny" if effect == "deny" or not ROWS[agent].asks else "ask")
+        assert found == ("deny" if effect == "deny" or not ROWS[agent].can_ask else "ask")
 
 
 @pytest.mark.parametrize("agent", sorted(ROWS))
@@ -109,7 +109,7 @@ def test_no_event_but_before_is_ever_refused(agent: str, event: HookEvent, effec
 
 
 @pytest.mark.parametrize("agent", sorted(ROWS))
-@pytest.mark.parametrize("event", [Before(CALL), *OTHERS], ids=lambda e: type(e).__name__)
+@pytest.mark.parametrize("event", [BeforeCall(CALL), *OTHERS], ids=lambda e: type(e).__name__)
 def test_where_nothing_is_to_be_said_nothing_is_decided(agent: str, event: HookEvent) -> None:
     reply = render(agent, event, Decision("allow", "allow", "safe", "observe"))
     assert (stance(reply), reply.exit_code, reply.stderr) == ("allow", 0, b"")

@@ -14,8 +14,8 @@ from gate.driving import governed, machine
 from laws.enemies import texts
 from remit.adapters import ROWS, AdapterError, parse
 from remit.core.record import Body, Chain, Record, encode_record
-from remit.gate.effects import call_part
-from remit.servers.hook import EventClass, Frame, answer
+from remit.gate.records.record_parts import call_part
+from remit.servers.hook import EventClass, HookFrame, answer
 
 KEYS = [
     "hook_event_name",
@@ -118,7 +118,7 @@ CASES: list[tuple[EventClass | None, int]] = [("pre", 2), ("post", 0), ("note", 
 def test_junk_is_refused_only_where_something_can_be(
     enforcing: Path, agent: str, event_class: EventClass | None, code: int, junk: bytes
 ) -> None:
-    reply = answer(junk, Frame(agent, str(enforcing), event_class), machine(enforcing))
+    reply = answer(junk, HookFrame(agent, str(enforcing), event_class), machine(enforcing))
     assert reply.exit_code == code
     assert reply.stdout == b""
     assert agent.encode() in reply.stderr
@@ -129,7 +129,7 @@ def test_junk_is_refused_only_where_something_can_be(
 def test_without_a_class_the_event_that_junk_names_decides(enforcing: Path, agent: str) -> None:
     for name, kind in ROWS[agent].events.items():
         junk = b'{"hook_event_name":"%s", "cwd":' % name.encode()
-        reply = answer(junk, Frame(agent, str(enforcing)), machine(enforcing))
+        reply = answer(junk, HookFrame(agent, str(enforcing)), machine(enforcing))
         assert reply.exit_code == (2 if kind == "before" else 0), name
 
 
@@ -140,12 +140,12 @@ def test_junk_is_refused_nowhere_but_where_remit_enforces(tmp_path: Path, event_
         run_git(folder, "init", "-q")
         if setup:
             governed(folder, setup)
-        reply = answer(b"junk", Frame("claude-code", str(folder), event_class), machine(tmp_path))
+        reply = answer(b"junk", HookFrame("claude-code", str(folder), event_class), machine(tmp_path))
         assert reply.exit_code == 0
 
 
 def test_a_payload_over_the_limit_is_refused(enforcing: Path) -> None:
     huge = b'{"hook_event_name":"PreToolUse","x":"' + b"a" * (65 * 1024 * 1024) + b'"}'
-    reply = answer(huge, Frame("claude-code", str(enforcing), "pre"), machine(enforcing))
+    reply = answer(huge, HookFrame("claude-code", str(enforcing), "pre"), machine(enforcing))
     assert (reply.exit_code, b"64 MiB" in reply.stderr) == (2, True)
     assert sys.getsizeof(reply.stderr) < 2000

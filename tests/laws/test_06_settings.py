@@ -9,13 +9,13 @@ import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
-from remit.adapters import ROWS, servers, settings
-from remit.wiring.client import is_ours
-from remit.wiring.insertions import Insertions, SettingsConflict, as_object, covers
+from remit.adapters import ROWS, server_settings, settings
+from remit.wiring.hook_client import is_own_handler
+from remit.wiring.insertions import Insertions, SettingsConflict, as_object, contains_settings
 from remit.wiring.json_merge import merge_json, unmerge_json
-from remit.wiring.json_text import decoded, root_of
-from remit.wiring.plan import tables
-from remit.wiring.toml_merge import Tables, merge_toml, read, unmerge_toml
+from remit.wiring.json_text import decode_node, parse_root
+from remit.wiring.plan import split_tables
+from remit.wiring.toml_merge import Tables, merge_toml, parse_toml, unmerge_toml
 
 CLIENT = "/usr/bin/python3 -I -S -E '/home/Zoë Q/.local/share/remit/bin/hook.py'"
 SERVER = ("/opt/re mit/bin/remit", "mcp")
@@ -90,14 +90,14 @@ def wishes(draw: st.DrawFn) -> dict[str, Any]:
     agent = draw(st.sampled_from(AGENTS))
     wanted: dict[str, Any] = settings(agent, CLIENT)
     if ROWS[agent].mcp_file.endswith(".json") and draw(st.booleans()):
-        wanted |= servers(agent, SERVER)
+        wanted |= server_settings(agent, SERVER)
     return wanted
 
 
 def merged(text: str, wanted: dict[str, Any]) -> tuple[str, Insertions]:
     """The merge; a document that cannot hold what is wanted is none for these laws."""
     try:
-        return merge_json(text, wanted, is_ours)
+        return merge_json(text, wanted, is_own_handler)
     except SettingsConflict:
         assume(False)
         raise
@@ -105,8 +105,8 @@ def merged(text: str, wanted: dict[str, Any]) -> tuple[str, Insertions]:
 
 def value_of(text: str) -> Any:
     """What a text says."""
-    root = root_of(text.encode())
-    return decoded(root) if root else {}
+    root = parse_root(text.encode())
+    return decode_node(root) if root else {}
 
 
 @given(odd_json(), wishes())
@@ -114,15 +114,15 @@ def test_wired_and_unwired_is_the_same_bytes(document: tuple[dict[str, Any], str
     value, text = document
     assert value_of(text) == value
     wired, insertions = merged(text, wanted)
-    assert covers(value_of(wired), wanted)
-    assert covers(value_of(wired), {k: v for k, v in value.items() if k != "hooksConfig"})
+    assert contains_settings(value_of(wired), wanted)
+    assert contains_settings(value_of(wired), {k: v for k, v in value.items() if k != "hooksConfig"})
     assert unmerge_json(wired, insertions) == text
 
 
 @given(odd_json(), wishes())
 def test_twice_is_once(document: tuple[dict[str, Any], str], wanted: dict[str, Any]) -> None:
     wired, _ = merged(document[1], wanted)
-    again, insertions = merge_json(wired, wanted, is_ours)
+    again, insertions = merge_json(wired, wanted, is_own_handler)
     assert again == wired
     assert (insertions.edits, insertions.entries) == ((), ())
 
@@ -134,7 +134,7 @@ def test_an_agent_that_rewrites_its_settings_costs_nothing_but_its_rewriting(
     value, text = document
     wired, insertions = merged(text, wanted)
     rewritten = json.dumps(value_of(wired), indent=2, ensure_ascii=False)
-    assert merge_json(rewritten, wanted, is_ours)[0] == rewritten
+    assert merge_json(rewritten, wanted, is_own_handler)[0] == rewritten
     assert unmerge_json(rewritten, insertions) == json.dumps(value, indent=2, ensure_ascii=False)
 
 
@@ -163,9 +163,9 @@ def test_what_others_write_meanwhile_stays(
 def test_an_outdated_entry_is_replaced(document: tuple[dict[str, Any], str], wanted: dict[str, Any]) -> None:
     old = json.loads(json.dumps(wanted).replace("/home/Zoë Q", "/old").replace("/home/Zo\\u00eb Q", "/old"))
     before, _ = merged(document[1], old)
-    after, insertions = merge_json(before, wanted, is_ours)
+    after, insertions = merge_json(before, wanted, is_own_handler)
     assert "/old/" not in after
-    assert covers(value_of(after), wanted)
+    assert contains_settings(value_of(after), wanted)
     left = value_of(unmerge_json(after, insertions))
     assert "/remit/bin/" not in json.dumps(left)
 
@@ -173,8 +173,8 @@ def test_an_outdated_entry_is_replaced(document: tuple[dict[str, Any], str], wan
 @pytest.mark.parametrize("text", ["", "\n", "\ufeff", "// nothing yet", "/* a */\n"])
 @pytest.mark.parametrize("agent", AGENTS)
 def test_a_file_with_nothing_in_it_gets_a_document_and_loses_it_again(text: str, agent: str) -> None:
-    wired, insertions = merge_json(text, settings(agent, CLIENT), is_ours)
-    assert covers(value_of(wired), settings(agent, CLIENT))
+    wired, insertions = merge_json(text, settings(agent, CLIENT), is_own_handler)
+    assert contains_settings(value_of(wired), settings(agent, CLIENT))
     assert unmerge_json(wired, insertions) == text
     assert unmerge_json(json.dumps(value_of(wired)), insertions) == ""
 
@@ -219,17 +219,17 @@ def odd_toml(draw: st.DrawFn) -> str:
 
 def toml_wishes(program: str = SERVER[0]) -> Tables:
     """What Codex needs: its server, and trust in one hook."""
-    wanted = tables(servers("codex", (program, "mcp")))
+    wanted = split_tables(server_settings("codex", (program, "mcp")))
     hook = ("hooks", "state", "/home/Zoë Q/.codex/hooks.json:pre_tool_use:0:0")
     return {**wanted, hook: {"trusted_hash": f"sha256:{program}"}}
 
 
 @given(odd_toml())
 def test_toml_is_wired_once_and_unwired_to_the_same_bytes(text: str) -> None:
-    before = read(text)
+    before = parse_toml(text)
     wired, insertions = merge_toml(text, toml_wishes())
     assert merge_toml(wired, toml_wishes())[0] == wired
-    assert covers(read(wired), before)
+    assert contains_settings(parse_toml(wired), before)
     assert unmerge_toml(wired, insertions) == text
 
 
@@ -237,7 +237,7 @@ def test_toml_is_wired_once_and_unwired_to_the_same_bytes(text: str) -> None:
 def test_toml_tables_that_others_add_stay(text: str, added: str) -> None:
     wired, insertions = merge_toml(text, toml_wishes())
     left = unmerge_toml(wired + added, insertions)
-    assert trimmed(read(left)) == trimmed(read(text + "\n" + added))
+    assert trimmed(parse_toml(left)) == trimmed(parse_toml(text + "\n" + added))
 
 
 @given(odd_toml())
@@ -245,7 +245,7 @@ def test_an_outdated_toml_table_is_replaced(text: str) -> None:
     wired, _ = merge_toml(text, toml_wishes("/old/remit"))
     after, insertions = merge_toml(wired, toml_wishes())
     assert "/old/" not in after
-    assert trimmed(read(unmerge_toml(after, insertions))) == trimmed(read(text))
+    assert trimmed(parse_toml(unmerge_toml(after, insertions))) == trimmed(parse_toml(text))
 
 
 def trimmed(document: Mapping[str, object]) -> dict[str, object]:

@@ -8,9 +8,9 @@ from hypothesis import assume, example, given
 from hypothesis import strategies as st
 
 from laws.enemies import paths
-from remit.core.repopath import InvalidPath, OutsideWorkspace, RepoPath
-from remit.workspace.paths import Surroundings, real_paths, target
-from remit.workspace.place import Workspace
+from remit.core.scope.repopath import InvalidPath, OutsideWorkspace, RepoPath
+from remit.workspace.place.paths import MachinePlaces, resolve_real_paths, resolve_target
+from remit.workspace.place.workspace import Workspace
 
 
 @given(paths, st.sampled_from(["/w", "/w/", "/", "/w/a b", "/W", "/w/../w", "/wx"]), st.none() | st.just("/w/src"))
@@ -21,7 +21,7 @@ from remit.workspace.place import Workspace
 @example("/w", "/w/", None)
 def test_a_repo_path_is_relative_clean_and_inside(raw: str, root: str, cwd: str | None) -> None:
     try:
-        found = RepoPath.of(raw, root, cwd)
+        found = RepoPath.parse(raw, root, cwd)
     except (InvalidPath, OutsideWorkspace):
         return
     parts = found.split("/")
@@ -29,18 +29,18 @@ def test_a_repo_path_is_relative_clean_and_inside(raw: str, root: str, cwd: str 
     base = os.path.normpath(root)
     inside = os.path.normpath(f"{base}/{found}")
     assert inside == base or inside.startswith(base.rstrip("/") + "/")
-    assert RepoPath.of(found, root) == found, "making it twice changes nothing"
+    assert RepoPath.parse(found, root) == found, "making it twice changes nothing"
 
 
 @given(paths)
 def test_folding_is_idempotent_and_joins_both_unicode_forms(raw: str) -> None:
     try:
-        found = RepoPath.of(raw, "/w")
+        found = RepoPath.parse(raw, "/w")
     except (InvalidPath, OutsideWorkspace):
         assume(False)
         return
-    again = RepoPath.of(found.folded or ".", "/w") if found.folded else found
-    assert again.folded == found.folded
+    again = RepoPath.parse(found.case_folded or ".", "/w") if found.case_folded else found
+    assert again.case_folded == found.case_folded
 
 
 @pytest.fixture(scope="module")
@@ -76,12 +76,12 @@ def test_what_a_path_names_is_where_a_write_would_land(tree: Path, steps: list[s
     raw = (str(tree) + "/" if absolute else "") + "/".join(steps)
     workspace = Workspace(tree, tree / ".git", tree / ".git")
     try:
-        found = real_paths(raw, tree, tree.parent / "home")
+        found = resolve_real_paths(raw, tree, tree.parent / "home")
     except InvalidPath:
         return
-    around = Surroundings(tree.parent / "home", tree.parent / "tmp")
+    around = MachinePlaces(tree.parent / "home", tree.parent / "tmp")
     for real in found:
-        judged = target(workspace, real, raw, around)
+        judged = resolve_target(workspace, real, raw, around)
         truly = os.path.realpath(real)
         within = truly == str(tree) or truly.startswith(f"{tree}/")
         assert (judged.path is not None) == within

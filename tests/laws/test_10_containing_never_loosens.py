@@ -8,8 +8,7 @@ from remit.core.call import ToolCall
 from remit.core.decision import STRICTNESS
 from remit.core.facts import Facts
 from remit.policy.commands import analyse
-from remit.policy.contain import RULE
-from remit.policy.engine import decide
+from remit.policy.decide import CONTAIN_RULE, decide
 
 
 @given(calls, facts())
@@ -18,7 +17,7 @@ def test_a_sandbox_at_hand_never_loosens(call: ToolCall, situation: Facts) -> No
     with_it = decide(call, replace(situation, containable=True))
     assert STRICTNESS.index(with_it.verdict) >= STRICTNESS.index(without.verdict)
     assert with_it.verdict == without.verdict or (without.verdict, with_it.verdict) == ("allow", "contain")
-    assert [f for f in with_it.findings if f.rule != RULE] == list(without.findings)
+    assert [f for f in with_it.findings if f.rule != CONTAIN_RULE] == list(without.findings)
 
 
 @given(calls, facts())

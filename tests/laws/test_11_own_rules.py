@@ -8,8 +8,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from remit.adapters.permissions import evaluate_own_rules, read_own_rules
-from remit.core.permission import RuleFile
-from remit.policy.commands.parts import command_parts
+from remit.core.shell.permissions import RuleFile
+from remit.policy.commands.permission_parts import split_command
 
 WORDS = ("git", "push", "python3", "-m", "pytest", "rm", "-rf", "x y", "*.py", "$HOME", "é", "a;b")
 simple = st.lists(st.sampled_from(WORDS), min_size=1, max_size=4)
@@ -65,7 +65,7 @@ def test_claude_code(
     text, parts = command
     content = json.dumps({"permissions": {"allow": allow, "ask": ask, "deny": deny}}).encode()
     rules = read_own_rules("claude-code", [RuleFile("f", "user", content)])
-    found = evaluate_own_rules("claude-code", rules, command_parts(text), mode).effect
+    found = evaluate_own_rules("claude-code", rules, split_command(text), mode).effect
     if any(covers(rule, part) for rule in deny for part in parts):
         assert found == "deny"
         return
@@ -88,7 +88,7 @@ def test_codex(command: tuple[str, list[str]], given_rules: list[tuple[list[str]
     text, parts = command
     lines = [f"prefix_rule(pattern={pattern!r}, decision={decision!r})" for pattern, decision in given_rules]
     rules = read_own_rules("codex", [RuleFile("f", "user", "\n".join(lines).encode())])
-    found = evaluate_own_rules("codex", rules, command_parts(text)).effect
+    found = evaluate_own_rules("codex", rules, split_command(text)).effect
     hits = {decision for pattern, decision in given_rules for part in parts if part.split()[: len(pattern)] == pattern}
     if "forbidden" in hits:
         assert found == "deny"
@@ -108,7 +108,7 @@ def test_gemini(command: tuple[str, list[str]], given_rules: list[tuple[list[str
     ]
     rules = read_own_rules("gemini", [RuleFile("f.toml", "user", "".join(entries).encode())])
     words = ("gemini", "--yolo") if yolo else ("gemini",)
-    found = evaluate_own_rules("gemini", rules, command_parts(text), "", words).effect
+    found = evaluate_own_rules("gemini", rules, split_command(text), "", words).effect
     first = [
         next((d for pattern, d in given_rules if part.split()[: len(pattern)] == pattern), "none") for part in parts
     ]

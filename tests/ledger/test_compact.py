@@ -12,17 +12,25 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from ledger.makers import NAME, fill, mutation, open_log, record
-from remit.core.merkle import leaf_hash, root
-from remit.ledger.archive import BLOCK_BYTES, Archive, DamagedArchive, Piece, Summary, pieces_of, write_archive
+from remit.core.formats.merkle import compute_root, hash_leaf
+from remit.ledger.archive import (
+    BLOCK_BYTES,
+    Archive,
+    DamagedArchive,
+    SegmentPiece,
+    SegmentSummary,
+    read_segment_pieces,
+    write_archive,
+)
 from remit.ledger.compact import compact, sealed_segments
-from remit.ledger.heads import leaves, log_bytes, measure
-from remit.ledger.index import Index
+from remit.ledger.index.index import Index
+from remit.ledger.integrity.proofs import LogTree, NoSuchRecord, find_tree_place
+from remit.ledger.integrity.tree_heads import measure_log_bytes, measure_tree, read_leaves
+from remit.ledger.integrity.verify_log import verify_log
 from remit.ledger.log import SEGMENT_RECORDS
-from remit.ledger.proofs import NoSuchRecord, Tree, standing
-from remit.ledger.reader import Place, lines, positions, read_at
-from remit.ledger.segments import LINE_LIMIT, archive_path, archived_segments, live_segments, segments
-from remit.ledger.tiles import HASH_BYTES, WIDTH, tile_row
-from remit.ledger.verify import verify_log
+from remit.ledger.reader import LogPosition, read_bytes, read_lines, read_positions
+from remit.ledger.segments import LINE_LIMIT, archive_path, list_archived_segments, list_live_segments, list_segments
+from remit.ledger.tiles import HASH_BYTES, TILE_WIDTH, read_tile_row
 
 BYTES = 20_000
 
@@ -36,7 +44,7 @@ def filled(folder: Path, count: int = 300) -> Path:
 
 
 def everything(folder: Path) -> list[tuple[str, int, int, bytes]]:
-    return [(line.segment, line.offset, line.seq, line.raw) for line in lines(folder)]
+    return [(line.segment, line.offset, line.seq, line.raw) for line in read_lines(folder)]
 
 
 @pytest.fixture(scope="module")
@@ -50,22 +58,26 @@ def copy(folder: Path, to: Path) -> Path:
 
 
 def test_every_line_reads_as_before_wherever_one_begins(log: Path, tmp_path: Path) -> None:
-    before, root_before, size = everything(log), root(leaves(log)), log_bytes(log)
+    before, root_before, size = everything(log), compute_root(read_leaves(log)), measure_log_bytes(log)
     folder = copy(log, tmp_path / "log")
     done = compact(folder)
-    assert (done.segments, live_segments(folder)) == (len(segments(log)) - 1, segments(log)[-1:])
+    assert (done.segments, list_live_segments(folder)) == (len(list_segments(log)) - 1, list_segments(log)[-1:])
     assert done.bytes_after < done.bytes_before / 2
-    assert (everything(folder), root(leaves(folder)), log_bytes(folder)) == (before, root_before, size)
+    assert (everything(folder), compute_root(read_leaves(folder)), measure_log_bytes(folder)) == (
+        before,
+        root_before,
+        size,
+    )
     assert verify_log(folder, NAME) == ()
     for segment, offset, seq, raw in before[::17]:
-        assert read_at(folder, segment, offset, len(raw)) == raw
-        assert next(lines(folder, Place(segment, offset, seq))).raw == raw
+        assert read_bytes(folder, segment, offset, len(raw)) == raw
+        assert next(read_lines(folder, LogPosition(segment, offset, seq))).raw == raw
 
 
 def test_any_gzip_gives_a_segment_back(log: Path, tmp_path: Path) -> None:
     folder = copy(log, tmp_path / "log")
     compact(folder)
-    for name in archived_segments(folder):
+    for name in list_archived_segments(folder):
         assert gzip.decompress(archive_path(folder, name).read_bytes()) == (log / name).read_bytes()
 
 
@@ -76,21 +88,21 @@ def test_an_index_made_before_goes_on_and_one_made_after_is_the_same(log: Path, 
         compact(folder)
         assert before.catch_up() == 0
         after.catch_up()
-        assert before.rows() == after.rows()
+        assert before.dump_rows() == after.dump_rows()
         assert before.find(path="src/f1.py", limit=99) == after.find(path="src/f1.py", limit=99) != []
 
 
 def test_appending_goes_on_and_a_head_grows_from_an_earlier_one(log: Path, tmp_path: Path) -> None:
     folder = copy(log, tmp_path / "log")
-    known = measure(folder, None, whole=True).frontier
+    known = measure_tree(folder, None, whole=True).frontier
     compact(folder)
     fill(folder, [record(n) for n in range(5)], segment_bytes=BYTES)
     compact(folder)
     assert verify_log(folder, NAME) == ()
-    grown, whole = measure(folder, known, whole=False), measure(folder, known, whole=True)
+    grown, whole = measure_tree(folder, known, whole=False), measure_tree(folder, known, whole=True)
     assert grown.frontier == whole.frontier
     assert known
-    assert whole.earlier == known.root
+    assert whole.earlier_root == known.root
 
 
 def test_a_segment_is_sealed_by_its_records_too(tmp_path: Path) -> None:
@@ -100,46 +112,48 @@ def test_a_segment_is_sealed_by_its_records_too(tmp_path: Path) -> None:
     assert sealed_segments(tmp_path) == []
     log.append([record(0)], sync=False)
     assert sealed_segments(tmp_path) == ["000000000000.jsonl"]
-    assert segments(tmp_path)[-1] == f"{SEGMENT_RECORDS:012d}.jsonl"
+    assert list_segments(tmp_path)[-1] == f"{SEGMENT_RECORDS:012d}.jsonl"
 
 
 def test_where_all_that_is_not_archived_was_taken_away_numbers_are_not_used_again(log: Path, tmp_path: Path) -> None:
     folder = copy(log, tmp_path / "log")
     compact(folder)
-    (folder / live_segments(folder)[-1]).unlink()
+    (folder / list_live_segments(folder)[-1]).unlink()
     (folder / "head").unlink()
-    last = [line.seq for line in lines(folder)][-1]
+    last = [line.seq for line in read_lines(folder)][-1]
     fill(folder, [record(0)], segment_bytes=BYTES)
     # The record of the lost head, and the one that was appended.
-    assert [line.seq for line in lines(folder)][-2:] == [last + 1, last + 2]
+    assert [line.seq for line in read_lines(folder)][-2:] == [last + 1, last + 2]
     assert [finding.code for finding in verify_log(folder, NAME)] == ["head_missing"]
 
 
 def test_the_hashes_of_the_tree_are_kept_by_tiles_and_made_again_where_lost(log: Path, tmp_path: Path) -> None:
     folder = copy(log, tmp_path / "log")
-    compact(folder, most=2)
+    compact(folder, max_segments=2)
     (folder / "tiles" / "0").write_bytes(b"")
     compact(folder)
-    found = list(leaves(folder))
-    kept = Tree(folder).kept
-    assert tile_row(folder, 0, 0, kept) == b"".join(found[:kept])
-    assert len(tile_row(folder, 0, 0, kept + 1)) == kept * HASH_BYTES
-    assert tile_row(folder, 1, 0, 9) == b"".join(root(found[n : n + WIDTH]) for n in range(0, kept - WIDTH + 1, WIDTH))
+    found = list(read_leaves(folder))
+    kept = LogTree(folder).tile_leaves
+    assert read_tile_row(folder, 0, 0, kept) == b"".join(found[:kept])
+    assert len(read_tile_row(folder, 0, 0, kept + 1)) == kept * HASH_BYTES
+    assert read_tile_row(folder, 1, 0, 9) == b"".join(
+        compute_root(found[n : n + TILE_WIDTH]) for n in range(0, kept - TILE_WIDTH + 1, TILE_WIDTH)
+    )
 
 
 @pytest.mark.parametrize("most", [0, 2, None])
 def test_the_tree_gives_each_subtree_archived_or_not(log: Path, tmp_path: Path, most: int | None) -> None:
     folder = copy(log, tmp_path / "log")
     if most != 0:
-        compact(folder, most=most)
-    found = list(leaves(folder))
-    tree = Tree(folder)
+        compact(folder, max_segments=most)
+    found = list(read_leaves(folder))
+    tree = LogTree(folder)
     assert tree.size == len(found)
     for low, high in [(0, 300), (0, 256), (0, 1), (299, 300), (256, 300), (128, 192), (64, 65), (0, 299)]:
-        assert tree.hash(low, high) == root(found[low:high])
-    assert [standing(folder, n).index for n in (0, 150, 299)] == [0, 150, 299]
+        assert tree.compute_root(low, high) == compute_root(found[low:high])
+    assert [find_tree_place(folder, n).index for n in (0, 150, 299)] == [0, 150, 299]
     with pytest.raises(NoSuchRecord):
-        standing(folder, 300)
+        find_tree_place(folder, 300)
 
 
 content = st.lists(
@@ -152,15 +166,15 @@ content = st.lists(
 def test_any_bytes_come_back_at_any_offset(tmp_path: Path, raw: bytes, data: st.DataObject) -> None:
     plain, packed = tmp_path / "plain", tmp_path / "packed"
     plain.write_bytes(raw)
-    write_archive(packed, Summary(0, raw.count(b"\n"), len(raw), b"\0" * 32), pieces_of(plain))
+    write_archive(packed, SegmentSummary(0, raw.count(b"\n"), len(raw), b"\0" * 32), read_segment_pieces(plain))
     with Archive(packed) as archive:
         assert archive.is_whole
         assert archive.gaps() == []
-        assert archive.read(0, len(raw)) == raw
+        assert archive.read_range(0, len(raw)) == raw
         offset = data.draw(st.integers(0, len(raw)))
         length = data.draw(st.integers(0, len(raw) - offset))
-        assert archive.read(offset, length) == raw[offset : offset + length]
-        assert archive.read(offset, len(raw) - offset + 1) is None
+        assert archive.read_range(offset, length) == raw[offset : offset + length]
+        assert archive.read_range(offset, len(raw) - offset + 1) is None
 
 
 def test_a_line_longer_than_any_record_may_be_stays_one_line(tmp_path: Path) -> None:
@@ -168,16 +182,16 @@ def test_a_line_longer_than_any_record_may_be_stays_one_line(tmp_path: Path) -> 
     path = tmp_path / "000000000000.jsonl"
     path.write_bytes(b"x" * (LINE_LIMIT * 2 + BLOCK_BYTES) + b"\nnext\n")
     fill(tmp_path, [record(1)], segment_bytes=10)
-    before = [(line.seq, line.offset, line.size) for line in positions(tmp_path)]
+    before = [(line.seq, line.offset, line.size) for line in read_positions(tmp_path)]
     assert compact(tmp_path).segments == 1
-    assert [(line.seq, line.offset, line.size) for line in positions(tmp_path)] == before
+    assert [(line.seq, line.offset, line.size) for line in read_positions(tmp_path)] == before
 
 
 @pytest.mark.parametrize("at", [0, 3, 12, 20, 40, 60, 90, 150, 400, -12, -3])
 def test_a_flipped_byte_of_an_archive_is_found_and_stops_no_reader(log: Path, tmp_path: Path, at: int) -> None:
     folder = copy(log, tmp_path / "log")
     compact(folder)
-    name = archived_segments(folder)[1]
+    name = list_archived_segments(folder)[1]
     raw = bytearray(archive_path(folder, name).read_bytes())
     raw[at] ^= 0x40
     archive_path(folder, name).write_bytes(raw)
@@ -192,25 +206,25 @@ def test_a_flipped_byte_of_an_archive_is_found_and_stops_no_reader(log: Path, tm
 @pytest.mark.parametrize(
     ("summary", "pieces"),
     [
-        (Summary(0, 2**63, 2**63, b""), []),
-        (Summary(2**62, 40, 2**63, b""), [Piece(5, 3, b"{}\n")]),
-        (Summary(0, 2, 6, b""), [Piece(2**63, 2**31, b"{}\n"), Piece(0, 0, b"{}\n")]),
+        (SegmentSummary(0, 2**63, 2**63, b""), []),
+        (SegmentSummary(2**62, 40, 2**63, b""), [SegmentPiece(5, 3, b"{}\n")]),
+        (SegmentSummary(0, 2, 6, b""), [SegmentPiece(2**63, 2**31, b"{}\n"), SegmentPiece(0, 0, b"{}\n")]),
     ],
 )
 def test_an_archive_that_lies_about_its_size_costs_nothing(
-    log: Path, tmp_path: Path, summary: Summary, pieces: list[Piece]
+    log: Path, tmp_path: Path, summary: SegmentSummary, pieces: list[SegmentPiece]
 ) -> None:
     folder = copy(log, tmp_path / "log")
     compact(folder)
-    write_archive(archive_path(folder, archived_segments(folder)[1]), summary, pieces)
+    write_archive(archive_path(folder, list_archived_segments(folder)[1]), summary, pieces)
     assert "error" in {finding.severity for finding in verify_log(folder, NAME)}
-    assert len(list(positions(folder))) < 1000
+    assert len(list(read_positions(folder))) < 1000
 
 
 def test_an_original_is_kept_where_its_archive_would_not_give_it_back(log: Path, tmp_path: Path) -> None:
     folder = copy(log, tmp_path / "log")
     (folder / "archive").mkdir()
-    name = segments(folder)[0]
+    name = list_segments(folder)[0]
     archive_path(folder, name).write_bytes(b"junk")
     before = everything(folder)
     assert everything(folder) == before
@@ -256,9 +270,9 @@ def test_readers_and_writers_go_on_while_a_log_is_archived(tmp_path: Path) -> No
     while running.poll() is None or written < 500:
         writer.append([mutation(written, "src/x.py", None, "v")])
         written += 1
-        assert [line.seq for line in lines(folder)] == list(range(written))
+        assert [line.seq for line in read_lines(folder)] == list(range(written))
     writer.close()
     assert running.returncode == 0
     compact(folder)
-    assert [leaf_hash(line.raw) for line in lines(folder)] == list(leaves(folder))
+    assert [hash_leaf(line.raw) for line in read_lines(folder)] == list(read_leaves(folder))
     assert verify_log(folder, NAME) == ()

@@ -11,11 +11,11 @@ from hypothesis import strategies as st
 
 from ledger.makers import command, mutation, open_log, own, record
 from remit.core.record import Record
-from remit.ledger.filling import BATCH
-from remit.ledger.index import BULK_BYTES, Index
-from remit.ledger.lock import take
+from remit.ledger.index.build import BATCH_LINES
+from remit.ledger.index.index import BULK_BYTES, Index
+from remit.ledger.integrity.verify_log import verify_log
+from remit.ledger.lock import acquire
 from remit.ledger.log import MachineLog
-from remit.ledger.verify import verify_log
 
 
 @pytest.fixture
@@ -66,17 +66,17 @@ def test_every_key_finds_its_records_newest_first(log: MachineLog) -> None:
 def test_an_id_is_found_by_a_prefix(log: MachineLog) -> None:
     log.append([record(n, id=text) for n, text in enumerate(["abc-1", "abd-2", "xyz-3", "a%-4"])])
     with indexed(log) as index:
-        assert ids(index.by_id("abc")) == ["abc-1"]
-        assert ids(index.by_id("ab")) == ["abd-2", "abc-1"]
-        assert ids(index.by_id("a%")) == ["a%-4"]
-        assert index.by_id("zzz") == []
+        assert ids(index.find_by_id_prefix("abc")) == ["abc-1"]
+        assert ids(index.find_by_id_prefix("ab")) == ["abd-2", "abc-1"]
+        assert ids(index.find_by_id_prefix("a%")) == ["a%-4"]
+        assert index.find_by_id_prefix("zzz") == []
 
 
 def test_the_mutations_of_a_path_are_its_chain(log: MachineLog) -> None:
     log.append([mutation(0, "a", None, "one"), mutation(1, "b", None, "x"), mutation(2, "a", "one", "two")])
     log.append([mutation(3, "a", "two", None), mutation(4, "a", None, "one")])
     with indexed(log) as index:
-        chain = index.mutations_of("a")
+        chain = index.list_mutations("a")
         assert [(m.seq, m.operation) for m in chain] == [(0, "create"), (2, "modify"), (3, "delete"), (4, "create")]
         assert [(m.before_blob, m.after_blob) for m in chain] == [
             (None, "blob-one"),
@@ -92,9 +92,9 @@ def test_the_mutations_of_a_path_are_its_chain(log: MachineLog) -> None:
 def test_a_content_is_found_by_its_hash(log: MachineLog) -> None:
     log.append([mutation(0, "a", None, "one"), mutation(1, "a", "one", "two")])
     with indexed(log) as index:
-        assert [own(d)["chain"]["seq"] for d in index.by_content_hash("sha256:range-two")] == [1]
-        assert [own(d)["chain"]["seq"] for d in index.by_content_hash("range-one")] == [0]
-        assert [own(d)["chain"]["seq"] for d in index.by_content_hash("sha-one")] == [1, 0]
+        assert [own(d)["chain"]["seq"] for d in index.find_by_content_hash("sha256:range-two")] == [1]
+        assert [own(d)["chain"]["seq"] for d in index.find_by_content_hash("range-one")] == [0]
+        assert [own(d)["chain"]["seq"] for d in index.find_by_content_hash("sha-one")] == [1, 0]
 
 
 def test_catching_up_takes_only_what_is_new(log: MachineLog) -> None:
@@ -125,7 +125,7 @@ def test_a_log_that_was_replaced_is_indexed_anew(tmp_path: Path, log: MachineLog
         index.catch_up()
         assert ids(index.find()) == ["new-2", "new-1", "new-0"]
         with indexed(log, "fresh.db") as fresh:
-            assert index.rows() == fresh.rows()
+            assert index.dump_rows() == fresh.dump_rows()
 
 
 def test_a_log_that_is_gone_empties_the_index(log: MachineLog) -> None:
@@ -152,7 +152,7 @@ def test_a_record_that_stands_twice_is_found_once(log: MachineLog) -> None:
     segment.write_bytes(segment.read_bytes() * 2)
     with indexed(log) as index:
         assert len(index.find()) == 1
-        assert len(index.mutations_of("a")) == 1
+        assert len(index.list_mutations("a")) == 1
 
 
 def header(path: Path) -> None:
@@ -200,20 +200,20 @@ DAMAGES = [header, cut, scramble, empty, older, newer, tableless]
 def test_a_damaged_index_comes_back_the_same(log: MachineLog, damage: Any) -> None:
     log.append([mutation(n, f"src/{n}.py", None, "one") for n in range(200)])
     with indexed(log) as index:
-        expected = index.rows()
+        expected = index.dump_rows()
     damage(index.path)
     with indexed(log) as index:
-        assert index.rows() == expected
+        assert index.dump_rows() == expected
         assert len(index.find(limit=500)) == 200
 
 
 def test_damage_under_an_open_index_is_survived(log: MachineLog) -> None:
     log.append([mutation(n, f"src/{n}.py", None, "one") for n in range(200)])
     with indexed(log) as index:
-        expected = index.rows()
+        expected = index.dump_rows()
         tableless(index.path)
-        assert len(index.by_content_hash("range-one")) == 50
-        assert index.rows() == expected
+        assert len(index.find_by_content_hash("range-one")) == 50
+        assert index.dump_rows() == expected
 
 
 def test_a_busy_index_is_not_taken_for_a_damaged_one(log: MachineLog) -> None:
@@ -250,7 +250,7 @@ def test_rebuilt_equals_built_step_by_step(
             log.append(batch, sync=False)
             steps.catch_up()
         with indexed(log, "once.db") as once:
-            assert once.rows() == steps.rows()
+            assert once.dump_rows() == steps.dump_rows()
             assert len(once.find(limit=100)) == sum(map(len, batches))
     log.close()
 
@@ -261,10 +261,10 @@ def test_a_large_index_deleted_comes_back_the_same(log: MachineLog) -> None:
         if start == 20_000:
             indexed(log).close()
     with indexed(log) as grown:
-        rows = grown.rows()
+        rows = grown.dump_rows()
     (log.folder.parent / "index.db").unlink()
     with indexed(log) as fresh:
-        assert fresh.rows() == rows
+        assert fresh.dump_rows() == rows
         assert len(rows["records"]) == 100_000
 
 
@@ -296,7 +296,7 @@ def test_a_large_log_is_built_aside_and_equals_one_grown_in_place(log: MachineLo
         log.append([command(n, "x" * 10_000) for n in range(1, BULK_BYTES // 10_000 + 2)], sync=False)
         grown.catch_up()
         with indexed(log, "built.db") as built:
-            assert built.rows() == grown.rows()
+            assert built.dump_rows() == grown.dump_rows()
             assert found_seqs(built.find(limit=1)) == [BULK_BYTES // 10_000 + 1]
     assert {path.name for path in log.folder.parent.glob("built.db.fresh*")} == set()
 
@@ -314,11 +314,11 @@ def test_processes_that_build_at_once_all_have_everything(log: MachineLog) -> No
 
 
 def test_all_records_come_in_pages_oldest_first(log: MachineLog) -> None:
-    log.append([record(n, session_id=f"s{n % 2}") for n in range(2 * BATCH + 3)], sync=False)
+    log.append([record(n, session_id=f"s{n % 2}") for n in range(2 * BATCH_LINES + 3)], sync=False)
     with indexed(log) as index:
-        assert found_seqs(list(index.each())) == list(range(2 * BATCH + 3))
-        assert found_seqs(list(index.each(session_id="s1"))) == list(range(1, 2 * BATCH + 3, 2))
-        assert list(index.each(path="none")) == []
+        assert found_seqs(list(index.iterate_records())) == list(range(2 * BATCH_LINES + 3))
+        assert found_seqs(list(index.iterate_records(session_id="s1"))) == list(range(1, 2 * BATCH_LINES + 3, 2))
+        assert list(index.iterate_records(path="none")) == []
 
 
 def test_a_line_nested_too_deep_is_passed_over(log: MachineLog) -> None:
@@ -336,8 +336,8 @@ def test_a_line_nested_too_deep_is_passed_over(log: MachineLog) -> None:
 def test_some_values_of_a_field_are_listed(log: MachineLog) -> None:
     log.append([record(n, intent_id=f"INT-{n % 20:03d}") for n in range(40)] + [record(40, intent_id=None)])
     with indexed(log) as index:
-        assert index.values("intent_id", 3) == ("INT-000", "INT-001", "INT-002")
-        assert index.values("agent") == ()
+        assert index.list_values("intent_id", 3) == ("INT-000", "INT-001", "INT-002")
+        assert index.list_values("agent") == ()
 
 
 def test_many_processes_may_catch_up_while_others_append(log: MachineLog) -> None:
@@ -359,14 +359,14 @@ def test_many_processes_may_catch_up_while_others_append(log: MachineLog) -> Non
             os._exit(code)
     assert [os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]) for pid in children] == [0] * 6
     with indexed(log) as index, indexed(log, "fresh.db") as fresh:
-        assert index.rows() == fresh.rows()
+        assert index.dump_rows() == fresh.dump_rows()
         assert len(index.find(limit=500)) == 121
 
 
 def test_opening_waits_for_one_who_replaces_the_file(log: MachineLog) -> None:
     log.append([record(0)])
     indexed(log).close()
-    held = take(log.folder.parent / "index.db.lock")
+    held = acquire(log.folder.parent / "index.db.lock")
     pid = os.fork()
     if not pid:
         os.close(held)

@@ -15,11 +15,11 @@ from pathlib import Path
 import pytest
 
 from ledger.makers import NAME, documents, fill, make_recovery, open_log, own, record, seqs
-from remit.core.merkle import leaf_hash
+from remit.core.formats.merkle import hash_leaf
 from remit.ledger import lock
+from remit.ledger.integrity.verify_log import verify_log
 from remit.ledger.log import LedgerWriteError, RecordTooLong
 from remit.ledger.segments import LINE_LIMIT, Head, decode_head, encode_head, read_head
-from remit.ledger.verify import verify_log
 
 
 @pytest.fixture
@@ -47,7 +47,7 @@ def test_each_record_names_the_leaf_of_the_line_before(folder: Path) -> None:
     fill(folder, [record(n) for n in range(4)])
     raw = (folder / "000000000000.jsonl").read_bytes().splitlines()
     for before, after in zip(raw, documents(folder)[1:], strict=False):
-        assert own(after)["chain"]["prev"] == "sha256:" + leaf_hash(before).hex()
+        assert own(after)["chain"]["prev"] == "sha256:" + hash_leaf(before).hex()
 
 
 def test_the_answer_says_where_each_line_lies(folder: Path) -> None:
@@ -58,7 +58,7 @@ def test_the_answer_says_where_each_line_lies(folder: Path) -> None:
     content = (folder / placed[0].segment).read_bytes()
     for place in placed:
         assert content[place.offset : place.offset + place.length] == place.line
-        assert leaf_hash(place.line).hex() == place.leaf
+        assert hash_leaf(place.line).hex() == place.leaf
 
 
 def test_the_head_tells_the_last_line(folder: Path) -> None:
@@ -102,7 +102,7 @@ def test_a_full_segment_is_followed_by_one_named_for_its_first_record(folder: Pa
         first = (folder / name).read_bytes().splitlines()[0]
         assert (
             int(name.removesuffix(".jsonl"))
-            == seqs(folder)[[leaf_hash(x) for x in _lines(folder)].index(leaf_hash(first))]
+            == seqs(folder)[[hash_leaf(x) for x in _lines(folder)].index(hash_leaf(first))]
         )
     assert verify_log(folder) == ()
 
@@ -379,18 +379,18 @@ def test_a_folder_that_cannot_be_made_is_named(tmp_path: Path) -> None:
 
 
 def test_a_lock_is_not_waited_for_without_end(tmp_path: Path) -> None:
-    held = lock.take(tmp_path / "lock")
+    held = lock.acquire(tmp_path / "lock")
     start = time.monotonic()
     with pytest.raises(lock.LockTimeout, match="held by another process"):
-        lock.take(tmp_path / "lock", timeout_s=0.1)
+        lock.acquire(tmp_path / "lock", timeout_s=0.1)
     assert time.monotonic() - start < 2
     lock.release(held)
-    lock.release(lock.take(tmp_path / "lock", timeout_s=0.1))
+    lock.release(lock.acquire(tmp_path / "lock", timeout_s=0.1))
 
 
 def test_an_append_gives_up_on_a_lock_and_writes_nothing(folder: Path) -> None:
     open_log(folder).append([record(0)])
-    held = lock.take(folder / "lock")
+    held = lock.acquire(folder / "lock")
     with pytest.raises(LedgerWriteError, match="held by another process") as caught:
         open_log(folder, lock_timeout_s=0.1).append([record(1)])
     lock.release(held)

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from remit.ledger.moments import NotATime, moment
+from remit.ledger.parse_time import NotATime, parse_time
 
 NOW = datetime(2026, 11, 22, 14, 30, tzinfo=UTC)
 """A Sunday."""
@@ -41,21 +41,21 @@ NOW = datetime(2026, 11, 22, 14, 30, tzinfo=UTC)
     ],
 )
 def test_a_time_is_read(text: str, expected: str) -> None:
-    assert moment(text, NOW) == f"{expected}:00.000000Z"
+    assert parse_time(text, NOW) == f"{expected}:00.000000Z"
 
 
 def test_days_begin_where_records_count_them() -> None:
     there = NOW.astimezone(timezone(timedelta(hours=11)))
-    assert moment("today", there) == moment("today", NOW)
+    assert parse_time("today", there) == parse_time("today", NOW)
 
 
 @pytest.mark.parametrize("text", ["", "garbage", "2026-13-45", "99999 years ago", "0001-01-01T00:00+23:00", "7", "d"])
 def test_what_is_no_time_is_named(text: str) -> None:
     with pytest.raises(NotATime, match="is no time; expected"):
-        moment(text, NOW)
+        parse_time(text, NOW)
 
 
 @given(st.text(max_size=30))
 def test_any_text_is_a_time_or_said_to_be_none(text: str) -> None:
     with suppress(NotATime):
-        assert moment(text, NOW).endswith("Z")
+        assert parse_time(text, NOW).endswith("Z")

@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 
 from ledger.makers import documents, open_log, own, record, seqs
-from remit.ledger.verify import verify_log
+from remit.ledger.integrity.verify_log import verify_log
 
 
 def forked(work: Callable[[], None]) -> int:

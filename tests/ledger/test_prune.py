@@ -9,17 +9,23 @@ from pathlib import Path
 import pytest
 
 from ledger.makers import NAME, fill, mutation, open_log, record, stamp
-from remit.core.merkle import root
+from remit.core.formats.merkle import compute_root
 from remit.core.record import Record
-from remit.ledger.archive import opened
+from remit.ledger.archive import open_archive
 from remit.ledger.compact import compact
-from remit.ledger.heads import leaves, measure
-from remit.ledger.health import log_health
-from remit.ledger.index import Index, forget
-from remit.ledger.prune import detail_of, keeping, plan_pruning, prune, pruned_before, pruned_parts
-from remit.ledger.reader import Place, lines, positions
-from remit.ledger.segments import archive_path, archived_segments
-from remit.ledger.verify import verify_log
+from remit.ledger.index.index import Index, remove_index
+from remit.ledger.integrity.tree_heads import measure_tree, read_leaves
+from remit.ledger.integrity.verify_log import check_log_health, verify_log
+from remit.ledger.prune import (
+    build_keep_rule,
+    build_pruning_detail,
+    list_pruned_parts,
+    plan_pruning,
+    prune,
+    read_pruned_ranges,
+)
+from remit.ledger.reader import LogPosition, read_lines, read_positions
+from remit.ledger.segments import archive_path, list_archived_segments
 
 BYTES = 8_000
 LATE = stamp(3000)
@@ -47,20 +53,20 @@ def folder(tmp_path: Path) -> Path:
 
 def pruned(folder: Path, *, standing: frozenset[str] | None = STANDING, before: str = LATE, size: int = 999) -> int:
     """Prune as the command does; how many records went."""
-    plan = plan_pruning(folder, before, size, verify_log(folder, NAME), keeping(folder, standing))
-    told = record(0, event="pruned", detail=detail_of(plan, pruned_before(folder)))
+    plan = plan_pruning(folder, before, size, verify_log(folder, NAME), build_keep_rule(folder, standing))
+    told = record(0, event="pruned", detail=build_pruning_detail(plan, read_pruned_ranges(folder)))
     fill(folder, [told], segment_bytes=BYTES)
     prune(folder, plan)
-    return plan.dropped.total()
+    return plan.dropped_counts.total()
 
 
 def test_what_tells_of_standing_files_stays_with_heads_and_intents(folder: Path) -> None:
-    before = {line.seq: line.raw for line in lines(folder)}
+    before = {line.seq: line.raw for line in read_lines(folder)}
     gone = pruned(folder)
-    after = {line.seq: line.raw for line in lines(folder)}
+    after = {line.seq: line.raw for line in read_lines(folder)}
     assert gone > 60
     assert len(before) - gone + 1 == len(after)
-    archived = {line.seq for line in positions(folder) if (folder / "archive" / f"{line.segment}.gz").exists()}
+    archived = {line.seq for line in read_positions(folder) if (folder / "archive" / f"{line.segment}.gz").exists()}
     left = [raw for seq, raw in after.items() if seq in archived]
     assert all(b"src/f1.py" in raw or b"intent_changed" in raw or b"tree_head" in raw for raw in left)
     assert sum(b'"mutation"' in raw for raw in left) > 10
@@ -68,14 +74,14 @@ def test_what_tells_of_standing_files_stays_with_heads_and_intents(folder: Path)
 
 
 def test_chain_roots_and_heads_hold_as_before(folder: Path) -> None:
-    known = measure(folder, None, whole=True).frontier
+    known = measure_tree(folder, None, whole=True).frontier
     assert known
-    hashes = list(leaves(folder))
+    hashes = list(read_leaves(folder))
     pruned(folder)
     assert verify_log(folder, NAME) == ()
-    assert list(leaves(folder))[: len(hashes)] == hashes
-    assert measure(folder, known, whole=True).earlier == known.root == root(hashes).hex()
-    assert log_health(folder).ok
+    assert list(read_leaves(folder))[: len(hashes)] == hashes
+    assert measure_tree(folder, known, whole=True).earlier_root == known.root == compute_root(hashes).hex()
+    assert check_log_health(folder).ok
     fill(folder, [record(1)], segment_bytes=BYTES)
     assert verify_log(folder, NAME) == ()
 
@@ -85,19 +91,19 @@ def test_all_goes_where_no_file_is_to_be_explained_and_a_second_time_nothing_doe
     assert pruned(folder, standing=None) > 10
     assert verify_log(folder, NAME) == ()
     assert pruned(folder, standing=None) == 0
-    (part,) = pruned_parts(folder)
+    (part,) = list_pruned_parts(folder)
     assert (part.first, part.gone + 2) == (0, part.last + 1)
 
 
 def test_offsets_of_what_is_left_stay_and_reading_goes_on_from_any_place(folder: Path) -> None:
-    before = {line.seq: (line.segment, line.offset) for line in lines(folder)}
+    before = {line.seq: (line.segment, line.offset) for line in read_lines(folder)}
     pruned(folder)
-    everything = list(positions(folder))
+    everything = list(read_positions(folder))
     assert [line.seq for line in everything] == list(range(len(everything)))
     for number, line in enumerate(everything):
         if not line.leaf and line.seq in before:
             assert before[line.seq] == (line.segment, line.offset)
-        rest = positions(folder, Place(line.segment, line.offset, line.seq))
+        rest = read_positions(folder, LogPosition(line.segment, line.offset, line.seq))
         assert list(rest) == everything[number:]
 
 
@@ -106,7 +112,7 @@ def test_the_index_forgets_what_is_gone(folder: Path, tmp_path: Path) -> None:
         index.catch_up()
         assert index.find(path="src/f2.py", limit=99)
     pruned(folder)
-    forget(tmp_path / "index.db")
+    remove_index(tmp_path / "index.db")
     with Index.open(tmp_path / "index.db", folder) as index:
         index.catch_up()
         assert index.find(path="src/f2.py", limit=99) == []
@@ -114,7 +120,7 @@ def test_the_index_forgets_what_is_gone(folder: Path, tmp_path: Path) -> None:
 
 
 def test_records_that_are_dropped_without_a_word_are_missed(folder: Path) -> None:
-    plan = plan_pruning(folder, LATE, 999, (), keeping(folder, None))
+    plan = plan_pruning(folder, LATE, 999, (), build_keep_rule(folder, None))
     prune(folder, plan)
     found = verify_log(folder, NAME)
     assert [finding.code for finding in found] == ["removed"] * len(found)
@@ -122,19 +128,19 @@ def test_records_that_are_dropped_without_a_word_are_missed(folder: Path) -> Non
 
 
 def test_a_hash_that_was_altered_after_pruning_changes_the_root(folder: Path) -> None:
-    known = measure(folder, None, whole=True).frontier
+    known = measure_tree(folder, None, whole=True).frontier
     assert known
     pruned(folder, standing=None)
     path = folder / "tiles" / "0"
     raw = bytearray(path.read_bytes())
     raw[40 * 32] ^= 1
     path.write_bytes(raw)
-    assert measure(folder, known, whole=True).earlier != known.root
+    assert measure_tree(folder, known, whole=True).earlier_root != known.root
 
 
 def test_an_altered_record_beside_pruned_ones_is_named(folder: Path) -> None:
     pruned(folder)
-    name = archived_segments(folder)[1]
+    name = list_archived_segments(folder)[1]
     raw = bytearray(archive_path(folder, name).read_bytes())
     raw[-20] ^= 0xFF
     archive_path(folder, name).write_bytes(raw)
@@ -142,22 +148,22 @@ def test_an_altered_record_beside_pruned_ones_is_named(folder: Path) -> None:
 
 
 def test_only_segments_go_that_are_old_signed_and_sound(folder: Path) -> None:
-    keep = keeping(folder, None)
-    assert plan_pruning(folder, "2026-01-01", 999, (), keep).doomed == ()
+    keep = build_keep_rule(folder, None)
+    assert plan_pruning(folder, "2026-01-01", 999, (), keep).segments == ()
     unsigned = plan_pruning(folder, LATE, 30, (), keep)
-    assert unsigned.doomed
-    assert all(one.last < 30 for one in unsigned.doomed)
-    assert "no tree head" in unsigned.left[0]
-    name = archived_segments(folder)[2]
+    assert unsigned.segments
+    assert all(one.last < 30 for one in unsigned.segments)
+    assert "no tree head" in unsigned.skipped[0]
+    name = list_archived_segments(folder)[2]
     (folder / "tiles" / "0").open("r+b").close()
-    with opened(folder, name) as archive:
+    with open_archive(folder, name) as archive:
         index = archive.summary.index
     with (folder / "tiles" / "0").open("r+b") as file:
         file.seek(index * 32)
         file.write(b"\0" * 32)
     altered = plan_pruning(folder, LATE, 999, (), keep)
-    assert name not in {one.segment for one in altered.doomed}
-    assert "not what its hashes say" in altered.left[0]
+    assert name not in {one.segment for one in altered.segments}
+    assert "not what its hashes say" in altered.skipped[0]
 
 
 PRUNE = """
@@ -172,10 +178,10 @@ prune(folder, plan)
 
 
 def test_killed_while_it_prunes_what_was_to_stay_is_there_and_the_next_run_finishes(folder: Path) -> None:
-    hashes = list(leaves(folder))
-    kept = [line.raw for line in lines(folder) if b"intent_changed" in line.raw or b"tree_head" in line.raw]
-    plan = plan_pruning(folder, LATE, 999, (), keeping(folder, None))
-    fill(folder, [record(0, event="pruned", detail=detail_of(plan, ()))], segment_bytes=BYTES)
+    hashes = list(read_leaves(folder))
+    kept = [line.raw for line in read_lines(folder) if b"intent_changed" in line.raw or b"tree_head" in line.raw]
+    plan = plan_pruning(folder, LATE, 999, (), build_keep_rule(folder, None))
+    fill(folder, [record(0, event="pruned", detail=build_pruning_detail(plan, ()))], segment_bytes=BYTES)
     for attempt in range(6):
         again = folder.with_name(str(attempt))
         subprocess.run(["cp", "-r", str(folder), str(again)], check=True)
@@ -187,5 +193,5 @@ def test_killed_while_it_prunes_what_was_to_stay_is_there_and_the_next_run_finis
         assert verify_log(again, NAME) == ()
         pruned(again, standing=None)
         assert verify_log(again, NAME) == ()
-        assert list(leaves(again))[: len(hashes)] == hashes
-        assert set(kept) <= {line.raw for line in lines(again)}
+        assert list(read_leaves(again))[: len(hashes)] == hashes
+        assert set(kept) <= {line.raw for line in read_lines(again)}

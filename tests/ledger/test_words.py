@@ -9,9 +9,9 @@ from hypothesis import strategies as st
 
 from ledger.makers import command, mutation, open_log, own, record
 from remit.core.record import CallPart
-from remit.ledger.index import Index
+from remit.ledger.index.index import Index
+from remit.ledger.index.search import NoSearchWords, build_query, search_documents
 from remit.ledger.log import MachineLog
-from remit.ledger.words import NoWords, query_of, saying
 
 LESSON = {"lesson": {"kind": "lesson", "text": "Weather clients time out", "pattern": "retry twice"}}
 REFUSED = {"error_type": "SCOPE_VIOLATION", "error": "outside the owned folders", "message": "ask for an expansion"}
@@ -96,13 +96,13 @@ def test_hashes_and_ids_are_no_words(log: MachineLog) -> None:
 def test_no_words_are_an_error_of_syntax(words: list[str]) -> None:
     documents = [{"id": "1", "metadata": {"dev.remit": {"name": " ".join(words)}}}]
     try:
-        query_of(words)
-    except NoWords:
+        build_query(words)
+    except NoSearchWords:
         return
-    assert len(saying(documents, words)) <= 1
+    assert len(search_documents(documents, words)) <= 1
 
 
 @pytest.mark.parametrize("words", [[], [""], ["--", '""'], ["_ *"]])
 def test_a_search_for_nothing_is_said(words: list[str]) -> None:
-    with pytest.raises(NoWords, match="there is no word"):
-        query_of(words)
+    with pytest.raises(NoSearchWords, match="there is no word"):
+        build_query(words)

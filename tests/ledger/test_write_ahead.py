@@ -8,19 +8,19 @@ from threading import Barrier
 
 import pytest
 
-from remit.gate.state_file import connect
-from remit.ledger import tables
-from remit.ledger.write_ahead import write_ahead
-from remit.provenance.map import state
-from remit.provenance.why import conversations_file
+from remit.gate.state.database import open_database
+from remit.ledger.index import tables
+from remit.ledger.sqlite_file import enable_write_ahead
+from remit.provenance.map import map_state
+from remit.provenance.why import conversation_database
 
 AT_ONCE = 4
 
 OPENERS: dict[str, Callable[[Path], sqlite3.Connection]] = {
-    "state": lambda path: connect(path)[0],
-    "index": tables.opened,
-    "map": state.connected,
-    "conversations": conversations_file.opened,
+    "state": lambda path: open_database(path)[0],
+    "index": tables.open_database,
+    "map": map_state.open_database,
+    "conversations": conversation_database.open_database,
 }
 
 
@@ -45,9 +45,9 @@ def test_who_is_held_up_for_too_long_is_told(tmp_path: Path) -> None:
     holder.execute("BEGIN EXCLUSIVE")
     database = sqlite3.connect(tmp_path / "a.db", timeout=0.05, isolation_level=None)
     with pytest.raises(sqlite3.OperationalError, match="locked"):
-        write_ahead(database, 0.05)
+        enable_write_ahead(database, 0.05)
     holder.execute("ROLLBACK")
-    write_ahead(database, 0.05)
+    enable_write_ahead(database, 0.05)
     holder.close()
     database.close()
 
@@ -57,5 +57,5 @@ def test_another_error_is_not_tried_again(tmp_path: Path) -> None:
     path.write_bytes(b"no database at all" * 100)
     database = sqlite3.connect(path, isolation_level=None)
     with pytest.raises(sqlite3.DatabaseError, match="not a database"):
-        write_ahead(database, 5.0)
+        enable_write_ahead(database, 5.0)
     database.close()

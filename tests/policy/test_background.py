@@ -2,7 +2,7 @@
 
 import pytest
 
-from remit.policy.commands.background import leaves_running, outlives
+from remit.policy.commands.background import find_background_word, leaves_process_running
 
 LEAVES = (
     "python3 -m http.server &",
@@ -28,12 +28,12 @@ LEAVES_NOTHING = (
 
 @pytest.mark.parametrize("command", LEAVES)
 def test_an_ampersand_that_nobody_waits_for_leaves_something(command: str) -> None:
-    assert leaves_running(command)
+    assert leaves_process_running(command)
 
 
 @pytest.mark.parametrize("command", LEAVES_NOTHING)
 def test_other_ampersands_leave_nothing(command: str) -> None:
-    assert not leaves_running(command)
+    assert not leaves_process_running(command)
 
 
 OUTLIVES = {
@@ -66,14 +66,14 @@ WAITS = (
 
 @pytest.mark.parametrize("command", [*OUTLIVES, *LEAVES])
 def test_the_word_is_named_by_which_a_command_leaves_something(command: str) -> None:
-    assert outlives(command, {}) == OUTLIVES.get(command, "&")
+    assert find_background_word(command, {}) == OUTLIVES.get(command, "&")
 
 
 @pytest.mark.parametrize("command", [*WAITS, *LEAVES_NOTHING])
 def test_what_waits_leaves_nothing(command: str) -> None:
-    assert outlives(command, {}) == ""
+    assert find_background_word(command, {}) == ""
 
 
 def test_the_agents_own_way_is_a_word_too() -> None:
-    assert outlives("make", {"is_background": True}) == "is_background"
-    assert outlives("make", {"is_background": False}) == ""
+    assert find_background_word("make", {"is_background": True}) == "is_background"
+    assert find_background_word("make", {"is_background": False}) == ""

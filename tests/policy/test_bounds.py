@@ -6,10 +6,10 @@ import pytest
 
 from policy.effort import calls_made, most_memory
 from remit.policy.commands import analyse
-from remit.policy.commands.analysis import LONGEST
+from remit.policy.commands.analysis import MAX_BYTES
 
 MAX_CALLS = 600_000
-MAX_BYTES = 24 << 20
+MAX_MEMORY_BYTES = 24 << 20
 
 ROUNDS = " ".join(map(str, range(20)))
 
@@ -39,9 +39,9 @@ HOSTILE = {
 
 @pytest.mark.parametrize("text", HOSTILE.values(), ids=HOSTILE.keys())
 def test_no_text_takes_long_or_much_memory(text: str) -> None:
-    assert len(text) < LONGEST
+    assert len(text) < MAX_BYTES
     assert calls_made(lambda: analyse.__wrapped__(text)) < MAX_CALLS  # past the cache
-    assert most_memory(lambda: analyse.__wrapped__(text)) < MAX_BYTES
+    assert most_memory(lambda: analyse.__wrapped__(text)) < MAX_MEMORY_BYTES
     assert analyse(text).outcome == "unknown"
 
 

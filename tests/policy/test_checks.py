@@ -7,9 +7,9 @@ from remit.core.decision import ErrorType
 from remit.core.facts import DeniedPath, Facts, SessionFacts, Target
 from remit.core.grant import Grant
 from remit.core.intent import Intent, LintFinding, Status
-from remit.core.intentset import IntentSet
-from remit.core.repopath import RepoPath
-from remit.policy.engine import CHECKS
+from remit.core.intents.intent_set import IntentSet
+from remit.core.scope.repopath import RepoPath
+from remit.policy.decide import CHECKS
 
 SHA, OTHER = "a" * 64, "b" * 64
 
@@ -20,7 +20,7 @@ def intents(status: Status = "IN_PROGRESS", *scope: str) -> IntentSet:
 
 
 def target(path: str = "src/x", **fields: object) -> Target:
-    values: dict[str, object] = {"raw": path, "resolved": f"/w/{path}", "path": RepoPath.of(path, "/w"), **fields}
+    values: dict[str, object] = {"raw": path, "resolved": f"/w/{path}", "path": RepoPath.parse(path, "/w"), **fields}
     return Target(**values)  # pyright: ignore[reportArgumentType]
 
 

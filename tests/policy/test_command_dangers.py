@@ -72,7 +72,7 @@ def verdict(command: str) -> Verdict | None:
 
 @pytest.mark.parametrize("command", BARRED)
 def test_what_governs_agents_is_denied_and_not_asked_about(command: str) -> None:
-    assert (analyse(command).barred, verdict(command)) == (True, "deny")
+    assert (analyse(command).is_forbidden, verdict(command)) == (True, "deny")
 
 
 def test_what_a_person_may_let_pass_is_asked_about_with_the_words_that_decided() -> None:

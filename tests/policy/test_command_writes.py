@@ -13,9 +13,8 @@ from hypothesis import strategies as st
 
 from policy.test_commands import COMMANDS, READ_ONLY, SHFMT, parts, text_of
 from remit.policy.commands import analyse
-from remit.policy.commands.patterns import expanded
-from remit.policy.commands.syntax import masked, parse, unmasked
-from remit.policy.commands.words import source
+from remit.policy.commands.parse.syntax_tree import mask_text, parse_tree, unmask_text
+from remit.policy.commands.parse.words import expand_braces, node_source
 
 WRITES: list[tuple[str, tuple[str, ...]]] = [
     # redirects and here-documents
@@ -371,7 +370,7 @@ def test_a_command_says_the_words_that_decided() -> None:
 )
 def test_it_is_told_whether_a_link_is_followed(command: str, follows: bool) -> None:
     writes = analyse(command).writes or ()
-    assert [write.follows for write in writes if write.path == "a"] == [follows]
+    assert [write.follows_links for write in writes if write.path == "a"] == [follows]
 
 
 @pytest.mark.parametrize("form", ["{{{}..3}}", "echo {{1..{}}}", "{{{}", "[ -{} a ]", "cat <<E\na $ {}${}\nE"])
@@ -384,8 +383,8 @@ def test_no_character_ends_the_process(form: str, character: str) -> None:
 @given(st.text())
 def test_what_is_masked_for_the_grammar_comes_back(text: str) -> None:
     clean = text.encode("utf-8", "replace").decode()
-    assert unmasked(masked(clean)) == clean
-    assert all(character <= "\xff" for character in masked(clean))
+    assert unmask_text(mask_text(clean)) == clean
+    assert all(character <= "\xff" for character in mask_text(clean))
 
 
 def test_a_formatter_of_all_that_is_here_destroys_nothing() -> None:
@@ -403,7 +402,7 @@ def test_names_in_any_script_are_named() -> None:
 
 @given(st.text("{},.ab1", max_size=14))
 def test_braces_become_no_more_words_than_may_be(text: str) -> None:
-    assert len(expanded(text)) <= 64
+    assert len(expand_braces(text)) <= 64
 
 
 @given(st.sampled_from([command for command, _ in WRITES if "\n" not in command]), st.text(max_size=30))
@@ -424,12 +423,12 @@ def seen_by_shfmt(command: str) -> Any:
 
 def redirect_targets(command: str) -> list[str]:
     """The targets of redirects that write, literal ones, by tree-sitter."""
-    pending, found = [parse(masked(command))], list[str]()
+    pending, found = [parse_tree(mask_text(command))], list[str]()
     while pending:
         node = pending.pop()
         kinds = [child.type for child in node.children]
         if node.type == "file_redirect" and {">", ">>", "&>", "&>>", ">|"} & set(kinds):
-            found.append(unmasked(source(node.children[-1])))
+            found.append(unmask_text(node_source(node.children[-1])))
         pending += node.children
     return sorted(target for target in found if target.replace("/", "").replace(".", "").isalnum())
 
@@ -505,7 +504,10 @@ def test_what_a_program_really_writes_is_among_what_was_named(command: str, tmp_
     named = analyse(command).writes
     assert named is not None
     for path in changed:
-        assert any(is_named(path, write.path, opens=write.opens or write.makes) for write in named), (path, named)
+        assert any(is_named(path, write.path, opens=write.adds_names or write.makes_folder) for write in named), (
+            path,
+            named,
+        )
 
 
 def tree_of(root: Path) -> dict[str, bytes]:

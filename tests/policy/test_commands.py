@@ -12,7 +12,7 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from remit.policy.commands import analyse
-from remit.policy.commands.syntax import parse
+from remit.policy.commands.parse.syntax_tree import parse_tree
 
 CORPUS = Path(__file__).parent / "corpus"
 SHFMT = Path(sys.executable).parent / "shfmt"
@@ -441,7 +441,7 @@ def test_the_files_read_are_named(command: str, reads: tuple[str, ...]) -> None:
     ],
 )
 def test_remit_is_recognised_when_it_is_the_whole_command(command: str, words: tuple[str, ...] | None) -> None:
-    assert analyse(command).remit == words
+    assert analyse(command).remit_words == words
 
 
 def test_git_is_proved_in_the_repositories_that_are_named() -> None:
@@ -530,7 +530,7 @@ def writes_a_file(redirect: dict[str, Any]) -> bool:
 
 
 def count_commands(command: str) -> int:
-    pending = [parse(command)]
+    pending = [parse_tree(command)]
     count = 0
     while pending:
         node = pending.pop()

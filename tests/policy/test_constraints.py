@@ -8,30 +8,34 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from remit.core.call import SessionKey, ToolCall
-from remit.core.constraint_shapes import SHAPES, problems
-from remit.core.constraint_text import BadConstraint, read_constraint
-from remit.core.edits import Proposed
+from remit.core.diff.edits import ProposedFile
 from remit.core.facts import Facts, SessionFacts, Target
 from remit.core.intent import Constraint, Intent
-from remit.core.intentset import IntentSet
-from remit.core.repopath import RepoPath
-from remit.policy.checks.constraints.breach import Breach, Situation
-from remit.policy.checks.constraints.kinds import KINDS
-from remit.policy.engine import decide
+from remit.core.intents.constraints import (
+    CONSTRAINT_KINDS,
+    InvalidConstraint,
+    find_constraint_problems,
+    parse_constraint,
+)
+from remit.core.intents.intent_set import IntentSet
+from remit.core.scope.repopath import RepoPath
+from remit.policy.checks.constraints.breach import Breach, ProposedChange
+from remit.policy.checks.constraints.evaluate import KINDS
+from remit.policy.decide import decide
 
 CALL = ToolCall(agent="a", session=SessionKey("s"), tool="Write", effect="write", cwd="/w")
 
 
-def broken(kind: str, options: dict[str, Any], situation: Situation) -> list[Breach]:
+def broken(kind: str, options: dict[str, Any], situation: ProposedChange) -> list[Breach]:
     """What is wrong, once the options are known to be right."""
-    assert problems(kind, options) == ()
+    assert find_constraint_problems(kind, options) == ()
     return list(KINDS[kind](Constraint("text", kind, options), situation))
 
 
-def leaves(path: str, after: bytes | str | None, before: bytes | str | None = None) -> Situation:
+def leaves(path: str, after: bytes | str | None, before: bytes | str | None = None) -> ProposedChange:
     """A change of one file."""
     old, new = (side.encode() if isinstance(side, str) else side for side in (before, after))
-    return Situation((Proposed(path, old, new),), (path,))
+    return ProposedChange((ProposedFile(path, old, new),), (path,))
 
 
 def notebook(*cells: str, language: str = "python") -> str:
@@ -71,16 +75,20 @@ FINE = [
         {"name": "left-pad", "version": "^1.2"},
         leaves("package.json", '{"dependencies":{"left-pad":"~1.2.3"}}'),
     ),
-    ("max_files", {"max": 2}, Situation((), ("a",), ("a", "b"))),
-    ("max_files", {"max": 2}, Situation((), ("b",), ("a",))),
-    ("require_test_change", {"paths": "src/**"}, Situation((), ("src/a.py",), ("tests/test_a.py",), final=True)),
-    ("require_test_change", {"paths": "src/**"}, Situation((), ("docs/a.md",), (), final=True)),
-    ("require_test_change", {"tests": "check/**"}, Situation((), ("a.py", "check/a.py"), (), final=True)),
+    ("max_files", {"max": 2}, ProposedChange((), ("a",), ("a", "b"))),
+    ("max_files", {"max": 2}, ProposedChange((), ("b",), ("a",))),
+    (
+        "require_test_change",
+        {"paths": "src/**"},
+        ProposedChange((), ("src/a.py",), ("tests/test_a.py",), is_final=True),
+    ),
+    ("require_test_change", {"paths": "src/**"}, ProposedChange((), ("docs/a.md",), (), is_final=True)),
+    ("require_test_change", {"tests": "check/**"}, ProposedChange((), ("a.py", "check/a.py"), (), is_final=True)),
 ]
 
 
 @pytest.mark.parametrize(("kind", "options", "situation"), FINE)
-def test_what_keeps_to_a_constraint_passes(kind: str, options: dict[str, Any], situation: Situation) -> None:
+def test_what_keeps_to_a_constraint_passes(kind: str, options: dict[str, Any], situation: ProposedChange) -> None:
     assert broken(kind, options, situation) == []
 
 
@@ -153,7 +161,7 @@ BROKEN = [
         leaves("A.java", 'class A { Object x = Class.forName("java.lang.Runtime"); }'),
     ),
     ("forbid_import", {"module": "stdio.h"}, leaves("a.c", "#include <stdio.h>\n")),
-    ("forbid_path", {"paths": "vendor/**"}, Situation((), ("src/a", "vendor/x"))),
+    ("forbid_path", {"paths": "vendor/**"}, ProposedChange((), ("src/a", "vendor/x"))),
     (
         "dependency",
         {"name": "requests", "version": ">=2.31,<3"},
@@ -212,24 +220,24 @@ BROKEN = [
         leaves("go.mod", "replace a.b/c => example.org/x v1.0.0\n"),
     ),
     ("dependency", {"name": "x", "forbid": True}, leaves("package.json", "{")),
-    ("max_files", {"max": 2}, Situation((), ("c",), ("a", "b"))),
-    ("max_files", {"max": 1}, Situation((), ("a", "b"))),
-    ("max_files", {"max": 1}, Situation((), (), ("a", "b"), final=True)),
-    ("require_test_change", {"paths": "src/**"}, Situation((), ("src/a.py",), ("src/b.py",), final=True)),
+    ("max_files", {"max": 2}, ProposedChange((), ("c",), ("a", "b"))),
+    ("max_files", {"max": 1}, ProposedChange((), ("a", "b"))),
+    ("max_files", {"max": 1}, ProposedChange((), (), ("a", "b"), is_final=True)),
+    ("require_test_change", {"paths": "src/**"}, ProposedChange((), ("src/a.py",), ("src/b.py",), is_final=True)),
 ]
 
 
 @pytest.mark.parametrize(("kind", "options", "situation"), BROKEN)
-def test_what_breaks_a_constraint_is_found(kind: str, options: dict[str, Any], situation: Situation) -> None:
+def test_what_breaks_a_constraint_is_found(kind: str, options: dict[str, Any], situation: ProposedChange) -> None:
     found = broken(kind, options, situation)
     assert found
     assert all(breach.measured and breach.bound for breach in found)
-    assert not found[0].remark
+    assert not found[0].is_remark
 
 
 def test_a_missing_test_is_only_told_before_the_end() -> None:
-    [breach] = broken("require_test_change", {}, Situation((), ("src/a.py",)))
-    assert breach.remark
+    [breach] = broken("require_test_change", {}, ProposedChange((), ("src/a.py",)))
+    assert breach.is_remark
 
 
 def test_the_lines_are_named() -> None:
@@ -246,7 +254,7 @@ def test_lines_keep_their_numbers_where_others_are_joined() -> None:
 
 
 def test_a_content_that_is_not_known_is_left_to_what_comes_after() -> None:
-    unknown = Situation((Proposed("a", b"", None, known=False),), ("a",))
+    unknown = ProposedChange((ProposedFile("a", b"", None, known=False),), ("a",))
     assert broken("max_lines", {"max": 0}, unknown) == []
     assert broken("forbid_path", {"paths": "a"}, unknown) != []
 
@@ -254,13 +262,13 @@ def test_a_content_that_is_not_known_is_left_to_what_comes_after() -> None:
 def deciding(constraint: Constraint, after: bytes) -> tuple[str, str]:
     """The verdict on a call that leaves this in `a.py`, and the message."""
     intent = Intent("INT-001", ("**",), status="IN_PROGRESS", constraints=(constraint,))
-    target = Target("a.py", "/w/a.py", RepoPath.of("a.py", "/w"))
+    target = Target("a.py", "/w/a.py", RepoPath.parse("a.py", "/w"))
     facts = Facts(
         "enforce",
         SessionFacts("INT-001", "selected"),
         IntentSet((intent,)),
         targets=(target,),
-        proposed=(Proposed("a.py", None, after),),
+        proposed=(ProposedFile("a.py", None, after),),
     )
     decision = decide(CALL, facts)
     return decision.verdict, decision.leading.code if decision.leading else ""
@@ -277,11 +285,11 @@ def test_a_constraint_that_cannot_be_judged_denies() -> None:
 
 
 def test_every_kind_that_can_be_written_is_enforced() -> None:
-    assert set(KINDS) == set(SHAPES)
+    assert set(KINDS) == set(CONSTRAINT_KINDS)
 
 
 @given(
-    st.sampled_from(sorted(SHAPES)),
+    st.sampled_from(sorted(CONSTRAINT_KINDS)),
     st.dictionaries(
         st.sampled_from(
             ["max", "paths", "pattern", "regex", "module", "name", "version", "forbid", "language", "tests", "zzz"]
@@ -290,13 +298,13 @@ def test_every_kind_that_can_be_written_is_enforced() -> None:
     ),
 )
 def test_any_options_are_judged_and_none_breaks_the_reader(kind: str, options: dict[str, Any]) -> None:
-    for problem in problems(kind, options):
+    for problem in find_constraint_problems(kind, options):
         assert problem.message
 
 
 @given(
     st.binary(max_size=200),
-    st.sampled_from(sorted(SHAPES)),
+    st.sampled_from(sorted(CONSTRAINT_KINDS)),
     st.sampled_from(
         ["a.py", "a.ts", "n.ipynb", "Cargo.toml", "package.json", "go.mod", "a.rs", "A.java", "requirements.txt", "x"]
     ),
@@ -312,7 +320,9 @@ def test_no_content_breaks_a_kind(content: bytes, kind: str, path: str) -> None:
         "dependency": {"name": "x", "forbid": True},
     }
     list(
-        KINDS[kind](Constraint("t", kind, options.get(kind, {})), Situation((Proposed(path, None, content),), (path,)))
+        KINDS[kind](
+            Constraint("t", kind, options.get(kind, {})), ProposedChange((ProposedFile(path, None, content),), (path,))
+        )
     )
 
 
@@ -336,7 +346,7 @@ LINES: list[tuple[str, str | None, dict[str, Any]]] = [
 
 @pytest.mark.parametrize(("line", "kind", "options"), LINES)
 def test_a_constraint_is_read_from_one_line(line: str, kind: str | None, options: dict[str, Any]) -> None:
-    found = read_constraint(line)
+    found = parse_constraint(line)
     assert (found.kind, found.options) == (kind, options)
 
 
@@ -344,5 +354,5 @@ def test_a_constraint_is_read_from_one_line(line: str, kind: str | None, options
     "line", ["max_lines: many", "max_files:", "forbid_pattern: regex=(a+)+b", "dependency: name=x", "max_line: max=3"]
 )
 def test_a_line_that_names_a_kind_has_to_be_one(line: str) -> None:
-    with pytest.raises(BadConstraint):
-        read_constraint(line)
+    with pytest.raises(InvalidConstraint):
+        parse_constraint(line)

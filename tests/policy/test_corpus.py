@@ -13,7 +13,7 @@ import pytest
 
 from gate.driving import governed, machine
 from policy.test_commands import CORPUS
-from remit.cli.policy import Asked, judged
+from remit.cli.policy.policy import PolicyQuery, judge_query
 from remit.core.call import SessionKey
 from remit.gate.gate import Gate
 
@@ -84,8 +84,8 @@ def gate(tmp_path: Path, home: Path) -> Gate:
 
 def effects(gate: Gate, commands: list[str]) -> dict[str, str]:
     """What is done about each command in enforce."""
-    asked = ((command, Asked(command=command)) for command in commands)
-    return {command: judged(gate, one, SessionKey(""), "INT-001")["effect"] for command, one in asked}
+    asked = ((command, PolicyQuery(command=command)) for command in commands)
+    return {command: judge_query(gate, one, SessionKey(""), "INT-001")["effect"] for command, one in asked}
 
 
 def share(name: str, found: dict[str, str], bad: tuple[str, ...], most: float) -> None:
@@ -148,7 +148,7 @@ WRONG_HERE = [
 @pytest.mark.parametrize(("command", "why"), WRONG_HERE)
 def test_a_text_that_does_not_hold_here_is_contained_and_says_why(gate: Gate, command: str, why: str) -> None:
     (gate.workspace.root / "src" / "pkg" / "a b").write_text("x")
-    answer = judged(gate, Asked(command=command), SessionKey(""), "INT-001")
+    answer = judge_query(gate, PolicyQuery(command=command), SessionKey(""), "INT-001")
     assert (answer["effect"], answer["verdict"]) == ("contain", "contain")
     assert why in answer["reasons"][-1]
 
@@ -169,7 +169,7 @@ def test_a_text_that_does_not_hold_here_is_contained_and_says_why(gate: Gate, co
     ],
 )
 def test_a_target_is_judged_like_a_file_that_a_tool_writes(gate: Gate, command: str, code: str) -> None:
-    answer = judged(gate, Asked(command=command), SessionKey(""), "INT-001")
+    answer = judge_query(gate, PolicyQuery(command=command), SessionKey(""), "INT-001")
     assert (answer["effect"], answer["outcome"]) == ("deny", "literal_writes")
     assert any(reason.startswith(code) for reason in answer["reasons"])
 
@@ -188,4 +188,4 @@ def test_a_target_is_judged_like_a_file_that_a_tool_writes(gate: Gate, command: 
     ],
 )
 def test_the_files_that_are_written_are_named_from_the_root(gate: Gate, command: str, writes: list[str] | None) -> None:
-    assert judged(gate, Asked(command=command), SessionKey(""), "INT-001")["writes"] == writes
+    assert judge_query(gate, PolicyQuery(command=command), SessionKey(""), "INT-001")["writes"] == writes

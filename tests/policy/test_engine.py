@@ -1,9 +1,9 @@
 """One call, all checks, one decision."""
 
 from remit.core.call import SessionKey, ToolCall
-from remit.core.decision import STRICTNESS, Finding, Verdict, strictest
+from remit.core.decision import STRICTNESS, Finding, Verdict, find_strictest
 from remit.core.facts import Facts
-from remit.policy.engine import CHECKS, Check, decide
+from remit.policy.decide import CHECKS, Check, decide
 
 CALL = ToolCall(agent="a", session=SessionKey("s"), tool="Write", effect="write", cwd="/w", paths=("x",))
 
@@ -42,7 +42,7 @@ def test_no_check_runs_on_a_safe_call() -> None:
 def test_nothing_found_allows_and_nothing_leads() -> None:
     decision = decide(CALL, Facts("enforce"), {})
     assert (decision.effect, decision.leading) == ("allow", None)
-    assert strictest(()) == "allow"
+    assert find_strictest(()) == "allow"
 
 
 def test_the_table_holds_each_check_in_the_order_in_which_it_leads() -> None:

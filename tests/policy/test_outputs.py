@@ -2,9 +2,9 @@
 
 import pytest
 
-from remit.policy.commands.outputs import Output, outputs
-from remit.policy.commands.syntax import parse
-from remit.policy.commands.words import Refused
+from remit.policy.commands.outputs import CommandOutput, find_outputs
+from remit.policy.commands.parse.syntax_tree import parse_tree
+from remit.policy.commands.parse.words import UnprovedCommand
 
 NAMED: list[tuple[str, dict[str, str]]] = [
     ("make > build.log", {"./build.log": "whole"}),
@@ -53,12 +53,12 @@ NOT_NAMED = [
 
 @pytest.mark.parametrize(("command", "named"), NAMED, ids=[command[:40] for command, _ in NAMED])
 def test_an_output_is_named(command: str, named: dict[str, str]) -> None:
-    assert {output.path: output.how for output in outputs(command)} == named
+    assert {output.path: output.how for output in find_outputs(command)} == named
 
 
 @pytest.mark.parametrize("command", NOT_NAMED, ids=[command[:40] for command in NOT_NAMED])
 def test_what_is_only_mentioned_is_no_output(command: str) -> None:
-    found = {output.path: output.how for output in outputs(command)}
+    found = {output.path: output.how for output in find_outputs(command)}
     assert not {path for path, how in found.items() if how != "added" and path.endswith(("app.py", "y.py", "a.py"))}
 
 
@@ -66,13 +66,13 @@ ROWS = "| a | b |\n" * 2000
 
 
 def test_a_table_in_a_here_document_is_no_row_of_pipes() -> None:
-    assert outputs(f"cat > a.md <<'E'\n{ROWS}E\nls | wc") == (Output("./a.md", "whole"),)
+    assert find_outputs(f"cat > a.md <<'E'\n{ROWS}E\nls | wc") == (CommandOutput("./a.md", "whole"),)
 
 
 @pytest.mark.parametrize("mark", ["'EOT'", '"EOT"', "EOT"])
 @pytest.mark.parametrize("program", ["cat > a.md", "tee a.md > /dev/null", "true && tee 'a.md' >/dev/null"])
 def test_a_file_that_a_long_command_writes_is_named(program: str, mark: str) -> None:
-    assert outputs(f"{program} <<{mark}\n{ROWS * 6}EOT\n") == (Output("./a.md", "whole"),)
+    assert find_outputs(f"{program} <<{mark}\n{ROWS * 6}EOT\n") == (CommandOutput("./a.md", "whole"),)
 
 
 @pytest.mark.parametrize(
@@ -80,6 +80,6 @@ def test_a_file_that_a_long_command_writes_is_named(program: str, mark: str) -> 
 )
 def test_what_keeps_the_parser_busy_at_its_end_is_not_parsed(text: str) -> None:
     """It goes back through all that was opened, for a time that grows with the square of it: 31 seconds for 60 kB."""
-    with pytest.raises(Refused, match="more than 2000 pipes"):
-        parse(text)
-    assert outputs(text) == ()
+    with pytest.raises(UnprovedCommand, match="more than 2000 pipes"):
+        parse_tree(text)
+    assert find_outputs(text) == ()

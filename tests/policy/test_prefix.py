@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from laws.enemies import texts
-from remit.policy.commands.prefix import ANYTHING, covers_command, proposed_prefix
+from remit.policy.approval.command_prefix import UNSPECIFIC_PROGRAMS, covers_command, propose_prefix
 
 PROPOSED = [
     ("git log -3", "git log"),
@@ -56,7 +56,7 @@ PROPOSED = [
 
 @pytest.mark.parametrize(("command", "words"), PROPOSED)
 def test_the_words_that_are_offered(command: str, words: str) -> None:
-    assert " ".join(proposed_prefix(command)) == words
+    assert " ".join(propose_prefix(command)) == words
 
 
 @pytest.mark.parametrize(
@@ -91,11 +91,11 @@ def test_no_words_cover_nothing() -> None:
 
 @given(st.lists(st.sampled_from(["git", "log", "&&", "cd", "sudo", "sh", "-c", "x=1", "|", ">", "a b", "npm", "run"])))
 def test_what_is_offered_never_begins_with_a_program_that_runs_anything(words: list[str]) -> None:
-    offered = proposed_prefix(" ".join(words))
-    assert not offered or offered[0] not in ANYTHING or offered[:2] == ("python", "-m")
+    offered = propose_prefix(" ".join(words))
+    assert not offered or offered[0] not in UNSPECIFIC_PROGRAMS or offered[:2] == ("python", "-m")
     assert len(offered) <= 3
 
 
 @given(texts)
 def test_junk_is_offered_nothing_that_breaks(command: str) -> None:
-    assert all(proposed_prefix(command))
+    assert all(propose_prefix(command))

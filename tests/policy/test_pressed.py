@@ -8,7 +8,7 @@ from laws.enemies import calls, facts, paths
 from remit.core.call import ToolCall
 from remit.core.decision import STRICTNESS
 from remit.core.facts import DeniedPath, Facts
-from remit.policy.engine import CHECKS, decide
+from remit.policy.decide import CHECKS, decide
 
 NEW = ("lease", "circuit", "detour")
 

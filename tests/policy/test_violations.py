@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from laws.enemies import texts
 from remit.core.call import SessionKey, ToolCall
 from remit.core.decision import Decision, ErrorType, Finding
-from remit.policy.violations import HINTS, NOT_RECOVERABLE, explain, violation, violation_of
+from remit.policy.violations import HINTS, NOT_RECOVERABLE, explain, leading_violation, make_violation
 
 CODES: tuple[ErrorType, ...] = get_args(ErrorType)
 CALL = ToolCall(agent="a", session=SessionKey("s"), tool="Write", effect="write", cwd="/w")
@@ -28,7 +28,7 @@ def test_every_error_type_has_a_hint() -> None:
 @pytest.mark.parametrize("code", CODES)
 def test_every_error_type_is_explained_in_five_parts(code: ErrorType) -> None:
     finding = Finding("r", code, "what is wrong")
-    text = explain(violation(finding, CALL, decided(finding)))
+    text = explain(make_violation(finding, CALL, decided(finding)))
     assert text.startswith(f"[{code}] what is wrong\n")
     for part in ("What happened:", "What to do:", "Why:"):
         assert part in text
@@ -38,7 +38,7 @@ def test_every_error_type_is_explained_in_five_parts(code: ErrorType) -> None:
 def test_the_wire_shape_is_that_of_the_contract() -> None:
     finding = Finding("scope", "SCOPE_VIOLATION", "m", path="docs/x", context={"owned_scope": ["src/**"]})
     other = Finding("stale", "STALE_FILE", "n")
-    found = violation_of(CALL, decided(finding, other))
+    found = leading_violation(CALL, decided(finding, other))
     assert msgspec.to_builtins(found) == {
         "status": "error",
         "error_type": "SCOPE_VIOLATION",
@@ -57,11 +57,11 @@ def test_the_wire_shape_is_that_of_the_contract() -> None:
 @given(st.sampled_from(CODES), texts, st.none() | texts, st.lists(texts, max_size=3))
 def test_no_text_breaks_the_words(code: ErrorType, message: str, path: str | None, scope: list[str]) -> None:
     finding = Finding("r", code, message, path=path, context={"owned_scope": scope, "available_intents": scope})
-    found = violation(finding, CALL, decided(finding))
+    found = make_violation(finding, CALL, decided(finding))
     assert explain(found)
     if isinstance(found.path, str):
         found.path.encode()
 
 
 def test_nothing_found_is_no_violation() -> None:
-    assert violation_of(CALL, Decision("allow", "allow", "destructive", "enforce")) is None
+    assert leading_violation(CALL, Decision("allow", "allow", "destructive", "enforce")) is None

@@ -3,12 +3,17 @@
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from remit.core.contents import Hunk
-from remit.core.textdiff import hunks_between
-from remit.provenance.origins.after_gap import AfterGap
-from remit.provenance.origins.evidence import Label
-from remit.provenance.origins.labels import Pairs, compared, merged, stepped
-from remit.provenance.origins.ways import Step
+from remit.core.diff.contents import Hunk
+from remit.core.diff.edit_script import make_hunks
+from remit.provenance.origins.carried_attributions import (
+    ContentPairs,
+    LazyAttributions,
+    carry_by_comparing,
+    carry_through_step,
+    first_attributions,
+)
+from remit.provenance.origins.evidence import Attribution
+from remit.provenance.origins.recorded_steps import HistoryStep
 
 LINES: tuple[bytes, ...] = (
     b"",
@@ -32,7 +37,7 @@ RECORDS = (None, "r1", "r2", "r3")
 
 
 @st.composite
-def gaps(draw: st.DrawFn) -> tuple[list[bytes], list[bytes], tuple[Hunk, ...], list[Label | None], bool]:
+def gaps(draw: st.DrawFn) -> tuple[list[bytes], list[bytes], tuple[Hunk, ...], list[Attribution | None], bool]:
     """Two contents, a difference of them (any, not only a diff's), and labels of the first."""
     old = draw(st.lists(st.sampled_from(LINES), min_size=1, max_size=14))
     new = draw(st.lists(st.sampled_from(LINES), max_size=6))
@@ -47,31 +52,31 @@ def gaps(draw: st.DrawFn) -> tuple[list[bytes], list[bytes], tuple[Hunk, ...], l
         if same and draw(st.integers(0, 4)):
             origins[to] = draw(st.sampled_from(same[:3]))
             at = origins[to] + 1
-    labels: list[Label | None] = []
+    labels: list[Attribution | None] = []
     while len(labels) < len(old):
         record = draw(st.sampled_from(RECORDS))
-        labels += [Label(record, "exact") if record else None] * draw(st.integers(1, 8))
-    return old, new, hunks_between(len(old), len(new), origins), labels[: len(old)], draw(st.booleans())
+        labels += [Attribution(record, "exact") if record else None] * draw(st.integers(1, 8))
+    return old, new, make_hunks(len(old), len(new), origins), labels[: len(old)], draw(st.booleans())
 
 
 @settings(max_examples=500, deadline=None)
 @given(gaps())
 def test_a_line_has_the_label_that_it_has_among_all(
-    gap: tuple[list[bytes], list[bytes], tuple[Hunk, ...], list[Label | None], bool],
+    gap: tuple[list[bytes], list[bytes], tuple[Hunk, ...], list[Attribution | None], bool],
 ) -> None:
     old, new, hunks, labels, strict = gap
-    step = Step("old", "new", None, hunks=hunks, loose=True, strict=strict)
-    pairs = Pairs(lambda name: old if name == "old" else new, lambda _a, _b: hunks)
-    after = stepped(labels, step, pairs)
+    step = HistoryStep("old", "new", None, hunks=hunks, inferred=True, strict=strict)
+    pairs = ContentPairs(lambda name: old if name == "old" else new, lambda _a, _b: hunks)
+    after = carry_through_step(labels, step, pairs)
     assert after is not None
-    whole = compared(labels, step, old, new, hunks, pairs)
+    whole = carry_by_comparing(labels, step, old, new, hunks, pairs)
     assert [after[i] for i in range(len(after))] == whole
     assert list(after) == whole
 
 
 def test_of_several_the_first_that_tells_is_believed_line_by_line() -> None:
-    a, b = Label("r1", "exact"), Label("r2", "exact")
-    first = merged([[None, a], [b, b, b]])
+    a, b = Attribution("r1", "exact"), Attribution("r2", "exact")
+    first = first_attributions([[None, a], [b, b, b]])
     assert [first[0], first[1], first[2], len(first)] == [b, a, b, 3]
     assert (list(first), first[1:]) == ([b, a, b], [a, b])
 
@@ -79,9 +84,11 @@ def test_of_several_the_first_that_tells_is_believed_line_by_line() -> None:
 def test_a_line_is_told_without_comparing_the_others() -> None:
     old = [b"compute_invoice_total(customer)", b"}", b"archive_quarterly_report()", b"settle_balance(ledger, 12)"]
     new = [*old, b"}", b"a person's own statement"]
-    labels = [Label("r1", "exact")] * 4
-    step = Step("old", "new", None, hunks=(Hunk(4, 0, 5, 2),), loose=True, strict=True)
-    after = stepped(labels, step, Pairs(lambda name: old if name == "old" else new, lambda _a, _b: None))
-    assert isinstance(after, AfterGap)
-    assert [after[0], after[4]] == [Label("r1", "ledger"), None]
+    labels = [Attribution("r1", "exact")] * 4
+    step = HistoryStep("old", "new", None, hunks=(Hunk(4, 0, 5, 2),), inferred=True, strict=True)
+    after = carry_through_step(
+        labels, step, ContentPairs(lambda name: old if name == "old" else new, lambda _a, _b: None)
+    )
+    assert isinstance(after, LazyAttributions)
+    assert [after[0], after[4]] == [Attribution("r1", "ledger"), None]
     assert "all" not in vars(after)

@@ -5,10 +5,15 @@ from difflib import SequenceMatcher
 from hypothesis import given
 from hypothesis import strategies as st
 
-from remit.core.contents import Hunk
-from remit.provenance.origins.alike import Lines, equal_blocks, hunk_at, may_come_from
-from remit.provenance.origins.reformatted import relaid
-from remit.provenance.origins.shifted import shifted
+from remit.core.diff.contents import Hunk
+from remit.provenance.origins.similarity import (
+    IndexedLines,
+    find_equal_blocks,
+    find_moved_blocks,
+    find_reformatted_lines,
+    hunk_at,
+    may_be_moved_lines,
+)
 
 texts = st.lists(st.sampled_from("abcde"), max_size=16)
 LINES = [b"alpha_first(one)", b"  alpha_first( one )", b"}", b"  }", b"", b"beta_second", b"alpha_first(", b"one)"]
@@ -23,8 +28,8 @@ def pairs(blocks: list[tuple[int, int, int]]) -> set[tuple[int, int]]:
 def test_the_blocks_are_those_of_difflib(a: list[str], b: list[str]) -> None:
     matches = SequenceMatcher(None, a, b, autojunk=False).get_matching_blocks()
     told = [(match.a, match.b, match.size) for match in matches if match.size]
-    assert pairs(equal_blocks(a, b)) == pairs(told)
-    assert len(equal_blocks(a, b)) == len(told)
+    assert pairs(find_equal_blocks(a, b)) == pairs(told)
+    assert len(find_equal_blocks(a, b)) == len(told)
 
 
 def hunks_between(old: list[bytes], new: list[bytes]) -> tuple[Hunk, ...]:
@@ -38,10 +43,10 @@ def test_what_is_ruled_out_comes_from_none_of_those_lines(
 ) -> None:
     hunks = hunks_between(old, new)
     own = {i for i in own if i < len(old)}
-    moves = {**shifted(old, new, hunks), **relaid(old, new, hunks)}
-    if not may_come_from(own, old, new, hunks, wanted):
+    moves = {**find_moved_blocks(old, new, hunks), **find_reformatted_lines(old, new, hunks)}
+    if not may_be_moved_lines(own, old, new, hunks, wanted):
         assert not any(to in wanted and origin in own for to, origin in moves.items())
-    if not may_come_from(own, old, new, hunks):
+    if not may_be_moved_lines(own, old, new, hunks):
         assert own.isdisjoint(moves.values())
 
 
@@ -49,14 +54,14 @@ def test_what_is_ruled_out_comes_from_none_of_those_lines(
 def test_to_ask_of_all_lines_is_to_ask_of_each(old: list[bytes], new: list[bytes], own: set[int]) -> None:
     hunks = hunks_between(old, new)
     own = {i for i in own if i < len(old)}
-    each = [may_come_from(own, Lines(old), Lines(new), hunks, {to}) for to in range(len(new))]
-    assert may_come_from(own, old, new, hunks) >= any(each)
-    assert may_come_from(own, old, new, hunks, range(len(new))) == may_come_from(own, old, new, hunks)
+    each = [may_be_moved_lines(own, IndexedLines(old), IndexedLines(new), hunks, {to}) for to in range(len(new))]
+    assert may_be_moved_lines(own, old, new, hunks) >= any(each)
+    assert may_be_moved_lines(own, old, new, hunks, range(len(new))) == may_be_moved_lines(own, old, new, hunks)
 
 
 @given(contents, contents)
 def test_a_line_is_put_in_by_the_hunk_that_counts_it(old: list[bytes], new: list[bytes]) -> None:
     hunks = hunks_between(old, new)
-    starts = [hunk.came.start for hunk in hunks]
+    starts = [hunk.new_range.start for hunk in hunks]
     for to in range(len(new)):
-        assert [hunk_at(hunks, starts, to)] == ([hunk for hunk in hunks if to + 1 in hunk.came] or [None])
+        assert [hunk_at(hunks, starts, to)] == ([hunk for hunk in hunks if to + 1 in hunk.new_range] or [None])

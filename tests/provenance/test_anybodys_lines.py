@@ -7,12 +7,11 @@ import pytest
 from gate.driving import Agent, governed
 from provenance.test_blame import ME, commit, sessions
 from provenance.test_origins import BASE, by, knowing, of, origin, wrote
-from remit.core.contents import Hunk
-from remit.gate.said import Said
-from remit.provenance.origins.adrift import adrift
-from remit.provenance.origins.labels import walk
-from remit.provenance.origins.reformatted import same_but_for_layout
-from remit.provenance.origins.ways import Recorded, Step
+from remit.core.diff.contents import Hunk
+from remit.gate.evidence.command_text import CommandText
+from remit.provenance.origins.carried_attributions import carry_attributions, find_ambiguous_kept_lines
+from remit.provenance.origins.recorded_steps import HistoryEntry, HistoryStep
+from remit.provenance.origins.similarity import match_but_for_layout
 
 AGENTS = """\
 def tabulated_measurements(rows):
@@ -57,7 +56,7 @@ def test_a_plain_line_at_another_depth_among_a_persons_lines_is_not_the_agents(a
     ],
 )
 def test_layout_is_told_by_lines_that_tell(old: list[bytes], new: list[bytes], found: dict[int, int]) -> None:
-    assert same_but_for_layout(old, new) == found
+    assert match_but_for_layout(old, new) == found
 
 
 BLOCK = of("    total_allocation = sum(rows)", "    except OSError:", "        pass", "    return None")
@@ -71,7 +70,7 @@ def test_across_a_gap_plain_lines_are_no_block_whose_own_line_went(left: list[by
 
 def test_where_nothing_happened_unseen_they_are() -> None:
     versions = {"P": BASE, "R": [*BASE, *BLOCK], "V": [*BASE, b"put_there_by_somebody()", *BLOCK[1:]]}
-    seen = Recorded(2, "r2", "R", "V", observed=True)
+    seen = HistoryEntry(2, "r2", "R", "V", observed=True)
     assert origin(versions, [wrote(1, "P", "R"), seen]) == [*[None] * 4, "r2", *["r1"] * 3]
 
 
@@ -91,10 +90,10 @@ NEW = of(
 def test_what_a_diff_keeps_between_lines_of_nobody_knows_whom_is_open() -> None:
     hunks = (Hunk(2, 0, 3, 2), Hunk(3, 0, 6, 1))
     steps = [
-        Step(None, "A", "agent"),
-        Step("A", "B", "command", hunks=hunks, unproved=((3, 4), (6, 6))),
+        HistoryStep(None, "A", "agent"),
+        HistoryStep("A", "B", "command", hunks=hunks, unproved=((3, 4), (6, 6))),
     ]
-    found = walk(steps, knowing({"A": OLD, "B": NEW}))
+    found = carry_attributions(steps, knowing({"A": OLD, "B": NEW}))
     assert by(found) == ["agent", "agent", *["command"] * 4, "agent", "agent"]
     assert [label.proved for label in found if label] == [True, True, False, False, False, False, True, True]
 
@@ -104,7 +103,7 @@ def test_what_a_diff_keeps_between_lines_of_nobody_knows_whom_is_open() -> None:
     [(((3, 4),), [4]), (((6, 6),), []), ((), []), (((1, 2),), [])],
 )
 def test_only_beside_unproved_lines_a_kept_one_drifts(unproved: tuple[tuple[int, int], ...], found: list[int]) -> None:
-    assert list(adrift(OLD, NEW, (Hunk(2, 0, 3, 2), Hunk(3, 0, 6, 1)), unproved)) == found
+    assert list(find_ambiguous_kept_lines(OLD, NEW, (Hunk(2, 0, 3, 2), Hunk(3, 0, 6, 1)), unproved)) == found
 
 
 @pytest.mark.parametrize(
@@ -118,7 +117,7 @@ def test_only_beside_unproved_lines_a_kept_one_drifts(unproved: tuple[tuple[int,
 def test_a_line_of_its_own_holds_its_place_and_so_does_one_in_another_layout(
     old: list[bytes], new: list[bytes], found: list[int]
 ) -> None:
-    assert list(adrift(old, new, (Hunk(1, 1, 1, 1), Hunk(3, 1, 3, 1)), ((1, 1), (3, 3)))) == found
+    assert list(find_ambiguous_kept_lines(old, new, (Hunk(1, 1, 1, 1), Hunk(3, 1, 3, 1)), ((1, 1), (3, 3)))) == found
 
 
 def function(*names: str) -> list[bytes]:
@@ -158,9 +157,9 @@ def test_the_end_of_a_function_of_which_a_line_is_another_stays_the_agents() -> 
 
 
 def test_a_quote_at_a_lines_end_is_no_empty_line_before_the_next() -> None:
-    said = Said(b"cat > f <<'END'\ndef measured_widths(rows):\n\n    return rows\nEND")
+    said = CommandText(b"cat > f <<'END'\ndef measured_widths(rows):\n\n    return rows\nEND")
     new = of("", "def measured_widths(rows):", "", "    return rows")
-    assert list(said.holds(new, range(1, 5), ())) == [2, 3, 4]
+    assert list(said.find_runs_in_text(new, range(1, 5), ())) == [2, 3, 4]
 
 
 def test_against_the_odds_a_plain_line_is_not_kept_beyond_what_was_put_into_its_block() -> None:

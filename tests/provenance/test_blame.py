@@ -7,10 +7,10 @@ import pytest
 from conftest import run_git
 from gate.driving import Agent, governed
 from remit.gate.gate import Gate
-from remit.ledger.index import Index
+from remit.ledger.index.index import Index
 from remit.provenance.blame.blame import Blamer
 from remit.provenance.blame.blamed_line import BlamedLine
-from remit.workspace.git import GitError
+from remit.workspace.git.command import GitError
 
 
 @pytest.fixture
@@ -24,7 +24,7 @@ def blame(root: Path, path: str, *arguments: str) -> list[BlamedLine]:
     gate = Gate.open(root)
     with Index.open(gate.workspace.state / "index.db", gate.workspace.log_folder) as index:
         index.catch_up()
-        return Blamer(gate.workspace, index, gate.store).blame(path, arguments)
+        return Blamer(gate.workspace, index, gate.contents).blame(path, arguments)
 
 
 def sessions(root: Path, path: str, *arguments: str) -> list[str | None]:

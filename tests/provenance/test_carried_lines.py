@@ -8,11 +8,11 @@ from conftest import run_git
 from gate.driving import Agent, governed
 from provenance.test_blame import blame, commit
 from provenance.test_elsewhere import BLOCK, HUMAN, ME
-from remit.core.textdiff import lines_of, small_hunks
+from remit.core.diff.edit_script import diff_small, split_lines
 from remit.gate.gate import Gate
-from remit.ledger.index import Index
+from remit.ledger.index.index import Index
 from remit.provenance.blame.blame import Blamer
-from remit.provenance.origins.elsewhere import stayed
+from remit.provenance.origins.unattributed_lines import find_unchanged_lines
 
 OWN = """\
 def audit_shelves(shelves):
@@ -110,10 +110,10 @@ def test_a_line_that_a_person_puts_in_where_the_agents_like_it_stays_is_theirs(a
 def test_of_a_version_that_was_only_named_the_contents_are_fetched(agent: Agent) -> None:
     gate = Gate.open(agent.cwd)
     with Index.open(gate.workspace.state / "index.db", gate.workspace.log_folder) as index:
-        known = Blamer(gate.workspace, index, gate.store).attribution
-        known.find(["HEAD:src/human.py"])
-        known.fetch_names(["HEAD:src/human.py"])
-        assert len(known.lines_named("HEAD:src/human.py")) == len(HUMAN.splitlines())
+        known = Blamer(gate.workspace, index, gate.contents).attributor
+        known.resolve_names(["HEAD:src/human.py"])
+        known.load_named(["HEAD:src/human.py"])
+        assert len(known.lines_of_name("HEAD:src/human.py")) == len(HUMAN.splitlines())
 
 
 def test_a_file_that_another_agent_moves_stays_the_writers(agent: Agent, home: Path) -> None:
@@ -193,6 +193,6 @@ def test_lines_that_a_person_sorts_stay_whose_they_were(agent: Agent) -> None:
 def test_of_lines_that_stayed_those_are_known_again_that_stand_nowhere_else(
     old: bytes, new: bytes, found: dict[int, int]
 ) -> None:
-    hunks = small_hunks(old, new)
+    hunks = diff_small(old, new)
     assert hunks is not None
-    assert stayed(lines_of(old), lines_of(new), hunks, range(len(lines_of(new)))) == found
+    assert find_unchanged_lines(split_lines(old), split_lines(new), hunks, range(len(split_lines(new)))) == found

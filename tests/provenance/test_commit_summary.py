@@ -11,7 +11,7 @@ from conftest import run_git
 from gate.driving import governed, machine
 from provenance.speaking import Speaker
 from remit.gate.gate import Gate
-from remit.ledger.index import Index
+from remit.ledger.index.index import Index
 from remit.provenance.blame.blame import Blamer
 from remit.provenance.why.commit_summary import CommitSummary, NoSuchCommit, summarize_commits
 from remit.tools.conversations import conversations
@@ -26,8 +26,8 @@ def summary(root: Path, home: Path, wanted: str) -> CommitSummary:
     gate = Gate.open(root, machine(home))
     with Index.open(gate.workspace.state / "index.db", gate.workspace.log_folder) as index:
         index.catch_up()
-        blamer = Blamer(gate.workspace, index, gate.store)
-        return summarize_commits(blamer, wanted, gate.governing.document, partial(conversations, gate))
+        blamer = Blamer(gate.workspace, index, gate.contents)
+        return summarize_commits(blamer, wanted, gate.rules.document, partial(conversations, gate))
 
 
 def remit(folder: Path, *words: str, code: int = 0) -> str:

@@ -9,12 +9,19 @@ from typing import Any
 import pytest
 
 from core.secrets import CORPUS, SECRETS
-from remit.adapters.transcripts import entries
-from remit.core.redaction import compile_pattern
-from remit.ledger.words import NoWords
-from remit.provenance.why.conversations import FILE, KEPT_CHARS, NOT_KEPT, Conversations, Source, Spoken
-from remit.provenance.why.heard import search
-from remit.workspace.transcripts import LINE_BYTES, MOST_BYTES
+from remit.adapters.transcripts import read_entries
+from remit.core.secrets.redaction import compile_team_pattern
+from remit.ledger.index.search import NoSearchWords
+from remit.provenance.why.conversation_search import search_conversations
+from remit.provenance.why.conversations import (
+    DATABASE_FILE,
+    MAX_KEPT_CHARS,
+    SECRET_PLACEHOLDER,
+    ConversationEntry,
+    Conversations,
+    TranscriptSource,
+)
+from remit.workspace.agents.transcripts import MAX_LINE_BYTES, MAX_READ_BYTES
 
 CAPTURED = Path(__file__).parents[1] / "compat" / "transcripts"
 NOW = 1_795_320_000.0
@@ -45,9 +52,9 @@ class Store:
         self.folder = folder / "state"
         self.folder.mkdir()
         self.transcript = folder / "session.jsonl"
-        self.source = Source(str(self.transcript), agent, "s")
+        self.source = TranscriptSource(str(self.transcript), agent, "s")
         self.retain_days = retain_days
-        self.patterns = (compile_pattern(pattern),) if pattern else ()
+        self.patterns = (compile_team_pattern(pattern),) if pattern else ()
 
     def append(self, *lines: bytes) -> None:
         with self.transcript.open("ab") as file:
@@ -55,11 +62,11 @@ class Store:
 
     def take_in(self, now: float = NOW) -> int:
         with Conversations.open(self.folder, self.retain_days, self.patterns) as kept:
-            return kept.take_in([self.source], now)
+            return kept.read_transcripts([self.source], now)
 
-    def all(self) -> tuple[Spoken, ...]:
+    def all(self) -> tuple[ConversationEntry, ...]:
         with Conversations.open(self.folder, self.retain_days, self.patterns) as kept:
-            return kept.of_session("s")
+            return kept.entries_of_session("s")
 
     def texts(self) -> list[str]:
         return [one.text for one in self.all()]
@@ -104,7 +111,7 @@ def test_a_file_that_became_shorter_is_read_from_its_beginning(store: Store) -> 
 
 
 def test_a_line_of_any_length_is_passed_over_and_the_next_is_read(store: Store) -> None:
-    store.append(b'{"type":"user","message":{"content":"' + b"x" * LINE_BYTES + b'"}}\n', line("after"))
+    store.append(b'{"type":"user","message":{"content":"' + b"x" * MAX_LINE_BYTES + b'"}}\n', line("after"))
     store.take_in()
     assert store.texts() == ["after"]
 
@@ -121,7 +128,7 @@ def test_a_message_that_comes_again_takes_the_place_of_the_first(tmp_path: Path)
 
 @pytest.mark.parametrize(("text", "secret"), CORPUS.values(), ids=CORPUS.keys())
 def test_no_secret_reaches_the_disk(store: Store, text: str, secret: str) -> None:
-    padding = "word " * ((KEPT_CHARS["user"] - len(text) // 2) // 5)
+    padding = "word " * ((MAX_KEPT_CHARS["user"] - len(text) // 2) // 5)
     store.append(line(text), line(f"{padding}\n{text}", uuid="2"), call("t", f"echo {text}"), result("t", text))
     assert store.take_in() == 4
     held = store.on_disk()
@@ -142,7 +149,7 @@ def test_what_came_of_reading_a_file_of_secrets_is_not_kept(store: Store) -> Non
     store.take_in()
     store.append(result("t1", "COLOUR=blue"), result("t2", "colour = 1"))
     store.take_in()
-    assert store.texts() == ["cat .env", "cat app.py", NOT_KEPT, "colour = 1"]
+    assert store.texts() == ["cat .env", "cat app.py", SECRET_PLACEHOLDER, "colour = 1"]
 
 
 def test_what_was_said_too_long_ago_is_forgotten_and_does_not_return(store: Store) -> None:
@@ -154,7 +161,7 @@ def test_what_was_said_too_long_ago_is_forgotten_and_does_not_return(store: Stor
     store.append(line("newest", timestamp="2027-02-20T00:00:00Z"))
     store.take_in(NOW + 91 * DAY)
     assert store.texts() == ["newest"]
-    assert b"never" not in (store.folder / FILE).read_bytes()
+    assert b"never" not in (store.folder / DATABASE_FILE).read_bytes()
 
 
 def test_a_part_of_a_conversation_may_be_older_than_the_rest(store: Store) -> None:
@@ -170,37 +177,37 @@ def test_where_nothing_is_to_be_kept_nothing_is_on_disk(store: Store) -> None:
     store.take_in()
     store.retain_days = 0
     with Conversations.open(store.folder, 0) as kept:
-        assert kept.take_in([store.source], NOW) == 1
-        assert [one.text for one in kept.of_session("s")] == ["one"]
+        assert kept.read_transcripts([store.source], NOW) == 1
+        assert [one.text for one in kept.entries_of_session("s")] == ["one"]
     assert list(store.folder.iterdir()) == []
 
 
 def test_nobody_else_may_read_it(store: Store) -> None:
     store.append(line("one"))
     store.take_in()
-    assert (store.folder / FILE).stat().st_mode & 0o077 == 0
+    assert (store.folder / DATABASE_FILE).stat().st_mode & 0o077 == 0
 
 
 def test_a_damaged_file_is_moved_aside(store: Store) -> None:
-    (store.folder / FILE).write_bytes(b"no database at all" * 100)
+    (store.folder / DATABASE_FILE).write_bytes(b"no database at all" * 100)
     store.append(line("one"))
     assert store.take_in() == 1
-    assert (store.folder / f"{FILE}.damaged").exists()
+    assert (store.folder / f"{DATABASE_FILE}.damaged").exists()
 
 
 def test_where_nothing_can_be_written_the_conversation_is_read_all_the_same(store: Store) -> None:
     store.append(line("one"))
-    (store.folder / FILE).mkdir()
+    (store.folder / DATABASE_FILE).mkdir()
     with Conversations.open(store.folder, 90) as kept:
-        assert "cannot be used" in kept.trouble
+        assert "cannot be used" in kept.problem
         kept.catch_up([store.source], NOW)
-        assert [one.text for one in kept.of_session("s")] == ["one"]
+        assert [one.text for one in kept.entries_of_session("s")] == ["one"]
 
 
 @pytest.mark.parametrize("place", ["/dev/zero", "/nowhere/at.jsonl", "a\0b", ".", ""])
 def test_what_is_no_file_is_no_transcript(store: Store, place: str) -> None:
     with Conversations.open(store.folder, 90) as kept:
-        assert kept.take_in([Source(place, "claude-code", "s")], NOW) == 0
+        assert kept.read_transcripts([TranscriptSource(place, "claude-code", "s")], NOW) == 0
 
 
 def test_a_pipe_is_not_waited_for(store: Store) -> None:
@@ -210,12 +217,12 @@ def test_a_pipe_is_not_waited_for(store: Store) -> None:
 
 def test_a_file_full_of_holes_is_read_in_parts(store: Store) -> None:
     with store.transcript.open("wb") as file:
-        file.truncate(MOST_BYTES + 1)
-        file.seek(MOST_BYTES + 1)
+        file.truncate(MAX_READ_BYTES + 1)
+        file.seek(MAX_READ_BYTES + 1)
         file.write(b"\n" + line("at the end"))
     with Conversations.open(store.folder, 90) as kept:
-        assert kept.take_in([store.source], NOW) == 0
-        assert "too long to be read at once" in kept.trouble
+        assert kept.read_transcripts([store.source], NOW) == 0
+        assert "too long to be read at once" in kept.problem
     assert store.take_in() == 1
     assert store.texts() == ["at the end"]
 
@@ -234,12 +241,12 @@ def test_opencode_is_read_from_its_database(tmp_path: Path) -> None:
     store.take_in()
     assert len(store.all()) == 10
     captured = (CAPTURED / "opencode.jsonl").read_bytes().splitlines()
-    assert store.texts() == [entry.text for found in captured for entry in entries("opencode", found)]
+    assert store.texts() == [entry.text for found in captured for entry in read_entries("opencode", found)]
 
 
 def heard_in(store: Store, *words: str, **more: Any) -> list[tuple[str, str]]:
     with Conversations.open(store.folder, store.retain_days, store.patterns) as kept:
-        return [(one.role, one.around) for one in search(kept.database, words, 10, **more)]
+        return [(one.role, one.around) for one in search_conversations(kept.database, words, 10, **more)]
 
 
 def test_what_was_said_is_found_by_its_words_also_what_came_after_the_first_search(tmp_path: Path) -> None:
@@ -252,7 +259,7 @@ def test_what_was_said_is_found_by_its_words_also_what_came_after_the_first_sear
     assert heard_in(store, "loader") == [("user", "and now the loader")]
     assert heard_in(store, "loader", session="other") == []
     assert heard_in(store, "loader", since="2027") == []
-    with pytest.raises(NoWords):
+    with pytest.raises(NoSearchWords):
         heard_in(store, "***")
 
 
@@ -263,4 +270,4 @@ def test_no_search_finds_what_was_forgotten(tmp_path: Path) -> None:
     assert heard_in(store, "confession")
     store.take_in(NOW + 90 * DAY)
     assert heard_in(store, "confession") == []
-    assert b"confession" not in (store.folder / FILE).read_bytes()
+    assert b"confession" not in (store.folder / DATABASE_FILE).read_bytes()

@@ -2,7 +2,7 @@
 
 import pytest
 
-from remit.provenance.verify.counted_tests import NOTHING, WORDS, Counts, counts
+from remit.provenance.verify.counts_of_tests import NO_TESTS, PATTERNS_BY_LANGUAGE, CaseCounts, count_tests
 
 PYTHON = '''
 """def test_in_a_text(): assert 1"""
@@ -92,45 +92,45 @@ BASH = """
 """
 
 ROWS = [
-    ("tests/test_a.py", PYTHON, Counts(2, 4, 2)),
-    ("a.test.js", SCRIPT, Counts(4, 3, 3)),
-    ("a.spec.ts", SCRIPT, Counts(4, 3, 3)),
-    ("a.test.tsx", SCRIPT, Counts(4, 3, 3)),
-    ("a_test.go", GO, Counts(2, 2, 1)),
-    ("tests/a.rs", RUST, Counts(2, 2, 1)),
-    ("test/ATest.java", JAVA, Counts(2, 2, 1)),
-    ("ATests.cs", CSHARP, Counts(2, 2, 1)),
-    ("a_spec.rb", RUBY, Counts(2, 2, 1)),
-    ("tests/ATest.php", PHP, Counts(2, 1, 1)),
-    ("tests/a.cpp", CPP, Counts(2, 2, 1)),
-    ("tests/a.c", C, Counts(2, 2, 1)),
-    ("test/a.bash", BASH, Counts(2, 2, 1)),
+    ("tests/test_a.py", PYTHON, CaseCounts(2, 4, 2)),
+    ("a.test.js", SCRIPT, CaseCounts(4, 3, 3)),
+    ("a.spec.ts", SCRIPT, CaseCounts(4, 3, 3)),
+    ("a.test.tsx", SCRIPT, CaseCounts(4, 3, 3)),
+    ("a_test.go", GO, CaseCounts(2, 2, 1)),
+    ("tests/a.rs", RUST, CaseCounts(2, 2, 1)),
+    ("test/ATest.java", JAVA, CaseCounts(2, 2, 1)),
+    ("ATests.cs", CSHARP, CaseCounts(2, 2, 1)),
+    ("a_spec.rb", RUBY, CaseCounts(2, 2, 1)),
+    ("tests/ATest.php", PHP, CaseCounts(2, 1, 1)),
+    ("tests/a.cpp", CPP, CaseCounts(2, 2, 1)),
+    ("tests/a.c", C, CaseCounts(2, 2, 1)),
+    ("test/a.bash", BASH, CaseCounts(2, 2, 1)),
 ]
 
 
 @pytest.mark.parametrize(("path", "text", "expected"), ROWS, ids=[row[0] for row in ROWS])
-def test_what_is_counted(path: str, text: str, expected: Counts) -> None:
-    assert counts(path, text.encode()) == expected
+def test_what_is_counted(path: str, text: str, expected: CaseCounts) -> None:
+    assert count_tests(path, text.encode()) == expected
 
 
 def test_every_language_that_is_counted_has_a_row() -> None:
-    assert len(ROWS) == len(WORDS)
+    assert len(ROWS) == len(PATTERNS_BY_LANGUAGE)
 
 
 def test_commented_out_is_gone() -> None:
     text = "def test_a():\n    assert f()\n"
-    assert counts("test_a.py", f'"""\n{text}"""\n'.encode()) == NOTHING
-    assert counts("test_a.py", "".join(f"# {line}\n" for line in text.splitlines()).encode()) == NOTHING
-    assert counts("a.test.js", b"/*\nit('a', () => { expect(f()).toBe(1) })\n*/\n") == NOTHING
+    assert count_tests("test_a.py", f'"""\n{text}"""\n'.encode()) == NO_TESTS
+    assert count_tests("test_a.py", "".join(f"# {line}\n" for line in text.splitlines()).encode()) == NO_TESTS
+    assert count_tests("a.test.js", b"/*\nit('a', () => { expect(f()).toBe(1) })\n*/\n") == NO_TESTS
 
 
 def test_what_cannot_be_told_is_not_told() -> None:
-    assert counts("tests/data.json", b"{}") is None
-    assert counts("tests/test_a.xyz", b"assert") is None
-    assert counts("tests/test_a.py", None) == NOTHING
-    assert counts("tests/test_a.py", b"def test_a(:\n  assert\xff\n") in (
+    assert count_tests("tests/data.json", b"{}") is None
+    assert count_tests("tests/test_a.xyz", b"assert") is None
+    assert count_tests("tests/test_a.py", None) == NO_TESTS
+    assert count_tests("tests/test_a.py", b"def test_a(:\n  assert\xff\n") in (
         None,
-        Counts(1, 1, 0),
-        Counts(1, 0, 0),
-        NOTHING,
+        CaseCounts(1, 1, 0),
+        CaseCounts(1, 0, 0),
+        NO_TESTS,
     )

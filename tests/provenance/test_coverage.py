@@ -7,11 +7,11 @@ from click.testing import CliRunner
 
 from conftest import run_git
 from gate.driving import Agent, governed
-from remit.cli.stats import stats
+from remit.cli.blame.stats import stats
 from remit.cli.status import status
 from remit.gate.gate import Gate
-from remit.ledger.index import Index
-from remit.provenance.verify.coverage import Coverage, coverage, share
+from remit.ledger.index.index import Index
+from remit.provenance.verify.coverage import Coverage, measure_coverage, measure_share
 
 
 def covered(root: Path) -> Coverage:
@@ -19,7 +19,7 @@ def covered(root: Path) -> Coverage:
     place = Gate.open(root).workspace
     with Index.open(place.state / "index.db", place.log_folder) as index:
         index.catch_up()
-        return coverage(index)
+        return measure_coverage(index)
 
 
 def worked(repository: Path, home: Path) -> Agent:
@@ -36,7 +36,7 @@ def worked(repository: Path, home: Path) -> Agent:
 
 def test_only_what_was_judged_by_name_counts_as_judged(repository: Path, home: Path) -> None:
     found = covered(worked(repository, home).cwd)
-    assert (found.overall.changed, found.overall.judged) == (3, 1)
+    assert (found.overall.changed, found.overall.covered_files) == (3, 1)
     assert found.overall.ungoverned == ("README.md", "src/b.py")
 
 
@@ -48,8 +48,8 @@ def test_each_session_has_its_own_share(repository: Path, home: Path) -> None:
 
 def test_one_unjudged_change_makes_a_file_ungoverned() -> None:
     files = [{"path": "x"}]
-    found = share([{"covered": True, "files": files}, {"covered": False, "files": files}])
-    assert (found.changed, found.judged) == (1, 0)
+    found = measure_share([{"covered": True, "files": files}, {"covered": False, "files": files}])
+    assert (found.changed, found.covered_files) == (1, 0)
 
 
 def test_what_people_write_needs_no_verdict_and_is_counted_apart(repository: Path, home: Path) -> None:
@@ -60,7 +60,7 @@ def test_what_people_write_needs_no_verdict_and_is_counted_apart(repository: Pat
     (repository / "README.md").write_text("mine\n")
     agent.send("Stop")
     found = covered(repository).overall
-    assert (found.changed, found.judged, found.people) == (1, 1, 1)
+    assert (found.changed, found.covered_files, found.people) == (1, 1, 1)
 
 
 def test_each_change_without_a_verdict_names_its_likeliest_writer(repository: Path, home: Path) -> None:
@@ -80,8 +80,8 @@ def test_what_changed_long_ago_is_not_this_weeks(repository: Path, home: Path) -
     place = Gate.open(repository).workspace
     with Index.open(place.state / "index.db", place.log_folder) as index:
         index.catch_up()
-        assert coverage(index, since="2999-01-01T00:00:00.000000Z").overall.changed == 0
-        assert coverage(index, until="2999-01-01T00:00:00.000000Z").overall.changed == 3
+        assert measure_coverage(index, since="2999-01-01T00:00:00.000000Z").overall.changed == 0
+        assert measure_coverage(index, until="2999-01-01T00:00:00.000000Z").overall.changed == 3
 
 
 def test_of_a_range_of_commits_each_file_counts_by_how_it_got_its_content(repository: Path, home: Path) -> None:

@@ -15,9 +15,9 @@ from hypothesis import strategies as st
 from conftest import run_git
 from gate.driving import Agent, governed
 from remit.gate.gate import Gate
-from remit.ledger.index import Index
-from remit.provenance.map.intent_map import Part, Told, rebuilt
-from remit.provenance.map.syntax import told
+from remit.ledger.index.index import Index
+from remit.provenance.map.change_classes import read_map_entries
+from remit.provenance.map.map_text import ChangedPart, MapEntry, render_map
 
 TEXT = """\
 import os
@@ -58,10 +58,10 @@ hashes = st.sampled_from(["", "sha256:00", "sha256:ff"])
 
 
 @st.composite
-def parts(draw: st.DrawFn) -> Part:
+def parts(draw: st.DrawFn) -> ChangedPart:
     start = draw(st.integers(0, 3))
     named = draw(st.booleans())
-    return Part(
+    return ChangedPart(
         start,
         start + draw(st.integers(0, 2)) if start else 0,
         draw(hashes),
@@ -74,20 +74,20 @@ def parts(draw: st.DrawFn) -> Part:
 
 
 files = st.lists(st.tuples(texts, st.lists(parts(), max_size=3).map(tuple)), max_size=3).map(tuple)
-records = st.builds(Told, texts, st.none() | texts, files)
+records = st.builds(MapEntry, texts, st.none() | texts, files)
 
 
 @given(st.lists(records, max_size=6), st.randoms())
-def test_the_order_of_changes_does_not_matter(found: list[Told], random: Random) -> None:
-    unnamed = [Told(one.intent, None, one.files) for one in found]
+def test_the_order_of_changes_does_not_matter(found: list[MapEntry], random: Random) -> None:
+    unnamed = [MapEntry(one.intent, None, one.files) for one in found]
     shuffled = list(unnamed)
     random.shuffle(shuffled)
-    assert rebuilt(unnamed) == rebuilt(shuffled)
+    assert render_map(unnamed) == render_map(shuffled)
 
 
 @given(st.lists(records, max_size=4))
-def test_what_others_wrote_stays_on_its_line_and_marks_nothing_up(found: list[Told]) -> None:
-    text = rebuilt(found)
+def test_what_others_wrote_stays_on_its_line_and_marks_nothing_up(found: list[MapEntry]) -> None:
+    text = render_map(found)
     assert all(c == "\n" or c.isprintable() for c in text)
     for line in text.split("\n")[2:]:
         assert not line or line.startswith(("## ", "### Files", "#### ", "- **"))
@@ -106,13 +106,13 @@ def test_what_others_wrote_stays_on_its_line_and_marks_nothing_up(found: list[To
     ],
 )
 def test_a_path_is_not_read_as_emphasis_or_as_a_link(path: str, written: str) -> None:
-    part = Part(1, 2, created="2026-01-01")
-    assert f"\n#### {written}\n" in rebuilt([Told("INT-001", files=((path, (part,)),))])
+    part = ChangedPart(1, 2, created="2026-01-01")
+    assert f"\n#### {written}\n" in render_map([MapEntry("INT-001", files=((path, (part,)),))])
 
 
 def test_the_shape_is_that_of_the_contracts() -> None:
-    part = Part(15, 45, "sha256:c7", "function", "Weather.get", "2026-02-21", "t_1")
-    text = rebuilt([Told("INT-001", "Weather"), Told("INT-001", None, (("src/api/weather.py", (part,)),))])
+    part = ChangedPart(15, 45, "sha256:c7", "function", "Weather.get", "2026-02-21", "t_1")
+    text = render_map([MapEntry("INT-001", "Weather"), MapEntry("INT-001", None, (("src/api/weather.py", (part,)),))])
     assert text == (
         "# Intent Map\n\n## INT-001: Weather\n\n### Files\n\n#### src/api/weather.py\n\n"
         "- **Lines 15-45** (`sha256:c7`) function `Weather.get` · created 2026-02-21 · trace t_1\n"
@@ -175,6 +175,6 @@ def test_without_contents_the_lines_stand_without_names(worked: Path) -> None:
         documents = index.find(event="mutation", limit=1000)
 
     shutil.rmtree(gate.workspace.state / "contents")
-    text = rebuilt(told(documents, gate.store))
+    text = render_map(read_map_entries(documents, gate.contents))
     assert "function" not in text
     assert "- **Lines 1-11** (`sha256:" in text

@@ -12,9 +12,9 @@ from conftest import run_git
 from gate.driving import Agent, body, governed, records, uncontained
 from provenance.test_blame import blame, commit
 from provenance.test_notes import by_notes, write_notes
-from remit.core.authorship import parse_note
-from remit.workspace.notes import Notes
-from remit.workspace.place import git_root, workspace_at
+from remit.core.formats.authorship_notes import parse_note
+from remit.workspace.place.workspace import find_git_root, workspace_at
+from remit.workspace.sharing.authorship_notes import NotesRef
 
 GENERATE = "python3 tool.py src/made.py"
 TOOL = "import sys\nname = 'generated' + '_value'\nopen(sys.argv[1], 'w').write(f'{name} = 41\\n{name}_two = 42\\n')\n"
@@ -156,9 +156,9 @@ def test_a_note_does_not_attest_likely_lines_and_a_clone_knows_them_as_likely(ag
     commit(agent.cwd)
     write_notes(agent.cwd)
     head = run_git(agent.cwd, "rev-parse", "HEAD").strip()
-    note = parse_note(Notes(workspace_at(agent.cwd, git_root(agent.cwd))).read([head])[head].decode())
+    note = parse_note(NotesRef(workspace_at(agent.cwd, find_git_root(agent.cwd))).read_notes([head])[head].decode())
     assert "src/made.py" not in [file.path for file in note.files]
-    [session] = note.about["sessions"].values()
+    [session] = note.metadata["sessions"].values()
     [said] = [value for name, value in session["custom_attributes"].items() if name.startswith("remit.likely.t_")]
     assert json.loads(said) == {"src/made.py": "1-2"}
     found = by_notes(agent.cwd, "src/made.py", tmp_path / "none")

@@ -16,21 +16,21 @@ from gate.driving import Agent, governed
 from ledger.makers import open_log, record
 from ledger.test_prune import pruned
 from provenance.test_intent_map import records as tolds
-from remit.core.contents import git_blob, sha256
+from remit.core.diff.contents import hash_git_blob, sha256
 from remit.core.record import Body, Content, Conversation, MutatedFile, Range, Record, TracedFile
 from remit.gate.gate import Gate
 from remit.ledger.compact import compact
-from remit.ledger.foreign import FOLDER
+from remit.ledger.foreign_logs import FOLDER
 from remit.ledger.lock import LockTimeout
-from remit.ledger.reader import Place, lines
-from remit.provenance.map.intent_map import Told, rebuilt
-from remit.provenance.map.keeping import IntentMap
-from remit.provenance.map.sources import LogMark
-from remit.provenance.map.state import MapState
-from remit.workspace.place import Workspace, workspace_at
+from remit.ledger.reader import LogPosition, read_lines
+from remit.provenance.map.intent_map_file import IntentMap
+from remit.provenance.map.map_state import MapState
+from remit.provenance.map.map_text import MapEntry, render_map
+from remit.provenance.map.record_sources import LogMark
+from remit.workspace.place.workspace import Workspace, workspace_at
 
 OWN, OTHER = "4b1d/0123456789ab", "4b1d/ba9876543210"
-MARK = LogMark("", "", 0, 0, "", Place("", 0, 0))
+MARK = LogMark("", "", 0, 0, "", LogPosition("", 0, 0))
 
 
 def never() -> bool:
@@ -39,11 +39,11 @@ def never() -> bool:
 
 @given(st.lists(st.lists(tolds, max_size=3), max_size=4))
 @settings(max_examples=30, deadline=None)
-def test_records_added_as_they_come_make_the_map_of_all(lots: list[list[Told]]) -> None:
+def test_records_added_as_they_come_make_the_map_of_all(lots: list[list[MapEntry]]) -> None:
     with TemporaryDirectory() as folder, MapState(Path(folder) / "map.db", "form") as state:
         for lot in lots:
-            state.take(lot, None, MARK)
-        assert state.text() == rebuilt(told for lot in lots for told in lot)
+            state.add_records(lot, None, MARK)
+        assert state.render() == render_map(told for lot in lots for told in lot)
 
 
 # --- a ledger that grows, is added to by others, and loses parts -----------------------------------------------
@@ -55,7 +55,7 @@ class Ledger:
     def __init__(self, root: Path) -> None:
         self.root = root
         (root / ".orchestration").mkdir()
-        self.map = IntentMap.of(Workspace(root, None, None), OWN, "machine")
+        self.map = IntentMap.open(Workspace(root, None, None), OWN, "machine")
         self.folder = self.map.sources.log_folder
         (self.folder / FOLDER).mkdir(parents=True)
         self.log = open_log(self.folder, name=OWN, segment_bytes=3000)
@@ -65,7 +65,7 @@ class Ledger:
         """The record of a file that was written."""
         self.number += 1
         written = Range(start_line=1, end_line=content.count(b"\n"), content_hash="sha256:00")
-        after = Content(sha256=sha256(content), git_blob=git_blob(content))
+        after = Content(sha256=sha256(content), git_blob=hash_git_blob(content))
         file = MutatedFile(path=path, operation="create", after=after)
         made = record(self.number, event="mutation", intent_id=intent, files=(file,))
         return Record(
@@ -84,13 +84,13 @@ class Ledger:
         with TemporaryDirectory() as folder:
             with closing(open_log(Path(folder), name=OTHER)) as log:
                 log.append(found)
-            return b"".join(line.raw + b"\n" for line in lines(Path(folder)))
+            return b"".join(line.raw + b"\n" for line in read_lines(Path(folder)))
 
     def agree(self) -> bytes:
         """Keep the map up; it is the one that is made anew."""
-        while self.map.kept_up(never):
+        while self.map.update(never):
             pass
-        anew = self.map.anew()
+        anew = self.map.rebuild()
         if self.map.path.exists():
             assert self.map.path.read_bytes() == anew
         else:
@@ -113,7 +113,7 @@ class Acts:
         content = self.random.choice(SOURCES)
         path = self.random.choice(["a.py", "b.py", "`x`\n"])
         if self.random.random() < 0.7:
-            self.ledger.map.store.keep([(git_blob(content), path, content)])
+            self.ledger.map.store.keep_contents([(hash_git_blob(content), path, content)])
         made = self.ledger.changed(path, content, self.random.choice(["INT-001", "INT-002"]))
         self.ledger.log.append([made], views=[self.view])
 
@@ -184,7 +184,7 @@ def ledger(tmp_path: Path) -> Iterator[Ledger]:
 def test_names_come_in_when_the_contents_do(ledger: Ledger) -> None:
     ledger.log.append([ledger.changed("a.py", SOURCES[0])])
     assert b"function" not in ledger.agree()
-    ledger.map.store.keep([(git_blob(SOURCES[0]), "a.py", SOURCES[0])])
+    ledger.map.store.keep_contents([(hash_git_blob(SOURCES[0]), "a.py", SOURCES[0])])
     assert b"function `a`" in ledger.agree()
 
 
@@ -219,11 +219,11 @@ def test_a_log_that_begins_anew_makes_another_map(ledger: Ledger) -> None:
 def test_a_large_backlog_is_taken_in_by_portions(ledger: Ledger) -> None:
     ledger.log.append([ledger.changed(f"f{n}.py", SOURCES[0]) for n in range(350)])
     turns = 0
-    while ledger.map.kept_up(after_one()):
+    while ledger.map.update(after_one()):
         assert not ledger.map.path.exists()
         turns += 1
     assert turns >= 3
-    assert ledger.map.path.read_bytes() == ledger.map.anew()
+    assert ledger.map.path.read_bytes() == ledger.map.rebuild()
 
 
 def after_one() -> Callable[[], bool]:
@@ -236,27 +236,27 @@ def test_a_crash_before_the_file_was_written_is_made_good(ledger: Ledger) -> Non
     ledger.log.append([ledger.changed("a.py", SOURCES[0])])
     ledger.agree()
     ledger.log.append([ledger.changed("b.py", SOURCES[0])])
-    with MapState(ledger.map.state_path, ledger.map.form) as state:
-        ledger.map.behind(state, never)
+    with MapState(ledger.map.state_path, ledger.map.fingerprint) as state:
+        ledger.map.catch_up(state, never)
     assert b"b.py" in ledger.agree()
 
 
 def test_two_processes_do_not_write_it_at_once(ledger: Ledger) -> None:
-    with ledger.map.alone(1), pytest.raises(LockTimeout):
-        ledger.map.kept_up(never)
+    with ledger.map.lock_map(1), pytest.raises(LockTimeout):
+        ledger.map.update(never)
 
 
 def test_making_it_anew_drops_a_state_that_says_otherwise(ledger: Ledger) -> None:
     content = SOURCES[0]
-    ledger.map.store.keep([(git_blob(content), "a.py", content)])
+    ledger.map.store.keep_contents([(hash_git_blob(content), "a.py", content)])
     ledger.log.append([ledger.changed("a.py", content)])
     assert b"function `a`" in ledger.agree()
-    assert not ledger.map.made_anew()
+    assert not ledger.map.write_rebuilt()
     assert ledger.map.state_path.exists()
     for path in (ledger.map.store.folder).rglob("*"):
         if path.is_file():
             path.unlink()
-    assert ledger.map.made_anew()
+    assert ledger.map.write_rebuilt()
     assert not ledger.map.state_path.exists()
     assert b"function `a`" not in ledger.agree()
 
@@ -276,18 +276,18 @@ def test_a_hostile_record_of_others_is_shown_and_breaks_nothing(ledger: Ledger) 
 
 def test_a_step_follows_the_change_and_not_the_ledger(ledger: Ledger, capsys: pytest.CaptureFixture[str]) -> None:
     content = b"".join(b"def f%d():\n    return %d\n\n\n" % (n, n) for n in range(40))
-    ledger.map.store.keep([(git_blob(content), "a.py", content)])
+    ledger.map.store.keep_contents([(hash_git_blob(content), "a.py", content)])
     for _ in range(3):
         ledger.log.append([ledger.changed(f"src/f{n % 100}.py", content) for n in range(50)])
     began = time.perf_counter()
-    ledger.map.anew()
+    ledger.map.rebuild()
     anew = time.perf_counter() - began
     ledger.agree()
     steps: list[float] = []
     for n in range(5):
         ledger.log.append([ledger.changed(f"src/g{n}.py", content)])
         began = time.perf_counter()
-        assert not ledger.map.kept_up(never)
+        assert not ledger.map.update(never)
         steps.append(time.perf_counter() - began)
     ledger.agree()
     with capsys.disabled():
@@ -309,12 +309,12 @@ def worked(repository: Path, home: Path) -> Agent:
 
 def map_of(root: Path) -> IntentMap:
     gate = Gate.open(root)
-    return IntentMap.of(gate.workspace, gate.recorder.log.name, gate.recorder.machine)
+    return IntentMap.open(gate.workspace, gate.recorder.log.name, gate.recorder.machine)
 
 
 def test_the_map_is_kept_up_where_git_ignores_it_and_git_sees_nothing(worked: Agent) -> None:
     before = run_git(worked.cwd, "status", "--porcelain", "--untracked-files=all")
-    assert not map_of(worked.cwd).kept_up(never)
+    assert not map_of(worked.cwd).update(never)
     assert "function `first`" in map_of(worked.cwd).path.read_text()
     assert run_git(worked.cwd, "status", "--porcelain", "--untracked-files=all") == before
 
@@ -331,18 +331,18 @@ def test_a_map_that_git_sees_is_left_to_people(worked: Agent, how: str) -> None:
     if how == "hidden":
         (worked.cwd / ".git/info").mkdir(exist_ok=True)
         (worked.cwd / ".git/info/exclude").write_text("intent_map.md\n")
-    assert not map_of(worked.cwd).kept_up(never)
+    assert not map_of(worked.cwd).update(never)
     assert (path.read_text() if path.exists() else "of people\n") == "of people\n"
 
 
 def test_a_worktree_has_a_map_of_its_own_and_none_without_its_folder(worked: Agent, tmp_path: Path) -> None:
     run_git(worked.cwd, "worktree", "add", "-q", str(tmp_path / "other"))
     there = map_of(tmp_path / "other")
-    assert not there.kept_up(never)
+    assert not there.update(never)
     assert not there.path.exists()
     governed(tmp_path / "other")
-    assert not there.kept_up(never)
-    map_of(worked.cwd).kept_up(never)
+    assert not there.update(never)
+    map_of(worked.cwd).update(never)
     assert there.path.read_bytes() == map_of(worked.cwd).path.read_bytes()
     assert there.state_path != map_of(worked.cwd).state_path
 
@@ -351,7 +351,7 @@ def test_a_link_in_its_place_is_replaced_and_not_followed(worked: Agent, tmp_pat
     (tmp_path / "elsewhere").write_text("theirs\n")
     path = worked.cwd / ".orchestration" / "intent_map.md"
     path.symlink_to(tmp_path / "elsewhere")
-    map_of(worked.cwd).kept_up(never)
+    map_of(worked.cwd).update(never)
     assert (tmp_path / "elsewhere").read_text() == "theirs\n"
     assert path.is_file()
     assert not path.is_symlink()
@@ -365,25 +365,25 @@ def test_keeping_it_up_is_no_effect_of_a_call_and_no_edit_of_a_person(tmp_path: 
     agent.select()
     agent.write("src/a.py", "x = 1\n")
     before = agent.ask("Bash", command="make everything")
-    map_of(root).kept_up(never)
+    map_of(root).update(never)
     agent.tell("Bash", before["call_id"], {"stdout": ""}, command="make everything")
     agent.write("src/b.py", "x = 1\n")
     gate = Gate.open(root)
     assert workspace_at(root, None).common_dir is None
-    text = b"".join(line.raw for line in lines(gate.workspace.log_folder))
+    text = b"".join(line.raw for line in read_lines(gate.workspace.log_folder))
     assert b"intent_map" not in text
 
 
 def test_the_map_by_hand_reads_only_what_came_since_and_equals_the_one_made_anew(ledger: Ledger) -> None:
     ledger.log.append([ledger.changed("a.py", SOURCES[0])])
     assert ledger.map.write_current()
-    assert ledger.map.path.read_bytes() == ledger.map.anew()
+    assert ledger.map.path.read_bytes() == ledger.map.rebuild()
     ledger.log.append([ledger.changed("b.py", SOURCES[1])])
-    assert ledger.map.current() == ledger.map.anew()
-    assert not ledger.map.holds(ledger.map.current())
+    assert ledger.map.render_current() == ledger.map.rebuild()
+    assert not ledger.map.holds_text(ledger.map.render_current())
     assert ledger.map.write_current()
     assert not ledger.map.write_current()
-    with MapState(ledger.map.state_path, ledger.map.form) as state:
+    with MapState(ledger.map.state_path, ledger.map.fingerprint) as state:
         assert len(state.log_marks) == 1, "what was read is noted, and not read again"
 
 
@@ -392,5 +392,5 @@ def test_a_damaged_state_costs_the_map_by_hand_nothing(ledger: Ledger) -> None:
     ledger.map.write_current()
     ledger.map.state_path.write_bytes(b"no database" * 1000)
     ledger.log.append([ledger.changed("b.py", SOURCES[1])])
-    assert ledger.map.current() == ledger.map.anew()
-    assert ledger.map.current() == ledger.map.anew()
+    assert ledger.map.render_current() == ledger.map.rebuild()
+    assert ledger.map.render_current() == ledger.map.rebuild()

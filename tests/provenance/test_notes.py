@@ -10,20 +10,19 @@ import pytest
 
 from conftest import run_git
 from gate.driving import Agent, governed
-from remit.core.authorship import author, parse_note
+from remit.core.formats.authorship_notes import find_author, parse_note
 from remit.gate.gate import Gate
-from remit.ledger.index import Index
+from remit.ledger.index.index import Index
 from remit.provenance.blame.blame import Blamer
 from remit.provenance.blame.blamed_line import BlamedLine
-from remit.provenance.notes.additions import added_lines, additions
-from remit.provenance.notes.audit import MOST_FINDINGS, audit
-from remit.provenance.notes.notes import NoteWriter, Written
-from remit.provenance.notes.noting import note_new
-from remit.workspace.contents import ContentStore
-from remit.workspace.git import Git
-from remit.workspace.notes import Notes
-from remit.workspace.place import git_root, workspace_at
-from remit.workspace.refs import AUTHORSHIP
+from remit.provenance.notes.added_lines import find_additions, find_additions_to_paths
+from remit.provenance.notes.audit import MAX_FINDINGS, audit_notes
+from remit.provenance.notes.note_writer import NoteWriter, WrittenNotes, write_new_notes
+from remit.workspace.contents.content_store import ContentStore
+from remit.workspace.git.command import Git
+from remit.workspace.git.refs import NOTES_REF
+from remit.workspace.place.workspace import find_git_root, workspace_at
+from remit.workspace.sharing.authorship_notes import NotesRef
 
 
 @pytest.fixture
@@ -39,30 +38,30 @@ def commit(root: Path, *more: str) -> str:
     return run_git(root, "rev-parse", "HEAD").strip()
 
 
-def write_notes(root: Path, wanted: str | None = None) -> Written:
+def write_notes(root: Path, wanted: str | None = None) -> WrittenNotes:
     gate = Gate.open(root)
     with Index.open(gate.workspace.state / "index.db", gate.workspace.log_folder) as index:
         index.catch_up()
-        writer = NoteWriter(Blamer(gate.workspace, index, gate.store))
-        return writer.write(writer.lacking(wanted))
+        writer = NoteWriter(Blamer(gate.workspace, index, gate.contents))
+        return writer.write(writer.find_commits(wanted))
 
 
 def by_ledger(root: Path, path: str) -> list[BlamedLine]:
     gate = Gate.open(root)
     with Index.open(gate.workspace.state / "index.db", gate.workspace.log_folder) as index:
         index.catch_up()
-        return Blamer(gate.workspace, index, gate.store).blame(path)
+        return Blamer(gate.workspace, index, gate.contents).blame(path)
 
 
 def by_notes(root: Path, path: str, scratch: Path) -> list[BlamedLine]:
     """Blame where there is no ledger."""
-    workspace = workspace_at(root, git_root(root))
+    workspace = workspace_at(root, find_git_root(root))
     with Index.open(scratch / "index.db", scratch / "log") as index:
         return Blamer(workspace, index, ContentStore(workspace, "")).blame(path)
 
 
-def notes_of(root: Path) -> Notes:
-    return Notes(workspace_at(root, git_root(root)))
+def notes_of(root: Path) -> NotesRef:
+    return NotesRef(workspace_at(root, find_git_root(root)))
 
 
 def note(root: Path, commit: str = "HEAD") -> str:
@@ -108,20 +107,20 @@ def test_a_note_tells_what_the_ledger_knows(agent: Agent) -> None:
     [entry] = file.entries
     assert (file.path, entry.spans) == ("src/app.py", ((2, 3),))
     assert re.fullmatch(r"s_[0-9a-f]{14}::t_[0-9a-f]{14}", entry.key)
-    who = author(found, entry.key)
+    who = find_author(found, entry.key)
     assert who is not None
     assert (who.tool, who.session, who.attributes["remit.intent"]) == ("claude-code", "session-1", "INT-001")
-    assert found.about["sessions"][entry.key[:16]]["agent_id"]["tool"] == "claude"
-    assert found.about["base_commit_sha"] == head
+    assert found.metadata["sessions"][entry.key[:16]]["agent_id"]["tool"] == "claude"
+    assert found.metadata["base_commit_sha"] == head
 
 
 def test_writing_again_changes_nothing(agent: Agent) -> None:
     agent.write("src/app.py", "def main():\n    return 2\n")
     commit(agent.cwd)
     write_notes(agent.cwd)
-    before = run_git(agent.cwd, "rev-parse", AUTHORSHIP)
+    before = run_git(agent.cwd, "rev-parse", NOTES_REF)
     assert write_notes(agent.cwd).commits == ()
-    assert run_git(agent.cwd, "rev-parse", AUTHORSHIP) == before
+    assert run_git(agent.cwd, "rev-parse", NOTES_REF) == before
 
 
 def test_head_index_and_work_tree_stay(agent: Agent) -> None:
@@ -146,7 +145,7 @@ def test_a_clone_with_notes_alone_says_the_same(agent: Agent, tmp_path: Path) ->
     write_notes(agent.cwd)
     clone = tmp_path / "clone"
     run_git(tmp_path, "clone", "-q", str(agent.cwd), str(clone))
-    assert notes_of(clone).sync("origin", push=False).received == 2
+    assert notes_of(clone).sync_remote("origin", push=False).received == 2
     for path in ("src/app.py", "src/my file.py"):
         read = by_notes(clone, path, tmp_path)
         assert said(read) == said(by_ledger(agent.cwd, path))
@@ -169,7 +168,7 @@ def test_what_others_wrote_stays(agent: Agent) -> None:
     put_note(agent.cwd, FOREIGN)
     write_notes(agent.cwd)
     found = parse_note(note(agent.cwd))
-    assert len(found.about["sessions"]) == 2
+    assert len(found.metadata["sessions"]) == 2
     assert [len(file.entries) for file in found.files] == [2]
 
 
@@ -179,7 +178,7 @@ def test_a_note_that_is_none_is_left_alone(agent: Agent) -> None:
     put_note(agent.cwd, "reviewed by nobody")
     assert write_notes(agent.cwd).unread == (head,)
     assert note(agent.cwd) == "reviewed by nobody\n"
-    assert [finding.code for finding in audit(notes_of(agent.cwd)).findings] == ["NOTE_UNREADABLE"]
+    assert [finding.code for finding in audit_notes(notes_of(agent.cwd)).findings] == ["NOTE_UNREADABLE"]
 
 
 def test_a_tree_of_another_depth_becomes_one_of_ours(agent: Agent) -> None:
@@ -188,7 +187,7 @@ def test_a_tree_of_another_depth_becomes_one_of_ours(agent: Agent) -> None:
     agent.write("src/app.py", "def main():\n    return 2\n")
     head = commit(agent.cwd)
     write_notes(agent.cwd)
-    paths = run_git(agent.cwd, "ls-tree", "-r", "--name-only", AUTHORSHIP).split()
+    paths = run_git(agent.cwd, "ls-tree", "-r", "--name-only", NOTES_REF).split()
     assert sorted(paths) == sorted(f"{name[:2]}/{name[2:]}" for name in (first, head))
     assert note(agent.cwd, first).rstrip("\n") == FOREIGN
 
@@ -215,7 +214,7 @@ def test_a_merge_attests_only_what_no_parent_has(agent: Agent) -> None:
     write_notes(agent.cwd)
     found = parse_note(note(agent.cwd, merge))
     assert [(file.path, file.entries[0].spans) for file in found.files] == [("src/one.py", ((2, 2),))]
-    assert audit(notes_of(agent.cwd)).findings == ()
+    assert audit_notes(notes_of(agent.cwd)).findings == ()
 
 
 def test_a_rename_before_the_commit_keeps_its_lines(agent: Agent) -> None:
@@ -246,8 +245,8 @@ def test_many_commits_take_a_few_processes(agent: Agent, tmp_path: Path) -> None
 
 def test_two_writers_at_once_lose_nothing(agent: Agent) -> None:
     heads = [commit_one(agent, n) for n in range(8)]
-    script = "import sys\nfrom pathlib import Path\nfrom remit.workspace.notes import Notes\n"
-    script += "from remit.workspace.place import git_root, workspace_at\nroot = Path(sys.argv[1])\n"
+    script = "import sys\nfrom pathlib import Path\nfrom remit.workspace.sharing.authorship_notes import Notes\n"
+    script += "from remit.workspace.place.workspace import git_root, workspace_at\nroot = Path(sys.argv[1])\n"
     script += "notes = Notes(workspace_at(root, git_root(root)))\n"
     script += (
         "for c in sys.argv[3:]: notes.update([c], lambda known, c=c: {c: known.get(c, b'') + sys.argv[2].encode()})"
@@ -276,44 +275,46 @@ def test_two_clones_that_write_at_once_end_with_both(repository: Path, tmp_path:
     run_git(tmp_path, "clone", "-q", "--bare", str(repository), "bare.git")
     other = FOREIGN.replace("0123456789abcd", "fedcba98765432").replace(" 1\n", " 2\n")
     one, two = noted_clone(tmp_path, "one", FOREIGN), noted_clone(tmp_path, "two", other)
-    script = "import sys\nfrom pathlib import Path\nfrom remit.workspace.notes import Notes\n"
-    script += "from remit.workspace.place import git_root, workspace_at\nroot = Path(sys.argv[1])\n"
+    script = "import sys\nfrom pathlib import Path\nfrom remit.workspace.sharing.authorship_notes import Notes\n"
+    script += "from remit.workspace.place.workspace import git_root, workspace_at\nroot = Path(sys.argv[1])\n"
     script += "Notes(workspace_at(root, git_root(root))).sync('origin', push=True)"
     both = [subprocess.Popen([sys.executable, "-c", script, str(clone)]) for clone in (one, two)]
     assert [process.wait(60) for process in both] == [0, 0]
-    assert notes_of(one).sync("origin", push=True).unread == ()
-    notes_of(two).sync("origin", push=True)
-    tips = {run_git(root, "rev-parse", AUTHORSHIP) for root in (one, two, tmp_path / "bare.git")}
+    assert notes_of(one).sync_remote("origin", push=True).unread == ()
+    notes_of(two).sync_remote("origin", push=True)
+    tips = {run_git(root, "rev-parse", NOTES_REF) for root in (one, two, tmp_path / "bare.git")}
     assert len(tips) == 1
     found = parse_note(note(one).rstrip("\n"))
-    assert {key for file in found.files for key in (e.key[:16] for e in file.entries)} == set(found.about["sessions"])
-    assert len(found.about["sessions"]) == 2
+    assert {key for file in found.files for key in (e.key[:16] for e in file.entries)} == set(
+        found.metadata["sessions"]
+    )
+    assert len(found.metadata["sessions"]) == 2
 
 
 def test_a_sync_that_has_nothing_to_say_changes_nothing(repository: Path, tmp_path: Path) -> None:
     run_git(tmp_path, "clone", "-q", "--bare", str(repository), "bare.git")
     clone = noted_clone(tmp_path, "one", FOREIGN)
-    assert notes_of(clone).sync("origin", push=True).pushed
-    before = run_git(clone, "rev-parse", AUTHORSHIP)
-    assert not notes_of(clone).sync("origin", push=True).pushed
-    assert run_git(clone, "rev-parse", AUTHORSHIP) == before
+    assert notes_of(clone).sync_remote("origin", push=True).pushed
+    before = run_git(clone, "rev-parse", NOTES_REF)
+    assert not notes_of(clone).sync_remote("origin", push=True).pushed
+    assert run_git(clone, "rev-parse", NOTES_REF) == before
 
 
 def test_nothing_is_pushed_where_notes_are_not_shared(repository: Path, tmp_path: Path) -> None:
     run_git(tmp_path, "clone", "-q", "--bare", str(repository), "bare.git")
     clone = noted_clone(tmp_path, "one", FOREIGN)
-    assert not notes_of(clone).sync("origin", push=False).pushed
-    assert run_git(tmp_path / "bare.git", "for-each-ref", AUTHORSHIP) == ""
+    assert not notes_of(clone).sync_remote("origin", push=False).pushed
+    assert run_git(tmp_path / "bare.git", "for-each-ref", NOTES_REF) == ""
 
 
 def test_a_note_that_claims_more_than_its_commit_added_is_named(repository: Path) -> None:
     (repository / "src" / "app.py").write_text("def main():\n    return 2\n")
     head = commit(repository)
     put_note(repository, FOREIGN.replace(" 1\n", " 1-2,900\n"))
-    [finding] = audit(notes_of(repository)).findings
+    [finding] = audit_notes(notes_of(repository)).findings
     assert (finding.code, finding.commit, finding.lines) == ("NOTE_OVERCLAIMS", head, "1,900")
     put_note(repository, FOREIGN.replace(" 1\n", " 2\n"))
-    assert audit(notes_of(repository)).findings == ()
+    assert audit_notes(notes_of(repository)).findings == ()
 
 
 @pytest.mark.parametrize("path", ["../../etc/passwd", "/etc/passwd", "src/../../x", "a//b", "nul\0byte", "x" * 200_000])
@@ -321,23 +322,23 @@ def test_a_path_that_leads_out_of_the_repository_is_named_and_stops_no_audit(rep
     (repository / "src" / "app.py").write_text("def main():\n    return 2\n")
     commit(repository)
     put_note(repository, FOREIGN.replace("src/app.py", path))
-    [finding] = audit(notes_of(repository)).findings
+    [finding] = audit_notes(notes_of(repository)).findings
     assert (finding.code, finding.path) == ("NOTE_OVERCLAIMS", path)
 
 
 def test_a_range_that_ends_before_it_begins_and_maps_that_are_none_are_named(repository: Path) -> None:
     put_note(repository, FOREIGN.replace(" 1\n", " 2-1\n"))
-    assert [finding.lines for finding in audit(notes_of(repository)).findings] == ["2-1"]
+    assert [finding.lines for finding in audit_notes(notes_of(repository)).findings] == ["2-1"]
     put_note(repository, 'src/app.py\n  h_31dce776f88375 1\n---\n{"schema_version":"authorship/3.0.0","humans":5}')
-    assert [finding.code for finding in audit(notes_of(repository)).findings] == ["NOTE_UNREADABLE"]
+    assert [finding.code for finding in audit_notes(notes_of(repository)).findings] == ["NOTE_UNREADABLE"]
 
 
 def test_a_note_with_any_number_of_entries_has_few_findings(repository: Path) -> None:
-    entries = "".join(f"  h_{n:014x} 7\n" for n in range(3 * MOST_FINDINGS))
+    entries = "".join(f"  h_{n:014x} 7\n" for n in range(3 * MAX_FINDINGS))
     put_note(repository, FOREIGN.replace("src/app.py\n", f"src/app.py\n{entries}"))
-    found = audit(notes_of(repository)).findings
-    assert len(found) == MOST_FINDINGS + 1
-    assert f"{2 * MOST_FINDINGS} more" in found[-1].message
+    found = audit_notes(notes_of(repository)).findings
+    assert len(found) == MAX_FINDINGS + 1
+    assert f"{2 * MAX_FINDINGS} more" in found[-1].message
 
 
 def test_ours_stays_readable_beside_an_entry_that_holds_no_line(agent: Agent) -> None:
@@ -347,7 +348,7 @@ def test_ours_stays_readable_beside_an_entry_that_holds_no_line(agent: Agent) ->
     write_notes(agent.cwd)
     [file] = parse_note(note(agent.cwd)).files
     assert [entry.spans for entry in file.entries] == [((2, 2),)]
-    assert write_notes(agent.cwd) == Written()
+    assert write_notes(agent.cwd) == WrittenNotes()
 
 
 def test_attributes_do_not_hide_a_claim(repository: Path) -> None:
@@ -355,7 +356,7 @@ def test_attributes_do_not_hide_a_claim(repository: Path) -> None:
     (repository / "src" / "app.py").write_text("def main():\n    return 2\n")
     commit(repository)
     put_note(repository, FOREIGN)
-    assert [finding.lines for finding in audit(notes_of(repository)).findings] == ["1"]
+    assert [finding.lines for finding in audit_notes(notes_of(repository)).findings] == ["1"]
 
 
 def test_a_note_cannot_write_to_the_terminal(repository: Path, tmp_path: Path) -> None:
@@ -370,7 +371,7 @@ def test_a_note_cannot_write_to_the_terminal(repository: Path, tmp_path: Path) -
 
 def idle(root: Path) -> int:
     gate = Gate.open(root)
-    return note_new(gate.workspace, gate.store)
+    return write_new_notes(gate.workspace, gate.contents)
 
 
 def test_an_idle_process_notes_each_new_commit_once(agent: Agent) -> None:
@@ -388,9 +389,9 @@ def test_a_quoted_name_and_a_file_without_a_last_newline_are_read_from_the_patch
     (repository / odd).write_text("one\ntwo")
     (repository / "src" / "plain.py").write_text("+++ b/other.py\n--- a/other.py\n@@ -1 +1 @@\n")
     head = commit(repository)
-    found = {a.path: a.spans for a in additions(Git(repository), [head])}
+    found = {a.path: a.spans for a in find_additions(Git(repository), [head])}
     assert found == {odd: ((1, 2),), "src/plain.py": ((1, 3),)}
-    assert {a.path: a.spans for a in added_lines(Git(repository), [head], [odd])} == {odd: ((1, 2),)}
+    assert {a.path: a.spans for a in find_additions_to_paths(Git(repository), [head], [odd])} == {odd: ((1, 2),)}
 
 
 def test_a_merge_that_takes_out_the_end_of_a_file_hides_no_other_commit(repository: Path) -> None:
@@ -408,5 +409,5 @@ def test_a_merge_that_takes_out_the_end_of_a_file_hides_no_other_commit(reposito
     merge = commit(repository)
     (repository / "src" / "later.py").write_text("+++ b/other.py\n")
     head = commit(repository)
-    found = [(a.commit, a.path, a.spans) for a in additions(Git(repository), [merge, head])]
+    found = [(a.commit, a.path, a.spans) for a in find_additions(Git(repository), [merge, head])]
     assert found == [(merge, "src/plain.py", ((8, 8),)), (head, "src/later.py", ((1, 1),))]

@@ -8,14 +8,20 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from remit.core.contents import Hunk
-from remit.provenance.origins.attribution import with_gits_word, without_plain
-from remit.provenance.origins.beforehand import told
-from remit.provenance.origins.evidence import Label, at
-from remit.provenance.origins.labels import Pairs, merged, walk
-from remit.provenance.origins.porcelain import GitLine, Place
-from remit.provenance.origins.shifted import carried
-from remit.provenance.origins.ways import MOST_CANDIDATES, History, Recorded, Step, chains
+from remit.core.diff.contents import Hunk
+from remit.provenance.origins.attributor import drop_common_blocks, fill_from_single_call
+from remit.provenance.origins.blame_porcelain import FileVersion, GitLine
+from remit.provenance.origins.carried_attributions import ContentPairs, carry_attributions, first_attributions
+from remit.provenance.origins.earlier_commits import call_identity
+from remit.provenance.origins.evidence import Attribution, attribution_at
+from remit.provenance.origins.recorded_steps import (
+    MAX_CANDIDATES,
+    FileHistory,
+    HistoryEntry,
+    HistoryStep,
+    possible_routes,
+)
+from remit.provenance.origins.similarity import carry_through_hunks
 
 texts = st.lists(st.sampled_from("abc"), max_size=8).map(tuple)
 Text = tuple[str, ...]
@@ -31,10 +37,10 @@ def hunks_between(old: Sequence[object], new: Sequence[object]) -> tuple[Hunk, .
     )
 
 
-def knowing(versions: dict[str, list[bytes]]) -> Pairs:
+def knowing(versions: dict[str, list[bytes]]) -> ContentPairs:
     """Contents at hand, by name."""
     known: dict[str | None, list[bytes]] = {None: [], **versions}
-    return Pairs(
+    return ContentPairs(
         known.get,
         lambda a, b: hunks_between(known[a], known[b]) if a in known and b in known else None,
     )
@@ -57,7 +63,7 @@ def modelled(versions: list[Text], names: list[str]) -> list[str | None]:
     return [thing.by for thing in things]
 
 
-def by(labels: Sequence[Label | None]) -> list[str | None]:
+def by(labels: Sequence[Attribution | None]) -> list[str | None]:
     return [label.record if label else None for label in labels]
 
 
@@ -65,16 +71,16 @@ def by(labels: Sequence[Label | None]) -> list[str | None]:
 def test_labels_are_what_a_list_of_things_says(versions: list[Text], data: st.DataObject) -> None:
     count = len(versions) - 1
     names = data.draw(st.lists(st.sampled_from(["r1", "r2", "r3"]), min_size=count, max_size=count))
-    steps = [Step(str(n), str(n + 1), name) for n, name in enumerate(names)]
-    found = walk(steps, knowing({str(n): [t.encode() for t in text] for n, text in enumerate(versions)}))
+    steps = [HistoryStep(str(n), str(n + 1), name) for n, name in enumerate(names)]
+    found = carry_attributions(steps, knowing({str(n): [t.encode() for t in text] for n, text in enumerate(versions)}))
     assert by(found) == modelled(versions, names)
     assert len(found) == len(versions[-1])
 
 
 @given(texts, texts)
 def test_one_step_labels_what_it_added_and_keeps_the_rest(old: Text, new: Text) -> None:
-    before = [Label(f"old {n}", "exact") for n in range(len(old))]
-    after = by(carried(before, hunks_between(old, new), Label("new", "exact")))
+    before = [Attribution(f"old {n}", "exact") for n in range(len(old))]
+    after = by(carry_through_hunks(before, hunks_between(old, new), Attribution("new", "exact")))
     assert len(after) == len(new)
     known = {at: int(found[4:]) for at, found in enumerate(after) if found is not None and found != "new"}
     kept = list(known.values())
@@ -95,16 +101,16 @@ OWN = of(
 
 
 def origin(
-    versions: dict[str, list[bytes]], recorded: Sequence[Recorded], settled: Sequence[str] = ()
+    versions: dict[str, list[bytes]], recorded: Sequence[HistoryEntry], settled: Sequence[str] = ()
 ) -> list[str | None]:
     """Who added the lines of `V` to `P`."""
-    ways = chains("V", "P", History(recorded), frozenset(settled))
-    labels = merged([walk(way, knowing(versions)) for way in ways])
+    ways = possible_routes("V", "P", FileHistory(recorded), frozenset(settled))
+    labels = first_attributions([carry_attributions(way, knowing(versions)) for way in ways])
     return by(labels)
 
 
-def wrote(seq: int, before: str | None, after: str, *, by_git: bool = False) -> Recorded:
-    return Recorded(seq, f"r{seq}", before, after, by_git=by_git)
+def wrote(seq: int, before: str | None, after: str, *, by_git: bool = False) -> HistoryEntry:
+    return HistoryEntry(seq, f"r{seq}", before, after, by_git=by_git)
 
 
 def test_a_rejected_proposal_is_no_evidence_for_what_a_person_writes_then() -> None:
@@ -135,8 +141,8 @@ def test_a_reverted_block_is_no_evidence_for_the_next_one() -> None:
 
 def test_a_block_that_was_reindented_is_still_the_agents() -> None:
     versions = {"P": BASE, "R": [*BASE, *PROPOSAL], "V": [*BASE, *(b"    " + line for line in PROPOSAL)]}
-    ways = chains("V", "P", History([wrote(1, "P", "R")]))
-    labels = walk(ways[0], knowing(versions))
+    ways = possible_routes("V", "P", FileHistory([wrote(1, "P", "R")]))
+    labels = carry_attributions(ways[0], knowing(versions))
     assert by(labels) == [None] * 4 + ["r1"] * 5
     assert {label.grade for label in labels if label} == {"normalised"}
 
@@ -151,9 +157,9 @@ def test_a_wrapped_call_is_still_the_agents_and_a_changed_one_is_not() -> None:
 
 
 def test_a_copy_above_the_original_is_told_by_the_tools_own_position() -> None:
-    told = Recorded(1, "r1", "P", "V", before_lines=4, hunks=(Hunk(2, 0, 3, 2),), told=True)
+    told = HistoryEntry(1, "r1", "P", "V", before_lines=4, hunks=(Hunk(2, 0, 3, 2),), positions_known=True)
     versions = {"P": BASE, "V": [*BASE[:2], *BASE[2:], *BASE[2:]]}
-    labels = walk(chains("V", "P", History([told]))[0], knowing(versions))
+    labels = carry_attributions(possible_routes("V", "P", FileHistory([told]))[0], knowing(versions))
     assert by(labels) == [None, None, "r1", "r1", None, None]
     assert {label.grade for label in labels if label} == {"payload"}
 
@@ -167,7 +173,7 @@ def test_what_git_brought_starts_no_claims() -> None:
 def test_a_lost_content_leaves_a_gap_and_no_wrong_claim() -> None:
     recorded = [wrote(1, "P", "L"), wrote(2, "L", "V")]
     assert origin({"P": of("a"), "V": of("a", "b", "c")}, recorded) == []
-    known = [wrote(1, "P", "L"), Recorded(2, "r2", "L", "V", before_lines=2, hunks=(Hunk(2, 0, 3, 1),))]
+    known = [wrote(1, "P", "L"), HistoryEntry(2, "r2", "L", "V", before_lines=2, hunks=(Hunk(2, 0, 3, 1),))]
     assert origin({"P": of("a"), "V": of("a", "b", "c")}, known) == [None, None, "r2"]
 
 
@@ -183,85 +189,85 @@ def test_putting_lines_in_and_taking_them_out_changes_nothing(base: Text, put: T
     first, second = [t.encode() for t in base], [t.encode() for t in (*base, *put)]
     versions = {"A": first, "B": second, "V": [*first, b"new"]}
     steps = [
-        Step("A", "B", "r1", hunks=hunks_between(first, second)),
-        Step(
+        HistoryStep("A", "B", "r1", hunks=hunks_between(first, second)),
+        HistoryStep(
             "B",
             "A",
             "r2",
             hunks=tuple(Hunk(h.new, h.new_lines, h.old, h.old_lines) for h in hunks_between(first, second)),
         ),
-        Step("A", "V", "r3", hunks=hunks_between(first, versions["V"])),
+        HistoryStep("A", "V", "r3", hunks=hunks_between(first, versions["V"])),
     ]
-    assert by(walk(steps, knowing(versions))) == by(walk(steps[2:], knowing(versions)))
+    assert by(carry_attributions(steps, knowing(versions))) == by(carry_attributions(steps[2:], knowing(versions)))
 
 
 def test_of_what_came_after_a_version_was_seen_plain_lines_alone_prove_nothing() -> None:
-    late = Label("late", "preserved")
+    late = Attribution("late", "preserved")
     lines = of("def compute_the_total(): pass", "    pass", "", "    try:", "    pass")
     labels = [late, late, None, late, late]
-    assert by(without_plain(labels, {"late"}, lines)) == ["late", "late", None, None, None]
-    assert by(without_plain(labels, (), lines)) == by(labels)
+    assert by(drop_common_blocks(labels, {"late"}, lines)) == ["late", "late", None, None, None]
+    assert by(drop_common_blocks(labels, (), lines)) == by(labels)
 
 
 def test_a_content_was_seen_before_the_first_record_that_found_it() -> None:
-    history = History([wrote(1, "A", "B"), wrote(2, "B", "C"), wrote(3, "B", "D")])
-    assert history.after_seeing("B") == {"r2", "r3"}
-    assert history.after_seeing("D") == frozenset()
+    history = FileHistory([wrote(1, "A", "B"), wrote(2, "B", "C"), wrote(3, "B", "D")])
+    assert history.records_after_seen("B") == {"r2", "r3"}
+    assert history.records_after_seen("D") == frozenset()
 
 
 @given(st.lists(st.tuples(st.integers(1, 5), st.sampled_from("ABC"), st.sampled_from("ABC"))), st.sampled_from("ABCD"))
 def test_each_record_is_told_the_same_as_all_together(rows: list[tuple[int, str, str]], version: str) -> None:
-    history = History([wrote(*row) for row in rows])
-    late = history.after_seeing(version)
+    history = FileHistory([wrote(*row) for row in rows])
+    late = history.records_after_seen(version)
     names = {record.record for record in history.recorded} | {"unheard of"}
-    assert {name for name in names if history.is_after_seeing(version, name)} == late
+    assert {name for name in names if history.follows_sighting(version, name)} == late
 
 
-@given(st.lists(st.none() | st.builds(Label, st.sampled_from("ab"), st.just("exact")), max_size=8), st.data())
+@given(st.lists(st.none() | st.builds(Attribution, st.sampled_from("ab"), st.just("exact")), max_size=8), st.data())
 def test_what_git_calls_new_is_the_calls_whichever_lines_are_asked_about(
-    labels: list[Label | None], data: st.DataObject
+    labels: list[Attribution | None], data: st.DataObject
 ) -> None:
     asked = [line(n) for n in data.draw(st.lists(st.integers(1, 10)))]
-    step = Step("A", "B", "r1", loose=data.draw(st.booleans()))
-    whole = with_gits_word(labels, ((step,),), "A", None)
-    few = with_gits_word(labels, ((step,),), "A", asked)
-    assert [at(few, n.number) for n in asked] == [at(whole, n.number) for n in asked]
-    assert step.loose or None not in whole
+    step = HistoryStep("A", "B", "r1", inferred=data.draw(st.booleans()))
+    whole = fill_from_single_call(labels, ((step,),), "A", None)
+    few = fill_from_single_call(labels, ((step,),), "A", asked)
+    assert [attribution_at(few, n.number) for n in asked] == [attribution_at(whole, n.number) for n in asked]
+    assert step.inferred or None not in whole
 
 
 def line(number: int) -> GitLine:
     """A line of some version."""
-    return GitLine(Place("1" * 40, "a.py", None), number, number, b"x")
+    return GitLine(FileVersion("1" * 40, "a.py", None), number, number, b"x")
 
 
 def test_a_content_that_was_there_before_any_record_left_it_was_brought_back() -> None:
-    history = History([wrote(1, "A", "B"), wrote(2, "B", "A"), wrote(3, "A", "D")])
-    assert [history.brought_back(version) for version in "ABDX"] == [True, False, False, False]
+    history = FileHistory([wrote(1, "A", "B"), wrote(2, "B", "A"), wrote(3, "A", "D")])
+    assert [history.existed_before_records(version) for version in "ABDX"] == [True, False, False, False]
 
 
 def test_of_older_contents_those_are_candidates_of_which_people_took_out_most() -> None:
     calls = [wrote(10 * n, f"v{n - 1}", f"v{n}") for n in range(1, 60)]
-    small = Recorded(205, "small", "v20", "v21", hunks=(Hunk(1, 1, 1, 1),), observed=True)
-    back = Recorded(225, "back", "v22", "main", hunks=(Hunk(1, 30, 1, 0),), observed=True)
-    befores = [way[-1].before for way in chains("V", "P", History([*calls, small, back]))]
-    assert befores == [*(f"v{n}" for n in range(59, 59 - MOST_CANDIDATES, -1)), "v22", "v20"]
+    small = HistoryEntry(205, "small", "v20", "v21", hunks=(Hunk(1, 1, 1, 1),), observed=True)
+    back = HistoryEntry(225, "back", "v22", "main", hunks=(Hunk(1, 30, 1, 0),), observed=True)
+    befores = [way[-1].before for way in possible_routes("V", "P", FileHistory([*calls, small, back]))]
+    assert befores == [*(f"v{n}" for n in range(59, 59 - MAX_CANDIDATES, -1)), "v22", "v20"]
 
 
-def recorded(seq: int, before: str, after: str, *, by_git: bool = False) -> Recorded:
-    return Recorded(seq, f"r{seq}", before, after, by_git=by_git)
+def recorded(seq: int, before: str, after: str, *, by_git: bool = False) -> HistoryEntry:
+    return HistoryEntry(seq, f"r{seq}", before, after, by_git=by_git)
 
 
 def test_what_git_was_seen_to_have_may_be_what_was_recorded_last_and_changed_by_a_person() -> None:
     known = [recorded(1, "v0", "v1"), recorded(2, "v1", "v2", by_git=True)]
     later = [*known, recorded(3, "v2", "v3"), recorded(4, "v3", "v4")]
-    for history in (History(known), History(later)):
-        [*_, last] = chains("v2", "v0", history)[-1]
-        assert (last.before, last.after, last.loose, last.strict) == ("v1", "v2", True, False)
+    for history in (FileHistory(known), FileHistory(later)):
+        [*_, last] = possible_routes("v2", "v0", history)[-1]
+        assert (last.before, last.after, last.inferred, last.strict) == ("v1", "v2", True, False)
 
 
 def test_nor_does_it_end_the_way_to_what_came_then() -> None:
     later = [recorded(1, "v0", "v1"), recorded(2, "v1", "v2", by_git=True), recorded(3, "v2", "v3")]
-    [way] = chains("v3", "v0", History(later))
+    [way] = possible_routes("v3", "v0", FileHistory(later))
     assert [(step.before, step.after, step.record) for step in way] == [
         ("v0", "v1", "r1"),
         ("v1", "v2", None),
@@ -271,7 +277,7 @@ def test_nor_does_it_end_the_way_to_what_came_then() -> None:
 
 def test_what_was_recorded_before_something_else_was_seen_is_doubtful_still() -> None:
     known = [recorded(1, "v0", "v1"), recorded(2, "v1", "other"), recorded(3, "other", "v2", by_git=True)]
-    ways = chains("v2", "v0", History(known))
+    ways = possible_routes("v2", "v0", FileHistory(known))
     assert [(way[-1].before, way[-1].strict) for way in ways] == [("other", False), ("v1", True)]
 
 
@@ -281,12 +287,18 @@ def test_what_was_recorded_before_something_else_was_seen_is_doubtful_still() ->
 def test_a_plain_line_stays_its_authors_where_a_person_changes_nothing_beside_it(after: str, kept: str | None) -> None:
     texts = {"v0": "a c d", "v1": "a } c d", "v2": after}
     versions = {name: [word.encode() for word in text.split()] for name, text in texts.items()}
-    steps = [Step("v0", "v1", "r1"), Step("v1", "v2", "person", loose=True)]
-    assert by(walk(steps, knowing(versions)))[1] == kept
+    steps = [HistoryStep("v0", "v1", "r1"), HistoryStep("v1", "v2", "person", inferred=True)]
+    assert by(carry_attributions(steps, knowing(versions)))[1] == kept
 
 
 def test_a_call_without_an_id_is_known_again_by_what_it_was_given() -> None:
-    assert told({"id": "c1", "name": "Edit"}) == told({"id": "c1"}) != told({"id": "c2", "name": "Edit"})
+    assert (
+        call_identity({"id": "c1", "name": "Edit"})
+        == call_identity({"id": "c1"})
+        != call_identity({"id": "c2", "name": "Edit"})
+    )
     one = {"id": None, "name": "replace", "arguments_sha256": "ab"}
-    assert told(one) == told({**one, "paths": ["x"]}) != told({**one, "arguments_sha256": "cd"})
-    assert not any(told({}))
+    assert (
+        call_identity(one) == call_identity({**one, "paths": ["x"]}) != call_identity({**one, "arguments_sha256": "cd"})
+    )
+    assert not any(call_identity({}))

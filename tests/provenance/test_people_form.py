@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 
 from conftest import run_git
-from remit.provenance.blame.people_form import columns, lines_for_people, width_of_names
-from remit.provenance.origins.porcelain import read_blame, unquoted
+from remit.provenance.blame.git_format import commit_digits, display_width, render_as_git
+from remit.provenance.origins.blame_porcelain import parse_porcelain, unquote_path
 
 AUTHORS = ("A", "Renée Ö. Łukasz Nguyễn", "Дмитрий", "山田太郎", "x y z" * 8)
 ZONES = ("+0000", "-0000", "+0530", "-1145", "+1300")
@@ -34,10 +34,10 @@ def git(root: Path, *words: str, stdin: bytes = b"") -> bytes:
 
 
 def made(root: Path, path: str, *options: str) -> bytes | None:
-    found = read_blame(git(root, "blame", "--porcelain", *options, "--", path))
+    found = parse_porcelain(git(root, "blame", "--porcelain", *options, "--", path))
     names = "".join(f"{name}\n" for name in found.commits if name.strip("0")).encode()
     short = git(root, "rev-list", "--no-walk=unsorted", "--abbrev-commit", "--stdin", stdin=names).split()
-    lines = lines_for_people(found, path, width_of_names(short))
+    lines = render_as_git(found, path, commit_digits(short))
     return None if lines is None else b"".join(line + b"\n" for line in lines)
 
 
@@ -61,7 +61,7 @@ def test_a_moved_file_and_an_uncommitted_line_are_shown_as_git_shows_them(reposi
 
 def test_a_name_of_unsure_width_is_left_to_git(repository: Path) -> None:
     assert made(grown(repository, ("A", "combining e\u0301")), "a.txt") is None
-    assert columns("\U0001f600") is None
+    assert display_width("\U0001f600") is None
 
 
 @pytest.mark.parametrize(
@@ -83,10 +83,10 @@ def test_any_file_name_is_read_back(repository: Path, name: str, quoting: str) -
     (repository / name).write_text("one\ntwo\n")
     commit(repository, "A", "1700000001 +0000")
     out = git(repository, "-c", f"core.quotePath={quoting}", "blame", "--porcelain", "--", name)
-    places = [line.place for line in read_blame(out).lines]
+    places = [line.version for line in parse_porcelain(out).lines]
     assert [place.path for place in places] == [name, name]
     assert places[1].parent == f"{places[0].commit}:{name}"
 
 
 def test_a_name_that_only_looks_quoted_is_what_it_is() -> None:
-    assert (unquoted(b'"'), unquoted(b'a"b"'), unquoted(rb'"\303\251\n"')) == ('"', 'a"b"', "é\n")
+    assert (unquote_path(b'"'), unquote_path(b'a"b"'), unquote_path(rb'"\303\251\n"')) == ('"', 'a"b"', "é\n")

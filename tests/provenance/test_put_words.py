@@ -7,31 +7,31 @@ from hypothesis import strategies as st
 
 from conftest import run_git
 from gate.driving import Agent, governed
-from remit.core.contents import Hunk
-from remit.core.own_words import lacks_a_word, own_words, says_something
+from remit.core.diff.contents import Hunk
+from remit.core.diff.distinctive_lines import find_distinctive_words, has_distinctive_word, has_unknown_word
 from remit.gate.gate import Gate
-from remit.ledger.changes import Change
-from remit.ledger.index import Index, PutMarks
+from remit.ledger.file_changes import RecordedChange
+from remit.ledger.index.index import Index, PutMarks
 from remit.provenance.blame.blame import Blamer
-from remit.provenance.origins.put_words import PutWords, marked, marks_of, put_by
-from remit.provenance.origins.reformatted import signs
+from remit.provenance.origins.similarity import tokens_without_commas
+from remit.provenance.origins.token_index import TokenIndex, marks_of_change, marks_of_lines, word_marks
 
 WORDS = ["alpha", "beta_value", "gamma", "return", "x1", "42"]
 lines = st.lists(st.lists(st.sampled_from(WORDS), max_size=4).map(" ".join), max_size=8)
 
 
-def change(*hunks: Hunk) -> Change:
-    return Change(1, "r1", "", "mutation", "a.py", before_blob="old", after_blob="new", hunks=hunks)
+def change(*hunks: Hunk) -> RecordedChange:
+    return RecordedChange(1, "r1", "", "mutation", "a.py", before_blob="old", after_blob="new", hunks=hunks)
 
 
 @given(lines, st.integers(0, 7), st.integers(0, 4))
 def test_every_word_of_a_line_that_was_put_there_is_known(texts: list[str], at: int, count: int) -> None:
     put = texts[at : at + count]
-    found = put_by(change(Hunk(at, 0, at + 1, len(put))), "\n".join(texts).encode())
+    found = marks_of_change(change(Hunk(at, 0, at + 1, len(put))), "\n".join(texts).encode())
     assert found.words is not None
     marks = {int.from_bytes(found.words[i : i + 4], "little") for i in range(0, len(found.words), 4)}
-    assert marks == {mark for text in put for mark in marks_of(text.encode())}
-    assert all(len(marks_of(text.encode())) == len(own_words(text.encode())) for text in texts)
+    assert marks == {mark for text in put for mark in word_marks(text.encode())}
+    assert all(len(word_marks(text.encode())) == len(find_distinctive_words(text.encode())) for text in texts)
 
 
 @given(
@@ -43,17 +43,17 @@ def test_a_line_that_a_glance_rules_out_has_a_word_that_nobody_put(
     words: list[str], more: bytes, data: st.DataObject
 ) -> None:
     line = b"(".join([*(word.encode() for word in words), more])
-    put = data.draw(st.sets(st.sampled_from(marks_of(line)))) if marks_of(line) else set[int]()
-    if lacks_a_word(line, put):
-        assert not put.issuperset(marks_of(line))
-    assert says_something(line) == bool(own_words(line))
+    put = data.draw(st.sets(st.sampled_from(word_marks(line)))) if word_marks(line) else set[int]()
+    if has_unknown_word(line, put):
+        assert not put.issuperset(word_marks(line))
+    assert has_distinctive_word(line) == bool(find_distinctive_words(line))
 
 
 def test_a_glance_rules_out_what_has_a_word_of_its_own() -> None:
-    put = marked([b"alpha = beta_value(42)"]).words
-    assert not any(lacks_a_word(line, put) for line in (b"", b"return None", b"beta_value = alpha", b"7"))
-    assert lacks_a_word(b"alpha = gamma", put)
-    assert lacks_a_word(b"Alpha = beta_value", put)
+    put = marks_of_lines([b"alpha = beta_value(42)"]).words
+    assert not any(has_unknown_word(line, put) for line in (b"", b"return None", b"beta_value = alpha", b"7"))
+    assert has_unknown_word(b"alpha = gamma", put)
+    assert has_unknown_word(b"Alpha = beta_value", put)
 
 
 def test_of_a_content_that_is_lost_nothing_is_ruled_out(repository: Path, home: Path) -> None:
@@ -63,10 +63,10 @@ def test_of_a_content_that_is_lost_nothing_is_ruled_out(repository: Path, home: 
     gate = Gate.open(repository)
     with Index.open(gate.workspace.state / "index.db", gate.workspace.log_folder) as index:
         index.catch_up()
-        assert not PutWords(index, gate.store).may_be_put("src/new.py", [b"beta_second = 2"])
-        index.keep_put_words(PutMarks(c.id, c.path, None, None) for c in index.changes_of("src/new.py"))
-        assert PutWords(index, gate.store).may_be_put("src/new.py", [b"beta_second = 2"])
-        assert PutWords(index, gate.store).brought([b"beta_second = 2"])[b"beta_second = 2"]
+        assert not TokenIndex(index, gate.contents).may_match_records("src/new.py", [b"beta_second = 2"])
+        index.store_put_marks(PutMarks(c.id, c.path, None, None) for c in index.list_changes("src/new.py"))
+        assert TokenIndex(index, gate.contents).may_match_records("src/new.py", [b"beta_second = 2"])
+        assert TokenIndex(index, gate.contents).match_any_record([b"beta_second = 2"])[b"beta_second = 2"]
 
 
 def test_of_more_marks_than_are_worth_it_nothing_is_ruled_out_in_all_files_together(
@@ -79,12 +79,12 @@ def test_of_more_marks_than_are_worth_it_nothing_is_ruled_out_in_all_files_toget
     with Index.open(gate.workspace.state / "index.db", gate.workspace.log_folder) as index:
         index.catch_up()
         strange = [b"beta_second = 2"]
-        assert not any(PutWords(index, gate.store).brought(strange).values())
-        assert index.put_bytes() > 8
-        few = PutWords(index, gate.store, most_bytes=8)
-        assert few.brought(strange) == dict.fromkeys(strange, True)
-        assert few.by_calls(strange)
-        assert not few.may_be_put("src/new.py", strange)
+        assert not any(TokenIndex(index, gate.contents).match_any_record(strange).values())
+        assert index.count_put_mark_bytes() > 8
+        few = TokenIndex(index, gate.contents, most_bytes=8)
+        assert few.match_any_record(strange) == dict.fromkeys(strange, True)
+        assert few.lines_by_calls(strange)
+        assert not few.may_match_records("src/new.py", strange)
 
 
 def test_what_was_read_once_is_not_read_again_and_what_is_new_is(repository: Path, home: Path) -> None:
@@ -94,13 +94,13 @@ def test_what_was_read_once_is_not_read_again_and_what_is_new_is(repository: Pat
     gate = Gate.open(repository)
     with Index.open(gate.workspace.state / "index.db", gate.workspace.log_folder) as index:
         index.catch_up()
-        assert PutWords(index, gate.store).may_be_put("src/new.py", [b"alpha_first"])
-        assert index.changes_without_words("src/new.py", 10) == ()
+        assert TokenIndex(index, gate.contents).may_match_records("src/new.py", [b"alpha_first"])
+        assert index.list_changes_without_marks("src/new.py", 10) == ()
         agent.write("src/new.py", "alpha_first = 1\nbeta_second = 2\n")
         index.catch_up()
-        assert len(index.changes_without_words(None, 10)) == 1
-        assert PutWords(index, gate.store).may_be_put("src/new.py", [b"beta_second"])
-        assert not PutWords(index, gate.store).may_be_put("src/other.py", [b"beta_second"])
+        assert len(index.list_changes_without_marks(None, 10)) == 1
+        assert TokenIndex(index, gate.contents).may_match_records("src/new.py", [b"beta_second"])
+        assert not TokenIndex(index, gate.contents).may_match_records("src/other.py", [b"beta_second"])
 
 
 def test_the_answer_is_the_same_from_an_index_that_was_deleted(repository: Path, home: Path) -> None:
@@ -124,7 +124,7 @@ def blamed(root: Path) -> list[tuple[str, str | None]]:
     gate = Gate.open(root)
     with Index.open(gate.workspace.state / "index.db", gate.workspace.log_folder) as index:
         index.catch_up()
-        return [(line.origin, line.record) for line in Blamer(gate.workspace, index, gate.store).blame("src/new.py")]
+        return [(line.origin, line.record) for line in Blamer(gate.workspace, index, gate.contents).blame("src/new.py")]
 
 
 @given(
@@ -132,22 +132,22 @@ def blamed(root: Path) -> list[tuple[str, str | None]]:
     st.data(),
 )
 def test_a_line_that_was_cut_out_of_another_may_come_from_there(text: str, data: st.DataObject) -> None:
-    put = marked([text.encode()])
+    put = marks_of_lines([text.encode()])
     words = text.split()
     first = data.draw(st.integers(0, len(words)))
     last = data.draw(st.integers(first, len(words)))
-    assert put.may_go_on(" ".join(words[first:last]).encode())
+    assert put.runs_are_present(" ".join(words[first:last]).encode())
     rest = " ".join(words[first:])
-    assert put.may_go_on(f"{rest} more = of_it(1)".encode()) or not signs(rest.encode())
-    assert put.may_hold("".join(words).encode())
+    assert put.runs_are_present(f"{rest} more = of_it(1)".encode()) or not tokens_without_commas(rest.encode())
+    assert put.may_contain_worded("".join(words).encode())
 
 
 def test_a_line_of_the_same_words_in_another_order_is_not_hoped_for() -> None:
-    put = marked([b"alpha = beta(gamma, 3)", b"delta = gamma(alpha, 4)"])
-    assert put.may_hold(b"    alpha = beta( gamma, 3 )")
-    assert put.may_hold(b"gamma, 3)")
-    assert not put.may_hold(b"gamma = alpha(beta, 3)")
-    assert not put.may_hold(b"alpha = beta(delta, 3)")
+    put = marks_of_lines([b"alpha = beta(gamma, 3)", b"delta = gamma(alpha, 4)"])
+    assert put.may_contain_worded(b"    alpha = beta( gamma, 3 )")
+    assert put.may_contain_worded(b"gamma, 3)")
+    assert not put.may_contain_worded(b"gamma = alpha(beta, 3)")
+    assert not put.may_contain_worded(b"alpha = beta(delta, 3)")
 
 
 def test_what_was_found_by_comparing_is_no_calls(repository: Path, home: Path) -> None:
@@ -161,7 +161,7 @@ def test_what_was_found_by_comparing_is_no_calls(repository: Path, home: Path) -
     gate = Gate.open(repository)
     with Index.open(gate.workspace.state / "index.db", gate.workspace.log_folder) as index:
         index.catch_up()
-        put = PutWords(index, gate.store)
-        assert put.brought([b"by_person = 2"])[b"by_person = 2"]
-        assert not put.by_calls([b"by_person = 2"])
-        assert put.by_calls([b"by_person = 2", b"gamma_third = 3"]) == [b"gamma_third = 3"]
+        put = TokenIndex(index, gate.contents)
+        assert put.match_any_record([b"by_person = 2"])[b"by_person = 2"]
+        assert not put.lines_by_calls([b"by_person = 2"])
+        assert put.lines_by_calls([b"by_person = 2", b"gamma_third = 3"]) == [b"gamma_third = 3"]

@@ -12,19 +12,21 @@ from hypothesis import strategies as st
 
 from conftest import run_git
 from gate.driving import Agent, governed
-from remit.core.globs import Scope
+from remit.core.scope.globs import Scope
 from remit.gate.gate import Gate
-from remit.ledger.index import Filters, Index
+from remit.ledger.index.index import Filters, Index
 from remit.provenance.blame.blame import Blamer
-from remit.provenance.stats.stats import DAY_S, Figures, measure, proposed_scope, would_refuse
-from remit.provenance.stats.tally import FEW_ANSWERS, Answers, settle
+from remit.provenance.stats.figures import DAY_S, Figures, find_refusable_calls, measure_figures, propose_scope
+from remit.provenance.stats.record_counts import MIN_ANSWERS, ApprovalFigures, finish_approvals
 
 
 def figures(root: Path, *within: str, now: float = 0.0, model: str | None = None, **by: Unpack[Filters]) -> Figures:
     gate = Gate.open(root)
     with Index.open(gate.workspace.state / "index.db", gate.workspace.log_folder) as index:
         index.catch_up()
-        return measure(Blamer(gate.workspace, index, gate.store), within, by, now or time.time(), model=model)
+        return measure_figures(
+            Blamer(gate.workspace, index, gate.contents), within, by, now or time.time(), model=model
+        )
 
 
 def test_lines_at_head_are_counted_by_file_agent_and_intent(repository: Path, home: Path) -> None:
@@ -116,9 +118,9 @@ def test_the_time_of_a_call_counts_once(repository: Path, home: Path) -> None:
 
 
 def test_a_person_who_allows_nearly_everything_is_asked_too_much() -> None:
-    for allowed, denied, told in ((FEW_ANSWERS, 0, True), (FEW_ANSWERS - 1, 0, False), (90, 10, False)):
-        answers = Answers(asked=allowed + denied, allowed=allowed, denied=denied)
-        settle(answers)
+    for allowed, denied, told in ((MIN_ANSWERS, 0, True), (MIN_ANSWERS - 1, 0, False), (90, 10, False)):
+        answers = ApprovalFigures(asked=allowed + denied, allowed=allowed, denied=denied)
+        finish_approvals(answers)
         assert answers.too_many is told
 
 
@@ -134,7 +136,7 @@ def test_what_enforce_would_have_refused_is_counted(repository: Path, home: Path
     agent.select()
     agent.write("src/b.py", "x\n")
     agent.write("docs/a.md", "x\n")
-    found = would_refuse(Gate.open(repository).workspace.log_folder)
+    found = find_refusable_calls(Gate.open(repository).workspace.log_folder)
     assert (found.refused, found.by_rule) == (2, {"active_intent": 1, "scope": 1})
     assert found.sessions == {"session-1": 2}
     assert found.examples[0] == "scope: Write docs/a.md"
@@ -150,7 +152,7 @@ paths = st.lists(
 
 @given(paths)
 def test_a_proposed_scope_owns_what_was_touched(touched: list[str]) -> None:
-    scope = Scope(proposed_scope(sorted(touched)))
+    scope = Scope(propose_scope(sorted(touched)))
     assert all(scope.matches(path) for path in touched)
     assert not scope.matches("elsewhere/z")
 
@@ -165,7 +167,7 @@ def test_a_proposed_scope_owns_what_was_touched(touched: list[str]) -> None:
     ],
 )
 def test_a_proposed_scope_is_no_wider_than_its_folders(touched: list[str], scope: tuple[str, ...]) -> None:
-    assert proposed_scope(touched) == scope
+    assert propose_scope(touched) == scope
 
 
 def test_a_line_that_was_moved_was_not_replaced(repository: Path, home: Path) -> None:
@@ -211,4 +213,4 @@ def test_verdicts_are_as_many_as_calls(repository: Path, home: Path) -> None:
     agent.read("README.md")
     found = figures(repository)
     assert sum(found.by_verdict.values()) == found.by_event["tool_use"]
-    assert found.by_verdict["deny"] == would_refuse(Gate.open(repository).workspace.log_folder).refused
+    assert found.by_verdict["deny"] == find_refusable_calls(Gate.open(repository).workspace.log_folder).refused

@@ -6,13 +6,13 @@ import pytest
 
 from gate.driving import Agent, governed, machine
 from provenance.speaking import Speaker
-from remit.cli.screen import Screen
-from remit.cli.session_view import session_view
-from remit.cli.view import render
+from remit.cli.records.session import session_view
+from remit.cli.terminal.screen import Screen
+from remit.cli.terminal.view import render
 from remit.gate.gate import Gate
-from remit.ledger.index import Index
-from remit.provenance.why.story import Step, story
-from remit.provenance.why.talk import Session
+from remit.ledger.index.index import Index
+from remit.provenance.why.conversations import AgentSession
+from remit.provenance.why.session_story import StoryStep, tell_session_story
 from remit.tools.conversations import conversations
 
 
@@ -21,12 +21,12 @@ def agent(repository: Path, home: Path) -> Speaker:
     return Speaker(governed(repository), home)
 
 
-def steps(agent: Agent) -> tuple[Step, ...]:
+def steps(agent: Agent) -> tuple[StoryStep, ...]:
     gate = Gate.open(agent.cwd, machine(agent.home))
     with Index.open(gate.workspace.state / "index.db", gate.workspace.log_folder) as index:
         index.catch_up()
-        with conversations(gate, [Session("claude-code", agent.session)]) as kept:
-            return story(index, kept, agent.session)
+        with conversations(gate, [AgentSession("claude-code", agent.session)]) as kept:
+            return tell_session_story(index, kept, agent.session)
 
 
 def test_prompts_words_calls_and_changes_come_in_order(agent: Speaker) -> None:

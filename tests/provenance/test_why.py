@@ -13,14 +13,14 @@ from gate.driving import Agent, governed, machine, refusal
 from gate.test_approvals import Person
 from remit.core.call import SessionKey
 from remit.core.record import Body
-from remit.gate.approvals import Reply
 from remit.gate.gate import Gate
-from remit.ledger.index import Index
+from remit.gate.state.questions import ApprovalReply
+from remit.ledger.index.index import Index
 from remit.provenance.blame.blame import Blamer
 from remit.provenance.blame.blamed_line import BlamedLine
+from remit.provenance.why.explain import Explainer, group_passages
 from remit.provenance.why.explanation import Explanation
-from remit.provenance.why.why import Why, passages
-from remit.provenance.why.words import in_words
+from remit.provenance.why.explanation_text import render_explanation
 from remit.tools.conversations import conversations
 
 
@@ -33,11 +33,11 @@ def explained(root: Path, path: str, lines: tuple[int, int] | None = None) -> Ex
     gate = Gate.open(root)
     with Index.open(gate.workspace.state / "index.db", gate.workspace.log_folder) as index:
         index.catch_up()
-        telling = Why(
-            Blamer(gate.workspace, index, gate.store),
-            gate.store,
+        telling = Explainer(
+            Blamer(gate.workspace, index, gate.contents),
+            gate.contents,
             partial(conversations, gate),
-            gate.governing.document,
+            gate.rules.document,
         )
         return telling.explain(path, lines)
 
@@ -54,7 +54,7 @@ def test_an_edit_is_told_with_what_surrounded_it(agent: Agent, home: Path) -> No
     assert (one.tool, one.intent_id, one.intent_name, one.session_id) == ("Write", "INT-001", "Names", "session-1")
     assert (one.reasoning, one.approvals) == ("asked for names", ())
     assert [d.code for d in one.denials] == ["MISSING_OR_INVALID_INTENT"]
-    text = in_words(found)
+    text = render_explanation(found)
     for part in ("src/app.py:3-4  ai  claude-code, INT-001", "INT-001 Names", "because  asked for names", "refused "):
         assert part in text
 
@@ -71,7 +71,7 @@ def test_later_edits_of_the_file_are_named(agent: Agent) -> None:
 def test_what_nobody_saw_written_says_so(agent: Agent) -> None:
     found = explained(agent.cwd, "src/app.py", (1, 1))
     assert (found.causes, found.later) == ((), ())
-    assert "nobody that Remit saw" in in_words(found)
+    assert "nobody that Remit saw" in render_explanation(found)
 
 
 def test_a_shell_command_is_named(agent: Agent) -> None:
@@ -83,7 +83,7 @@ def test_a_shell_command_is_named(agent: Agent) -> None:
 
 def test_lines_in_a_row_are_one_passage() -> None:
     lines = [BlamedLine(n, "", "c", record=r) for n, r in [(1, "a"), (2, "a"), (3, None), (5, None), (6, "a")]]
-    assert [(p.start, p.end, p.record) for p in passages(lines)] == [
+    assert [(p.start, p.end, p.record) for p in group_passages(lines)] == [
         (1, 2, "a"),
         (3, 3, None),
         (5, 5, None),
@@ -102,7 +102,7 @@ def test_what_came_while_a_command_ran_names_the_command_and_who_likely_wrote_it
     found = explained(agent.cwd, "src/own.py")
     [one] = found.causes
     assert (one.by, one.command, found.passages[0].grade) == ("unknown", command, "likely")
-    words = in_words(found)
+    words = render_explanation(found)
     assert "likely claude-code, INT-001: its command ran alone; nothing proves who wrote it" in words
     assert "claude-code was at work, session session-1" in words
 
@@ -114,7 +114,7 @@ def test_a_later_edit_of_the_same_lines_is_told_from_one_of_others(agent: Agent)
     agent.write("src/new.py", "zero = 0\nfirst_of_all = 1\nanother = 2\nthird_of_all = 3\n")
     found = explained(agent.cwd, "src/new.py", (2, 2))
     assert [edit.same_lines for edit in found.later] == [True, False]
-    assert "Lines of this edit were changed once more; newest" in in_words(found)
+    assert "Lines of this edit were changed once more; newest" in render_explanation(found)
 
 
 def test_what_was_refused_anywhere_since_the_last_change_led_to_the_edit(agent: Agent) -> None:
@@ -153,14 +153,14 @@ def test_the_words_are_told_with_which_the_very_call_was_let_through(agent: Agen
         file.write("\n[approvals]\nthreshold = 1\n")
     (agent.cwd / "src/gone.txt").write_text("x\n")
     agent.select()
-    with Person(agent.cwd, home, Reply(True, words="only this one")):
+    with Person(agent.cwd, home, ApprovalReply(True, words="only this one")):
         agent.write("src/one.py", "one_of_all = 1\n")
-    with Person(agent.cwd, home, Reply(True, words="all of the session", extent="session")):
+    with Person(agent.cwd, home, ApprovalReply(True, words="all of the session", extent="session")):
         agent.shell("rm src/gone.txt; echo two_of_all = 2 > src/two.py")
     other = {"approval": {"id": "other", "by": "person", "answer": "allow", "words": "another matter", "grant": None}}
     recorder = Gate.open(agent.cwd, machine(home)).recorder
     body = Body(event="approval_answered", intent_id="INT-001", session_id=agent.session, detail=other)
-    recorder.append([recorder.record(body)])
+    recorder.append([recorder.make_record(body)])
     agent.shell("rm src/app.py; echo three_of_all = 3 > src/three.py")
     approvals = [explained(agent.cwd, f"src/{name}.py").causes[0].approvals for name in ("one", "two", "three")]
     assert [one.words for found in approvals for one in found] == ["only this one", *["all of the session"] * 2]
@@ -173,7 +173,7 @@ def test_what_a_person_had_verified_is_told_in_whatever_session(agent: Agent, ho
     body = Body(
         event="verification", intent_id="INT-001", session_id=None, detail={"command": "make check", "exit_code": 0}
     )
-    gate.recorder.append([gate.recorder.record(body)])
+    gate.recorder.append([gate.recorder.make_record(body)])
     assert [(c.command, c.exit_code) for c in explained(agent.cwd, "src/one.py").causes[0].checks] == [
         ("make check", 0)
     ]

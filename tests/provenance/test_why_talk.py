@@ -14,14 +14,14 @@ from gate.driving import INTENTS, Agent, governed, machine
 from provenance.speaking import MODEL, SPOKEN, Speaker
 from remit.core.call import SessionKey
 from remit.gate.gate import Gate
-from remit.ledger.index import Index
+from remit.ledger.index.index import Index
 from remit.provenance.blame.blame import Blamer
-from remit.provenance.why.commits import pull_request
-from remit.provenance.why.conversations import FILE
+from remit.provenance.why.commit_details import parse_pull_request
+from remit.provenance.why.conversations import DATABASE_FILE
+from remit.provenance.why.explain import Explainer
 from remit.provenance.why.explanation import Cause, Explanation, Passage
-from remit.provenance.why.why import Why
-from remit.provenance.why.words import in_words
-from remit.tools.conversations import conversations, everything
+from remit.provenance.why.explanation_text import render_explanation
+from remit.tools.conversations import conversations, intake_of_all_sessions
 
 
 @pytest.fixture
@@ -33,8 +33,8 @@ def explained(root: Path, home: Path, path: str, lines: tuple[int, int] | None =
     gate = Gate.open(root, machine(home))
     with Index.open(gate.workspace.state / "index.db", gate.workspace.log_folder) as index:
         index.catch_up()
-        blamer = Blamer(gate.workspace, index, gate.store)
-        return Why(blamer, gate.store, partial(conversations, gate), gate.governing.document).explain(path, lines)
+        blamer = Blamer(gate.workspace, index, gate.contents)
+        return Explainer(blamer, gate.contents, partial(conversations, gate), gate.rules.document).explain(path, lines)
 
 
 def only(found: Explanation) -> Cause:
@@ -102,7 +102,7 @@ def test_a_subagents_edit_tells_its_task_and_what_the_person_asked(agent: Speake
     assert cause.talk is not None
     assert (cause.agent_id, cause.talk.prompt, cause.talk.task) == ("a1", "greet people", "write src/new.py")
     assert [s.text for s in cause.talk.said] == ["so I write it"]
-    words = in_words(explained(agent.cwd, home, "src/new.py"))
+    words = render_explanation(explained(agent.cwd, home, "src/new.py"))
     assert "asked    greet people" in words
     assert "task     write src/new.py" in words
     assert "sub-agent a1" in words
@@ -124,7 +124,7 @@ def test_what_the_agent_deleted_is_still_known_where_it_was_taken_in(agent: Spea
     agent.add("user", "please")
     agent.select()
     agent.write("src/new.py", "x = 1\n")
-    assert everything(Gate.open(agent.cwd, machine(home))).keep(time.time()) == ""
+    assert intake_of_all_sessions(Gate.open(agent.cwd, machine(home))).store_new(time.time()) == ""
     shutil.rmtree(home / ".claude")
     talk = only(explained(agent.cwd, home, "src/new.py")).talk
     assert talk is not None
@@ -137,11 +137,11 @@ def test_where_nothing_is_kept_nothing_is_taken_in(agent: Speaker, home: Path) -
     agent.select()
     agent.write("src/new.py", "x = 1\n")
     gate = Gate.open(agent.cwd, machine(home))
-    assert everything(gate).keep(time.time()) == ""
+    assert intake_of_all_sessions(gate).store_new(time.time()) == ""
     talk = only(explained(agent.cwd, home, "src/new.py")).talk
     assert talk is not None
     assert talk.prompt == "please"
-    assert not (gate.workspace.state / FILE).exists()
+    assert not (gate.workspace.state / DATABASE_FILE).exists()
 
 
 def test_without_any_transcript_the_ledger_alone_explains(agent: Speaker, home: Path) -> None:
@@ -167,7 +167,7 @@ def test_a_long_edit_is_shown_around_the_line(agent: Speaker, home: Path) -> Non
     agent.select()
     agent.write("src/new.py", "".join(f"line_{n} = {n}\n" for n in range(500)))
     found = explained(agent.cwd, home, "src/new.py", (300, 300))
-    short, full = in_words(found), in_words(found, full=True)
+    short, full = render_explanation(found), render_explanation(found, full=True)
     assert "+line_299 = 299" in short
     assert "489 more lines of this edit" in short
     assert len(short.split("\n")) < 30
@@ -183,7 +183,7 @@ def test_the_criteria_are_told_as_they_were_and_as_they_are(agent: Speaker, home
     (agent.cwd / ".orchestration" / "active_intents.yaml").write_text(changed)
     cause = only(found := explained(agent.cwd, home, "src/new.py"))
     assert (cause.criteria, cause.criteria_now) == (("it works",), ("it flies",))
-    assert "now      it flies" in in_words(found)
+    assert "now      it flies" in render_explanation(found)
     (agent.cwd / ".orchestration" / "active_intents.yaml").write_text("version: '1.0'\nactive_intents: []\n")
     gone = only(explained(agent.cwd, home, "src/new.py"))
     assert (gone.criteria, gone.criteria_now, gone.intent_status) == (("it works",), None, None)
@@ -201,7 +201,7 @@ MESSAGES = {
 
 @pytest.mark.parametrize("message", MESSAGES)
 def test_the_message_of_a_commit_tells_the_pull_request(message: str) -> None:
-    assert pull_request(message) == MESSAGES[message]
+    assert parse_pull_request(message) == MESSAGES[message]
 
 
 def test_the_commit_is_told_with_the_pull_request_of_the_merge_that_brought_it(agent: Speaker, home: Path) -> None:
@@ -214,7 +214,7 @@ def test_the_commit_is_told_with_the_pull_request_of_the_merge_that_brought_it(a
     run_git(agent.cwd, "merge", "-q", "--no-ff", "-m", "Merge pull request #7 from ann/greet", "greet")
     found = explained(agent.cwd, home, "src/new.py")
     assert [(c.subject, c.pull_request) for c in found.commits] == [("Greet", 7)]
-    assert f"({found.commits[0].sha[:8]} #7, edit " in in_words(found)
+    assert f"({found.commits[0].sha[:8]} #7, edit " in render_explanation(found)
     first = explained(agent.cwd, home, "src/app.py", (1, 1))
     assert [(c.subject, c.pull_request) for c in first.commits] == [("first", None)]
 
@@ -225,7 +225,7 @@ def test_a_line_that_no_agent_wrote_is_not_called_an_agents(agent: Speaker, home
     (agent.cwd / "src" / "new.py").write_text("x = 1\nmine = 2\n")
     agent.read("src/new.py")
     agent.write("src/new.py", "x = 1\nmine = 2\nz = 3\n")
-    words = in_words(explained(agent.cwd, home, "src/new.py", (2, 2)))
+    words = render_explanation(explained(agent.cwd, home, "src/new.py", (2, 2)))
     assert "nobody" in words
     assert "claude-code" not in words
 
@@ -233,7 +233,7 @@ def test_a_line_that_no_agent_wrote_is_not_called_an_agents(agent: Speaker, home
 @pytest.mark.parametrize(("by", "named"), [("person", "a person"), ("unknown", "nobody that Remit can name")])
 def test_an_edit_that_is_no_agents_is_said_to_be_so(by: Literal["person", "unknown"], named: str) -> None:
     passage = Passage(1, 1, "human", "a" * 40, "r")
-    words = in_words(Explanation("src/a.py", (passage,), (Cause("r", "2026-11-22T03:00:00Z", by=by),)))
+    words = render_explanation(Explanation("src/a.py", (passage,), (Cause("r", "2026-11-22T03:00:00Z", by=by),)))
     assert f"  {named}  (aaaaaaaa" in words
     assert f"by       {named}" in words
     assert "intent" not in words
@@ -250,7 +250,7 @@ def test_no_control_character_is_printed(agent: Speaker, home: Path) -> None:
     run_git(agent.cwd, "add", "src")
     run_git(agent.cwd, "commit", "-q", "-m", f"Greet {nasty}")
     for full in (False, True):
-        words = in_words(explained(agent.cwd, home, "src/new.py"), full=full)
+        words = render_explanation(explained(agent.cwd, home, "src/new.py"), full=full)
         assert "please" in words
         assert not {"\x1b", "\x07", "\x9b", "\u202e"} & set(words)
 
@@ -262,7 +262,7 @@ def test_no_secret_of_the_conversation_is_told(agent: Speaker, home: Path) -> No
     agent.select()
     agent.write("src/new.py", "x = 1\n")
     found = explained(agent.cwd, home, "src/new.py")
-    assert secret not in in_words(found, full=True)
+    assert secret not in render_explanation(found, full=True)
     talk = only(found).talk
     assert talk is not None
     assert talk.prompt == "use [redacted]"

@@ -10,10 +10,9 @@ from pathlib import Path
 import pytest
 
 from gate.driving import governed, machine
-from remit.gate.approvals import Question, Reply
-from remit.gate.asker import GONE
 from remit.gate.gate import Gate
-from remit.servers.daemon import hung_up
+from remit.gate.state.questions import CLIENT_GONE, ApprovalReply, Question
+from remit.servers.daemon import has_hung_up
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="NOT TESTED: told apart on Linux alone")
 
@@ -22,11 +21,11 @@ def test_a_client_that_is_done_sending_is_there_until_it_closes() -> None:
     ours, theirs = socket.socketpair()
     with ours:
         theirs.sendall(b"x")
-        assert not hung_up(ours)
+        assert not has_hung_up(ours)
         theirs.shutdown(socket.SHUT_WR)
-        assert not hung_up(ours)
+        assert not has_hung_up(ours)
         theirs.close()
-        assert hung_up(ours)
+        assert has_hung_up(ours)
 
 
 def test_who_waits_for_a_client_stops_when_it_is_gone(repository: Path, home: Path) -> None:
@@ -34,14 +33,14 @@ def test_who_waits_for_a_client_stops_when_it_is_gone(repository: Path, home: Pa
     ours, theirs = socket.socketpair()
     now = time.time()
     question = Question("q", "s", "a", None, "SCOPE_VIOLATION", "x", "m", asked_at=now, expires_at=now + 60)
-    found: list[Reply | None] = []
+    found: list[ApprovalReply | None] = []
 
     def wait() -> None:
-        GONE.set(lambda: hung_up(ours))
-        found.append(Gate.open(repository, machine(home)).approvals.wait(question, nullcontext))
+        CLIENT_GONE.set(lambda: has_hung_up(ours))
+        found.append(Gate.open(repository, machine(home)).questions.wait_for_reply(question, nullcontext))
 
-    gate.approvals.watch()
-    gate.approvals.ask(question, "digest")
+    gate.questions.mark_watcher_present()
+    gate.questions.put_question(question, "digest")
     thread = threading.Thread(target=wait)
     thread.start()
     time.sleep(0.2)
@@ -50,6 +49,6 @@ def test_who_waits_for_a_client_stops_when_it_is_gone(repository: Path, home: Pa
     thread.join(10)
     ours.close()
     assert found == [None]
-    assert [a.status for a in gate.approvals.asked()] == ["expired"]
-    gate.approvals.answer("q", Reply(True))
-    assert gate.approvals.take_late_yes("digest") is not None
+    assert [a.status for a in gate.questions.list_unanswered()] == ["expired"]
+    gate.questions.answer_question("q", ApprovalReply(True))
+    assert gate.questions.take_late_approval("digest") is not None

@@ -20,7 +20,7 @@ import remit_hook
 from gate.driving import body, governed, overlay, records
 from processes import daemons_of
 from remit.servers.daemon import socket_path
-from remit.workspace.sandbox.places import SCRATCH
+from remit.workspace.sandbox.layers import SCRATCH_FOLDER
 
 MAIN = "from remit.cli import main; main()"
 
@@ -97,7 +97,7 @@ class Place:
         """What is staged still, after so long."""
         until = time.monotonic() + within_s
         while True:
-            found = [p for p in (self.home / SCRATCH).glob("*-*") if not p.name.startswith("spare-")]
+            found = [p for p in (self.home / SCRATCH_FOLDER).glob("*-*") if not p.name.startswith("spare-")]
             if not found or time.monotonic() > until:
                 return found
             time.sleep(0.02)
@@ -328,17 +328,17 @@ def test_a_server_that_a_contained_command_started_is_reached_by_another(quick: 
 
 def test_room_that_nothing_was_written_to_is_used_again(quick: Place) -> None:
     assert quick.run("eval true").returncode == 0
-    [spare] = (quick.home / SCRATCH).glob("spare-*")
+    [spare] = (quick.home / SCRATCH_FOLDER).glob("spare-*")
     kept = spare.stat().st_ino
     assert quick.run("eval true").returncode == 0
-    assert [p.stat().st_ino for p in (quick.home / SCRATCH).glob("spare-*")] == [kept]
+    assert [p.stat().st_ino for p in (quick.home / SCRATCH_FOLDER).glob("spare-*")] == [kept]
     assert quick.run("python3 -c \"open('src/b','w')\"").returncode == 0
-    assert not list((quick.home / SCRATCH).glob("spare-*"))
+    assert not list((quick.home / SCRATCH_FOLDER).glob("spare-*"))
 
 
 @pytest.mark.parametrize("warm", [True, False], ids=["daemon", "alone"])
 def test_where_the_sandbox_does_not_start_nothing_runs_and_that_is_said(place: Place, warm: bool) -> None:
-    kept = place.home / SCRATCH / "containment.json"
+    kept = place.home / SCRATCH_FOLDER / "containment.json"
     found = json.loads(kept.read_text())
     found["found"]["program"] = shutil.which("false")
     kept.write_text(json.dumps(found))

@@ -18,13 +18,13 @@ import pytest
 
 import remit_hook
 from processes import daemons_of
-from remit.gate.approvals import Approvals, Reply
-from remit.gate.governing import govern
-from remit.gate.state import State
+from remit.gate.rules.load import govern_workspace
+from remit.gate.state.questions import ApprovalReply, QuestionStore
+from remit.gate.state.workspace_state import State
 from remit.servers.daemon import socket_path
-from remit.servers.environment import environment
-from remit.servers.gates import MOST_REPOSITORIES, Gates
-from remit.workspace.place import workspace_at
+from remit.servers.environment import make_environment
+from remit.servers.open_gates import MAX_REPOSITORIES, OpenGates
+from remit.workspace.place.workspace import workspace_at
 
 PRE = {"hook_event_name": "PreToolUse", "tool_name": "Write", "tool_use_id": "t1"}
 MAIN = "from remit.cli import main; main()"
@@ -335,8 +335,8 @@ def test_a_call_that_never_came_back_is_settled_by_time_alone(installed: Install
 def test_a_daemon_that_is_told_to_leave_leaves_an_open_question_to_a_fresh_process(installed: Installed) -> None:
     process = installed.start()
     state = State(installed.repository / ".git/remit/state.db", installed.repository)
-    person = Approvals(state, time.time)
-    person.watch()
+    person = QuestionStore(state, time.time)
+    person.mark_watcher_present()
     answers: list[subprocess.CompletedProcess[bytes]] = []
     waiting = threading.Thread(target=lambda: answers.append(installed.call()))
     waiting.start()
@@ -344,9 +344,9 @@ def test_a_daemon_that_is_told_to_leave_leaves_an_open_question_to_a_fresh_proce
     process.send_signal(signal.SIGTERM)
     second = next_question(person, {first})
     assert process.wait(20) == 0
-    assert person.answer(second, Reply(False, "not now"))
+    assert person.answer_question(second, ApprovalReply(False, "not now"))
     waiting.join(20)
-    person.leave()
+    person.mark_watcher_gone()
     state.close()
     installed.call()
     assert is_denial(answers[0])
@@ -356,12 +356,12 @@ def test_a_daemon_that_is_told_to_leave_leaves_an_open_question_to_a_fresh_proce
     assert second in words
 
 
-def next_question(person: Approvals, known: set[str]) -> str:
+def next_question(person: QuestionStore, known: set[str]) -> str:
     """The id of a question that is not known yet. A person sits there all the time."""
     until = time.monotonic() + 20
     while time.monotonic() < until:
-        person.watch()
-        for question in person.open_questions():
+        person.mark_watcher_present()
+        for question in person.list_open_questions():
             if question.id not in known:
                 return question.id
         time.sleep(0.05)
@@ -369,19 +369,19 @@ def next_question(person: Approvals, known: set[str]) -> str:
 
 
 def test_the_least_lately_used_repository_is_closed_and_comes_back(installed: Installed, tmp_path: Path) -> None:
-    gates, around = Gates(), environment({})
+    gates, around = OpenGates(), make_environment({})
     workspace = workspace_at(installed.repository, installed.repository)
     with gates(workspace, around) as gate:
         held = gate.state
-    for n in range(MOST_REPOSITORIES):
+    for n in range(MAX_REPOSITORIES):
         folder = tmp_path / f"r{n}"
         folder.mkdir()
         subprocess.run(["git", "init", "-q", folder], check=True)
-        govern(workspace_at(folder, folder))
+        govern_workspace(workspace_at(folder, folder))
         with gates(workspace_at(folder, folder), around) as gate:
             assert gate.state
-    assert len(gates.repositories) == MOST_REPOSITORIES
+    assert len(gates.repositories) == MAX_REPOSITORIES
     with pytest.raises(sqlite3.ProgrammingError):
         held.connection.execute("SELECT 1")
     with gates(workspace, around) as gate:
-        assert gate.state.recent_sessions(1) == []
+        assert gate.state.list_recent_sessions(1) == []

@@ -7,10 +7,9 @@ from pathlib import Path
 
 from gate.driving import governed
 from remit.gate.gate import Gate
-from remit.provenance.why.conversations import FILE, Conversations
-from remit.servers.daemon import Daemon
-from remit.servers.frames import Request
-from remit.servers.hook import Frame
+from remit.provenance.why.conversations import DATABASE_FILE, Conversations
+from remit.servers.daemon import Daemon, HookRequest
+from remit.servers.hook import HookFrame
 
 
 def test_the_daemon_keeps_what_was_said_before_the_agent_deletes_it(repository: Path, home: Path) -> None:
@@ -27,11 +26,11 @@ def test_the_daemon_keeps_what_was_said_before_the_agent_deletes_it(repository: 
         "tool_input": {"command": "touch src/new.py"},
     }
     daemon = Daemon(home, version("remit"))
-    frame = Frame("claude-code", str(repository), "pre")
-    daemon.judge(Request(version("remit"), frame, {"HOME": str(home)}, json.dumps(document).encode()))
-    daemon.listen()
+    frame = HookFrame("claude-code", str(repository), "pre")
+    daemon.answer_request(HookRequest(version("remit"), frame, {"HOME": str(home)}, json.dumps(document).encode()))
+    daemon.store_conversations()
     shutil.move(transcript, home / "elsewhere")
     folder = Gate.open(repository).workspace.state
-    assert (folder / FILE).exists()
+    assert (folder / DATABASE_FILE).exists()
     with Conversations.open(folder, 90) as kept:
-        assert [one.text for one in kept.of_session("s")] == ["please"]
+        assert [one.text for one in kept.entries_of_session("s")] == ["please"]

@@ -13,9 +13,9 @@ from mcp_types import CallToolRequestParams, CallToolResult, ElicitRequestParams
 
 from gate.driving import INTENTS, Agent, body, governed, machine, records
 from remit.core.call import SessionKey
-from remit.gate.approvals import Question
 from remit.gate.gate import Gate
-from remit.servers.dialogs import KEY, Dialogs, reply_of
+from remit.gate.state.questions import Question
+from remit.servers.elicitation import REQUEST_KEY, Elicitations, parse_reply
 from remit.tools.result import Caller, NeedsPerson
 
 ERAS = ("auto", "legacy")
@@ -129,7 +129,7 @@ def test_all_else_is_no(desk: Callable[..., Desk], mode: str, answer: ElicitResu
     assert result.is_error
     assert words in text(result)
     assert found.answers() == [(by, "deny")]
-    assert Gate.open(found.root, machine(found.home)).intents.known("INT-003") is None
+    assert Gate.open(found.root, machine(found.home)).intents.find_intent("INT-003") is None
 
 
 @pytest.mark.parametrize(
@@ -146,29 +146,29 @@ def test_all_else_is_no(desk: Callable[..., Desk], mode: str, answer: ElicitResu
     ],
 )
 def test_only_a_yes_to_the_question_is_a_yes(action: Any, content: Any, yes: bool | None) -> None:
-    reply = reply_of(ElicitResult(action=action, content=content))
+    reply = parse_reply(ElicitResult(action=action, content=content))
     assert (reply.allow if reply else None) is yes
 
 
 def test_an_answer_to_another_call_is_none() -> None:
-    dialogs = Dialogs()
+    dialogs = Elicitations()
     question = Question("q", "s", "claude-code", None, "SCOPE_VIOLATION", "x", "m", expires_at=100)
-    needed = NeedsPerson(Caller(SessionKey("s"), "claude-code", dialog=True), question)
+    needed = NeedsPerson(Caller(SessionKey("s"), "claude-code", has_dialog=True), question)
 
     def again(name: str = "t", token: str | None = None, now: float = 50, **arguments: Any) -> Caller | None:
-        state = token or dialogs.hold(needed, "t", {"a": 1}).request_state
+        state = token or dialogs.request_answer(needed, "t", {"a": 1}).request_state
         params = CallToolRequestParams(
-            name=name, arguments=arguments or {"a": 1}, request_state=state, input_responses={KEY: YES}
+            name=name, arguments=arguments or {"a": 1}, request_state=state, input_responses={REQUEST_KEY: YES}
         )
-        return dialogs.resumed(params, now)
+        return dialogs.resume_call(params, now)
 
     def said(caller: Caller | None) -> Any:
-        return caller and caller.said and caller.said.reply
+        return caller and caller.dialog_answer and caller.dialog_answer.reply
 
     assert said(again()).allow
     assert (again(name="u"), again(a=2), again(token="guessed")) == (None, None, None)
     assert said(again(now=101)) is None
-    token = dialogs.hold(needed, "t", {"a": 1}).request_state
+    token = dialogs.request_answer(needed, "t", {"a": 1}).request_state
     assert (again(token=token) is None, again(token=token) is None) == (False, True)
 
 
@@ -216,4 +216,4 @@ def test_nobody_is_asked_where_no_person_would_see_it(
     assert result.is_error
     assert shown.messages == []
     assert found.answers() == []
-    assert Gate.open(found.root, machine(found.home)).intents.known("INT-003") is None
+    assert Gate.open(found.root, machine(found.home)).intents.find_intent("INT-003") is None

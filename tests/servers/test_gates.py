@@ -7,8 +7,8 @@ import pytest
 from conftest import run_git
 from gate.driving import governed, machine
 from remit.gate.gate import Gate
-from remit.servers.gates import Gates
-from remit.workspace.place import locate
+from remit.servers.open_gates import OpenGates
+from remit.workspace.place.workspace import locate_workspace
 
 
 def test_a_defect_in_one_repository_is_reported_and_ends_nothing(
@@ -17,9 +17,9 @@ def test_a_defect_in_one_repository_is_reported_and_ends_nothing(
     other = tmp_path / "other"
     other.mkdir()
     run_git(other, "init", "-q")
-    gates, around = Gates(), machine(home)
+    gates, around = OpenGates(), machine(home)
     for root in (repository, other):
-        with gates(locate(governed(root)), around):
+        with gates(locate_workspace(governed(root)), around):
             pass
     seen: list[Path] = []
 
@@ -27,8 +27,8 @@ def test_a_defect_in_one_repository_is_reported_and_ends_nothing(
         seen.append(gate.workspace.root)
         raise KeyError("no such thing") if gate.workspace.root == repository else OSError("the disk is full")
 
-    gates.each(act)
-    gates.each(act)
+    gates.for_each_gate(act)
+    gates.for_each_gate(act)
     assert seen == [repository, other] * 2
     said = capsys.readouterr().err
     assert f"broke in {repository}: KeyError" in said

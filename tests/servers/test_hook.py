@@ -14,7 +14,7 @@ import pytest
 
 from conftest import run_git
 from gate.driving import Agent, allowed, body, governed, records, refusal
-from remit.gate.state_file import BUSY_TIMEOUT_S
+from remit.gate.state.database import BUSY_TIMEOUT_S
 
 REMIT = [sys.executable, "-m", "remit", "hook", "claude-code"]
 

@@ -16,10 +16,10 @@ import pytest
 from conftest import run_git
 from gate.driving import allowed, body, records
 from gate.test_lingering import working
-from remit.gate.governing import set_mode
-from remit.servers.daemon import undo_lingering
-from remit.workspace.lingering import Process, processes
-from remit.workspace.place import workspace_at
+from remit.gate.rules.load import set_mode
+from remit.servers.daemon import check_background_changes
+from remit.workspace.place.workspace import workspace_at
+from remit.workspace.processes.background import SessionProcess, find_session_processes
 from servers.test_watches import Warm
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="/proc and inotify are Linux's")
@@ -52,23 +52,23 @@ class Leaving(Warm):
     def go(self) -> None:
         """What was left may begin, now that it was seen."""
         until = time.monotonic() + 5
-        while not any(self.is_left(one) for one in self.watch.following.living.values()):
-            self.watch.following.called()
-            assert time.monotonic() < until, self.watch.told
+        while not any(self.is_left(one) for one in self.watch.following.live_processes.values()):
+            self.watch.following.note_call()
+            assert time.monotonic() < until, self.watch.status
             time.sleep(0.02)
         (self.cwd / ".git" / "go").touch()
 
-    def is_left(self, one: Process) -> bool:
+    def is_left(self, one: SessionProcess) -> bool:
         """Whether this is what is left in the end, of this very test."""
-        return one.folder == str(self.cwd) and not any(word in one.words for word in (".run.py", "sh"))
+        return one.folder == str(self.cwd) and not any(word in one.argv for word in (".run.py", "sh"))
 
     def goes_by(self, seconds: float, event: str = "") -> None:
         """What the daemon does while nobody calls; until such a record is there."""
         until = time.monotonic() + seconds
         while time.monotonic() < until and not (event and records(self.cwd, event)):
             time.sleep(0.1)
-            if self.watches.suspicious:
-                self.gates.each(undo_lingering)
+            if self.watches.has_suspects:
+                self.gates.for_each_gate(check_background_changes)
 
 
 @pytest.fixture
@@ -81,7 +81,7 @@ def leaving(repository: Path, home: Path) -> Iterator[Leaving]:
     found.watching()
     yield found
     found.watch.close()
-    for one in processes({}, set()).values():
+    for one in find_session_processes({}, set()).values():
         if one.session == "session-1":
             os.kill(one.pid, signal.SIGKILL)
 
@@ -147,8 +147,8 @@ def test_what_a_person_writes_in_a_program_that_the_agent_opened_stays(
     variables = {**os.environ, "CLAUDE_CODE_SESSION_ID": leaving.session}
     process = subprocess.Popen([sys.executable, "-c", lead, *words], cwd=leaving.cwd, env=variables, stdin=other)
     leaving.tell("Bash", before["call_id"], {"stdout": ""}, command="make")
-    while personal == "a terminal" and not any(one.terminal for one in leaving.watch.following.living.values()):
-        leaving.watch.following.called()
+    while personal == "a terminal" and not any(one.terminal for one in leaving.watch.following.live_processes.values()):
+        leaving.watch.following.note_call()
         assert process.poll() is None
     leaving.go()
     process.wait()

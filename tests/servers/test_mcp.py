@@ -56,7 +56,7 @@ def text(result: CallToolResult) -> str:
 
 
 def intent_of(root: Path, home: Path, session: str) -> str | None:
-    return Gate.open(root, machine(home)).state.active(SessionKey(session)).intent_id
+    return Gate.open(root, machine(home)).state.active_session(SessionKey(session)).intent_id
 
 
 @pytest.mark.parametrize("mode", ERAS)

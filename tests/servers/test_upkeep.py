@@ -10,9 +10,9 @@ import pytest
 
 from gate.driving import governed
 from remit.gate.gate import Gate
-from remit.ledger.index import Index
-from remit.servers.upkeep import LATEST_S, QUIET_S, Upkeep
-from remit.workspace.place import workspace_at
+from remit.ledger.index.index import Index
+from remit.servers.upkeep import MAX_DELAY_S, QUIET_INTERVAL_S, Upkeep
+from remit.workspace.place.workspace import workspace_at
 from servers.test_daemon import Installed, binary, installed
 from servers.test_watches import Warm
 
@@ -35,17 +35,17 @@ def test_a_change_is_in_the_map_once_it_is_quiet(agent: Warm) -> None:
     upkeep = Upkeep(agent.gates)
     agent.write("src/new.py", "def first():\n    return 1\n")
     called = time.monotonic()
-    upkeep.keep(called, called + QUIET_S / 2)
+    upkeep.run_if_due(called, called + QUIET_INTERVAL_S / 2)
     assert not (agent.cwd / MAP).exists()
-    upkeep.keep(called, called + QUIET_S)
+    upkeep.run_if_due(called, called + QUIET_INTERVAL_S)
     assert "function `first`" in (agent.cwd / MAP).read_text()
 
 
 def test_an_agent_without_pause_does_not_put_it_off_for_ever(agent: Warm) -> None:
     upkeep = Upkeep(agent.gates)
     agent.write("src/new.py", "x = 1\n")
-    later = time.monotonic() + LATEST_S
-    upkeep.keep(later, later)
+    later = time.monotonic() + MAX_DELAY_S
+    upkeep.run_if_due(later, later)
     assert "src/new.py" in (agent.cwd / MAP).read_text()
 
 
@@ -53,11 +53,11 @@ def test_without_a_call_nothing_is_looked_at(agent: Warm) -> None:
     upkeep = Upkeep(agent.gates)
     agent.write("src/new.py", "x = 1\n")
     now = time.monotonic()
-    upkeep.keep(now, now + 1)
+    upkeep.run_if_due(now, now + 1)
     (agent.cwd / MAP).unlink()
-    upkeep.keep(now, now + 3600)
+    upkeep.run_if_due(now, now + 3600)
     assert not (agent.cwd / MAP).exists()
-    upkeep.keep(now + 3601, now + 3602)
+    upkeep.run_if_due(now + 3601, now + 3602)
     assert (agent.cwd / MAP).exists()
 
 
@@ -65,11 +65,11 @@ def test_what_cannot_be_written_is_told_once_and_ends_nothing(agent: Warm, capsy
     upkeep = Upkeep(agent.gates)
     agent.write("src/new.py", "x = 1\n")
     (agent.cwd / MAP).mkdir()
-    upkeep.bring_up()
-    upkeep.bring_up()
+    upkeep.run_all_jobs()
+    upkeep.run_all_jobs()
     assert capsys.readouterr().err.count("the intent map of") == 1
     (agent.cwd / MAP).rmdir()
-    upkeep.bring_up()
+    upkeep.run_all_jobs()
     assert (agent.cwd / MAP).is_file()
 
 
@@ -78,7 +78,7 @@ def test_the_watcher_and_the_calls_after_it_see_no_effect_of_it(agent: Warm) -> 
     upkeep = Upkeep(agent.gates)
     before = agent.ask("Bash", command="make all")
     agent.write("src/new.py", "x = 1\n")
-    upkeep.bring_up()
+    upkeep.run_all_jobs()
     assert (agent.cwd / MAP).exists()
     agent.tell("Bash", before["call_id"], {"stdout": ""}, command="make all")
     agent.send("Stop")
@@ -116,10 +116,10 @@ def test_who_asks_for_blame_finds_the_index_and_the_words_of_all_records_there(a
         agent.write(f"src/new_{n}.py", f"def first_{n}():\n    return {n}\n")
     workspace = workspace_at(agent.cwd, agent.cwd)
     upkeep = Upkeep(agent.gates)
-    upkeep.bring_up()
-    while upkeep.left:
-        upkeep.bring_up()
+    upkeep.run_all_jobs()
+    while upkeep.has_backlog:
+        upkeep.run_all_jobs()
     with Index.open(workspace.state / "index.db", workspace.log_folder) as index:
         assert index.catch_up() == 0
-        assert index.changes_without_words(None, 1) == ()
-        assert len(index.put_words()) == 30
+        assert index.list_changes_without_marks(None, 1) == ()
+        assert len(index.list_put_marks()) == 30

@@ -11,13 +11,13 @@ from click.testing import CliRunner
 
 from gate.driving import Agent, body, effects, governed, machine, records
 from remit.adapters import HookReply
-from remit.cli.doctor import doctor
+from remit.cli.agents.doctor import doctor
 from remit.gate.gate import Gate
-from remit.servers.daemon import tell_watched
-from remit.servers.gates import Gates
-from remit.servers.hook import Frame, answer
-from remit.servers.watches import Watch, Watches
-from remit.workspace.place import workspace_at
+from remit.servers.daemon import report_watching
+from remit.servers.hook import HookFrame, answer
+from remit.servers.open_gates import OpenGates
+from remit.servers.watchers import WorktreeWatcher, WorktreeWatchers
+from remit.workspace.place.workspace import workspace_at
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="inotify is Linux's")
 
@@ -27,23 +27,25 @@ class Warm(Agent):
 
     def __init__(self, cwd: Path, home: Path) -> None:
         super().__init__(cwd, home)
-        self.watches = Watches()
-        self.gates = Gates(watches=self.watches)
+        self.watches = WorktreeWatchers()
+        self.gates = OpenGates(watches=self.watches)
 
     def send(self, event: str, **fields: Any) -> HookReply:
         kind = {"PreToolUse": "pre", "PostToolUse": "post"}.get(event, "note")
-        frame = Frame("claude-code", str(self.cwd), "pre" if kind == "pre" else "post" if kind == "post" else "note")
+        frame = HookFrame(
+            "claude-code", str(self.cwd), "pre" if kind == "pre" else "post" if kind == "post" else "note"
+        )
         return answer(self.payload(event, **fields), frame, self.environment, self.gates)
 
     @property
-    def watch(self) -> Watch:
-        return self.watches.of(workspace_at(self.cwd, self.cwd))
+    def watch(self) -> WorktreeWatcher:
+        return self.watches.find_watcher(workspace_at(self.cwd, self.cwd))
 
     def watching(self) -> None:
         """Wait until it watches, and has looked at everything once."""
         until = time.monotonic() + 5
-        while self.watch.told.why:
-            assert time.monotonic() < until, self.watch.told
+        while self.watch.status.why:
+            assert time.monotonic() < until, self.watch.status
             self.shell("python3 -c 'pass'")
             time.sleep(0.05)
 
@@ -85,7 +87,7 @@ def test_what_is_out_of_scope_is_undone(agent: Warm) -> None:
     assert not (agent.cwd / "stray").exists()
     assert (agent.cwd / "README.md").read_text() == "# Example\n"
     assert "was undone" in found["after"]["additionalContext"]
-    assert agent.watch.told.why == ""
+    assert agent.watch.status.why == ""
     agent.shell("python3 -c 'pass'")
     assert records(agent.cwd, "human_edit") == []
 
@@ -101,13 +103,13 @@ def test_what_the_watcher_cannot_see_is_found_at_the_end_of_the_turn(agent: Warm
 def test_doctor_tells_whether_it_watches(agent: Warm, home: Path) -> None:
     gate = Gate.open(agent.cwd, machine(home))
     gate.observer = agent.watch
-    tell_watched(gate)
+    report_watching(gate)
     said = CliRunner().invoke(doctor, ["--repo", str(agent.cwd)]).output
     assert "only what changes is looked at" in said
     (agent.cwd / ".gitignore").write_text("*.log\n")
-    assert agent.watch.dirty
-    agent.watch.dirty.tree.drain()
-    tell_watched(gate)
+    assert agent.watch.dirty_set
+    agent.watch.dirty_set.watched_tree.read_events()
+    report_watching(gate)
     gate.close()
     said = CliRunner().invoke(doctor, ["--repo", str(agent.cwd)]).output
     assert "looks at everything" in said

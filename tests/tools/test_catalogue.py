@@ -11,10 +11,10 @@ from jsonschema import Draft202012Validator
 
 from gate.driving import Agent, body, governed, machine, records
 from remit.core.call import REMIT_TOOLS, SessionKey
-from remit.gate.approvals import Reply
 from remit.gate.gate import Gate
+from remit.gate.state.questions import ApprovalReply
 from remit.tools.catalogue import TOOLS, run_tool
-from remit.tools.result import Caller, ToolResult
+from remit.tools.result import Caller, ToolAnswer
 
 CALLER = Caller(SessionKey("session-1"), "claude-code")
 LEAST: dict[str, dict[str, Any]] = {
@@ -40,20 +40,20 @@ def gate(repository: Path, home: Path) -> Gate:
 class Person:
     """Somebody at a terminal, who gives one answer to each question."""
 
-    def __init__(self, root: Path, home: Path, reply: Callable[[], Reply]) -> None:
+    def __init__(self, root: Path, home: Path, reply: Callable[[], ApprovalReply]) -> None:
         self.gate = Gate.open(root, machine(home))
         self.reply = reply
         self.asked: list[str] = []
         self.gone = threading.Event()
-        self.gate.approvals.watch()
+        self.gate.questions.mark_watcher_present()
         self.thread = threading.Thread(target=self.attend)
         self.thread.start()
 
     def attend(self) -> None:
         while not self.gone.is_set():
-            for question in self.gate.approvals.open_questions():
+            for question in self.gate.questions.list_open_questions():
                 self.asked.append(question.action)
-                self.gate.approvals.answer(question.id, self.reply())
+                self.gate.questions.answer_question(question.id, self.reply())
             time.sleep(0.02)
 
     def __enter__(self) -> "Person":
@@ -62,10 +62,10 @@ class Person:
     def __exit__(self, *_: object) -> None:
         self.gone.set()
         self.thread.join()
-        self.gate.approvals.leave()
+        self.gate.questions.mark_watcher_gone()
 
 
-def run(gate: Gate, tool: str, /, **given: Any) -> ToolResult:
+def run(gate: Gate, tool: str, /, **given: Any) -> ToolAnswer:
     return run_tool(gate, CALLER, tool, given)
 
 
@@ -109,7 +109,7 @@ def test_with_nobody_there_the_agent_is_told_to_ask_in_its_answer(gate: Gate, na
 
 
 def test_a_proposal_that_a_person_accepts_is_a_draft(gate: Gate, home: Path) -> None:
-    with Person(gate.workspace.root, home, lambda: Reply(True)) as person:
+    with Person(gate.workspace.root, home, lambda: ApprovalReply(True)) as person:
         result = run(
             gate, "propose_intent", name="Speed", owned_scope=["perf/**"], reason="slow", constraints=["no new deps"]
         )
@@ -123,11 +123,11 @@ def test_a_proposal_that_a_person_accepts_is_a_draft(gate: Gate, home: Path) -> 
 
 
 def test_a_no_comes_back_in_the_persons_words(gate: Gate, home: Path) -> None:
-    with Person(gate.workspace.root, home, lambda: Reply(False, "not this week")):
+    with Person(gate.workspace.root, home, lambda: ApprovalReply(False, "not this week")):
         result = run(gate, "propose_intent", **LEAST["propose_intent"])
     assert result.data["error_type"] == "USER_REJECTED"
     assert "not this week" in result.text
-    assert gate.intents.known("INT-003") is None
+    assert gate.intents.find_intent("INT-003") is None
 
 
 @pytest.mark.parametrize(
@@ -142,7 +142,7 @@ def test_a_wider_scope_is_what_the_person_said(
     gate: Gate, home: Path, paths: list[str], pattern: str | None, added: tuple[str, ...]
 ) -> None:
     run(gate, "select_active_intent", intent_id="INT-001")
-    with Person(gate.workspace.root, home, lambda: Reply(True, pattern=pattern)):
+    with Person(gate.workspace.root, home, lambda: ApprovalReply(True, pattern=pattern)):
         result = run(gate, "request_scope_expansion", paths=paths, reason="the guide is wrong")
     assert result.ok, result
     assert gate.intents.get("INT-001").owned_scope == ("src/**", *added)
@@ -154,7 +154,7 @@ def test_a_wider_scope_is_what_the_person_said(
 )
 def test_a_scope_that_cannot_be_is_refused_before_anybody_is_asked(gate: Gate, home: Path, paths: list[str]) -> None:
     run(gate, "select_active_intent", intent_id="INT-001")
-    with Person(gate.workspace.root, home, lambda: Reply(True)) as person:
+    with Person(gate.workspace.root, home, lambda: ApprovalReply(True)) as person:
         result = run(gate, "request_scope_expansion", paths=paths, reason="r")
     assert result.data["error_type"] == "INVALID_ARGUMENTS"
     assert person.asked == []
@@ -167,7 +167,7 @@ def test_a_wider_scope_needs_an_intent(gate: Gate) -> None:
 
 def test_a_broken_intents_file_is_an_answer_and_no_crash(gate: Gate, home: Path) -> None:
     gate.workspace.intents_path.write_text("active_intents: 3\n")
-    with Person(gate.workspace.root, home, lambda: Reply(True)):
+    with Person(gate.workspace.root, home, lambda: ApprovalReply(True)):
         result = run(gate, "propose_intent", **LEAST["propose_intent"])
     assert not result.ok
     assert "mend" in result.text

@@ -2,7 +2,7 @@
 
 import pytest
 
-from remit.wiring.client import is_ours
+from remit.wiring.hook_client import is_own_handler
 from remit.wiring.json_merge import merge_json
 from remit.wiring.json_text import NotJson
 
@@ -10,4 +10,4 @@ from remit.wiring.json_text import NotJson
 @pytest.mark.parametrize("text", ['{"a\\ud\\ude00": "/*"}', '{"hooks": {"\\u12": []}}'])
 def test_text_that_only_looks_like_json_is_told(text: str) -> None:
     with pytest.raises(NotJson, match="something is wrong at line 1"):
-        merge_json(text, {"hooks": {"PreToolUse": [1]}}, is_ours)
+        merge_json(text, {"hooks": {"PreToolUse": [1]}}, is_own_handler)

@@ -10,13 +10,13 @@ from pathlib import Path
 import pytest
 
 from remit.adapters import ROWS
-from remit.wiring.agents import TRUST, Place, find_agents
-from remit.wiring.client import FOLDER, client_words, install_client, is_ours
+from remit.wiring.agents import TRUST_FUNCTIONS, SettingsPlace, find_agents
+from remit.wiring.hook_client import CLIENT_FOLDER, client_words, install_client, is_own_handler
 from remit.wiring.json_merge import merge_json, unmerge_json
-from remit.wiring.manifest import PLACE, Manifest, ManifestError, read_manifest
-from remit.wiring.plan import FilePlan, Problem, perform, plan
-from remit.wiring.unwire import leftovers, sweep, unwire
-from remit.workspace.settings_file import SettingsChanged, write_settings
+from remit.wiring.manifest import MANIFEST_PATH, Manifest, ManifestError, read_manifest
+from remit.wiring.plan import FilePlan, WiringProblem, plan_settings, write_plans
+from remit.wiring.unwire import find_leftovers, remove_leftovers, unwire
+from remit.workspace.agents.settings_files import SettingsChanged, write_settings
 
 SERVER = ("/opt/remit/bin/remit", "mcp")
 REALISTIC = {
@@ -51,14 +51,14 @@ def people(tmp_path: Path) -> Path:
 def planned(home: Path, *agents: str, trusting: bool = True) -> list[FilePlan]:
     """What would be done now."""
     found = find_agents(home, "", agents)
-    trusted = set(TRUST) if trusting else set[str]()
-    return plan(found, Place(home), install_client(home), SERVER, read_manifest(home), trusted)
+    trusted = set(TRUST_FUNCTIONS) if trusting else set[str]()
+    return plan_settings(found, SettingsPlace(home), install_client(home), SERVER, read_manifest(home), trusted)
 
 
 def wire(home: Path, *agents: str) -> list[FilePlan]:
     """Do it."""
     plans = planned(home, *agents)
-    perform(plans, home, read_manifest(home), "2026-11-21T00:00:00Z", "0")
+    write_plans(plans, home, read_manifest(home), "2026-11-21T00:00:00Z", "0")
     return plans
 
 
@@ -79,7 +79,7 @@ def test_agents_are_found_by_their_folder_and_their_settings_come_back_byte_for_
 
 def test_a_second_run_changes_nothing(people: Path) -> None:
     wire(people)
-    assert not any(file.changes for file in planned(people, trusting=False))
+    assert not any(file.has_changes for file in planned(people, trusting=False))
 
 
 def test_every_agent_gets_its_hooks_a_server_and_leave_to_call_it(people: Path) -> None:
@@ -108,9 +108,9 @@ def test_without_a_yes_no_hook_is_trusted(people: Path) -> None:
 
 def test_a_client_that_moved_is_replaced_and_still_comes_out_byte_for_byte(people: Path, tmp_path: Path) -> None:
     before = contents(people)
-    found, place = find_agents(people, ""), Place(people)
-    old = f"{sys.executable} -I -S '{people / FOLDER}/hook.py'"
-    perform(plan(found, place, old, SERVER, Manifest(), set(TRUST)), people, Manifest(), "", "0")
+    found, place = find_agents(people, ""), SettingsPlace(people)
+    old = f"{sys.executable} -I -S '{people / CLIENT_FOLDER}/hook.py'"
+    write_plans(plan_settings(found, place, old, SERVER, Manifest(), set(TRUST_FUNCTIONS)), people, Manifest(), "", "0")
     wire(people)
     assert b"-I -S '" not in b"".join(contents(people).values())
     unwire(people, read_manifest(people))
@@ -122,7 +122,7 @@ def test_an_entry_of_an_old_client_that_nobody_noted_is_replaced() -> None:
     mine = {"type": "command", "command": "mine"}
     new = {"type": "command", "command": "/h/.local/share/remit/bin/hook.py claude-code pre || true"}
     text = json.dumps({"hooks": {"PreToolUse": [{"hooks": [mine, old]}]}})
-    wired, _ = merge_json(text, {"hooks": {"PreToolUse": [{"hooks": [new]}]}}, is_ours)
+    wired, _ = merge_json(text, {"hooks": {"PreToolUse": [{"hooks": [new]}]}}, is_own_handler)
     assert json.loads(wired) == {"hooks": {"PreToolUse": [{"hooks": [mine]}, {"hooks": [new]}]}}
 
 
@@ -146,7 +146,7 @@ def test_files_and_folders_that_we_made_go_and_others_stay(tmp_path: Path) -> No
 
 def test_the_manifest_is_private_and_holds_no_secret(people: Path) -> None:
     wire(people)
-    manifest = people / PLACE
+    manifest = people / MANIFEST_PATH
     assert stat.S_IMODE(manifest.stat().st_mode) == 0o600
     assert "sk-secret" not in manifest.read_text()
 
@@ -181,7 +181,7 @@ def test_a_file_that_changed_meanwhile_is_not_overwritten(people: Path) -> None:
 def test_settings_that_cannot_be_wired_are_named_and_left_alone(people: Path, content: bytes, why: str) -> None:
     path = people / ".claude/settings.json"
     path.write_bytes(content)
-    with pytest.raises(Problem, match=r"settings\.json") as caught:
+    with pytest.raises(WiringProblem, match=r"settings\.json") as caught:
         planned(people, "claude-code")
     assert why in str(caught.value)
     assert path.read_bytes() == content
@@ -189,24 +189,26 @@ def test_settings_that_cannot_be_wired_are_named_and_left_alone(people: Path, co
 
 def test_a_lost_manifest_is_no_end_what_is_ours_is_known_by_its_looks(people: Path) -> None:
     wire(people)
-    (people / PLACE).unlink()
-    assert len(leftovers(Place(people), None)) == len(REALISTIC)
-    sweep(Place(people), None)
-    assert not leftovers(Place(people), None)
+    (people / MANIFEST_PATH).unlink()
+    assert len(find_leftovers(SettingsPlace(people), None)) == len(REALISTIC)
+    remove_leftovers(SettingsPlace(people), None)
+    assert not find_leftovers(SettingsPlace(people), None)
     assert b"remit/bin/hook" not in b"".join(contents(people).values())
     assert b"guard.sh" in (people / ".claude/settings.json").read_bytes()
 
 
 def test_a_broken_manifest_says_what_to_do(people: Path) -> None:
-    (people / PLACE).parent.mkdir(parents=True)
-    (people / PLACE).write_text("{")
+    (people / MANIFEST_PATH).parent.mkdir(parents=True)
+    (people / MANIFEST_PATH).write_text("{")
     with pytest.raises(ManifestError, match="--all-agents"):
         read_manifest(people)
 
 
 def test_a_project_is_wired_without_touching_shared_files(people: Path, repository: Path) -> None:
-    place = Place(people, repository)
-    plans = plan(find_agents(people, "", ["claude-code"]), place, client_words(people), SERVER, Manifest(), set())
+    place = SettingsPlace(people, repository)
+    plans = plan_settings(
+        find_agents(people, "", ["claude-code"]), place, client_words(people), SERVER, Manifest(), set()
+    )
     assert [file.path for file in plans] == [repository / ".claude/settings.local.json", people / ".claude.json"]
     servers = json.loads(plans[1].after)["projects"][str(repository)]["mcpServers"]
     assert servers["remit"]["command"] == SERVER[0]

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from remit.wiring.client import CACHE, put_script
+from remit.wiring.hook_client import CACHE_FOLDER, install_script
 
 SPOILS: dict[str, Callable[[Path], object]] = {
     "as it was put": lambda compiled: None,
@@ -22,15 +22,15 @@ SPOILS: dict[str, Callable[[Path], object]] = {
 def test_it_answers_whatever_became_of_what_was_compiled(tmp_path: Path, spoiled: str) -> None:
     folder = tmp_path / "a place with 'marks'"
     folder.mkdir()
-    put_script(folder / "hook")
-    [compiled] = (folder / CACHE).glob("*.pyc")
+    install_script(folder / "hook")
+    [compiled] = (folder / CACHE_FOLDER).glob("*.pyc")
     SPOILS[spoiled](compiled)
     done = subprocess.run([folder / "hook"], capture_output=True, text=True, check=False)
     assert (done.returncode, done.stderr) == (2, "usage: hook AGENT pre|post|note < payload\n")
 
 
 def test_it_searches_for_nothing(tmp_path: Path) -> None:
-    put_script(tmp_path / "hook")
+    install_script(tmp_path / "hook")
     shown = [sys.executable, "-ISEv", tmp_path / "hook"]
     said = subprocess.run(shown, capture_output=True, text=True, check=False).stderr
     assert "hook_client.py" not in said

@@ -6,7 +6,7 @@ import pytest
 
 from cli.wired_home import Person
 from remit.adapters import ROWS
-from remit.wiring.json_text import unusual
+from remit.wiring.json_text import find_unusual_forms
 
 FORMS = {
     "bom": '\ufeff{"theme": "dark"}',
@@ -34,7 +34,7 @@ IGNORED: dict[str, set[str]] = {
     ],
 )
 def test_what_strict_json_has_not_is_found(text: str, found: str) -> None:
-    assert unusual(text.encode()) == set(found.split())
+    assert find_unusual_forms(text.encode()) == set(found.split())
 
 
 @pytest.mark.parametrize("agent", ROWS)

@@ -5,10 +5,10 @@ import shutil
 import time
 from pathlib import Path
 
-from remit.workspace.place import locate
-from remit.workspace.snapshots import Occasion, Snapshot, Store, look_at, take
-from remit.workspace.snapshots_git import GitStore
-from remit.workspace.snapshots_restore import Restored, Restoring
+from remit.workspace.place.workspace import locate_workspace
+from remit.workspace.snapshots.git_store import GitSnapshotStore
+from remit.workspace.snapshots.restore import Restorer, RestoreResult
+from remit.workspace.snapshots.snapshot import Occasion, Snapshot, SnapshotStore, read_files, take_snapshot
 
 MACHINE = "0123456789ab"
 
@@ -19,12 +19,12 @@ Tree = dict[bytes, tuple[bytes, int | None]]
 class Worksite:
     """One workspace with its snapshots."""
 
-    def __init__(self, root: Path, store: Store | None = None, most_mib: int = 50) -> None:
-        found = locate(root)
+    def __init__(self, root: Path, store: SnapshotStore | None = None, most_mib: int = 50) -> None:
+        found = locate_workspace(root)
         if found is None:
             raise AssertionError("the tests made a workspace")
         self.root, self.workspace, self.most_mib = root, found, most_mib
-        self.store: Store = store or GitStore(found, MACHINE)
+        self.store: SnapshotStore = store or GitSnapshotStore(found, MACHINE)
 
     @property
     def own(self) -> Path:
@@ -34,21 +34,21 @@ class Worksite:
     def take(self, command: str = "", **occasion: str) -> Snapshot:
         """A snapshot of the tree as it is."""
         about = Occasion(kind="call", command=command, **occasion)
-        files = look_at(self.workspace)
-        return take(self.store, self.workspace, about, files, at=time.time(), most_mib=self.most_mib)
+        files = read_files(self.workspace)
+        return take_snapshot(self.store, self.workspace, about, files, at=time.time(), max_mib=self.most_mib)
 
     @property
-    def restoring(self) -> Restoring:
+    def restoring(self) -> Restorer:
         """Its restores."""
-        return Restoring(self.workspace, self.store, time.time, self.most_mib)
+        return Restorer(self.workspace, self.store, time.time, self.most_mib)
 
-    def restore(self, point: Snapshot, *only: str) -> Restored:
+    def restore(self, point: Snapshot, *only: str) -> RestoreResult:
         """Go back."""
         return self.restoring.restore(point, only)
 
-    def undo(self) -> Restored:
+    def undo(self) -> RestoreResult:
         """Take the last restore back."""
-        found = self.store.listed()
+        found = self.store.list_snapshots()
         last = next(s for s in found if s.occasion.kind == "restore")
         return self.restoring.restore(last, (), next(s for s in found if s.id == last.occasion.point))
 

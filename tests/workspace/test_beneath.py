@@ -9,9 +9,17 @@ from pathlib import Path
 
 import pytest
 
-from remit.workspace.beneath import OPENAT2, Open, folder_of, openat2, opened, remove_below, write_below
-from remit.workspace.settings_file import write_settings
-from remit.workspace.snapshots_write import File, write_files
+from remit.workspace.agents.settings_files import write_settings
+from remit.workspace.files.atomic import FileToWrite, write_files
+from remit.workspace.files.safe_paths import (
+    OPENAT2_NUMBER,
+    FolderOpener,
+    load_openat2,
+    open_below_root,
+    open_parent_folder,
+    remove_below,
+    write_below,
+)
 
 RACES = Path(__file__).parent.parent.parent / "benchmarks" / "races.py"
 """Sixty writes of each kind here; two thousand where it runs by itself."""
@@ -32,19 +40,19 @@ def root(tmp_path: Path) -> Path:
     return root
 
 
-def kernels() -> list[Open | None]:
+def kernels() -> list[FolderOpener | None]:
     """The ways there are here: the system call, where it is, and the walk."""
-    known = openat2()
+    known = load_openat2()
     return [None] if known is None else [known, None]
 
 
 ways = pytest.mark.parametrize("kernel", kernels(), ids=lambda way: "walk" if way is None else "openat2")
 
 
-def lands(root: Path, folder: str, kernel: Open | None, *, links: bool, make: bool = True) -> Path | None:
+def lands(root: Path, folder: str, kernel: FolderOpener | None, *, links: bool, make: bool = True) -> Path | None:
     """Where a folder that was opened really is; None where it was refused."""
     try:
-        here = opened(root, folder, make=make, links=links, kernel=kernel)
+        here = open_below_root(root, folder, make=make, links=links, kernel=kernel)
     except OSError:
         return None
     try:
@@ -73,7 +81,7 @@ def lands(root: Path, folder: str, kernel: Open | None, *, links: bool, make: bo
     ],
 )
 def test_a_folder_is_below_the_root_or_is_refused(
-    root: Path, kernel: Open | None, folder: str, strict: str | None, loose: str | None
+    root: Path, kernel: FolderOpener | None, folder: str, strict: str | None, loose: str | None
 ) -> None:
     assert lands(root, folder, kernel, links=False) == (None if strict is None else root / strict)
     assert lands(root, folder, kernel, links=True) == (None if loose is None else root / loose)
@@ -81,16 +89,16 @@ def test_a_folder_is_below_the_root_or_is_refused(
 
 
 def test_this_machine_has_the_system_call_that_the_table_names() -> None:
-    found = openat2()
+    found = load_openat2()
     if found is None:
         pytest.skip("no openat2 here")
     os.close(found(-100, "/", 0))
-    assert OPENAT2 == 437
+    assert OPENAT2_NUMBER == 437
 
 
 @pytest.mark.parametrize("path", ["../x", "a/../../x", "/etc/x", "a\0b/x"])
 def test_a_path_that_is_not_clean_opens_nothing(root: Path, path: str) -> None:
-    with pytest.raises(OSError, match="no clean path"), folder_of(root, path, make=True):
+    with pytest.raises(OSError, match="no clean path"), open_parent_folder(root, path, make=True):
         pass
 
 
@@ -109,8 +117,8 @@ def test_a_root_that_became_a_link_is_refused(root: Path) -> None:
 def test_a_folder_of_two_thousand_steps_is_made_and_opened(root: Path) -> None:
     path = "/".join(["d"] * 2100 + ["x"])
     try:
-        assert write_files(root, {path: File("100644", b"x")}, "m") == {}
-        with folder_of(root, path, make=False) as folder:
+        assert write_files(root, {path: FileToWrite("100644", b"x")}, "m") == {}
+        with open_parent_folder(root, path, make=False) as folder:
             assert os.listdir(folder) == ["x"]  # noqa: PTH208
     finally:
         subprocess.run(["rm", "-rf", root / "d"], check=True)  # too deep for pytest to tidy up

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from remit.core.config import Config
-from remit.workspace.config import LIMIT, ConfigError, read_config
+from remit.workspace.place.config import MAX_CONFIG_BYTES, ConfigError, read_config
 
 
 def test_no_file_is_no_configuration_and_an_empty_one_is_the_default(tmp_path: Path) -> None:
@@ -23,7 +23,7 @@ BROKEN = [
     b"[share]\nlog = 'all'",
     b"\xff",
     b"\0",
-    b"a" * (LIMIT + 1),
+    b"a" * (MAX_CONFIG_BYTES + 1),
     b"a = " + b"[" * 5000,
 ]
 

@@ -8,47 +8,47 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from conftest import run_git
-from remit.core.contents import git_blob
-from remit.workspace.contents import ContentStore, batch, put, read_hunks
-from remit.workspace.place import Workspace, locate
+from remit.core.diff.contents import hash_git_blob
+from remit.workspace.contents.content_store import ContentStore, parse_batch_output, parse_hunks, write_or_link
+from remit.workspace.place.workspace import Workspace, locate_workspace
 
 CONTENTS = [b"", b"a", b"a\n", b"a\r\n", b"\0\xff", b"data 3\nabc\ndone\n", b"x" * 300_000, "é\n".encode()]
 
 
 def store(root: Path) -> ContentStore:
-    found = locate(root)
+    found = locate_workspace(root)
     assert found is not None
     return ContentStore(found, "0123456789ab")
 
 
 def entries(*contents: bytes) -> list[tuple[str, str, bytes]]:
-    return [(git_blob(content), "", content) for content in contents]
+    return [(hash_git_blob(content), "", content) for content in contents]
 
 
 @pytest.mark.parametrize("folded", [False, True])
 def test_what_was_kept_is_loaded_again_also_after_gc(repository: Path, folded: bool) -> None:
     kept = store(repository)
-    kept.keep(entries(*CONTENTS))
+    kept.keep_contents(entries(*CONTENTS))
     if folded:
-        assert kept.fold() == set(map(git_blob, CONTENTS))
-        assert kept.fold() == set()
-        kept.keep(entries(b"more"))
-        kept.fold()
+        assert kept.fold_into_git() == set(map(hash_git_blob, CONTENTS))
+        assert kept.fold_into_git() == set()
+        kept.keep_contents(entries(b"more"))
+        kept.fold_into_git()
         run_git(repository, "gc", "-q", "--prune=now")
-    assert [kept.load(git_blob(c)) for c in CONTENTS] == CONTENTS
-    assert kept.load_many(map(git_blob, CONTENTS)) == {git_blob(c): c for c in CONTENTS}
-    assert kept.sizes([*map(git_blob, CONTENTS), "0" * 40]) == {git_blob(c): len(c) for c in CONTENTS}
+    assert [kept.load(hash_git_blob(c)) for c in CONTENTS] == CONTENTS
+    assert kept.load_many(map(hash_git_blob, CONTENTS)) == {hash_git_blob(c): c for c in CONTENTS}
+    assert kept.content_sizes([*map(hash_git_blob, CONTENTS), "0" * 40]) == {hash_git_blob(c): len(c) for c in CONTENTS}
     assert kept.load("0" * 40) is None
     assert run_git(repository, "status", "--porcelain") == ""
 
 
 def test_without_git_contents_are_files(tmp_path: Path) -> None:
     kept = ContentStore(Workspace(tmp_path, None, None), "m")
-    kept.keep(entries(*CONTENTS))
+    kept.keep_contents(entries(*CONTENTS))
     for _ in range(2):
-        assert kept.load_many(map(git_blob, CONTENTS)) == {git_blob(c): c for c in CONTENTS}
-        kept.fold()
-    assert kept.waiting() == []
+        assert kept.load_many(map(hash_git_blob, CONTENTS)) == {hash_git_blob(c): c for c in CONTENTS}
+        kept.fold_into_git()
+    assert kept.list_pending() == []
 
 
 def test_folding_runs_no_hook_and_moves_no_branch(repository: Path) -> None:
@@ -58,8 +58,8 @@ def test_folding_runs_no_hook_and_moves_no_branch(repository: Path) -> None:
     hook.chmod(0o755)
     head = run_git(repository, "rev-parse", "HEAD")
     kept = store(repository)
-    kept.keep(entries(b"x"))
-    kept.fold()
+    kept.keep_contents(entries(b"x"))
+    kept.fold_into_git()
     assert run_git(repository, "rev-parse", "HEAD") == head
     assert not (repository / "hook-ran").exists()
 
@@ -78,7 +78,7 @@ def test_applying_the_hunks_gives_the_new_content(shared: ContentStore, old: byt
     before, after = old.splitlines(keepends=True), new.splitlines(keepends=True)
     built: list[bytes] = []
     at = 0
-    for hunk in shared.hunks({"f": (old, new)})["f"]:
+    for hunk in shared.compute_hunks({"f": (old, new)})["f"]:
         start = hunk.old - 1 if hunk.old_lines else hunk.old
         first = hunk.new - 1 if hunk.new_lines else hunk.new
         built += before[at:start]
@@ -90,41 +90,41 @@ def test_applying_the_hunks_gives_the_new_content(shared: ContentStore, old: byt
 
 def test_many_pairs_of_any_name_take_one_git(shared: ContentStore) -> None:
     pairs = {f"a\n{n}/../{n}": (b"x\n", b"x\ny\n" * (n % 2)) for n in range(30)}
-    found = shared.hunks(pairs)
+    found = shared.compute_hunks(pairs)
     assert set(found) == set(pairs)
     assert all(found.values())
     assert not list((shared.workspace.state).glob("scratch*"))
 
 
 def test_a_diff_shows_what_changed_and_leaves_nothing_behind(shared: ContentStore) -> None:
-    text = shared.diff(b"a\nb\n", b"a\nc\n")
+    text = shared.unified_diff(b"a\nb\n", b"a\nc\n")
     assert "-b" in text
     assert "+c" in text
-    assert shared.diff(b"a", b"a") == ""
+    assert shared.unified_diff(b"a", b"a") == ""
     assert not [name for name in os.listdir(shared.workspace.state) if name.startswith("scratch")]  # noqa: PTH208
 
 
 def test_a_batch_tells_missing_objects_from_empty_ones() -> None:
     out = b"aa blob 0\n\n" + b"bb missing\n" + b"cc blob 3\na\nb\n"
-    assert list(batch(out)) == [b"", None, b"a\nb"]
+    assert list(parse_batch_output(out)) == [b"", None, b"a\nb"]
 
 
 def test_only_headers_are_hunks() -> None:
     diff = b"diff --git a/old/7 b/new/7\n@@ -1 +1,2 @@\n-@@ -9 +9 @@\n+x\n+diff --git a/1 b/2\n"
-    assert {n: len(h) for n, h in read_hunks(diff).items()} == {"7": 1}
+    assert {n: len(h) for n, h in parse_hunks(diff).items()} == {"7": 1}
 
 
 def test_what_many_pairs_have_in_common_is_one_file_with_many_names(tmp_path: Path) -> None:
     files: dict[bytes, str] = {}
     for name, content in (("0", b"a\n"), ("1", b"b\n"), ("2", b"a\n")):
-        put(str(tmp_path / name), content, files)
+        write_or_link(str(tmp_path / name), content, files)
     assert [(tmp_path / name).read_bytes() for name in "012"] == [b"a\n", b"b\n", b"a\n"]
     assert (tmp_path / "0").samefile(tmp_path / "2")
 
 
 def test_a_content_that_cannot_be_linked_is_written_again(tmp_path: Path) -> None:
     files = {b"a\n": str(tmp_path / "gone")}
-    put(str(tmp_path / "0"), b"a\n", files)
+    write_or_link(str(tmp_path / "0"), b"a\n", files)
     assert (tmp_path / "0").read_bytes() == b"a\n"
     assert files == {b"a\n": str(tmp_path / "0")}
 
@@ -132,5 +132,7 @@ def test_a_content_that_cannot_be_linked_is_written_again(tmp_path: Path) -> Non
 def test_a_pair_differs_as_it_does_alone_whatever_is_asked_with_it(shared: ContentStore) -> None:
     one, other, third = b"a\nb\nc\n", b"a\nc\n", b"a\nb\n@@ -1 +1 @@\nc"
     pairs = {"x": (one, other), "y": (other, one), "z": (one, third), "w": (one, one), "v": (b"", one)}
-    assert shared.hunks(pairs) == {name: shared.hunks({name: pair})[name] for name, pair in pairs.items()}
-    assert shared.hunks(pairs)["w"] == ()
+    assert shared.compute_hunks(pairs) == {
+        name: shared.compute_hunks({name: pair})[name] for name, pair in pairs.items()
+    }
+    assert shared.compute_hunks(pairs)["w"] == ()

@@ -13,10 +13,10 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from conftest import run_git
-from remit.workspace import inotify
-from remit.workspace.dirty_set import DirtySet
-from remit.workspace.observe import Observation, changes, observe
-from remit.workspace.place import Workspace, workspace_at
+from remit.workspace.observe import inotify
+from remit.workspace.observe.incremental import IncrementalObserver
+from remit.workspace.observe.observation import Observation, find_changes, observe_workspace
+from remit.workspace.place.workspace import Workspace, workspace_at
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="inotify is Linux's")
 
@@ -27,28 +27,28 @@ def workspace(repository: Path) -> Workspace:
 
 
 @pytest.fixture
-def watched(workspace: Workspace) -> Iterator[DirtySet]:
+def watched(workspace: Workspace) -> Iterator[IncrementalObserver]:
     """A dirty set that has looked at everything once."""
-    found = DirtySet(workspace)
-    found.renew()
+    found = IncrementalObserver(workspace)
+    found.restart_watching()
     found.observe()
     found.observe()
-    assert found.said == ""
+    assert found.full_look_reason == ""
     yield found
     found.close()
 
 
-def found_by(dirty: DirtySet) -> Observation:
+def found_by(dirty: IncrementalObserver) -> Observation:
     """What looking in part finds; a test that looks in full by accident shows nothing."""
     seen = dirty.observe()
-    assert dirty.said == ""
+    assert dirty.full_look_reason == ""
     return seen
 
 
 def agree(workspace: Workspace, part: Observation) -> bool:
     """Whether both ways find the same, and none calls a path clean that the other does not."""
-    full = observe(workspace)
-    if changes(workspace, full, part) or changes(workspace, part, full):
+    full = observe_workspace(workspace)
+    if find_changes(workspace, full, part) or find_changes(workspace, part, full):
         return False
     return set(full.files) == set(part.files) and full.head == part.head and full.remarks == part.remarks
 
@@ -76,12 +76,14 @@ STEPS = [
 
 
 @pytest.mark.parametrize("step", STEPS)
-def test_what_was_done_before_is_found_right_after(workspace: Workspace, watched: DirtySet, step: str) -> None:
+def test_what_was_done_before_is_found_right_after(
+    workspace: Workspace, watched: IncrementalObserver, step: str
+) -> None:
     subprocess.run(["bash", "-c", step], cwd=workspace.root, check=True)
     assert agree(workspace, found_by(watched))
 
 
-def test_a_write_is_never_too_late_to_be_seen(workspace: Workspace, watched: DirtySet) -> None:
+def test_a_write_is_never_too_late_to_be_seen(workspace: Workspace, watched: IncrementalObserver) -> None:
     """The kernel queues the event before the writer goes on: there is nothing to wait for."""
     writer = "import sys\nfor line in sys.stdin:\n open('src/app.py','w').write(line); print('done', flush=True)\n"
     with subprocess.Popen(
@@ -99,12 +101,14 @@ def test_a_write_is_never_too_late_to_be_seen(workspace: Workspace, watched: Dir
         process.stdin.close()
 
 
-def test_a_write_through_another_name_of_a_tracked_file_is_found(workspace: Workspace, watched: DirtySet) -> None:
+def test_a_write_through_another_name_of_a_tracked_file_is_found(
+    workspace: Workspace, watched: IncrementalObserver
+) -> None:
     os.link(workspace.root / "README.md", workspace.root / "src" / "other")
     assert agree(workspace, watched.observe())
     (workspace.root / "src" / "other").write_text("changed under both names\n")
     assert agree(workspace, watched.observe())
-    assert "hard links" in watched.said
+    assert "hard links" in watched.full_look_reason
 
 
 FULL = [
@@ -119,26 +123,28 @@ FULL = [
 
 @pytest.mark.parametrize(("step", "why"), FULL, ids=[why for _, why in FULL])
 def test_where_git_may_see_other_files_everything_is_looked_at(
-    workspace: Workspace, watched: DirtySet, step: str, why: str
+    workspace: Workspace, watched: IncrementalObserver, step: str, why: str
 ) -> None:
     subprocess.run(["bash", "-c", step], cwd=workspace.root, check=True)
     assert agree(workspace, watched.observe())
-    assert any(part in watched.said for part in why.split("|")), watched.said
+    assert any(part in watched.full_look_reason for part in why.split("|")), watched.full_look_reason
 
 
-def test_after_it_lost_count_it_watches_anew(workspace: Workspace, watched: DirtySet) -> None:
-    watched.tree.lose("changes came faster than they could be read")
+def test_after_it_lost_count_it_watches_anew(workspace: Workspace, watched: IncrementalObserver) -> None:
+    watched.watched_tree.mark_lost("changes came faster than they could be read")
     (workspace.root / "src" / "app.py").write_text("x\n")
     assert agree(workspace, watched.observe())
-    assert "faster" in watched.said
-    watched.renew()
+    assert "faster" in watched.full_look_reason
+    watched.restart_watching()
     watched.observe()
     (workspace.root / "src" / "app.py").write_text("y\n")
     assert agree(workspace, found_by(watched))
 
 
 @pytest.mark.parametrize("added", [False, True])
-def test_a_file_that_is_in_no_commit_and_goes_is_gone(workspace: Workspace, watched: DirtySet, added: bool) -> None:
+def test_a_file_that_is_in_no_commit_and_goes_is_gone(
+    workspace: Workspace, watched: IncrementalObserver, added: bool
+) -> None:
     (workspace.root / "fresh").write_text("x\n")
     if added:
         run_git(workspace.root, "add", "fresh")
@@ -147,14 +153,16 @@ def test_a_file_that_is_in_no_commit_and_goes_is_gone(workspace: Workspace, watc
     assert agree(workspace, found_by(watched))
 
 
-def test_what_changed_between_losing_count_and_watching_anew_is_found(workspace: Workspace, watched: DirtySet) -> None:
-    watched.tree.lose("changes came faster than they could be read")
+def test_what_changed_between_losing_count_and_watching_anew_is_found(
+    workspace: Workspace, watched: IncrementalObserver
+) -> None:
+    watched.watched_tree.mark_lost("changes came faster than they could be read")
     (workspace.root / "src" / "app.py").write_text("x\n")
-    watched.renew()
+    watched.restart_watching()
     assert agree(workspace, watched.observe())
 
 
-def test_an_overflow_of_the_kernels_queue_is_noticed(workspace: Workspace, watched: DirtySet) -> None:
+def test_an_overflow_of_the_kernels_queue_is_noticed(workspace: Workspace, watched: IncrementalObserver) -> None:
     size = int(Path("/proc/sys/fs/inotify/max_queued_events").read_text())
     if size > 50_000:
         pytest.skip("this system's queue is too long to fill")
@@ -163,19 +171,19 @@ def test_an_overflow_of_the_kernels_queue_is_noticed(workspace: Workspace, watch
         path.write_bytes(b"x")
         path.unlink()
     assert agree(workspace, watched.observe())
-    assert "faster" in watched.said
+    assert "faster" in watched.full_look_reason
 
 
 def test_what_git_ignores_takes_no_watch(workspace: Workspace) -> None:
     (workspace.root / ".gitignore").write_text("node_modules/\n")
     (workspace.root / "node_modules" / "left" / "pad").mkdir(parents=True)
-    dirty = DirtySet(workspace)
-    dirty.renew()
+    dirty = IncrementalObserver(workspace)
+    dirty.restart_watching()
     dirty.observe()
     (workspace.root / "src" / "node_modules" / "deep").mkdir(parents=True)
     (workspace.root / "src" / "own").mkdir()
     assert agree(workspace, dirty.observe())
-    assert sorted(dirty.tree.watches) == ["", "src", "src/own"]
+    assert sorted(dirty.watched_tree.watches) == ["", "src", "src/own"]
     dirty.close()
 
 
@@ -185,8 +193,8 @@ def test_tracked_files_in_an_ignored_folder_are_watched(workspace: Workspace) ->
     (workspace.root / ".gitignore").write_text("build/\n")
     run_git(workspace.root, "add", "-f", "build/kept", ".gitignore")
     run_git(workspace.root, "commit", "-qm", "kept")
-    dirty = DirtySet(workspace)
-    dirty.renew()
+    dirty = IncrementalObserver(workspace)
+    dirty.restart_watching()
     dirty.observe()
     (workspace.root / "build" / "kept").write_text("two\n")
     (workspace.root / "build" / "other").write_text("ignored\n")
@@ -194,30 +202,30 @@ def test_tracked_files_in_an_ignored_folder_are_watched(workspace: Workspace) ->
     dirty.close()
 
 
-def test_a_folder_that_moves_away_is_not_watched_any_more(workspace: Workspace, watched: DirtySet) -> None:
+def test_a_folder_that_moves_away_is_not_watched_any_more(workspace: Workspace, watched: IncrementalObserver) -> None:
     moved = workspace.root.rename(workspace.root.with_name("moved"))
-    watched.tree.drain()
-    assert "moved" in watched.tree.ended
+    watched.watched_tree.read_events()
+    assert "moved" in watched.watched_tree.end_reason
     moved.rename(workspace.root)
     assert agree(workspace, watched.observe())
-    assert "moved" in watched.said
+    assert "moved" in watched.full_look_reason
 
 
 def test_too_many_folders_are_not_watched_and_that_is_said(workspace: Workspace) -> None:
     for number in range(20):
         (workspace.root / f"d{number}").mkdir()
-    limit = inotify.LIMIT
+    limit = inotify.MAX_WATCHES_FILE
     try:
         small = workspace.root / "limit"
         small.write_text("30\n")
-        inotify.LIMIT = small
-        dirty = DirtySet(workspace)
-        dirty.renew()
+        inotify.MAX_WATCHES_FILE = small
+        dirty = IncrementalObserver(workspace)
+        dirty.restart_watching()
         assert agree(workspace, dirty.observe())
-        assert "more folders than 10" in dirty.said
-        assert not dirty.tree.watches
+        assert "more folders than 10" in dirty.full_look_reason
+        assert not dirty.watched_tree.watches
     finally:
-        inotify.LIMIT = limit
+        inotify.MAX_WATCHES_FILE = limit
 
 
 NAMES = st.sampled_from(
@@ -274,8 +282,8 @@ def test_both_ways_find_the_same_whatever_is_done(steps: list[tuple[str, str, st
         run_git(root, "add", "-A")
         run_git(root, "commit", "-qm", "first")
         workspace = workspace_at(root, root)
-        dirty = DirtySet(workspace)
-        dirty.renew()
+        dirty = IncrementalObserver(workspace)
+        dirty.restart_watching()
         dirty.observe()
         for number, (kind, one, two) in enumerate(steps):
             act(root, kind, one, two, number)

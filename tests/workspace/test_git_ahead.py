@@ -9,8 +9,14 @@ from pathlib import Path
 import pytest
 
 from conftest import run_git
-from remit.workspace.git import Git, GitError, told_ahead
-from remit.workspace.git_ahead import AHEAD, AROUND, MOST_ASKED, plain, start
+from remit.workspace.git.command import Git, GitError, take_early_answer
+from remit.workspace.git.early_start import (
+    MAX_QUESTION_BYTES,
+    START_VARIABLES,
+    STARTED_COMMANDS,
+    has_plain_settings,
+    start_git,
+)
 
 ASK = ("cat-file", "--batch-check=%(objecttype)")
 
@@ -19,7 +25,7 @@ ASK = ("cat-file", "--batch-check=%(objecttype)")
 def as_others_begin() -> Iterator[None]:
     """No later test is taken for a process that starts git ahead."""
     yield
-    AROUND.clear()
+    START_VARIABLES.clear()
 
 
 @pytest.fixture
@@ -31,39 +37,39 @@ def grown(repository: Path) -> Path:
 
 
 def test_the_answer_is_the_one_that_was_started(grown: Path) -> None:
-    start(os.environ, str(grown), "rev-parse", "HEAD")
+    start_git(os.environ, str(grown), "rev-parse", "HEAD")
     head = run_git(grown, "rev-parse", "HEAD")
     run_git(grown, "commit", "-q", "--allow-empty", "-m", "two")
-    (started,) = AHEAD.values()
+    (started,) = STARTED_COMMANDS.values()
     os.waitid(os.P_PID, started.process, os.WEXITED | os.WNOWAIT)
     assert Git(grown).text("rev-parse", "HEAD") in (head.strip(), run_git(grown, "rev-parse", "HEAD").strip())
-    assert not AHEAD
+    assert not STARTED_COMMANDS
 
 
 def test_a_question_is_asked_of_the_one_that_waits(grown: Path) -> None:
-    start(os.environ, str(grown), *ASK, asks=True)
+    start_git(os.environ, str(grown), *ASK, asks=True)
     assert Git(grown).run(*ASK, stdin=b"HEAD\nHEAD:a.txt\n") == b"commit\nblob\n"
-    assert not AHEAD
+    assert not STARTED_COMMANDS
 
 
 def test_another_command_and_a_long_question_get_a_git_of_their_own(grown: Path) -> None:
-    start(os.environ, str(grown), *ASK, asks=True)
+    start_git(os.environ, str(grown), *ASK, asks=True)
     try:
         assert Git(grown).text("rev-parse", "--verify", "HEAD")
-        asked = b"HEAD\n" * (MOST_ASKED // 5 + 1)
+        asked = b"HEAD\n" * (MAX_QUESTION_BYTES // 5 + 1)
         assert Git(grown).run(*ASK, stdin=asked).count(b"commit\n") == len(asked) // 5
-        assert len(AHEAD) == 1
+        assert len(STARTED_COMMANDS) == 1
     finally:
-        for started in AHEAD.values():
-            started.ask(b"")
-            started.answer(60)
-        AHEAD.clear()
+        for started in STARTED_COMMANDS.values():
+            started.send_question(b"")
+            started.read_answer(60)
+        STARTED_COMMANDS.clear()
 
 
 def test_in_a_process_that_began_so_no_other_command_needs_more(grown: Path) -> None:
     asked = (
         "import os, sys; from pathlib import Path; from remit.workspace import git_ahead; "
-        "from remit.workspace.git import Git, GitError; here = sys.argv[1]; "
+        "from remit.workspace.git.command import Git, GitError; here = sys.argv[1]; "
         "git_ahead.start(os.environ, here, 'rev-parse', 'HEAD'); git = Git(Path(here)); "
         "print(git.run('cat-file', '--batch', stdin=b'HEAD:a.txt\\n').split()[-1]); "
         "print(git.text('show', '-s', '--format=%s'), 'subprocess' in sys.modules)\n"
@@ -82,13 +88,13 @@ def test_one_that_does_not_end_is_killed_and_not_asked_again(
     (slow / "git").write_text("#!/bin/sh\necho begun\nexec sleep 600\n")
     (slow / "git").chmod(0o755)
     monkeypatch.setenv("PATH", f"{slow}:{os.environ['PATH']}")
-    start(os.environ, str(grown), "rev-parse", "HEAD")
-    ((command, started),) = AHEAD.items()
+    start_git(os.environ, str(grown), "rev-parse", "HEAD")
+    ((command, started),) = STARTED_COMMANDS.items()
     with pytest.raises(TimeoutError, match=r"killed after 0\.2 seconds"):
-        told_ahead(command, b"", limit_s=0.2)
+        take_early_answer(command, b"", limit_s=0.2)
     with pytest.raises(ProcessLookupError):
         os.kill(started.process, 0)
-    assert not AHEAD
+    assert not STARTED_COMMANDS
 
 
 def test_one_that_says_all_and_stays_is_killed_too(
@@ -99,17 +105,17 @@ def test_one_that_says_all_and_stays_is_killed_too(
     (slow / "git").write_text("#!/bin/sh\nexec sleep 600 >&-\n")
     (slow / "git").chmod(0o755)
     monkeypatch.setenv("PATH", f"{slow}:{os.environ['PATH']}")
-    start(os.environ, str(grown), "rev-parse", "HEAD")
-    (started,) = AHEAD.values()
-    AHEAD.clear()
+    start_git(os.environ, str(grown), "rev-parse", "HEAD")
+    (started,) = STARTED_COMMANDS.values()
+    STARTED_COMMANDS.clear()
     with pytest.raises(TimeoutError, match="does not end"):
-        started.answer(0.2)
+        started.read_answer(0.2)
     with pytest.raises(ProcessLookupError):
         os.kill(started.process, 0)
 
 
 def test_one_that_fails_is_asked_again_for_its_words(grown: Path) -> None:
-    start(os.environ, str(grown), "blame", "--porcelain", "--", "none.txt")
+    start_git(os.environ, str(grown), "blame", "--porcelain", "--", "none.txt")
     with pytest.raises(GitError, match=r"none\.txt"):
         Git(grown).run("blame", "--porcelain", "--", "none.txt")
 
@@ -119,12 +125,12 @@ def test_one_that_fails_is_asked_again_for_its_words(grown: Path) -> None:
     ["filter.x.clean=evil", "diff.x.textconv=evil", "core.fsmonitor=evil", "include.path=/other", "core.worktree=/x"],
 )
 def test_a_repository_that_names_a_program_is_not_plain(grown: Path, setting: str) -> None:
-    assert plain(str(grown))
+    assert has_plain_settings(str(grown))
     run_git(grown, "config", *setting.split("=", 1))
-    assert not plain(str(grown))
+    assert not has_plain_settings(str(grown))
 
 
 @pytest.mark.parametrize("name", ["commondir", "config.worktree"])
 def test_a_repository_with_settings_elsewhere_is_not_plain(grown: Path, name: str) -> None:
     (grown / ".git" / name).write_text("")
-    assert not plain(str(grown))
+    assert not has_plain_settings(str(grown))

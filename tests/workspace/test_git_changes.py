@@ -8,12 +8,12 @@ from pathlib import Path
 import pytest
 
 from conftest import run_git
-from remit.workspace.place import Workspace
+from remit.workspace.place.workspace import Workspace
+from remit.workspace.sandbox.bubblewrap import Layer
 from remit.workspace.sandbox.git_changes import GitChanges
-from remit.workspace.sandbox.jail import Layer
-from remit.workspace.sandbox.object_checks import NAMES, check_objects, file_key, unpacked_name
-from remit.workspace.sandbox.places import Staging
-from remit.workspace.sandbox.staged import Touched, touched
+from remit.workspace.sandbox.layers import Staging
+from remit.workspace.sandbox.object_checks import NAME_BY_FILE, check_objects, compute_object_name, file_key
+from remit.workspace.sandbox.staged_changes import StagedChange, find_staged_changes
 
 WANTED = b"what a person will write\n"
 NAME = hashlib.sha1(b"blob %d\0" % len(WANTED) + WANTED, usedforsecurity=False).hexdigest()
@@ -21,7 +21,7 @@ WHOLE = zlib.compress(b"blob %d\0" % len(WANTED) + WANTED)
 
 
 def objection(common: Path, upper: Path) -> str:
-    return GitChanges(upper, common, touched(upper, common)).objection() or ""
+    return GitChanges(upper, common, find_staged_changes(upper, common)).find_objection() or ""
 
 
 def loose(upper: Path, packed: bytes, name: str = NAME) -> None:
@@ -82,17 +82,17 @@ WITNESS = "refs/notes/remit"
 def test_the_heads_of_the_log_are_not_an_agents_to_write(repository: Path, upper: Path) -> None:
     (upper / WITNESS).parent.mkdir(parents=True)
     (upper / WITNESS).write_text(run_git(repository, "rev-parse", "HEAD"))
-    found = GitChanges(upper, repository / ".git", [Touched(WITNESS, "file")])
+    found = GitChanges(upper, repository / ".git", [StagedChange(WITNESS, "file")])
     assert found.changes == []
-    assert [c.path for c in found.remits] == [WITNESS]
+    assert [c.path for c in found.remit_changes] == [WITNESS]
 
 
 def test_an_object_that_unpacks_to_far_too_much_is_unpacked_no_further(upper: Path) -> None:
     loose(upper, zlib.compress(b"blob %d\0" % (1 << 26) + bytes(1 << 26)))
     place = upper / "objects" / NAME[:2] / NAME[2:]
-    name, unpacked = unpacked_name(place, len(NAME), 1 << 20)
+    name, unpacked = compute_object_name(place, len(NAME), 1 << 20)
     assert (name, unpacked < 2 << 20) == ("", True)
-    assert unpacked_name(place, len(NAME), 1 << 27)[0]
+    assert compute_object_name(place, len(NAME), 1 << 27)[0]
 
 
 def test_what_was_checked_before_is_not_checked_again_unless_it_changed(repository: Path, upper: Path) -> None:
@@ -101,7 +101,7 @@ def test_what_was_checked_before_is_not_checked_again_unless_it_changed(reposito
     workspace = Workspace(repository, repository / ".git", repository / ".git")
     check_objects(workspace, Staging(upper, Layer(repository, upper, upper), None, (), 0))
     place = upper / ".git/objects" / NAME[:2] / NAME[2:]
-    assert NAMES[file_key(place)] == NAME
+    assert NAME_BY_FILE[file_key(place)] == NAME
     assert not objection(repository / ".git", upper / ".git")
     place.write_bytes(zlib.compress(b"blob 5\0evil\n"))
     assert "not what its name says" in objection(repository / ".git", upper / ".git")

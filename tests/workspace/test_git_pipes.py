@@ -7,12 +7,12 @@ from pathlib import Path
 import pytest
 
 from conftest import run_git
-from remit.workspace import git_pipes
-from remit.workspace.git import Git, GitError, told_ahead
-from remit.workspace.git_ahead import AHEAD, start_command
-from remit.workspace.observe import observe
-from remit.workspace.place import workspace_at
-from remit.workspace.versions import large
+from remit.workspace.files.read_files import hash_large_file
+from remit.workspace.git import pipes
+from remit.workspace.git.command import Git, GitError, take_early_answer
+from remit.workspace.git.early_start import STARTED_COMMANDS, start_command
+from remit.workspace.observe.observation import observe_workspace
+from remit.workspace.place.workspace import workspace_at
 
 LIMIT_S = 20.0
 """Far above what it takes (a second for the first git), far below a git that waits (60 s each)."""
@@ -59,7 +59,7 @@ def test_many_pipes_are_let_go_one_after_the_other(grown: Path) -> None:
 def test_the_whole_workspace_is_observed_all_the_same(grown: Path, home: Path) -> None:
     os.mkfifo(grown / ".gitignore")
     began = time.monotonic()
-    assert {"src/a.txt", "src/new.txt"} <= set(observe(workspace_at(grown, grown)).files)
+    assert {"src/a.txt", "src/new.txt"} <= set(observe_workspace(workspace_at(grown, grown)).files)
     assert time.monotonic() - began < LIMIT_S
 
 
@@ -84,9 +84,9 @@ def test_a_git_that_was_started_ahead_is_let_go_too(grown: Path) -> None:
     command = ("git", "-C", str(grown), "status", "--porcelain")
     start_command(command, os.environ, asks=False)
     began = time.monotonic()
-    assert told_ahead(command, b"", folder=str(grown)) == (0, b" M src/a.txt\n?? src/new.txt\n")
+    assert take_early_answer(command, b"", folder=str(grown)) == (0, b" M src/a.txt\n?? src/new.txt\n")
     assert time.monotonic() - began < LIMIT_S
-    assert not AHEAD
+    assert not STARTED_COMMANDS
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root makes devices")
@@ -101,11 +101,11 @@ def test_a_device_is_named(grown: Path) -> None:
 
 def test_what_is_no_pipe_is_not_opened(grown: Path) -> None:
     (grown / ".gitignore").write_text("x\n")
-    assert list(git_pipes.pipes_below(str(grown))) == []
-    assert not git_pipes.open_for_writing(str(grown / ".gitignore"))
+    assert list(pipes.find_pipes(str(grown))) == []
+    assert not pipes.release_pipe(str(grown / ".gitignore"))
     assert (grown / ".gitignore").read_text() == "x\n"
 
 
 def test_a_file_that_became_a_pipe_is_not_waited_for(tmp_path: Path) -> None:
     os.mkfifo(tmp_path / "big")
-    assert large(tmp_path / "big", "100644", 0).size == 0
+    assert hash_large_file(tmp_path / "big", "100644", 0).size == 0

@@ -6,16 +6,16 @@ from pathlib import Path
 import pytest
 
 from conftest import run_git
-from remit.core.contents import git_blob
-from remit.workspace.contents import ContentStore
-from remit.workspace.git import Git, GitError
-from remit.workspace.git_settings import programs
-from remit.workspace.observe import changes, observe
-from remit.workspace.place import Workspace, locate
+from remit.core.diff.contents import hash_git_blob
+from remit.workspace.contents.content_store import ContentStore
+from remit.workspace.git.command import Git, GitError
+from remit.workspace.git.settings import find_programs
+from remit.workspace.observe.observation import find_changes, observe_workspace
+from remit.workspace.place.workspace import Workspace, locate_workspace
 
 
 def place(root: Path) -> Workspace:
-    found = locate(root)
+    found = locate_workspace(root)
     assert found is not None
     return found
 
@@ -46,14 +46,14 @@ def hostile(repository: Path) -> Path:
 
 
 def test_looking_runs_nothing(hostile: Path) -> None:
-    before = observe(place(hostile))
+    before = observe_workspace(place(hostile))
     (hostile / "README.md").write_text("changed\n")
-    after = observe(place(hostile))
-    assert [c.path for c in changes(place(hostile), before, after)] == ["README.md"]
+    after = observe_workspace(place(hostile))
+    assert [c.path for c in find_changes(place(hostile), before, after)] == ["README.md"]
     kept = ContentStore(place(hostile), "m")
-    kept.keep([(git_blob(b"x\n"), "", b"x\n")])
-    kept.fold()
-    kept.diff(b"a\n", b"b\n")
+    kept.keep_contents([(hash_git_blob(b"x\n"), "", b"x\n")])
+    kept.fold_into_git()
+    kept.unified_diff(b"a\n", b"b\n")
     Git(hostile).run("blame", "--porcelain", "README.md")
     assert sorted(p.name for p in hostile.parent.iterdir()) == ["evil", "repo"]
 
@@ -81,23 +81,23 @@ def test_a_filter_that_cannot_be_switched_off_is_an_error(repository: Path) -> N
     with (repository / ".git" / "config").open("a") as file:
         file.write('[filter "a=b"]\n\tclean = ./evil\n')
     with pytest.raises(GitError, match="cannot be switched off"):
-        observe(place(repository))
+        observe_workspace(place(repository))
 
 
 def test_each_program_is_named_by_its_setting(hostile: Path) -> None:
-    found = programs(hostile / "src")
+    found = find_programs(hostile / "src")
     assert {"core.fsmonitor", "diff.x.textconv", "filter.x.clean", "the hook post-index-change"} <= set(found)
 
 
 def test_settings_that_change_are_read_again(repository: Path) -> None:
-    assert programs(repository) == ()
+    assert find_programs(repository) == ()
     run_git(repository, "config", "core.fsmonitor", "./evil")
-    assert programs(repository) == ("core.fsmonitor",)
+    assert find_programs(repository) == ("core.fsmonitor",)
     run_git(repository, "config", "--unset", "core.fsmonitor")
-    assert programs(repository) == ()
+    assert find_programs(repository) == ()
 
 
 def test_what_git_lfs_writes_is_the_users(repository: Path) -> None:
     run_git(repository, "config", "filter.lfs.process", "git-lfs filter-process")
     run_git(repository, "config", "filter.lfs.clean", "git-lfs clean -- %f")
-    assert programs(repository) == ()
+    assert find_programs(repository) == ()

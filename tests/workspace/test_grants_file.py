@@ -7,8 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from remit.core.grant import ProjectGrant
-from remit.workspace.config import ConfigError
-from remit.workspace.grants_file import with_grant, without_grant
+from remit.workspace.place.config import ConfigError, add_grant, remove_grant
 
 GRANT = ProjectGrant("g1", "SCOPE_VIOLATION", pattern="docs/**")
 OTHER = ProjectGrant("g2", "USER_REJECTED", command=("git", "push"))
@@ -24,17 +23,17 @@ FILES = (
 
 @pytest.mark.parametrize("text", FILES)
 def test_what_was_there_stays_to_the_byte_and_comes_back_when_the_grant_is_taken_out(text: str) -> None:
-    one = with_grant(text, GRANT)
-    two = with_grant(one, OTHER)
+    one = add_grant(text, GRANT)
+    two = add_grant(one, OTHER)
     assert two.startswith(text)
     assert [g["id"] for g in tomllib.loads(two)["grants"]][-2:] == ["g1", "g2"]
-    assert without_grant(two, "g2") == one
-    assert without_grant(one, "g1").rstrip("\r\n") == text.rstrip("\r\n")
-    assert tomllib.loads(without_grant(two, "g1"))["grants"][-1]["command"] == ["git", "push"]
+    assert remove_grant(two, "g2") == one
+    assert remove_grant(one, "g1").rstrip("\r\n") == text.rstrip("\r\n")
+    assert tomllib.loads(remove_grant(two, "g1"))["grants"][-1]["command"] == ["git", "push"]
 
 
 def test_lines_end_as_the_others_do() -> None:
-    assert "\n" not in with_grant(FILES[3], GRANT).replace("\r\n", "")
+    assert "\n" not in add_grant(FILES[3], GRANT).replace("\r\n", "")
 
 
 @pytest.mark.parametrize(
@@ -42,20 +41,20 @@ def test_lines_end_as_the_others_do() -> None:
 )
 def test_a_file_that_cannot_take_it_is_refused_and_says_what_to_do(text: str) -> None:
     with pytest.raises(ConfigError, match=r"by hand|mend it first"):
-        with_grant(text, GRANT)
+        add_grant(text, GRANT)
 
 
 def test_a_grant_that_a_person_wrote_inline_is_left_to_them() -> None:
     with pytest.raises(ConfigError, match=r"by hand"):
-        without_grant('grants = [{id = "a", code = "STALE_FILE", tool = "x"}]\n', "a")
+        remove_grant('grants = [{id = "a", code = "STALE_FILE", tool = "x"}]\n', "a")
 
 
 @given(st.text(st.characters(exclude_categories=("Cs",)), min_size=1), st.text(min_size=1).filter(str.isprintable))
 def test_any_words_are_read_as_they_were_written(word: str, tool: str) -> None:
     grant = ProjectGrant("g", "USER_REJECTED", command=(word, "x"))
-    text = with_grant('mode = "warn"\n', grant)
+    text = add_grant('mode = "warn"\n', grant)
     assert tomllib.loads(text)["grants"] == [
         {"id": "g", "code": "USER_REJECTED", "command": [word, "x"], "by": "person"}
     ]
-    named = with_grant("", ProjectGrant("g", "USER_REJECTED", tool=tool))
+    named = add_grant("", ProjectGrant("g", "USER_REJECTED", tool=tool))
     assert tomllib.loads(named)["grants"][0]["tool"] == tool

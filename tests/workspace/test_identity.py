@@ -7,20 +7,20 @@ from pathlib import Path
 import pytest
 
 from conftest import run_git
-from remit.workspace.git import Git, GitError
-from remit.workspace.identity import machine_id, repository_id
-from remit.workspace.place import Workspace, locate
+from remit.workspace.git.command import Git, GitError
+from remit.workspace.git.identity import machine_id, repository_id
+from remit.workspace.place.workspace import Workspace, locate_workspace
 
 
 def place(root: Path) -> Workspace:
-    found = locate(root)
+    found = locate_workspace(root)
     assert found is not None
     return found
 
 
 def test_a_machine_has_one_key_whoever_asks_first(home: Path) -> None:
     program = (
-        f"from pathlib import Path; from remit.workspace.identity import *; print(machine_id(Path({str(home)!r})))"
+        f"from pathlib import Path; from remit.workspace.git.identity import *; print(machine_id(Path({str(home)!r})))"
     )
     asking = [subprocess.Popen([sys.executable, "-c", program], stdout=subprocess.PIPE) for _ in range(4)]
     names = {process.communicate()[0].decode().strip() for process in asking}
@@ -65,4 +65,4 @@ def test_a_git_that_says_no_is_an_error_with_its_words(repository: Path) -> None
         Git(repository).run("rev-parse", "--verify", "nowhere")
     assert caught.value.code == 128
     assert Git(repository).run("rev-parse", "--verify", "nowhere", ok=(0, 128)) == b""
-    assert Git(repository).head() == run_git(repository, "rev-parse", "HEAD").strip()
+    assert Git(repository).read_head() == run_git(repository, "rev-parse", "HEAD").strip()

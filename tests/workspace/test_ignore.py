@@ -5,8 +5,14 @@ from pathlib import Path
 import pytest
 
 from conftest import run_git
-from remit.workspace.ignore import IntentIgnore, barred_intent, barred_paths, is_pattern, read_ignore
-from remit.workspace.place import Workspace, locate
+from remit.workspace.intents_file.intent_ignore import (
+    IntentIgnore,
+    find_barred_paths,
+    is_pattern,
+    parse_barred_intent,
+    read_intent_ignore,
+)
+from remit.workspace.place.workspace import Workspace, locate_workspace
 
 LINES: list[tuple[str, str | None, bool]] = [
     ("intent: INT-001", "INT-001", False),
@@ -25,11 +31,11 @@ LINES: list[tuple[str, str | None, bool]] = [
 
 @pytest.mark.parametrize(("line", "intent", "pattern"), LINES)
 def test_a_line_bars_an_intent_or_a_path_or_nothing(line: str, intent: str | None, pattern: bool) -> None:
-    assert (barred_intent(line), is_pattern(line)) == (intent, pattern)
+    assert (parse_barred_intent(line), is_pattern(line)) == (intent, pattern)
 
 
 def place(root: Path) -> Workspace:
-    found = locate(root)
+    found = locate_workspace(root)
     assert found is not None
     return found
 
@@ -41,7 +47,7 @@ def test_patterns_bar_as_git_ignores_and_gits_own_ignores_do_not(repository: Pat
     (repository / ".git" / "info" / "exclude").write_text("*.info\n")
     ignore = IntentIgnore(patterns=("*.lock", "!keep.lock", "/build/", "a/**/b"))
     asked = ["x.lock", "keep.lock", "build/x", "src/build/x", "a/1/2/b", "ignored.txt", "n.mine", "e.info", "é.lock"]
-    found = barred_paths(place(repository), ignore, [*asked, "new\nline.lock", ":(top)x.lock", "-x.lock"])
+    found = find_barred_paths(place(repository), ignore, [*asked, "new\nline.lock", ":(top)x.lock", "-x.lock"])
     assert found == {
         "x.lock": "*.lock",
         "build/x": "/build/",
@@ -57,15 +63,15 @@ def test_both_files_count_and_bytes_that_are_not_utf8_are_no_failure(repository:
     (repository / ".orchestration").mkdir()
     (repository / ".intentignore").write_bytes(b"*.lock\ncaf\xe9\n")
     (repository / ".orchestration" / ".intentignore").write_text("!x.lock\nINT-002\n")
-    ignore = read_ignore(place(repository))
+    ignore = read_intent_ignore(place(repository))
     assert ignore.intents == {"INT-002"}
-    assert barred_paths(place(repository), ignore, ["x.lock", "y.lock"]) == {"y.lock": "*.lock"}
+    assert find_barred_paths(place(repository), ignore, ["x.lock", "y.lock"]) == {"y.lock": "*.lock"}
 
 
 def test_a_probe_that_was_left_half_made_is_finished(repository: Path) -> None:
     ignore = IntentIgnore(patterns=("*.lock",))
-    assert barred_paths(place(repository), ignore, ["x.lock"])
+    assert find_barred_paths(place(repository), ignore, ["x.lock"])
     [probe] = (repository / ".git" / "remit" / "ignore").iterdir()
     (probe / "info" / "exclude").unlink()
     run_git(repository, "status")
-    assert barred_paths(place(repository), ignore, ["x.lock"]) == {"x.lock": "*.lock"}
+    assert find_barred_paths(place(repository), ignore, ["x.lock"]) == {"x.lock": "*.lock"}

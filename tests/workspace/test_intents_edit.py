@@ -14,13 +14,13 @@ from hypothesis import strategies as st
 from msgspec.structs import replace
 from ruamel.yaml import YAML
 
-from remit.core.contents import sha256
+from remit.core.diff.contents import sha256
 from remit.core.intent import PRIORITIES, STATUSES, Constraint, Criterion, Intent
-from remit.core.validation import describe_rule
-from remit.workspace.intents_edit import add_intent, next_id, remove_intent, set_fields
-from remit.workspace.intents_file import parse_intents
-from remit.workspace.intents_spelling import FieldValue
-from remit.workspace.intents_writing import EditRefused, IntentsFileChanged, write_intents
+from remit.core.intents.validation import describe_constraint
+from remit.workspace.intents_file.edit import add_intent, next_id, remove_intent, set_fields
+from remit.workspace.intents_file.parse import parse_intents
+from remit.workspace.intents_file.storage import EditRefused, IntentsFileChanged, write_intents
+from remit.workspace.intents_file.yaml_text import FieldValue
 
 NOW = "2026-03-01T12:00:00Z"
 
@@ -335,7 +335,7 @@ SPEAKING = TEXTS.filter(bool)
 
 
 def rule(kind: str, options: dict[str, object]) -> Constraint:
-    return Constraint(describe_rule(kind, options), kind, options)
+    return Constraint(describe_constraint(kind, options), kind, options)
 
 
 NAMES = TEXTS.filter(str.strip)
@@ -482,5 +482,5 @@ def test_writers_at_once_lose_no_update(path: Path, tmp_path: Path) -> None:
 
 
 def test_yaml_is_not_imported_before_it_is_needed() -> None:
-    script = "import sys, remit.workspace.intents_edit; assert not {'yaml', 'ruamel'} & sys.modules.keys()"
+    script = "import sys, remit.workspace.intents_file.edit; assert not {'yaml', 'ruamel'} & sys.modules.keys()"
     subprocess.run([sys.executable, "-c", script], check=True)

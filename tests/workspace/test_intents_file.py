@@ -12,10 +12,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from remit.core.intent import FILE_LIMIT, Constraint, Criterion, IntentsDocument, LintFinding
-from remit.workspace.intents_cache import read_intents
-from remit.workspace.intents_file import parse_intents
-from remit.workspace.yaml_nodes import compose
+from remit.core.intent import MAX_FILE_BYTES, Constraint, Criterion, IntentsDocument, LintFinding
+from remit.workspace.intents_file.parse import parse_intents
+from remit.workspace.intents_file.storage import read_intents
+from remit.workspace.intents_file.yaml_nodes import compose_nodes
 
 TIDY = """\
     constraints: [Keep it small]
@@ -338,7 +338,7 @@ def test_a_file_over_the_limit_is_refused_and_the_limit_named() -> None:
 
 def test_the_parser_without_c_reads_the_same() -> None:
     text = file(intent("INT-001", "description: >+", "  é 😀", "", "name: &a 'x'", "owner: *a"), OTHER)
-    assert compose(text, pure=True) == compose(text)
+    assert compose_nodes(text, pure=True) == compose_nodes(text)
     assert [f.code for f in parse_intents(text.encode()).findings] == []
 
 
@@ -405,7 +405,7 @@ def make_link(path: Path) -> None:
 
 def make_huge(path: Path) -> None:
     with path.open("wb") as file_:
-        file_.truncate(FILE_LIMIT + 1)
+        file_.truncate(MAX_FILE_BYTES + 1)
 
 
 @pytest.mark.parametrize("make", [make_folder, make_fifo, make_link, make_huge])
@@ -483,7 +483,7 @@ def test_yaml_is_not_imported_while_the_cache_is_warm(intents_file: Path, tmp_pa
     cache = tmp_path / "cache"
     read_intents(intents_file, cache)
     script = (
-        "import sys; from pathlib import Path; from remit.workspace.intents_cache import read_intents;"
+        "import sys; from pathlib import Path; from remit.workspace.intents_file.storage import read_intents;"
         "assert read_intents(Path(sys.argv[1]), Path(sys.argv[2])).sha256;"
         "assert not {'yaml', 'ruamel.yaml'} & sys.modules.keys()"
     )

@@ -9,12 +9,12 @@ import pytest
 from msgspec.structs import replace
 
 from conftest import run_git
-from remit.core.contents import git_blob
-from remit.workspace.contents import ContentStore
-from remit.workspace.own_repository import OwnRepository
-from remit.workspace.place import locate
-from remit.workspace.snapshots import Occasion, look_at, take
-from remit.workspace.snapshots_git import GitStore
+from remit.core.diff.contents import hash_git_blob
+from remit.workspace.contents.content_store import ContentStore
+from remit.workspace.contents.remit_repository import RemitRepository
+from remit.workspace.place.workspace import locate_workspace
+from remit.workspace.snapshots.git_store import GitSnapshotStore
+from remit.workspace.snapshots.snapshot import Occasion, read_files, take_snapshot
 from workspace.snapshot_trees import MACHINE, Worksite
 
 
@@ -43,8 +43,8 @@ def test_no_listing_of_all_refs_shows_a_snapshot(site: Worksite) -> None:
     before = run_git(site.root, "log", "--all", "--format=%H"), run_git(site.root, "for-each-ref")
     site.take()
     store = ContentStore(site.workspace, MACHINE)
-    store.keep([(git_blob(b"kept\n"), "x", b"kept\n")])
-    store.fold()
+    store.keep_contents([(hash_git_blob(b"kept\n"), "x", b"kept\n")])
+    store.fold_into_git()
     assert (run_git(site.root, "log", "--all", "--format=%H"), run_git(site.root, "for-each-ref")) == before
     assert run_git(site.root, "stash", "list") == ""
     assert run_git(site.root, "worktree", "list").count("\n") == 1
@@ -63,7 +63,7 @@ def test_a_snapshot_is_restored_byte_for_byte_after_gc_dropped_what_it_stood_on(
     assert site.tree() == before
     # Nor does Remit's own clean-up lose anything, or keep the packs that only the user's repository needed.
     site.store.tidy()
-    assert not OwnRepository(site.workspace).has_stale_packs()
+    assert not RemitRepository(site.workspace).has_stale_packs()
     site.wreck()
     site.restore(point)
     assert site.tree() == before
@@ -88,10 +88,10 @@ def test_snapshots_of_a_worktree_outlive_the_worktrees_branch(site: Worksite, tm
 def test_contents_outlive_gc(site: Worksite) -> None:
     content = b"of a file that came and went\n" * 100
     store = ContentStore(site.workspace, MACHINE)
-    store.keep([(git_blob(content), "src/app.py", content)])
-    store.fold()
+    store.keep_contents([(hash_git_blob(content), "src/app.py", content)])
+    store.fold_into_git()
     drop_everything(site.root)
-    assert ContentStore(site.workspace, MACHINE).load(git_blob(content)) == content
+    assert ContentStore(site.workspace, MACHINE).load(hash_git_blob(content)) == content
 
 
 def test_what_is_forgotten_takes_no_room_after_tidying(site: Worksite) -> None:
@@ -106,11 +106,11 @@ def test_what_is_forgotten_takes_no_room_after_tidying(site: Worksite) -> None:
 
 
 def test_nothing_is_dropped_while_an_importer_runs(site: Worksite) -> None:
-    running = GitStore(site.workspace, MACHINE, stays=True)
-    take(running, site.workspace, Occasion("call"), look_at(site.workspace), at=time.time())
-    assert not OwnRepository(site.workspace).drop_unused()
+    running = GitSnapshotStore(site.workspace, MACHINE, keeps_importer=True)
+    take_snapshot(running, site.workspace, Occasion("call"), read_files(site.workspace), at=time.time())
+    assert not RemitRepository(site.workspace).drop_unused_objects()
     running.close()
-    assert OwnRepository(site.workspace).drop_unused()
+    assert RemitRepository(site.workspace).drop_unused_objects()
 
 
 def test_borrowed_objects_are_names_and_no_copies(site: Worksite) -> None:
@@ -148,17 +148,17 @@ def test_snapshots_and_contents_of_an_older_version_are_read_and_taken_over(site
         run_git(site.root, "commit-tree", "-m", "", tree).strip(),
     )
     before = site.tree()
-    (old,) = site.store.listed()
+    (old,) = site.store.list_snapshots()
     site.wreck()
     site.restore(old)
     assert site.tree() == before
 
     site.store.tidy()
-    ContentStore(site.workspace, MACHINE).take_over()
+    ContentStore(site.workspace, MACHINE).migrate_old_refs()
     assert run_git(site.root, "for-each-ref", "refs/remit") == ""
     drop_everything(site.root)
     assert ContentStore(site.workspace, MACHINE).load(blob) == content
-    found = next(s for s in site.store.listed() if s.id == name)
+    found = next(s for s in site.store.list_snapshots() if s.id == name)
     assert found.ref == ref
     assert replace(found, commit="", ref="") == replace(old, commit="", ref="")
     site.wreck()
@@ -168,8 +168,8 @@ def test_snapshots_and_contents_of_an_older_version_are_read_and_taken_over(site
 
 def test_a_lost_state_folder_loses_no_snapshot(site: Worksite) -> None:
     point = site.take()
-    other = GitStore(site.workspace, "ba9876543210")
-    assert point.id in {snapshot.id for snapshot in other.listed()}
+    other = GitSnapshotStore(site.workspace, "ba9876543210")
+    assert point.id in {snapshot.id for snapshot in other.list_snapshots()}
 
 
 def test_a_repository_with_sha256_names_has_one_of_the_same_kind(tmp_path: Path) -> None:
@@ -189,7 +189,7 @@ def test_a_repository_with_sha256_names_has_one_of_the_same_kind(tmp_path: Path)
 def test_a_clone_that_borrows_is_borrowed_from_too(site: Worksite, tmp_path: Path) -> None:
     run_git(tmp_path, "clone", "-q", "--shared", str(site.root), str(tmp_path / "clone"))
     clone = Worksite(tmp_path / "clone")
-    assert locate(clone.root) is not None
+    assert locate_workspace(clone.root) is not None
     (clone.root / "src" / "app.py").write_text("in the clone\n")
     before, point = clone.tree(), clone.take()
     clone.wreck()

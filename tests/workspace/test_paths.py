@@ -5,8 +5,14 @@ from pathlib import Path
 
 import pytest
 
-from remit.core.repopath import InvalidPath, fold
-from remit.workspace.paths import folds_case, protected_inside, real_paths, strangeness, within
+from remit.core.scope.repopath import InvalidPath, fold_case
+from remit.workspace.place.paths import (
+    folds_case,
+    inside_protection_reason,
+    is_inside,
+    resolve_real_paths,
+    special_file_reason,
+)
 
 TOP = "root"
 SETTINGS = (".claude/settings.json", ".mcp.json")
@@ -15,21 +21,21 @@ SETTINGS = (".claude/settings.json", ".mcp.json")
 @pytest.mark.parametrize("raw", ["", " ", "a ", "\ta", "a\n", "a\0", "\ud800"])
 def test_text_that_names_no_file_is_said_to(tmp_path: Path, raw: str) -> None:
     with pytest.raises(InvalidPath):
-        real_paths(raw, tmp_path, tmp_path)
+        resolve_real_paths(raw, tmp_path, tmp_path)
 
 
 def test_a_tilde_is_home_and_only_alone(tmp_path: Path) -> None:
     home = tmp_path / "home"
-    assert real_paths("~/x", tmp_path, home) == (str(home / "x"),)
-    assert real_paths("~", tmp_path, home) == (str(home),)
-    assert real_paths("~x", tmp_path, home) == (str(tmp_path / "~x"),)
+    assert resolve_real_paths("~/x", tmp_path, home) == (str(home / "x"),)
+    assert resolve_real_paths("~", tmp_path, home) == (str(home),)
+    assert resolve_real_paths("~x", tmp_path, home) == (str(tmp_path / "~x"),)
 
 
 def test_both_readings_of_a_link_and_dots_are_told(tmp_path: Path) -> None:
     (tmp_path / "far").mkdir()
     (tmp_path / "w").mkdir()
     (tmp_path / "w" / "link").symlink_to(tmp_path / "far")
-    found = real_paths("link/../x", tmp_path / "w", tmp_path)
+    found = resolve_real_paths("link/../x", tmp_path / "w", tmp_path)
     assert set(found) == {str(tmp_path / "w" / "x"), str(tmp_path / "x")}
 
 
@@ -58,16 +64,16 @@ PROTECTED = [
 
 @pytest.mark.parametrize(("path", "expected"), PROTECTED)
 def test_what_governs_is_protected_in_any_spelling(path: str, expected: bool) -> None:
-    assert (protected_inside(path, SETTINGS) is not None) == expected
+    assert (inside_protection_reason(path, SETTINGS) is not None) == expected
 
 
 def test_a_folder_is_within_itself_and_not_within_its_namesake(tmp_path: Path) -> None:
-    assert within(str(tmp_path), tmp_path)
-    assert within(str(tmp_path / "x"), tmp_path)
-    assert not within(f"{tmp_path}x", tmp_path)
-    assert within("/x", Path("/"))
-    assert protected_inside("a/b/c", ("b",)) is not None
-    assert protected_inside("a/bc", ("b",)) is None
+    assert is_inside(str(tmp_path), tmp_path)
+    assert is_inside(str(tmp_path / "x"), tmp_path)
+    assert not is_inside(f"{tmp_path}x", tmp_path)
+    assert is_inside("/x", Path("/"))
+    assert inside_protection_reason("a/b/c", ("b",)) is not None
+    assert inside_protection_reason("a/bc", ("b",)) is None
 
 
 def test_the_root_of_the_file_system_can_be_asked_whether_it_folds() -> None:
@@ -95,27 +101,31 @@ def test_this_file_system_tells_spellings_apart(tmp_path: Path) -> None:
 )
 def test_what_another_process_would_find_elsewhere_names_no_file(tmp_path: Path, raw: str) -> None:
     with pytest.raises(InvalidPath, match="each process"):
-        real_paths(raw, tmp_path, tmp_path)
+        resolve_real_paths(raw, tmp_path, tmp_path)
 
 
 @pytest.mark.parametrize("raw", ["/proc/cpuinfo", "/proc/self/status", f"proc/self/{TOP}/x", "/x/proc/self/cwd"])
 def test_other_names_there_are_names(tmp_path: Path, raw: str) -> None:
-    assert real_paths(raw, tmp_path, tmp_path)
+    assert resolve_real_paths(raw, tmp_path, tmp_path)
 
 
 def test_a_line_end_within_a_name_is_part_of_it(tmp_path: Path) -> None:
-    assert real_paths("a\nb/c", tmp_path, tmp_path) == (f"{tmp_path}/a\nb/c",)
+    assert resolve_real_paths("a\nb/c", tmp_path, tmp_path) == (f"{tmp_path}/a\nb/c",)
 
 
 def test_what_is_no_plain_file_of_one_name_says_so(tmp_path: Path) -> None:
     plain, twin, pipe = tmp_path / "plain", tmp_path / "twin", tmp_path / "pipe"
     plain.touch()
     os.mkfifo(pipe)
-    assert (strangeness(plain), strangeness(tmp_path), strangeness(tmp_path / "none")) == (None, None, None)
+    assert (special_file_reason(plain), special_file_reason(tmp_path), special_file_reason(tmp_path / "none")) == (
+        None,
+        None,
+        None,
+    )
     twin.hardlink_to(plain)
-    assert "hard links" in (strangeness(plain) or "")
-    assert strangeness(pipe) == "is a pipe or a socket"
-    assert strangeness(Path("/dev/null")) == "is a device"
+    assert "hard links" in (special_file_reason(plain) or "")
+    assert special_file_reason(pipe) == "is a pipe or a socket"
+    assert special_file_reason(Path("/dev/null")) == "is a device"
 
 
 FOLDED = [
@@ -132,9 +142,9 @@ FOLDED = [
 
 @pytest.mark.parametrize(("one", "other"), FOLDED)
 def test_two_spellings_that_a_folding_file_system_takes_for_one_are_one(one: str, other: str) -> None:
-    assert fold(one) == fold(other)
+    assert fold_case(one) == fold_case(other)
 
 
 def test_what_looks_alike_and_is_another_letter_stays_another() -> None:
-    assert fold("\u0430") != fold("a")
-    assert fold("src\u200b") != fold("src")
+    assert fold_case("\u0430") != fold_case("a")
+    assert fold_case("src\u200b") != fold_case("src")

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from remit.workspace.processes import program
+from remit.workspace.processes.process_info import program_name
 
 
 @pytest.mark.parametrize(
@@ -30,10 +30,10 @@ from remit.workspace.processes import program
     ],
 )
 def test_a_program_is_what_runs_and_not_what_it_works_on(words: tuple[str, ...], name: str) -> None:
-    assert program(words) == name
+    assert program_name(words) == name
 
 
-CHILD = "import sys; from remit.workspace.processes import below; print(below(['claude']))"
+CHILD = "import sys; from remit.workspace.processes.process_info import below; print(below(['claude']))"
 
 
 def started_by(command: list[str]) -> str:

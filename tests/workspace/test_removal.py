@@ -8,10 +8,10 @@ from pathlib import Path
 
 import pytest
 
-from remit.workspace.place import Workspace
-from remit.workspace.sandbox.places import SCRATCH, leftovers, staging, sweep
-from remit.workspace.sandbox.removal import remove_tree
-from remit.workspace.sandbox.staged import UNMEASURABLE, measure_bytes
+from remit.workspace.place.workspace import Workspace
+from remit.workspace.sandbox.layers import SCRATCH_FOLDER, find_leftovers, open_staging, remove_leftovers
+from remit.workspace.sandbox.remove_tree import remove_tree
+from remit.workspace.sandbox.staged_changes import UNMEASURABLE_BYTES, measure_bytes
 
 DIG = "import os, sys; [(os.mkdir(sys.argv[2]), os.chdir(sys.argv[2])) for _ in range(int(sys.argv[1]))]"
 
@@ -58,16 +58,16 @@ def test_nothing_is_left_of_nothing(tmp_path: Path) -> None:
 def test_what_a_killed_process_left_stands_in_no_commands_way(tmp_path: Path, home: Path) -> None:
     gone = subprocess.Popen(["true"])
     gone.wait()
-    dig(home / SCRATCH / f"{gone.pid}-deep/upper", 1500)
+    dig(home / SCRATCH_FOLDER / f"{gone.pid}-deep/upper", 1500)
     (tmp_path / "repo").mkdir()
-    with staging(Workspace(tmp_path / "repo", None, None), home, tmp_path):
+    with open_staging(Workspace(tmp_path / "repo", None, None), home, tmp_path):
         pass
-    assert leftovers(home / SCRATCH) == []
-    assert sweep(home / SCRATCH / "missing") == []
+    assert find_leftovers(home / SCRATCH_FOLDER) == []
+    assert remove_leftovers(home / SCRATCH_FOLDER / "missing") == []
 
 
 def test_what_lies_where_no_path_reaches_cannot_be_measured(tmp_path: Path) -> None:
-    assert measure_bytes(dig(tmp_path / "deep", 3000)) == UNMEASURABLE
+    assert measure_bytes(dig(tmp_path / "deep", 3000)) == UNMEASURABLE_BYTES
 
 
 def test_a_hole_counts_as_if_it_were_full(tmp_path: Path) -> None:

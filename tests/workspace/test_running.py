@@ -4,14 +4,18 @@ import os
 import time
 from pathlib import Path
 
-from remit.workspace.running import Ran, run
+from remit.workspace.processes.trusted_command import CommandResult, run_trusted_command
 
 VARIABLES = {"PATH": os.defpath}
 
 
-def ran(command: str | list[str], folder: Path, timeout_s: float = 10, first: int = 100, last: int = 0) -> Ran:
+def ran(
+    command: str | list[str], folder: Path, timeout_s: float = 10, first: int = 100, last: int = 0
+) -> CommandResult:
     """Run it."""
-    return run(command, folder=folder, variables=VARIABLES, timeout_s=timeout_s, stdin=b"in", first=first, last=last)
+    return run_trusted_command(
+        command, folder=folder, variables=VARIABLES, timeout_s=timeout_s, stdin=b"in", head_bytes=first, tail_bytes=last
+    )
 
 
 def test_a_text_is_for_the_shell_and_words_are_not(tmp_path: Path) -> None:
@@ -21,8 +25,8 @@ def test_a_text_is_for_the_shell_and_words_are_not(tmp_path: Path) -> None:
 
 def test_the_first_bytes_and_the_last_are_kept(tmp_path: Path) -> None:
     found = ran("printf 0123456789", tmp_path, first=2, last=3)
-    assert (found.output, found.cut) == (b"01789", True)
-    assert ran("printf 01234", tmp_path, first=2, last=3).cut is False
+    assert (found.output, found.is_truncated) == (b"01789", True)
+    assert ran("printf 01234", tmp_path, first=2, last=3).is_truncated is False
 
 
 def test_a_flood_takes_no_room(tmp_path: Path) -> None:
@@ -32,7 +36,7 @@ def test_a_flood_takes_no_room(tmp_path: Path) -> None:
 
 def test_a_program_that_is_not_there_is_said_to_be_missing(tmp_path: Path) -> None:
     found = ran(["/no/such"], tmp_path)
-    assert (found.exit_code, "could not be started" in found.why) == (None, True)
+    assert (found.exit_code, "could not be started" in found.failure) == (None, True)
 
 
 def test_one_that_closes_its_output_and_goes_on_is_ended_in_time(tmp_path: Path) -> None:

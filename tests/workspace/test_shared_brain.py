@@ -4,7 +4,17 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from remit.workspace.shared_brain import CLOSE, KINDS, OPEN, Entry, appended, block, plain, read_entries, replaced
+from remit.workspace.agents.shared_brain import (
+    CLOSE_MARK,
+    KINDS,
+    OPEN_MARK,
+    BrainEntry,
+    append_block,
+    format_block,
+    read_entries,
+    replace_block,
+    to_plain_line,
+)
 
 MARKS = ("<!--", "-->", "<!-- /remit -->", "<!-- remit:lesson x -->", "## Lesson Learned (2026-01-01)", "---")
 SPACES = (" ", "\n", "\r", "\u2028", "\u202e", "\ud800")
@@ -12,7 +22,7 @@ hostile = st.lists(
     st.sampled_from((*MARKS, *SPACES, "**Resolution:** ", "a", "&lt;", "<", "!", "-", ">")), max_size=12
 ).map("".join)
 written = st.builds(
-    Entry,
+    BrainEntry,
     kind=st.sampled_from(KINDS),
     lesson=hostile.map(lambda text: f"so: {text}"),
     id=st.just("01a2"),
@@ -26,31 +36,31 @@ written = st.builds(
 
 
 @given(written)
-def test_a_block_has_exactly_its_own_two_marks(entry: Entry) -> None:
-    text = block(entry)
+def test_a_block_has_exactly_its_own_two_marks(entry: BrainEntry) -> None:
+    text = format_block(entry)
     assert text.count("<!--") == text.count("-->") == 2
     assert text.splitlines()[0] == f"<!-- remit:{entry.kind} 01a2 -->"
-    assert text.splitlines()[-1] == CLOSE
+    assert text.splitlines()[-1] == CLOSE_MARK
     assert len([line for line in text.splitlines() if line.startswith("## ")]) == 1
 
 
 @given(written)
-def test_what_was_written_is_read_back(entry: Entry) -> None:
-    [found] = read_entries(block(entry))
+def test_what_was_written_is_read_back(entry: BrainEntry) -> None:
+    [found] = read_entries(format_block(entry))
     for name in ("kind", "id", "date", "intent_id", "paths"):
         assert getattr(found, name) == getattr(entry, name)
     for name in ("lesson", "problem", "resolution", "pattern"):
-        wanted = plain(getattr(entry, name)).replace("&lt;!--", "<!--").replace("--&gt;", "-->")
+        wanted = to_plain_line(getattr(entry, name)).replace("&lt;!--", "<!--").replace("--&gt;", "-->")
         assert getattr(found, name) == wanted
 
 
 @given(hostile, st.lists(written, min_size=1, max_size=3))
-def test_text_outside_the_marks_is_untouched(people: str, entries: list[Entry]) -> None:
+def test_text_outside_the_marks_is_untouched(people: str, entries: list[BrainEntry]) -> None:
     text = people
     for entry in entries:
-        text = appended(text, block(entry))
+        text = append_block(text, format_block(entry))
     assert text.startswith(people)
-    assert text.count(CLOSE) >= len(entries)
+    assert text.count(CLOSE_MARK) >= len(entries)
 
 
 @given(hostile.map(lambda text: text.replace("remit", "")), hostile.map(lambda text: text.replace("remit", "")))
@@ -58,19 +68,19 @@ def test_a_replaced_block_leaves_the_rest(before: str, after: str) -> None:
     first = "<!-- remit:todo s -->\n- [ ] one\n<!-- /remit -->\n"
     second = first.replace("one", "two")
     text = f"{before}\n{first}{after}"
-    assert replaced(text, "todo", "s", second) == f"{before}\n{second}{after}"
-    assert replaced(text, "todo", "s", "") == f"{before}\n{after}"
+    assert replace_block(text, "todo", "s", second) == f"{before}\n{second}{after}"
+    assert replace_block(text, "todo", "s", "") == f"{before}\n{after}"
 
 
 OLDER = {
     "file and problems": (
         "# Brain\n\n## Lesson Learned (2026-02-21)\n**File:** src/a.ts\n**Problems:**\n- unused x\n- no semicolon\n",
-        Entry("lesson", date="2026-02-21", paths=("src/a.ts",), problem="- unused x - no semicolon"),
+        BrainEntry("lesson", date="2026-02-21", paths=("src/a.ts",), problem="- unused x - no semicolon"),
     ),
     "a heading that is a time": (
         "## 2026-02-18T10:30:00Z\n**Intent**: INT-002\n**Issue**: it hung\n**Resolution**: a timeout\n"
         "**Pattern**: always one\n---\nother text\n",
-        Entry(
+        BrainEntry(
             "lesson",
             date="2026-02-18",
             intent_id="INT-002",
@@ -81,15 +91,15 @@ OLDER = {
     ),
     "free text and a context": (
         "## Lesson Learned (2024-01-15T10:30:00.000Z)\n\nRun the linter first.\n\n**Context:** CI failed\n\n---\n",
-        Entry("lesson", "Run the linter first. CI failed", date="2024-01-15"),
+        BrainEntry("lesson", "Run the linter first. CI failed", date="2024-01-15"),
     ),
 }
 
 
 @pytest.mark.parametrize(("text", "entry"), OLDER.values(), ids=OLDER.keys())
-def test_the_older_forms_are_read(text: str, entry: Entry) -> None:
+def test_the_older_forms_are_read(text: str, entry: BrainEntry) -> None:
     assert read_entries(text) == (entry,)
-    assert read_entries(appended(text, block(Entry("decision", "x", "1", "2026-11-22"))))[0] == entry
+    assert read_entries(append_block(text, format_block(BrainEntry("decision", "x", "1", "2026-11-22"))))[0] == entry
 
 
 def test_other_headings_are_no_lessons() -> None:
@@ -97,6 +107,6 @@ def test_other_headings_are_no_lessons() -> None:
 
 
 def test_a_block_that_is_not_closed_hides_no_other() -> None:
-    whole = block(Entry("lesson", "kept", "2", "2026-11-22"))
+    whole = format_block(BrainEntry("lesson", "kept", "2", "2026-11-22"))
     assert [e.lesson for e in read_entries(f"<!-- remit:lesson 1 -->\nlost\n{whole}")] == ["kept"]
-    assert OPEN.fullmatch("<!-- remit:lesson 1 -->")
+    assert OPEN_MARK.fullmatch("<!-- remit:lesson 1 -->")

@@ -12,13 +12,13 @@ from hypothesis import HealthCheck, Phase, example, given, settings
 from hypothesis import strategies as st
 
 from conftest import run_git
-from remit.workspace.git import GitError
-from remit.workspace.place import Workspace
-from remit.workspace.snapshots import Occasion, is_plain, look_at, take
-from remit.workspace.snapshots_copies import CopyStore
-from remit.workspace.snapshots_git import GitStore
-from remit.workspace.snapshots_packs import fold
-from remit.workspace.snapshots_plan import Present, planned
+from remit.workspace.git.command import GitError
+from remit.workspace.place.workspace import Workspace
+from remit.workspace.snapshots.copy_store import CopySnapshotStore
+from remit.workspace.snapshots.fast_import import fold_packs
+from remit.workspace.snapshots.git_store import GitSnapshotStore
+from remit.workspace.snapshots.restore import PresentFiles, plan_restore
+from remit.workspace.snapshots.snapshot import Occasion, is_restorable_path, read_files, take_snapshot
 from workspace.snapshot_trees import MACHINE, Worksite, remove
 
 NAMES = ("a", "b.txt", "d/c", "d/e/f", "sp ace", 'q"uote', "new\nline", "\udcff\udcfe", "é", "d2", "-n", ".env")
@@ -88,7 +88,7 @@ def test_files_that_came_later_stay_and_those_that_git_tracks_go(site: Worksite)
     (site.root / "committed.txt").write_text("theirs\n")
     run_git(site.root, "add", "committed.txt")
     done = site.restore(point)
-    assert done.plan.stay == ("later.txt",)
+    assert done.plan.untouched == ("later.txt",)
     assert done.plan.delete == ("committed.txt",)
     assert (site.root / "later.txt").read_text() == "mine\n"
     assert not (site.root / "committed.txt").exists()
@@ -160,7 +160,7 @@ def test_a_file_over_the_limit_is_named_and_not_touched(repository: Path) -> Non
     assert point.left == {"big.bin": "larger than 33 MiB"}
     (repository / "big.bin").write_bytes(b"small now")
     done = site.restore(point)
-    assert done.plan.left == {"big.bin": "larger than 33 MiB"}
+    assert done.plan.not_restorable == {"big.bin": "larger than 33 MiB"}
     assert (repository / "big.bin").read_bytes() == b"small now"
 
 
@@ -199,8 +199,8 @@ def test_a_linked_worktree_has_its_own_snapshots(site: Worksite, tmp_path: Path)
     other = Worksite(tmp_path / "other")
     (other.root / "only here").write_text("x\n")
     point = other.take()
-    assert [s.id for s in other.store.listed()] == [point.id]
-    assert site.store.listed() == []
+    assert [s.id for s in other.store.list_snapshots()] == [point.id]
+    assert site.store.list_snapshots() == []
     before = other.tree()
     for path in other.root.iterdir():
         if path.name != ".git":
@@ -245,7 +245,7 @@ def test_without_git_copies_are_kept(tmp_path: Path) -> None:
     (root / ".orchestration").mkdir(parents=True)
     (root / "src").mkdir()
     odd_files(root)
-    site = Worksite(root, CopyStore(Workspace(root, None, None)))
+    site = Worksite(root, CopySnapshotStore(Workspace(root, None, None)))
     before = {p: f for p, f in site.tree().items() if b".state" not in p}
     point = site.take()
     for name in ("empty", "run.sh", "dangling", "deep"):
@@ -266,24 +266,26 @@ def test_where_refs_cannot_be_written_there_is_no_snapshot_and_it_is_said(site: 
 def test_nothing_changes_where_the_present_cannot_be_saved(site: Worksite) -> None:
     point = site.take()
     (site.root / "README.md").write_text("changed\n")
-    broken = GitStore(site.workspace, "x..y")
+    broken = GitSnapshotStore(site.workspace, "x..y")
     with pytest.raises(GitError):
         Worksite(site.root, Mixed(site.store, broken)).restore(point)
     assert (site.root / "README.md").read_text() == "changed\n"
 
 
-class Mixed(GitStore):
+class Mixed(GitSnapshotStore):
     """Reads where snapshots are, and writes where none can be."""
 
-    def __init__(self, good: object, bad: GitStore) -> None:
+    def __init__(self, good: object, bad: GitSnapshotStore) -> None:
         super().__init__(bad.workspace, MACHINE)
-        self.written = bad.written
+        self.write_commit = bad.write_commit
         self.refs = bad.refs
 
 
 def test_a_forged_snapshot_writes_nothing_outside_nor_into_git(site: Worksite) -> None:
     assert [
-        p for p in ("../x", "a/../b", ".git/config", "a/.GIT/hooks/x", "git~1/x", "/x", "a//b", "") if is_plain(p)
+        p
+        for p in ("../x", "a/../b", ".git/config", "a/.GIT/hooks/x", "git~1/x", "/x", "a//b", "")
+        if is_restorable_path(p)
     ] == []
     point = site.take()
     blob = run_git(site.root, "rev-parse", "HEAD:README.md").strip()
@@ -295,18 +297,18 @@ def test_a_forged_snapshot_writes_nothing_outside_nor_into_git(site: Worksite) -
     forged = run_git(site.own, "commit-tree", made.stdout.decode().strip(), "-m", message).strip()
     run_git(site.own, "update-ref", point.ref, forged)
     config = (site.root / ".git" / "config").read_text()
-    [found] = site.store.listed()
+    [found] = site.store.list_snapshots()
     site.restore(found)
     assert (site.root / ".git" / "config").read_text() == config
 
 
 def test_many_snapshots_are_few_packs_and_do_not_bring_on_gc(site: Worksite) -> None:
     loose = run_git(site.root, "count-objects")
-    store = GitStore(site.workspace, MACHINE, stays=True)
+    store = GitSnapshotStore(site.workspace, MACHINE, keeps_importer=True)
     for number in range(300):
         (site.root / "src" / "app.py").write_text(f"x = {number}\n")
-        files = look_at(site.workspace, ["src/app.py"])
-        take(store, site.workspace, Occasion("call"), files, at=time.time())
+        files = read_files(site.workspace, ["src/app.py"])
+        take_snapshot(store, site.workspace, Occasion("call"), files, at=time.time())
         if number % 60 == 59:
             store.tidy()
     store.tidy()
@@ -317,24 +319,24 @@ def test_many_snapshots_are_few_packs_and_do_not_bring_on_gc(site: Worksite) -> 
     run_git(site.root, "gc", "--auto")
     assert sorted(packs) == sorted((site.own / "objects" / "pack").glob("*.pack"))
     run_git(site.root, "fsck", "--no-dangling")
-    assert len(store.listed()) == 300
+    assert len(store.list_snapshots()) == 300
 
 
 def test_a_writer_that_was_killed_leaves_packs_that_are_folded(site: Worksite) -> None:
-    store = GitStore(site.workspace, MACHINE, stays=True)
-    take(store, site.workspace, Occasion("call"), look_at(site.workspace), at=time.time())
+    store = GitSnapshotStore(site.workspace, MACHINE, keeps_importer=True)
+    take_snapshot(store, site.workspace, Occasion("call"), read_files(site.workspace), at=time.time())
     assert store.importer is not None
     store.importer.process.kill()
     store.importer.process.wait()
     assert list((site.own / "objects" / "pack").glob("*.keep"))
     store.close()
-    fold(store.repository, store.folder)
+    fold_packs(store.repository, store.folder)
     assert not list((site.own / "objects" / "pack").glob("*.keep"))
-    assert len(site.store.listed()) == 1
+    assert len(site.store.list_snapshots()) == 1
 
 
 def test_later_and_blocking_files_are_told_apart() -> None:
-    assert planned({}, Present({}), left={}).empty
+    assert plan_restore({}, PresentFiles({}), left={}).is_empty
 
 
 Changes = list[tuple[str, str, str, bytes]]
@@ -398,7 +400,7 @@ def test_restored_is_as_before_whatever_happened_between(first: Changes, second:
             change(root, *each)
         between = site.tree()
         done = site.restore(point)
-        stay = {os.fsencode(path) for path in done.plan.stay}
+        stay = {os.fsencode(path) for path in done.plan.untouched}
         after = site.tree()
         assert {p: f for p, f in after.items() if p not in stay} == before
         assert {p: between[p] for p in stay} == {p: after[p] for p in stay}

@@ -6,8 +6,8 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
-from remit.workspace.snapshots_restore import RestoreRunning
-from remit.workspace.snapshots_write import TEMPORARY
+from remit.workspace.files.atomic import TEMPORARY_PREFIX
+from remit.workspace.snapshots.restore import RestoreRunning
 from workspace.snapshot_trees import Worksite
 
 KILLS = 50
@@ -25,7 +25,7 @@ def restore_and_die(site: Worksite, point_id: str, after_s: float) -> None:
     child = os.fork()
     if not child:
         try:
-            point = next(s for s in site.store.listed() if s.id == point_id)
+            point = next(s for s in site.store.list_snapshots() if s.id == point_id)
             site.restore(point)
         finally:
             os._exit(0)
@@ -62,10 +62,10 @@ def test_fifty_kills_leave_no_half_file_and_are_finished(repository: Path) -> No
         restore_and_die(site, point.id, 0.02 + 0.002 * kill)
         for path in repository.glob("d*/*.txt"):
             assert path.read_bytes() in whole
-        began += site.restoring.interrupted() is not None
-        once_alone(site.restoring.finish)
-        assert site.restoring.interrupted() is None
-        assert not [p for p in repository.rglob("*") if p.name.startswith(TEMPORARY)]
+        began += site.restoring.read_journal() is not None
+        once_alone(site.restoring.finish_interrupted)
+        assert site.restoring.read_journal() is None
+        assert not [p for p in repository.rglob("*") if p.name.startswith(TEMPORARY_PREFIX)]
         if kill % 10 == 9:
             once_alone(lambda: site.restore(point))
             assert site.tree() == then
@@ -79,7 +79,7 @@ def test_what_was_there_before_a_killed_restore_can_be_had_back(repository: Path
     site.restoring.lock.parent.mkdir(parents=True)
     saved = site.restore(point).saved
     assert saved is not None
-    site.restoring.note(saved.id, point, (), site.restoring.preview(point).plan, None)
-    site.restoring.finish()
+    site.restoring.write_journal(saved.id, point, (), site.restoring.preview(point).plan, None)
+    site.restoring.finish_interrupted()
     site.undo()
     assert (repository / "README.md").read_text() == "mine\n"

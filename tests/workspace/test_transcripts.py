@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from remit.workspace.transcripts import known_place, last_model
+from remit.workspace.agents.transcripts import find_last_model, find_transcript
 
 CAPTURED = Path(__file__).parents[1] / "compat" / "transcripts"
 SESSION = "0af7c1d2-4c5d-48f0-8d71-31c8028691f6"
@@ -27,7 +27,7 @@ def test_the_model_of_the_newest_answer(tmp_path: Path, agent: str, model: str) 
     (tmp_path / "t").write_text(
         "\n".join([*compact, '{"type":"user","message":"\\"model\\":\\"fake\\" \\"assistant\\""}'])
     )
-    assert last_model(tmp_path / "t") == model
+    assert find_last_model(tmp_path / "t") == model
 
 
 def lines(agent: str) -> list[str]:
@@ -39,12 +39,12 @@ def test_a_session_is_found_where_its_agent_keeps_it(tmp_path: Path, agent: str)
     place = tmp_path / PLACES[agent]
     place.parent.mkdir(parents=True)
     place.touch()
-    assert known_place(tmp_path, agent, SESSION) == place
-    assert known_place(tmp_path, agent, SESSION.replace("0", "1")) is None
+    assert find_transcript(tmp_path, agent, SESSION) == place
+    assert find_transcript(tmp_path, agent, SESSION.replace("0", "1")) is None
 
 
 @pytest.mark.parametrize("session", ["*", "../../x", "a/b", "", "short", "x" * 500])
 def test_a_session_of_no_such_form_is_not_sought(tmp_path: Path, session: str) -> None:
     (tmp_path / ".claude/projects/p").mkdir(parents=True)
     (tmp_path / ".claude/projects/p/anything.jsonl").touch()
-    assert known_place(tmp_path, "claude-code", session) is None
+    assert find_transcript(tmp_path, "claude-code", session) is None

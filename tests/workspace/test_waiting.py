@@ -9,46 +9,46 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from remit.core.contents import git_blob
-from remit.workspace.waiting import Waiting
+from remit.core.diff.contents import hash_git_blob
+from remit.workspace.contents.pending import PendingContents
 
 ODD = [b"", b"\n", b"a" * 70_000, b"\0\xff", b"0" * 40 + b" 1 0\nx\n"]
 
 
 def entry(content: bytes, path: bytes = b"src/a.py") -> tuple[str, bytes, bytes]:
-    return git_blob(content), path, content
+    return hash_git_blob(content), path, content
 
 
 def test_what_was_added_is_found_by_whoever_opens_the_file(tmp_path: Path) -> None:
-    Waiting(tmp_path / "new" / "w").add([entry(content, b"a\nb \xff") for content in ODD])
-    other = Waiting(tmp_path / "new" / "w")
-    assert [other.get(git_blob(content)) for content in ODD] == ODD
-    assert {each.path for each in other.all()} == {b"a\nb \xff"}
+    PendingContents(tmp_path / "new" / "w").add([entry(content, b"a\nb \xff") for content in ODD])
+    other = PendingContents(tmp_path / "new" / "w")
+    assert [other.read_content(hash_git_blob(content)) for content in ODD] == ODD
+    assert {each.path for each in other.list_entries()} == {b"a\nb \xff"}
 
 
 def test_nothing_waits_where_nothing_was_added(tmp_path: Path) -> None:
-    waits = Waiting(tmp_path / "w")
-    assert (waits.get(git_blob(b"x")), waits.all()) == (None, [])
+    waits = PendingContents(tmp_path / "w")
+    assert (waits.read_content(hash_git_blob(b"x")), waits.list_entries()) == (None, [])
 
 
 def test_the_same_content_at_the_same_place_is_written_once(tmp_path: Path) -> None:
-    waits = Waiting(tmp_path / "w")
+    waits = PendingContents(tmp_path / "w")
     for path in (b"a", b"a", b"b"):
         waits.add([entry(b"x", path)])
-    assert [each.path for each in waits.all()] == [b"a", b"b"]
+    assert [each.path for each in waits.list_entries()] == [b"a", b"b"]
 
 
 def test_what_was_taken_is_gone_and_what_came_after_stays(tmp_path: Path) -> None:
-    waits, other = Waiting(tmp_path / "w"), Waiting(tmp_path / "w")
+    waits, other = PendingContents(tmp_path / "w"), PendingContents(tmp_path / "w")
     waits.add([entry(b"one"), entry(b"two")])
-    first = other.all()[0]
-    other.taken(first.end)
-    assert (waits.get(git_blob(b"one")), waits.get(git_blob(b"two"))) == (None, b"two")
+    first = other.list_entries()[0]
+    other.drop_entries_before(first.end)
+    assert (waits.read_content(hash_git_blob(b"one")), waits.read_content(hash_git_blob(b"two"))) == (None, b"two")
     waits.add([entry(b"three")])
-    other.taken(other.all()[-1].end)
+    other.drop_entries_before(other.list_entries()[-1].end)
     assert not (tmp_path / "w").exists()
     waits.add([entry(b"four")])
-    assert other.get(git_blob(b"four")) == b"four"
+    assert other.read_content(hash_git_blob(b"four")) == b"four"
 
 
 @given(cut=st.integers(1, 200))
@@ -56,23 +56,26 @@ def test_a_torn_tail_hides_nothing_before_it_and_is_set_aside(
     tmp_path_factory: pytest.TempPathFactory, cut: int
 ) -> None:
     folder = tmp_path_factory.mktemp("torn")
-    waits = Waiting(folder / "w")
+    waits = PendingContents(folder / "w")
     waits.add([entry(b"whole")])
     end = (folder / "w").stat().st_size
     waits.add([entry(b"t" * 200)])
     os.truncate(folder / "w", end + cut)
-    other = Waiting(folder / "w")
-    assert (other.get(git_blob(b"whole")), other.get(git_blob(b"t" * 200))) == (b"whole", None)
+    other = PendingContents(folder / "w")
+    assert (other.read_content(hash_git_blob(b"whole")), other.read_content(hash_git_blob(b"t" * 200))) == (
+        b"whole",
+        None,
+    )
     other.add([entry(b"after")])
-    assert Waiting(folder / "w").get(git_blob(b"after")) == b"after"
+    assert PendingContents(folder / "w").read_content(hash_git_blob(b"after")) == b"after"
     assert [len(aside.read_bytes()) for aside in (folder / "torn").iterdir()] == [cut]
 
 
 ADD_MANY = """
 import sys
 from pathlib import Path
-from remit.core.contents import git_blob
-from remit.workspace.waiting import Waiting
+from remit.core.diff.contents import git_blob
+from remit.workspace.contents.pending import Waiting
 waits, start = Waiting(Path(sys.argv[1])), int(sys.argv[2])
 for n in range(start, start + 200):
     waits.add([(git_blob(b"%d" % n), b"src/a.py", b"%d" % n)])
@@ -83,18 +86,18 @@ def test_writers_and_a_taker_at_once_lose_nothing(tmp_path: Path) -> None:
     path = tmp_path / "w"
     writers = [subprocess.Popen([sys.executable, "-c", ADD_MANY, path, str(1000 * n)]) for n in range(1, 4)]
     taken: set[str] = set()
-    taker = Waiting(path)
-    while any(writer.poll() is None for writer in writers) or taker.all():
-        if found := taker.all():
+    taker = PendingContents(path)
+    while any(writer.poll() is None for writer in writers) or taker.list_entries():
+        if found := taker.list_entries():
             taken |= {each.blob for each in found}
-            taker.taken(found[-1].end)
+            taker.drop_entries_before(found[-1].end)
     assert [writer.wait() for writer in writers] == [0, 0, 0]
-    assert taken == {git_blob(b"%d" % (1000 * n + m)) for n in range(1, 4) for m in range(200)}
+    assert taken == {hash_git_blob(b"%d" % (1000 * n + m)) for n in range(1, 4) for m in range(200)}
 
 
 def test_a_link_in_its_place_is_not_followed(tmp_path: Path) -> None:
     (tmp_path / "other").write_bytes(b"")
     (tmp_path / "w").symlink_to(tmp_path / "other")
     with pytest.raises(OSError, match="symbolic"):
-        Waiting(tmp_path / "w").add([entry(b"x")])
+        PendingContents(tmp_path / "w").add([entry(b"x")])
     assert (tmp_path / "other").read_bytes() == b""

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from remit.workspace.writers import likely_writers
+from remit.workspace.processes.writers import find_likely_writers
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="/proc is Linux's")
 
@@ -30,7 +30,7 @@ def running(words: list[str], folder: Path) -> Iterator[subprocess.Popen[bytes]]
 
 
 def found(root: Path, process: subprocess.Popen[bytes], agents: frozenset[str] = frozenset()) -> list[tuple[str, str]]:
-    return [(w.why, w.path) for w in likely_writers(root, ["a"], agents) if w.pid == process.pid]
+    return [(w.evidence, w.path) for w in find_likely_writers(root, ["a"], agents) if w.pid == process.pid]
 
 
 SAY = "import sys; print(flush=True); sys.stdin.read()"
@@ -39,7 +39,7 @@ SAY = "import sys; print(flush=True); sys.stdin.read()"
 def test_who_has_the_file_open_comes_first(root: Path, tmp_path: Path) -> None:
     for process in running([sys.executable, "-c", f"f = open({str(root / 'a')!r}, 'a'); {SAY}"], tmp_path):
         assert found(root, process) == [("has it open", "a")]
-        assert likely_writers(root, ["a"], ())[0].pid == process.pid
+        assert find_likely_writers(root, ["a"], ())[0].pid == process.pid
 
 
 def test_who_was_started_with_its_name(root: Path) -> None:
@@ -58,7 +58,7 @@ def test_who_looks_is_not_suspected(root: Path) -> None:
     here = Path.cwd()
     os.chdir(root)
     try:
-        assert os.getpid() not in {w.pid for w in likely_writers(root, ["a"], ())}
+        assert os.getpid() not in {w.pid for w in find_likely_writers(root, ["a"], ())}
     finally:
         os.chdir(here)
 

@@ -6,14 +6,14 @@ from typing import Literal
 import msgspec
 
 from remit.adapters import claude, gemini
-from remit.adapters.codex import codex_trust
-from remit.adapters.reading import Object, with_arguments
-from remit.adapters.row import AdapterError, AgentRow, HookReply
-from remit.adapters.rows import ROWS
+from remit.adapters.agent_row import AdapterError, AgentRow, HookReply
+from remit.adapters.agents import ROWS
+from remit.adapters.codex_trust import compute_codex_trust
+from remit.adapters.payload import JsonObject, apply_arguments
 from remit.core.call import ToolCall
 from remit.core.decision import Decision
+from remit.core.display_text import escape_surrogates
 from remit.core.events import HookEvent
-from remit.core.text import encodable
 
 __all__ = [
     "DIALECTS",
@@ -21,17 +21,17 @@ __all__ = [
     "AdapterError",
     "AgentRow",
     "HookReply",
-    "asks",
+    "can_ask",
     "can_rewrite",
-    "codex_trust",
-    "notice",
+    "compute_codex_trust",
+    "has_sandbox",
     "parse",
     "render",
-    "rewritten",
-    "sandboxes",
-    "servers",
+    "render_notice",
+    "replace_arguments",
+    "replace_command",
+    "server_settings",
     "settings",
-    "with_command",
 ]
 
 DIALECTS = {"claude": claude, "gemini": gemini}
@@ -49,7 +49,7 @@ def render(
     decision: Decision | None,
     reason: str = "",
     context: str = "",
-    arguments: Object | None = None,
+    arguments: JsonObject | None = None,
     permission: Literal["", "allow", "ask"] = "",
 ) -> HookReply:
     """The agent's own minimal form of the answer, never looser than the decision.
@@ -59,7 +59,7 @@ def render(
     """
     row = ROWS[agent]
     return DIALECTS[row.dialect].render(
-        row, event, decision, encodable(reason), encodable(context), arguments, permission
+        row, event, decision, escape_surrogates(reason), escape_surrogates(context), arguments, permission
     )
 
 
@@ -69,33 +69,33 @@ def can_rewrite(call: ToolCall) -> bool:
     return row is not None and row.rewrites != "" and call.tool in row.tools
 
 
-def notice(agent: str, words: str) -> bytes:
+def render_notice(agent: str, words: str) -> bytes:
     """The answer to a turn's end that shows these words to the person; empty where the agent shows none."""
     if not words or not ROWS[agent].shows_turn_end:
         return b""
-    return msgspec.json.encode({"systemMessage": encodable(words)})
+    return msgspec.json.encode({"systemMessage": escape_surrogates(words)})
 
 
-def asks(agent: str) -> bool:
+def can_ask(agent: str) -> bool:
     """Whether a question that the hook hands on reaches a person; with nobody there, the agent refuses by itself."""
-    return agent in ROWS and ROWS[agent].asks
+    return agent in ROWS and ROWS[agent].can_ask
 
 
-def rewritten(call: ToolCall, arguments: Object) -> ToolCall:
+def replace_arguments(call: ToolCall, arguments: JsonObject) -> ToolCall:
     """The call with other arguments, read as if the agent had sent them. Raises KeyError for an agent without a row."""
-    return with_arguments(ROWS[call.agent], call, arguments)
+    return apply_arguments(ROWS[call.agent], call, arguments)
 
 
-def with_command(call: ToolCall, command: str) -> Object | None:
+def replace_command(call: ToolCall, command: str) -> JsonObject | None:
     """The arguments of a shell call with another command, all else as it was; None for what is no known shell tool."""
     row = ROWS.get(call.agent)
     tool = row.tools.get(call.tool) if row is not None else None
     return None if tool is None or tool.command is None else {**call.arguments, tool.command: command}
 
 
-def sandboxes(agent: str) -> bool:
+def has_sandbox(agent: str) -> bool:
     """Whether the agent may run commands in a sandbox of its own."""
-    return agent in ROWS and ROWS[agent].sandboxes
+    return agent in ROWS and ROWS[agent].has_sandbox
 
 
 def settings(agent: str, client: str) -> dict[str, object]:
@@ -104,7 +104,7 @@ def settings(agent: str, client: str) -> dict[str, object]:
     return DIALECTS[row.dialect].settings(row, client)
 
 
-def servers(agent: str, command: Sequence[str]) -> dict[str, object]:
+def server_settings(agent: str, command: Sequence[str]) -> dict[str, object]:
     """What has to stand in the agent's `mcp_file` for it to start `command` as Remit's server, and ask nobody."""
     row = ROWS[agent]
     program, *arguments = command

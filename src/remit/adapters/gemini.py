@@ -8,98 +8,109 @@ from typing import Literal
 
 import msgspec
 
-from remit.adapters.hooks import hooks
-from remit.adapters.reading import (
+from remit.adapters.agent_row import DEFAULT_DENIAL, AgentRow, HookReply, can_carry_context, can_continue
+from remit.adapters.hook_entries import build_hooks
+from remit.adapters.payload import (
     SUMMARY_CHARS,
-    Object,
-    decoded,
-    exit_code,
-    folder,
-    mapping,
-    milliseconds,
-    named_tool,
-    names_read_only,
-    optional,
-    own_tool,
-    sequence,
-    shown_positions,
-    started,
-    text,
-    tool_call,
+    JsonObject,
+    as_list,
+    as_mapping,
+    build_session_start,
+    build_tool_call,
+    decode_payload,
+    find_diff_lines,
+    find_remit_tool_name,
+    find_stated_exit_code,
+    has_read_only_error,
+    match_remit_tool,
+    optional_text,
+    parse_duration_ms,
+    require_folder,
+    require_text,
 )
-from remit.adapters.row import DENIED, AgentRow, HookReply, can_tell, passes
 from remit.core.call import Outcome, SessionKey, ToolCall
 from remit.core.decision import Decision
-from remit.core.events import After, Before, HookEvent, Ignored, PromptGiven, SessionEnded, SessionStarted, TurnEnded
+from remit.core.events import (
+    AfterCall,
+    BeforeCall,
+    HookEvent,
+    IgnoredEvent,
+    PromptGiven,
+    SessionEnded,
+    SessionStarted,
+    TurnEnded,
+)
 
 
 def parse(row: AgentRow, payload: bytes) -> HookEvent:
     """The event in `payload`. Raises AdapterError for anything that is not this agent's."""
-    document = decoded(row, payload)
-    name = text(row, document, "hook_event_name")
-    cwd = folder(row, document, "cwd")
-    session = SessionKey(text(row, document, "session_id"))
+    document = decode_payload(row, payload)
+    name = require_text(row, document, "hook_event_name")
+    cwd = require_folder(row, document, "cwd")
+    session = SessionKey(require_text(row, document, "session_id"))
     match row.events.get(name):
         case "before":
-            return Before(called(row, document, session, cwd))
+            return BeforeCall(parse_call(row, document, session, cwd))
         case "after" | "failed":
-            return After(called(row, document, session, cwd), outcome(row, document))
+            return AfterCall(parse_call(row, document, session, cwd), parse_outcome(row, document))
         case "session_start":
-            return started(document, session, cwd)
+            return build_session_start(document, session, cwd)
         case "prompt":
             return PromptGiven(session, cwd)
         case "turn_end":
             return TurnEnded(session, cwd)
         case "session_end":
-            return SessionEnded(session, cwd, optional(document, "reason") or "")
+            return SessionEnded(session, cwd, optional_text(document, "reason") or "")
         case None:
-            return Ignored(name, cwd)
+            return IgnoredEvent(name, cwd)
 
 
-def called(row: AgentRow, document: Object, session: SessionKey, cwd: str) -> ToolCall:
+def parse_call(row: AgentRow, document: JsonObject, session: SessionKey, cwd: str) -> ToolCall:
     """The call of this document. There is no call id: what comes back is joined by its arguments."""
-    tool = text(row, document, "tool_name")
-    return tool_call(row, document, session, cwd, mcp_tool(row, document, tool), optional(document, "transcript_path"))
-
-
-def mcp_tool(row: AgentRow, document: Object, tool: str) -> str | None:
-    """The name of Remit's own tool. `mcp_a_b_c` does not tell where the server's name ends; `mcp_context` does."""
-    if "mcp_context" not in document:
-        return named_tool(row, tool)
-    context = mapping(document["mcp_context"])
-    return own_tool(optional(context, "server_name") or "", optional(context, "tool_name") or "")
-
-
-def outcome(row: AgentRow, document: Object) -> Outcome:
-    """What AfterTool says came of the call: `error` where it failed, a line of text where a command did."""
-    response = mapping(document.get("tool_response"))
-    error = response.get("error")
-    code = stated_code(row, document, response)
-    return Outcome(
-        ok=error is None and not code,
-        exit_code=code,
-        summary=summary(error),
-        duration_ms=milliseconds(document),
-        positions=shown_positions(mapping(response.get("returnDisplay"))),
-        read_only=names_read_only(error, *response.values()),
+    tool = require_text(row, document, "tool_name")
+    return build_tool_call(
+        row, document, session, cwd, find_remit_tool(row, document, tool), optional_text(document, "transcript_path")
     )
 
 
-def stated_code(row: AgentRow, document: Object, response: Object) -> int | None:
+def find_remit_tool(row: AgentRow, document: JsonObject, tool: str) -> str | None:
+    """The name of Remit's own tool. `mcp_a_b_c` does not tell where the server's name ends; `mcp_context` does."""
+    if "mcp_context" not in document:
+        return find_remit_tool_name(row, tool)
+    context = as_mapping(document["mcp_context"])
+    return match_remit_tool(optional_text(context, "server_name") or "", optional_text(context, "tool_name") or "")
+
+
+def parse_outcome(row: AgentRow, document: JsonObject) -> Outcome:
+    """What AfterTool says came of the call: `error` where it failed, a line of text where a command did."""
+    response = as_mapping(document.get("tool_response"))
+    error = response.get("error")
+    code = find_exit_code(row, document, response)
+    return Outcome(
+        ok=error is None and not code,
+        exit_code=code,
+        summary=summarize_error(error),
+        duration_ms=parse_duration_ms(document),
+        positions=find_diff_lines(as_mapping(response.get("returnDisplay"))),
+        read_only=has_read_only_error(error, *response.values()),
+    )
+
+
+def find_exit_code(row: AgentRow, document: JsonObject, response: JsonObject) -> int | None:
     """The exit code of a shell command; the client leaves out 0."""
-    tool = row.tools.get(optional(document, "tool_name") or "")
+    tool = row.tools.get(optional_text(document, "tool_name") or "")
     if tool is None or tool.command is None:
         return None
     content = response.get("llmContent")
-    parts = [content] if isinstance(content, str) else [optional(mapping(p), "text") for p in sequence(content)]
-    return exit_code("\n".join(part or "" for part in parts).removeprefix("<untrusted_context>\n"))
+    parts = [content] if isinstance(content, str) else [optional_text(as_mapping(p), "text") for p in as_list(content)]
+    return find_stated_exit_code("\n".join(part or "" for part in parts).removeprefix("<untrusted_context>\n"))
 
 
-def summary(error: object) -> str:
+def summarize_error(error: object) -> str:
     """A short line about the result; never file contents."""
     if error is None:
         return "ran"
-    said = error if isinstance(error, str) else optional(mapping(error), "message")
+    said = error if isinstance(error, str) else optional_text(as_mapping(error), "message")
     return (said or "failed")[:SUMMARY_CHARS]
 
 
@@ -109,32 +120,34 @@ def render(
     decision: Decision | None,
     reason: str,
     context: str,
-    arguments: Object | None = None,
+    arguments: JsonObject | None = None,
     permission: Literal["", "allow", "ask"] = "",
 ) -> HookReply:
     """The smallest answer that says it; nothing at all where there is nothing to say."""
-    answer: Object = {}
-    beside: Object = {}
-    if isinstance(event, Before) and decision is not None and not passes(row, decision, arguments):
-        answer["decision"] = "ask" if decision.effect == "ask" and row.asks else "deny"
-        answer["reason"] = reason if reason.strip() else DENIED
-    elif isinstance(event, Before) and arguments is not None and permission == "ask":
-        answer.update(decision="deny", reason=reason if reason.strip() else DENIED)  # an `ask` may hang this client
-    elif isinstance(event, Before) and arguments is not None:
+    answer: JsonObject = {}
+    beside: JsonObject = {}
+    if isinstance(event, BeforeCall) and decision is not None and not can_continue(row, decision, arguments):
+        answer["decision"] = "ask" if decision.effect == "ask" and row.can_ask else "deny"
+        answer["reason"] = reason if reason.strip() else DEFAULT_DENIAL
+    elif isinstance(event, BeforeCall) and arguments is not None and permission == "ask":
+        answer.update(
+            decision="deny", reason=reason if reason.strip() else DEFAULT_DENIAL
+        )  # an `ask` may hang this client
+    elif isinstance(event, BeforeCall) and arguments is not None:
         beside["tool_input"] = arguments
-    if context and can_tell(row, event):
+    if context and can_carry_context(row, event):
         beside["additionalContext"] = context
     if beside:
-        answer["hookSpecificOutput"] = {"hookEventName": native(event), **beside}
+        answer["hookSpecificOutput"] = {"hookEventName": native_event_name(event), **beside}
     return HookReply(msgspec.json.encode(answer)) if answer else HookReply()
 
 
-def native(event: HookEvent) -> str:
+def native_event_name(event: HookEvent) -> str:
     """The agent's own name for the event."""
     match event:
-        case Before():
+        case BeforeCall():
             return "BeforeTool"
-        case After():
+        case AfterCall():
             return "AfterTool"
         case SessionStarted():
             return "SessionStart"
@@ -144,6 +157,6 @@ def native(event: HookEvent) -> str:
             return ""
 
 
-def settings(row: AgentRow, client: str) -> Object:
+def settings(row: AgentRow, client: str) -> JsonObject:
     """What has to stand in the agent's hook file: a hook for every event of the row."""
-    return {"hooks": hooks(row, client, name="remit")}
+    return {"hooks": build_hooks(row, client, name="remit")}

@@ -11,13 +11,13 @@ def main() -> None:
 
         sys.exit(hook(sys.argv[2:]))
     if sys.argv[1:2] == ["blame"]:
-        from remit.cli.recall import answered_again  # an answer that is still true needs no command line
+        from remit.cli.blame.answer_cache import answer_from_cache  # an answer that is still true needs no command line
 
-        if answered_again(sys.argv[2:]):
+        if answer_from_cache(sys.argv[2:]):
             return
-        from remit.cli.blame_at_once import answered_at_once
+        from remit.cli.blame.fast_path import answer_directly
 
-        if answered_at_once(sys.argv[2:]):
+        if answer_directly(sys.argv[2:]):
             os._exit(0)  # all is written; taking so much apart again would take another Python's start
     from remit.cli.root import remit
 

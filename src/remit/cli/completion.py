@@ -46,10 +46,10 @@ def complete_intents(context: click.Context, parameter: click.Parameter, incompl
     def find(repo: Path) -> Iterable[tuple[str, str]]:
         from remit.cli.output import governed_site
 
-        document = governed_site(repo).governing.document
+        document = governed_site(repo).rules.document
         return [(intent.id, intent.name) for intent in document.intents] if document else []
 
-    return items(context, incomplete, find)
+    return complete_items(context, incomplete, find)
 
 
 def complete_sessions(context: click.Context, parameter: click.Parameter, incomplete: str) -> list[CompletionItem]:
@@ -58,9 +58,9 @@ def complete_sessions(context: click.Context, parameter: click.Parameter, incomp
     def find(repo: Path) -> Iterable[tuple[str, str]]:
         from remit.cli.output import governed_site
 
-        return [(key.session_id, "") for key in governed_site(repo).state.recent_sessions(MAX_ITEMS)]
+        return [(key.session_id, "") for key in governed_site(repo).state.list_recent_sessions(MAX_ITEMS)]
 
-    return items(context, incomplete, find)
+    return complete_items(context, incomplete, find)
 
 
 def complete_records(context: click.Context, parameter: click.Parameter, incomplete: str) -> list[CompletionItem]:
@@ -69,7 +69,7 @@ def complete_records(context: click.Context, parameter: click.Parameter, incompl
     def find(repo: Path) -> Iterable[tuple[str, str]]:
         from remit.cli.output import governed_site
         from remit.core.record import KEY
-        from remit.ledger.index import Index
+        from remit.ledger.index.index import Index
 
         workspace = governed_site(repo).workspace
         with Index.open(workspace.state / "index.db", workspace.log_folder) as index:
@@ -77,7 +77,7 @@ def complete_records(context: click.Context, parameter: click.Parameter, incompl
             found = index.find(limit=MAX_ITEMS)
         return [(str(document["id"])[-12:], document["metadata"][KEY]["event"]) for document in found]
 
-    return items(context, incomplete, find)
+    return complete_items(context, incomplete, find)
 
 
 def complete_snapshots(context: click.Context, parameter: click.Parameter, incomplete: str) -> list[CompletionItem]:
@@ -85,13 +85,13 @@ def complete_snapshots(context: click.Context, parameter: click.Parameter, incom
 
     def find(repo: Path) -> Iterable[tuple[str, str]]:
         from remit.cli.output import governed_site
-        from remit.gate.restores import offered
+        from remit.gate.snapshots.restore import select_offered
 
         words = [("list", ""), ("latest", ""), ("undo", ""), ("pin", ""), ("unpin", "")]
-        found = offered(governed_site(repo).snapshots.listed())[:MAX_ITEMS]
+        found = select_offered(governed_site(repo).snapshots.list_snapshots())[:MAX_ITEMS]
         return [*words, *((one.id, one.occasion.command or one.occasion.tool or one.occasion.kind) for one in found)]
 
-    return items(context, incomplete, find)
+    return complete_items(context, incomplete, find)
 
 
 def complete_questions(context: click.Context, parameter: click.Parameter, incomplete: str) -> list[CompletionItem]:
@@ -100,24 +100,26 @@ def complete_questions(context: click.Context, parameter: click.Parameter, incom
     def find(repo: Path) -> Iterable[tuple[str, str]]:
         from remit.cli.output import governed_gate
 
-        asked = governed_gate(repo).approvals.asked()
+        asked = governed_gate(repo).questions.list_unanswered()
         return [(one.question.id[-8:], one.question.action) for one in asked]
 
-    return items(context, incomplete, find)
+    return complete_items(context, incomplete, find)
 
 
-def items(
+def complete_items(
     context: click.Context, incomplete: str, find: Callable[[Path], Iterable[tuple[str, str]]]
 ) -> list[CompletionItem]:
     """Return the values that begin with `incomplete`, each with a remark of one line.
 
     A shell that completes has no place for errors: where the repository cannot be read, there is nothing to offer.
     """
-    from remit.cli.output import UNAVAILABLE_NOW, Failure
-    from remit.core.text import shown
+    from remit.cli.output import UNAVAILABLE_ERRORS, Failure
+    from remit.core.display_text import sanitise_line
 
     repo = context.params.get("repo") or Path()
-    with suppress(*UNAVAILABLE_NOW, Failure, ValueError):
+    with suppress(*UNAVAILABLE_ERRORS, Failure, ValueError):
         found = find(Path(repo))
-        return [CompletionItem(name, help=shown(about, 60)) for name, about in found if name.startswith(incomplete)]
+        return [
+            CompletionItem(name, help=sanitise_line(about, 60)) for name, about in found if name.startswith(incomplete)
+        ]
     return []

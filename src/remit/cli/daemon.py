@@ -7,18 +7,22 @@ from signal import SIGTERM, signal
 import click
 from msgspec.structs import replace
 
-from remit.servers.daemon import IDLE_S, SWEEP_S, Daemon
-from remit.servers.environment import enter
-from remit.wiring.client import NoClient, client_path, client_sha256, install_client, is_current
+from remit.servers.daemon import IDLE_TIMEOUT_S, SWEEP_INTERVAL_S, Daemon
+from remit.servers.environment import read_environment
+from remit.wiring.hook_client import NoClient, client_path, hash_client, install_client, is_client_current
 from remit.wiring.manifest import ManifestError, read_manifest, write_manifest
 
 
 @click.command()
-@click.option("--idle-s", default=IDLE_S, show_default=True, help="Leave after this many seconds without a call.")
-@click.option("--sweep-s", default=SWEEP_S, show_default=True, help="Look this often for calls that never came back.")
+@click.option(
+    "--idle-s", default=IDLE_TIMEOUT_S, show_default=True, help="Leave after this many seconds without a call."
+)
+@click.option(
+    "--sweep-s", default=SWEEP_INTERVAL_S, show_default=True, help="Look this often for calls that never came back."
+)
 def daemon(idle_s: float, sweep_s: float) -> None:
     """Answer hook calls from a warm process until nobody calls any more."""
-    home = enter().home
+    home = read_environment().home
     refresh_client(home)
     running = Daemon(home, version("remit"), idle_s, sweep_s)
 
@@ -32,15 +36,15 @@ def daemon(idle_s: float, sweep_s: float) -> None:
 def refresh_client(home: Path) -> None:
     """After an upgrade, bring the installed client to this version: else it would ask a fresh process for ever."""
     try:
-        if client_path(home).exists() and not is_current(home):
+        if client_path(home).exists() and not is_client_current(home):
             install_client(home)
-            note_client(home)
+            record_client_hash(home)
     except (OSError, NoClient, ManifestError) as error:
         click.echo(f"remit: the hook client could not be brought up to date: {error}", err=True)
 
 
-def note_client(home: Path) -> None:
+def record_client_hash(home: Path) -> None:
     """Write down which client this is, so that another in its place is noticed. Raises OSError, ManifestError."""
     manifest = read_manifest(home)
     if manifest.files:
-        write_manifest(home, replace(manifest, client=client_sha256(home)))
+        write_manifest(home, replace(manifest, client=hash_client(home)))

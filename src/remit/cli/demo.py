@@ -18,16 +18,16 @@ from uuid import uuid4
 import click
 import msgspec
 
+from remit.cli.agents.wiring import own_command
 from remit.cli.output import FINDINGS
-from remit.cli.wired import own_command
-from remit.wiring.containing import containment_warning
+from remit.wiring.doctor_checks import describe_containment_warning
 
 STORY = """\
 A repository with one intent: INT-001 "Greet people by name" owns src/** and nothing else.
 An agent (scripted here) works in it. Every tool call it makes goes through `remit hook`.
 """
 
-MODEL = "claude-sonnet-5"
+MODEL_NAME = "claude-sonnet-5"
 PROMPT = "Please greet people by their name."
 OLD = "def greet():\n    return 'hello'\n"
 NEW = 'def greet(name):\n    return f"hello {name}"\n'
@@ -50,7 +50,7 @@ class ScriptedAgent:
     def say(self, role: str, content: object) -> None:
         """Write one entry of the conversation: text of the `user`, or blocks of the `assistant`."""
         at = datetime.now(UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
-        message = {"role": role, "model": MODEL, "content": content}
+        message = {"role": role, "model": MODEL_NAME, "content": content}
         with self.transcript.open("ab") as file:
             file.write(
                 msgspec.json.encode({"type": role, "uuid": f"{uuid4()}", "timestamp": at, "message": message}) + b"\n"
@@ -81,15 +81,15 @@ class ScriptedAgent:
         if answer.get("permissionDecision") == "deny":
             return str(answer["permissionDecisionReason"])
         given = answer.get("updatedInput", given)
-        result = self.act(tool, given, str(call["tool_use_id"]))
+        result = self.perform_tool(tool, given, str(call["tool_use_id"]))
         after = self.hook("PostToolUse", **{**call, "tool_input": given}, tool_response=result)
         said = str(result.get("stderr", "")).rstrip(), after.get("additionalContext", "")
-        self.told = "\n".join(filter(None, said)).replace("\n", f"\n{' ' * 14}")
+        self.last_output = "\n".join(filter(None, said)).replace("\n", f"\n{' ' * 14}")
         return None
 
-    told = ""
+    last_output = ""
 
-    def act(self, tool: str, given: dict[str, object], call_id: str) -> dict[str, Any]:
+    def perform_tool(self, tool: str, given: dict[str, object], call_id: str) -> dict[str, Any]:
         """Do what the tool does."""
         if tool == "Write":
             Path(str(given["file_path"])).write_text(str(given["content"]))
@@ -123,7 +123,7 @@ def demo(keep: bool) -> None:
     """Show the whole story in a throw-away repository: denied, allowed, recorded, blamed."""
     home = Path(tempfile.mkdtemp(prefix="remit-demo-"))
     try:
-        tell(home)
+        play_story(home)
     finally:
         if keep:
             click.echo(f"The repository is still there: {home / 'repo'}")
@@ -131,38 +131,40 @@ def demo(keep: bool) -> None:
             shutil.rmtree(home, ignore_errors=True)
 
 
-def tell(home: Path) -> None:
+def play_story(home: Path) -> None:
     """The story, scene by scene."""
     repository, environment = use_repository(home)
     agent = ScriptedAgent(repository, environment)
     app = repository / "src" / "app.py"
     click.echo(STORY)
-    if warning := containment_warning(home, home / "tmp"):
+    if warning := describe_containment_warning(home, home / "tmp"):
         click.echo(f"warning: {warning}. What such a command changes out of scope fails, or is undone.\n")
     agent.hook("SessionStart", source="startup")
     agent.say("user", PROMPT)
 
-    scene("1. The agent writes without an intent")
-    refused(agent.use("Write", file_path=str(app), content=NEW), "MISSING_OR_INVALID_INTENT")
+    print_heading("1. The agent writes without an intent")
+    show_refusal(agent.use("Write", file_path=str(app), content=NEW), "MISSING_OR_INVALID_INTENT")
 
-    scene("2. It selects the intent, through the MCP server")
-    allowed(agent.use("mcp__remit__select_active_intent", intent_id="INT-001", reasoning="the person asked for names"))
+    print_heading("2. It selects the intent, through the MCP server")
+    show_allowed(
+        agent.use("mcp__remit__select_active_intent", intent_id="INT-001", reasoning="the person asked for names")
+    )
 
-    scene("3. The same write now lands")
+    print_heading("3. The same write now lands")
     agent.use("Read", file_path=str(app))
-    allowed(agent.use("Write", file_path=str(app), content=NEW))
+    show_allowed(agent.use("Write", file_path=str(app), content=NEW))
 
-    scene("4. A file outside the scope")
-    refused(agent.use("Write", file_path=str(repository / "README.md"), content="# new\n"), "SCOPE_VIOLATION")
+    print_heading("4. A file outside the scope")
+    show_refusal(agent.use("Write", file_path=str(repository / "README.md"), content="# new\n"), "SCOPE_VIOLATION")
 
-    scene("5. A teammate edits the file meanwhile; the agent, not knowing, writes over it")
+    print_heading("5. A teammate edits the file meanwhile; the agent, not knowing, writes over it")
     app.write_text(TEAMMATE + NEW)
-    refused(agent.use("Write", file_path=str(app), content=NEW + "\n\ngreet('you')\n"), "STALE_FILE")
+    show_refusal(agent.use("Write", file_path=str(app), content=NEW + "\n\ngreet('you')\n"), "STALE_FILE")
 
-    scene("6. It goes round by a shell command")
-    refused(agent.use("Bash", command="echo 'sneaky' >> README.md"), "COMMAND_BLOCKED")
-    allowed(agent.use("Bash", command="for page in $(ls *.md); do echo 'sneaky' >> \"$page\"; done"))
-    click.echo(click.style("   found out  ", fg="yellow") + agent.told)
+    print_heading("6. It goes round by a shell command")
+    show_refusal(agent.use("Bash", command="echo 'sneaky' >> README.md"), "COMMAND_BLOCKED")
+    show_allowed(agent.use("Bash", command="for page in $(ls *.md); do echo 'sneaky' >> \"$page\"; done"))
+    click.echo(click.style("   found out  ", fg="yellow") + agent.last_output)
 
     agent.hook("SessionEnd", reason="other")
     for title, words in (
@@ -171,9 +173,9 @@ def tell(home: Path) -> None:
         ("9. And why: the intent, what was asked, the edit", ("why", "src/app.py:3")),
         ("10. Nothing in the ledger was altered", ("ledger", "verify")),
     ):
-        scene(title)
+        print_heading(title)
         run_remit(repository, environment, *words)
-    click.echo(ending())
+    click.echo(closing_text())
 
 
 def use_repository(home: Path, name: str = "repo", content: str = OLD) -> tuple[Path, dict[str, str]]:
@@ -213,12 +215,12 @@ def run_remit(repository: Path, environment: dict[str, str], *words: str, quiet:
         click.echo("".join(f"   {line}\n" for line in done.stdout.decode("utf-8", "replace").splitlines()), nl=False)
 
 
-def scene(title: str) -> None:
+def print_heading(title: str) -> None:
     """A heading."""
     click.echo(click.style(f"\n{title}", bold=True))
 
 
-def refused(reason: str | None, code: str) -> None:
+def show_refusal(reason: str | None, code: str) -> None:
     """Show a refusal as the model gets it; any other answer ends the demo as failed."""
     if reason is None or code not in reason:
         click.echo(click.style(f"   expected a refusal with {code}, got: {reason or 'allowed'}", fg="red"))
@@ -229,7 +231,7 @@ def refused(reason: str | None, code: str) -> None:
         click.echo(f"              {line}")
 
 
-def allowed(reason: str | None) -> None:
+def show_allowed(reason: str | None) -> None:
     """Show that a call went through."""
     if reason is not None:
         click.echo(click.style(f"   expected it to be allowed, got: {reason}", fg="red"))
@@ -237,7 +239,7 @@ def allowed(reason: str | None) -> None:
     click.echo(click.style("   allowed", fg="green"))
 
 
-def ending() -> str:
+def closing_text() -> str:
     """What to type next."""
     remit = own_command()
     return f"""

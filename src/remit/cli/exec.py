@@ -11,24 +11,32 @@ from msgspec.structs import replace
 
 from remit.cli.completion import complete_intents, complete_sessions
 from remit.cli.output import REFUSED, UNAVAILABLE, Failure, governed_gate, repo_option, reports_failures
-from remit.cli.people import below_an_agent, refused
+from remit.cli.person_only import is_below_agent, refuse_agent
 from remit.core.call import SessionKey, ToolCall, hash_arguments
-from remit.gate.contained import Contained, limits_in
-from remit.gate.contained_calls import STOPPING
-from remit.gate.contained_recording import Result
-from remit.gate.contained_tickets import NoTicket, Tickets
+from remit.gate.containment.record import ContainedResult
+from remit.gate.containment.rewrite_call import CONFINING_WAYS
+from remit.gate.containment.run_command import CommandRun, limits_from
+from remit.gate.enforce import Enforcement
 from remit.gate.gate import Gate
-from remit.gate.judging import Judging
-from remit.workspace.sandbox import warm
-from remit.workspace.sandbox.choosing import containment
-from remit.workspace.sandbox.places import NoScratch
-from remit.workspace.sandbox.removal import remove_tree
-from remit.workspace.sandbox.running import MEBIBYTE, STOPS, Ended, Limits, NotContained, Stop, stopped_by
+from remit.gate.state.tickets import TicketNotFound, Tickets
+from remit.workspace.sandbox import package_caches
+from remit.workspace.sandbox.containment import find_containment
+from remit.workspace.sandbox.layers import NoScratchFolder
+from remit.workspace.sandbox.remove_tree import remove_tree
+from remit.workspace.sandbox.run_command import (
+    MEBIBYTE,
+    STOP_REASONS,
+    CommandEnd,
+    Limits,
+    SandboxFailed,
+    StopReason,
+    describe_end,
+)
 
-HERE = "here"
+THIS_PROCESS = "here"
 """Where this process runs the command itself, its ticket names no folder."""
 
-AGENT = "remit-exec"
+EXEC_AGENT = "remit-exec"
 """The agent of a command whose session is not an agent's."""
 
 
@@ -41,7 +49,7 @@ AGENT = "remit-exec"
 @click.option("--call", "token", metavar="ID", help="As that call of the session, which its hook let through.")
 @click.option("--settle", "folder", type=click.Path(path_type=Path), hidden=True, help="Judge what is staged there.")
 @click.option("--code", type=int, default=0, hidden=True, help="How what is staged there ended.")
-@click.option("--stopped", type=click.Choice(STOPS), hidden=True, help="Which limit ended it.")
+@click.option("--stopped", type=click.Choice(STOP_REASONS), hidden=True, help="Which limit ended it.")
 @click.option("--time-limit", type=click.FloatRange(min=0, min_open=True), metavar="SECONDS", help="Stop it then.")
 @click.option("--size-limit", type=click.IntRange(1), metavar="MIB", help="Stop it beyond that.")
 @repo_option
@@ -53,7 +61,7 @@ def exec_(
     token: str | None,
     folder: Path | None,
     code: int,
-    stopped: Stop | None,
+    stopped: StopReason | None,
     time_limit: float | None,
     size_limit: int | None,
     repo: Path,
@@ -65,86 +73,86 @@ def exec_(
     """
     own = dict(os.environ)  # before what would lead Remit's own git elsewhere is taken out
     gate = governed_gate(repo)
-    known = limits_in(gate.governing.config.containment)
+    known = limits_from(gate.rules.config.containment)
     size = known.size if size_limit is None else size_limit * MEBIBYTE
     limits = Limits(time_limit or known.seconds, size, environment=own)
     if folder is not None and token is not None:
-        sys.exit(settled(gate, folder, token, stopped_by(stopped, code, limits), command[-1]))
+        sys.exit(settle_staged(gate, folder, token, describe_end(stopped, code, limits), command[-1]))
     if token is not None:
-        sys.exit(called(gate, session_id or "", token, command, limits))
-    if (intent_id or session_id) and below_an_agent():
+        sys.exit(run_ticketed_call(gate, session_id or "", token, command, limits))
+    if (intent_id or session_id) and is_below_agent():
         # An agent's own intent is told by its hook; here it could name any, and work outside what it selected.
-        raise refused("`remit exec --intent` or `--session`")
-    session = chosen(gate, session_id, intent_id)
-    call = call_of(command, session, gate.state.active(session).agent or AGENT)
-    answer = Judging(gate).judged(call)
+        raise refuse_agent("`remit exec --intent` or `--session`")
+    session = choose_session(gate, session_id, intent_id)
+    call = make_call(command, session, gate.state.active_session(session).agent or EXEC_AGENT)
+    answer = Enforcement(gate).enforce(call)
     if answer.decision.effect != "allow":
         click.echo(answer.reason, err=True)
         sys.exit(REFUSED)
-    how = containment(gate.environment.home, gate.environment.temporary)
-    sys.exit(ran(Contained(gate, how), call, command, limits))
+    how = find_containment(gate.environment.home, gate.environment.temporary)
+    sys.exit(run_in_containment(CommandRun(gate, how), call, command, limits))
 
 
-def ran(contained: Contained, call: ToolCall, command: tuple[str, ...], limits: Limits) -> int:
+def run_in_containment(contained: CommandRun, call: ToolCall, command: tuple[str, ...], limits: Limits) -> int:
     """Run it; its exit code. What was dropped is told. Raises Failure where nothing ran."""
     try:
-        return told(contained.run(call, command, limits))
-    except (NotContained, NoScratch) as error:
+        return report_result(contained.run_command(call, command, limits))
+    except (SandboxFailed, NoScratchFolder) as error:
         raise Failure("NOT_CONTAINED", str(error), fix="remit doctor", exit_code=UNAVAILABLE) from error
 
 
-def called(gate: Gate, session_id: str, token: str, command: tuple[str, ...], limits: Limits) -> int:
+def run_ticketed_call(gate: Gate, session_id: str, token: str, command: tuple[str, ...], limits: Limits) -> int:
     """Run the shell command of a call that its hook let through; its exit code. Raises Failure, NoTicket."""
     tickets, text = Tickets(gate.state), command[-1]
     if len(command) != 3 or command[1] != "-c":
         raise Failure("USAGE", f"--call goes with one shell command: expected SHELL -c TEXT, not {command!r}")
     try:
-        ticket = tickets.used(token, session_id, text, HERE)
-    except NoTicket as error:
+        ticket = tickets.use_ticket(token, session_id, text, THIS_PROCESS)
+    except TicketNotFound as error:
         raise Failure("NO_TICKET", str(error), exit_code=REFUSED) from error
     gate.environment = replace(gate.environment, temporary=Path(ticket.temporary))
-    how = containment(gate.environment.home, gate.environment.temporary)
-    if how.way not in STOPPING:
+    how = find_containment(gate.environment.home, gate.environment.temporary)
+    if how.way not in CONFINING_WAYS:
         raise Failure("NOT_CONTAINED", "nothing ran: no containment works here any more", exit_code=UNAVAILABLE)
-    call = ticket.call(text, os.getcwd())  # noqa: PTH109  what the shell calls it, links and all
+    call = ticket.make_call(text, os.getcwd())  # noqa: PTH109  what the shell calls it, links and all
     try:
-        return ran(Contained(gate, how, ticket), call, command, limits)
+        return run_in_containment(CommandRun(gate, how, ticket), call, command, limits)
     finally:
-        tickets.forget(token)
+        tickets.delete_ticket(token)
 
 
-def settled(gate: Gate, folder: Path, token: str, ended: Ended, text: str) -> int:
+def settle_staged(gate: Gate, folder: Path, token: str, ended: CommandEnd, text: str) -> int:
     """Judge what a launcher staged that the daemon did not come back to. Raises Failure where nobody gave leave."""
     try:
-        ticket = Tickets(gate.state).ended(token, str(folder), text)
-    except NoTicket as error:
+        ticket = Tickets(gate.state).finish_ticket(token, str(folder), text)
+    except TicketNotFound as error:
         raise Failure("NO_TICKET", f"{error} What it staged is dropped", exit_code=REFUSED) from error
-    how = containment(gate.environment.home, gate.environment.temporary)
+    how = find_containment(gate.environment.home, gate.environment.temporary)
     try:
-        return told(Contained(gate, how, ticket).settle(ticket.call(text), folder, ended))
+        return report_result(CommandRun(gate, how, ticket).settle_staged(ticket.make_call(text), folder, ended))
     finally:
-        if not ended.too_much:
-            warm.trim(warm.keep(folder))
+        if not ended.must_discard:
+            package_caches.trim_caches(package_caches.keep_caches(folder))
         remove_tree(folder)
 
 
-def told(result: Result) -> int:
+def report_result(result: ContainedResult) -> int:
     """Say what was dropped; the exit code."""
     if result.said:
         click.echo(result.said, err=True)
     return result.code
 
 
-def chosen(gate: Gate, session_id: str | None, intent_id: str | None) -> SessionKey:
+def choose_session(gate: Gate, session_id: str | None, intent_id: str | None) -> SessionKey:
     """The session that the command is of, with the intent selected that was asked for."""
     session = SessionKey(session_id or f"exec-{uuid4()}")
     intent_id = intent_id or (None if session_id else gate.environment.bound_intent)
-    if intent_id is not None and gate.state.active(session).intent_id != intent_id:
-        gate.intents.select(session, AGENT, intent_id, reasoning="named on the command line of `remit exec`")
+    if intent_id is not None and gate.state.active_session(session).intent_id != intent_id:
+        gate.intents.select(session, EXEC_AGENT, intent_id, reasoning="named on the command line of `remit exec`")
     return session
 
 
-def call_of(command: tuple[str, ...], session: SessionKey, agent: str) -> ToolCall:
+def make_call(command: tuple[str, ...], session: SessionKey, agent: str) -> ToolCall:
     """The command as a tool call."""
     return ToolCall(
         agent=agent,

@@ -1,7 +1,7 @@
 """How a command says that it cannot do what was asked."""
 
 FINDINGS, USAGE, REFUSED, UNAVAILABLE, INTEGRITY = 1, 2, 3, 4, 5
-INTERRUPTED = 130
+INTERRUPT = 130
 """Exit codes: contracts §8."""
 
 

@@ -9,9 +9,9 @@ from msgspec.structs import replace
 
 from remit.adapters import ROWS
 from remit.gate.environment import Environment
-from remit.servers.environment import enter, lived_s
-from remit.servers.home import NoHome
-from remit.servers.hook import Frame, answer, event_class, refuse
+from remit.servers.environ_checks import NoHome
+from remit.servers.environment import process_age_s, read_environment
+from remit.servers.hook import HookFrame, answer, parse_event_class, refuse_payload
 
 USAGE = "usage: remit hook AGENT [pre|post|note] < payload   (AGENT: {agents})\n"
 
@@ -26,40 +26,40 @@ def main(arguments: list[str]) -> int:
     """
     from_client = arguments[-1:] == ["--client"]
     words = arguments[:-1] if from_client else arguments
-    kind = event_class(words[1]) if len(words) == 2 else None
+    kind = parse_event_class(words[1]) if len(words) == 2 else None
     if not 1 <= len(words) <= 2 or words[0] not in ROWS or (len(words) == 2 and kind is None):
         sys.stderr.write(USAGE.format(agents=", ".join(ROWS)))
         return 0 if kind in ("post", "note") else 2
-    frame = Frame(words[0], folder(), kind, os.getpid())
+    frame = HookFrame(words[0], current_folder(), kind, os.getpid())
     try:
-        environment = enter()
+        environment = read_environment()
     except NoHome as error:
         nowhere = Environment(home=Path(os.devnull), temporary=Path(os.devnull))
-        reply = refuse(sys.stdin.buffer.read(), frame, nowhere, str(error))
-        return write(reply.stdout, reply.stderr, reply.exit_code)
+        reply = refuse_payload(sys.stdin.buffer.read(), frame, nowhere, str(error))
+        return write_reply(reply.stdout, reply.stderr, reply.exit_code)
     if from_client:
-        environment = replace(environment, waited_s=lived_s())
+        environment = replace(environment, waited_s=process_age_s())
     if kind == "pre":
         signal.alarm(max(1, int(LATEST_S - environment.waited_s)))
     reply = answer(sys.stdin.buffer.read(), frame, environment)
     signal.alarm(0)
-    code = write(reply.stdout, reply.stderr, reply.exit_code)
+    code = write_reply(reply.stdout, reply.stderr, reply.exit_code)
     if from_client:
-        warm_up(environment)
+        start_daemon(environment)
     return code
 
 
-def warm_up(environment: Environment) -> None:
+def start_daemon(environment: Environment) -> None:
     """The client found no daemon: start one, for the next call. Its failure is not this call's."""
-    from remit.servers.daemon import start
+    from remit.servers.daemon import start_daemon
 
     try:
-        start(environment.home)
+        start_daemon(environment.home)
     except OSError as error:
         sys.stderr.write(f"remit: no daemon could be started: {error}\n")
 
 
-def folder() -> str:
+def current_folder() -> str:
     """The folder we were started in; `/` where it is gone."""
     try:
         return str(os.getcwd())  # noqa: PTH109  pathlib is not needed for this
@@ -67,7 +67,7 @@ def folder() -> str:
         return "/"
 
 
-def write(stdout: bytes, stderr: bytes, code: int) -> int:
+def write_reply(stdout: bytes, stderr: bytes, code: int) -> int:
     """Hand the answer over. An agent that stopped listening is no failure of ours."""
     try:
         sys.stderr.buffer.write(stderr)

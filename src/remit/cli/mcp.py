@@ -5,7 +5,7 @@ from pathlib import Path
 
 import click
 
-from remit.servers.environment import enter
+from remit.servers.environment import read_environment
 
 
 @click.command()
@@ -14,6 +14,6 @@ from remit.servers.environment import enter
 )
 def mcp(repo: Path) -> None:
     """Serve the agent-facing tools to an MCP client on standard input and output."""
-    from remit.servers.mcp import serve
+    from remit.servers.mcp import serve_stdio
 
-    serve(repo.resolve(), enter(), version("remit"))
+    serve_stdio(repo.resolve(), read_environment(), version("remit"))

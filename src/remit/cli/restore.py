@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
-from remit.cli.blame_answer import inside
+from remit.cli.agents.uninstall import require_confirmation
+from remit.cli.blame.answer import path_in_workspace
 from remit.cli.completion import complete_files, complete_sessions, complete_snapshots
-from remit.cli.ids import find_session
 from remit.cli.output import (
     FINDINGS,
     UNAVAILABLE,
@@ -23,27 +23,35 @@ from remit.cli.output import (
     reports_failures,
     view_options,
 )
-from remit.cli.people import only_people
-from remit.cli.screen import Screen
-from remit.cli.session import changes_of_session
-from remit.cli.uninstall import agree
-from remit.core.text import quoted_path, shown
+from remit.cli.person_only import require_person
+from remit.cli.records.lookup import find_session
+from remit.cli.records.session import changes_of_session
+from remit.cli.terminal.screen import Screen
+from remit.core.display_text import quote_path, sanitise_line
 from remit.gate.gate import Gate
-from remit.gate.restores import LATEST, before, last_restore, named, offered, recorded, restoring
-from remit.gate.session_undo import plan_session_undo, undo_session
-from remit.gate.snapshots import Snapshots
-from remit.workspace.head import head_commit
-from remit.workspace.snapshots import Snapshot, unspelled
-from remit.workspace.snapshots_pins import Pins
-from remit.workspace.snapshots_restore import Restored, RestoreRunning
+from remit.gate.snapshots.restore import (
+    LATEST,
+    find_last_restore,
+    find_snapshot,
+    find_snapshot_before,
+    open_restore,
+    plan_session_undo,
+    record_restore,
+    select_offered,
+    undo_session,
+)
+from remit.gate.snapshots.take import SnapshotTaker
+from remit.workspace.git.refs import head_commit
+from remit.workspace.snapshots.restore import RestoreResult, RestoreRunning
+from remit.workspace.snapshots.snapshot import PinnedSnapshots, Snapshot, decode_path
 
 if TYPE_CHECKING:
-    from remit.cli.view import Part
+    from remit.cli.terminal.view import ViewPart
 
 T = TypeVar("T")
 
-SHOWN = 20
-PINNING = ("pin", "unpin")
+MAX_SHOWN_FILES = 20
+PIN_COMMANDS = ("pin", "unpin")
 
 
 @click.command()
@@ -61,7 +69,7 @@ PINNING = ("pin", "unpin")
 )
 @click.option("--preview", "--dry-run", "preview", is_flag=True, help="Only say what would be done.")
 @click.option("--yes", "-y", is_flag=True, help="Do not ask.")
-@click.option("--limit", type=click.IntRange(1), default=SHOWN, show_default=True, help="List so many.")
+@click.option("--limit", type=click.IntRange(1), default=MAX_SHOWN_FILES, show_default=True, help="List so many.")
 @repo_option
 @json_option
 @view_options
@@ -96,26 +104,28 @@ def restore(
     if what is None and point in (None, "list"):
         emit_list(gate, limit, as_json)
         return
-    if point in PINNING:
-        only_people(f"`remit restore {point}`")
+    if point in PIN_COMMANDS:
+        require_person(f"`remit restore {point}`")
         change_pin(gate, point, paths, as_json)
         return
     if not preview:
-        only_people("`remit restore`")
-        finish(gate)
-    found = gate.snapshots.listed()
-    wanted, undoing = chosen(found, point, what)
-    only = [inside(gate.workspace, repo, p) for p in ((point, *paths) if what and point else paths)]
-    plan = looked(gate, wanted, only, undoing)
-    text = "\n".join(said(gate, plan, done=False, some=bool(only)))
-    if preview or plan.plan.empty:
-        emit(as_data(plan), as_json, text)
+        require_person("`remit restore`")
+        finish_interrupted(gate)
+    found = gate.snapshots.list_snapshots()
+    wanted, undoing = choose_snapshot(found, point, what)
+    only = [path_in_workspace(gate.workspace, repo, p) for p in ((point, *paths) if what and point else paths)]
+    plan = preview_restore(gate, wanted, only, undoing)
+    text = "\n".join(describe_restore(gate, plan, done=False, some=bool(only)))
+    if preview or plan.plan.is_empty:
+        emit(restore_document(plan), as_json, text)
         return
     if sys.stdin.isatty():
         click.echo(text, err=True)
-        agree(yes, f"{len(plan.plan.write)} files would be written, {len(plan.plan.delete)} deleted", "add --yes")
-    done = carried_out(gate, wanted, only, undoing)
-    emit(as_data(done), as_json, "\n".join(said(gate, done, done=True)))
+        require_confirmation(
+            yes, f"{len(plan.plan.write)} files would be written, {len(plan.plan.delete)} deleted", "add --yes"
+        )
+    done = perform_restore(gate, wanted, only, undoing)
+    emit(restore_document(done), as_json, "\n".join(describe_restore(gate, done, done=True)))
     if done.failed:
         sys.exit(FINDINGS)
 
@@ -123,30 +133,34 @@ def restore(
 def undo_one_session(gate: Gate, given: str, preview: bool, yes: bool, as_json: bool) -> None:
     """Take what one session changed out of the files, or say what that would do. Exits 1 where a file is left."""
     if not preview:
-        only_people("`remit restore --session`")
-        finish(gate)
+        require_person("`remit restore --session`")
+        finish_interrupted(gate)
     session = find_session(gate, given)
-    plan = plan_session_undo(gate, gate.store, changes_of_session(gate, session))
-    lines = [f"{'would undo' if preview else 'undoing'} session {shown(session, 60)}"]
-    lines += group("to write", list(plan.write)) + group("to delete", plan.delete)
-    lines += [f"  left alone: {shown(quoted_path(path))}: {shown(why)}" for path, why in plan.left.items()]
+    plan = plan_session_undo(gate, gate.contents, changes_of_session(gate, session))
+    lines = [f"{'would undo' if preview else 'undoing'} session {sanitise_line(session, 60)}"]
+    lines += list_files("to write", list(plan.write)) + list_files("to delete", plan.delete)
+    lines += [
+        f"  left alone: {sanitise_line(quote_path(path))}: {sanitise_line(why)}" for path, why in plan.left.items()
+    ]
     lines += ["nothing is to do: its changes are in no file"] if plan.is_empty and not plan.left else []
     data: dict[str, Any] = {
         "session_id": session,
         "saved": None,
-        "write": [quoted_path(path) for path in plan.write],
-        "delete": [quoted_path(path) for path in plan.delete],
-        "left": {quoted_path(path): why for path, why in plan.left.items()},
+        "write": [quote_path(path) for path in plan.write],
+        "delete": [quote_path(path) for path in plan.delete],
+        "left": {quote_path(path): why for path, why in plan.left.items()},
     }
     if preview or plan.is_empty:
         emit(data, as_json, "\n".join(lines))
         return
     if sys.stdin.isatty():
         click.echo("\n".join(lines), err=True)
-        agree(yes, f"{len(plan.write)} files would be written, {len(plan.delete)} deleted", "add --yes")
-    done = running(gate, lambda: undo_session(gate, plan, session))
-    data |= {"saved": done.saved.id, "failed": {quoted_path(path): why for path, why in done.failed.items()}}
-    lines += [f"  not done: {shown(quoted_path(path))}: {shown(why)}" for path, why in done.failed.items()]
+        require_confirmation(yes, f"{len(plan.write)} files would be written, {len(plan.delete)} deleted", "add --yes")
+    done = run_exclusively(gate, lambda: undo_session(gate, plan, session))
+    data |= {"saved": done.saved.id, "failed": {quote_path(path): why for path, why in done.failed.items()}}
+    lines += [
+        f"  not done: {sanitise_line(quote_path(path))}: {sanitise_line(why)}" for path, why in done.failed.items()
+    ]
     lines += [f"what was there is kept as {done.saved.id}; `remit restore undo` brings it back"]
     emit(data, as_json, "\n".join(lines))
     if done.failed or plan.left:
@@ -157,7 +171,7 @@ def change_pin(gate: Gate, word: str, points: Sequence[str], as_json: bool) -> N
     """Pin a snapshot, or let it go. Raises NoSuchSnapshot, UsageError."""
     if len(points) != 1:
         raise click.UsageError(f"name one snapshot: remit restore {word} POINT")
-    snapshot, pins = named(gate.snapshots.listed(), points[0]), Pins(gate.workspace)
+    snapshot, pins = find_snapshot(gate.snapshots.list_snapshots(), points[0]), PinnedSnapshots(gate.workspace)
     if word == "pin":
         pins.pin(snapshot.id)
         said = f"{snapshot.id} is kept until you say `remit restore unpin {snapshot.id}`"
@@ -166,37 +180,37 @@ def change_pin(gate: Gate, word: str, points: Sequence[str], as_json: bool) -> N
     emit({"id": snapshot.id, "pinned": word == "pin"}, as_json, said)
 
 
-def chosen(found: list[Snapshot], point: str | None, what: str | None) -> tuple[Snapshot, Snapshot | None]:
+def choose_snapshot(found: list[Snapshot], point: str | None, what: str | None) -> tuple[Snapshot, Snapshot | None]:
     """Where to go back to, and which restore that undoes. Raises NoSuchSnapshot."""
     if what is not None:
-        return before(found, what), None
-    return last_restore(found) if point == "undo" else (named(found, point or LATEST), None)
+        return find_snapshot_before(found, what), None
+    return find_last_restore(found) if point == "undo" else (find_snapshot(found, point or LATEST), None)
 
 
-def finish(gate: Gate) -> None:
+def finish_interrupted(gate: Gate) -> None:
     """Finish a restore that was interrupted, and say so."""
-    done = running(gate, restoring(gate).finish)
+    done = run_exclusively(gate, open_restore(gate).finish_interrupted)
     if done is not None:
-        recorded(gate, done, finished=True)
+        record_restore(gate, done, finished=True)
         click.echo(f"finished the restore of {done.point.id}, which was interrupted", err=True)
 
 
-def looked(gate: Gate, point: Snapshot, only: list[str], undoing: Snapshot | None) -> Restored:
+def preview_restore(gate: Gate, point: Snapshot, only: list[str], undoing: Snapshot | None) -> RestoreResult:
     """What would be done."""
-    return running(gate, lambda: restoring(gate).preview(point, only, undoing))
+    return run_exclusively(gate, lambda: open_restore(gate).preview(point, only, undoing))
 
 
-def carried_out(gate: Gate, point: Snapshot, only: list[str], undoing: Snapshot | None) -> Restored:
+def perform_restore(gate: Gate, point: Snapshot, only: list[str], undoing: Snapshot | None) -> RestoreResult:
     """Do it, record it, and drop what is too old."""
-    done = running(gate, lambda: restoring(gate).restore(point, only, undoing))
-    waiting = recorded(gate, done)
+    done = run_exclusively(gate, lambda: open_restore(gate).restore(point, only, undoing))
+    waiting = record_restore(gate, done)
     if waiting:
         click.echo(f"the record of this waits until it can be written: {waiting}", err=True)
-    Snapshots(gate).tidy()
+    SnapshotTaker(gate).tidy_store()
     return done
 
 
-def running(gate: Gate, step: Callable[[], T]) -> T:
+def run_exclusively(gate: Gate, step: Callable[[], T]) -> T:
     """What the step gives. Raises Failure where another restore runs."""
     try:
         return step()
@@ -208,48 +222,52 @@ def running(gate: Gate, step: Callable[[], T]) -> T:
 
 def emit_list(gate: Gate, limit: int, as_json: bool) -> None:
     """The newest snapshots."""
-    found = offered(gate.snapshots.listed())
-    pinned = Pins(gate.workspace).ids()
+    found = select_offered(gate.snapshots.list_snapshots())
+    pinned = PinnedSnapshots(gate.workspace).pinned_ids()
     more = [f"… and {len(found) - limit} older"] if len(found) > limit else []
-    cut = restoring(gate).interrupted()
+    cut = open_restore(gate).read_journal()
     open_one = [f"the restore of {cut.point} was interrupted: the next `remit restore` finishes it"] if cut else []
 
-    def view(screen: Screen) -> "Iterator[Part]":
-        from remit.cli.view import Table, mark, words
+    def view(screen: Screen) -> "Iterator[ViewPart]":
+        from remit.cli.terminal.view import TextTable, mark, styled_text
 
         yield from open_one
         rows = [
             (
-                words(s.id, "cyan"),
-                words(screen.time(s.at), "dim"),
-                mark("warning", "pinned") if s.id in pinned else words(""),
-                precedes(s),
+                styled_text(s.id, "cyan"),
+                styled_text(screen.format_time(s.at), "dim"),
+                mark("warning", "pinned") if s.id in pinned else styled_text(""),
+                describe_occasion(s),
             )
             for s in found[:limit]
         ]
-        yield from [Table(rows), *more] if rows else ["no snapshot is there yet"]
+        yield from [TextTable(rows), *more] if rows else ["no snapshot is there yet"]
 
-    emit_view([{**described(s), "pinned": s.id in pinned} for s in found[:limit]], as_json, view)
+    emit_view([{**snapshot_document(s), "pinned": s.id in pinned} for s in found[:limit]], as_json, view)
 
 
-def when(snapshot: Snapshot) -> str:
+def format_local_time(snapshot: Snapshot) -> str:
     """Its time, local, for people."""
     return datetime.fromtimestamp(snapshot.at, UTC).astimezone().strftime("%Y-%m-%d %H:%M:%S")
 
 
-def precedes(snapshot: Snapshot) -> str:
+def describe_occasion(snapshot: Snapshot) -> str:
     """What it is the state before."""
     o = snapshot.occasion
     if o.kind == "session":
-        return f"before session {shown(o.session, 40)}" + (f" of {shown(o.agent, 20)}" if o.agent else "")
+        return f"before session {sanitise_line(o.session, 40)}" + (
+            f" of {sanitise_line(o.agent, 20)}" if o.agent else ""
+        )
     if o.kind == "undone":
-        return f"before what {shown(o.command or o.tool, 60)} did out of scope was undone ({o.intent})"
+        return f"before what {sanitise_line(o.command or o.tool, 60)} did out of scope was undone ({o.intent})"
     if o.kind == "restore":
-        return f"before the restore of {shown(o.point, 40)}"
-    return " ".join(filter(None, ("before", shown(o.command or o.tool, 60), f"({o.intent})" if o.intent else "")))
+        return f"before the restore of {sanitise_line(o.point, 40)}"
+    return " ".join(
+        filter(None, ("before", sanitise_line(o.command or o.tool, 60), f"({o.intent})" if o.intent else ""))
+    )
 
 
-def described(snapshot: Snapshot) -> dict[str, Any]:
+def snapshot_document(snapshot: Snapshot) -> dict[str, Any]:
     """One snapshot as JSON."""
     o = snapshot.occasion
     asked = {"intent_id": o.intent, "session_id": o.session, "agent": o.agent, "tool": o.tool, "command": o.command}
@@ -260,38 +278,45 @@ def described(snapshot: Snapshot) -> dict[str, Any]:
         "commit": snapshot.commit or None,
         "head": snapshot.head,
         "files": snapshot.files,
-        "left": {quoted_path(unspelled(path)): why for path, why in snapshot.left.items()},
+        "left": {quote_path(decode_path(path)): why for path, why in snapshot.left.items()},
         "remarks": snapshot.remarks,
         **{key: value for key, value in asked.items() if value},
     }
 
 
-def as_data(found: Restored) -> dict[str, Any]:
+def restore_document(found: RestoreResult) -> dict[str, Any]:
     """What was done, or would be, as JSON."""
     return {
-        "point": described(found.point),
+        "point": snapshot_document(found.point),
         "saved": found.saved.id if found.saved else None,
-        "write": [quoted_path(p) for p in found.plan.write],
-        "delete": [quoted_path(p) for p in found.plan.delete],
-        "stay": [quoted_path(p) for p in found.plan.stay],
-        "left": {quoted_path(p): why for p, why in found.plan.left.items()},
-        "failed": {quoted_path(p): why for p, why in found.failed.items()},
+        "write": [quote_path(p) for p in found.plan.write],
+        "delete": [quote_path(p) for p in found.plan.delete],
+        "stay": [quote_path(p) for p in found.plan.untouched],
+        "left": {quote_path(p): why for p, why in found.plan.not_restorable.items()},
+        "failed": {quote_path(p): why for p, why in found.failed.items()},
     }
 
 
-def said(gate: Gate, found: Restored, *, done: bool, some: bool = False) -> list[str]:
+def describe_restore(gate: Gate, found: RestoreResult, *, done: bool, some: bool = False) -> list[str]:
     """The same for people; `some`: only of the files that they named."""
     plan = found.plan
-    lines = [f"{'went' if done else 'going'} back to {found.point.id}, {when(found.point)}, {precedes(found.point)}"]
-    if plan.empty:
+    lines = [
+        f"{'went' if done else 'going'} back to {found.point.id}, {format_local_time(found.point)}, {describe_occasion(found.point)}"  # noqa: E501
+    ]
+    if plan.is_empty:
         missing = ", or the snapshot does not have them" if some else ""
         lines.append(f"nothing is to do: the files are as they were{missing}")
-    lines += group("written" if done else "to write", [path for path in plan.write if path not in found.failed])
-    lines += group("deleted" if done else "to delete", [path for path in plan.delete if path not in found.failed])
-    lines += group("stays, came later", plan.stay)
-    lines += [f"  left alone: {shown(quoted_path(path))}: {shown(why)}" for path, why in plan.left.items()]
-    lines += [f"  {shown(remark)}" for remark in found.point.remarks]
-    lines += [f"  not done: {shown(quoted_path(path))}: {shown(why)}" for path, why in found.failed.items()]
+    lines += list_files("written" if done else "to write", [path for path in plan.write if path not in found.failed])
+    lines += list_files("deleted" if done else "to delete", [path for path in plan.delete if path not in found.failed])
+    lines += list_files("stays, came later", plan.untouched)
+    lines += [
+        f"  left alone: {sanitise_line(quote_path(path))}: {sanitise_line(why)}"
+        for path, why in plan.not_restorable.items()
+    ]
+    lines += [f"  {sanitise_line(remark)}" for remark in found.point.remarks]
+    lines += [
+        f"  not done: {sanitise_line(quote_path(path))}: {sanitise_line(why)}" for path, why in found.failed.items()
+    ]
     if found.point.head and found.point.head != head_commit(gate.workspace):
         lines.append(f"HEAD was at {found.point.head[:12]} then; it stays where it is now")
     if done and found.saved:
@@ -299,7 +324,7 @@ def said(gate: Gate, found: Restored, *, done: bool, some: bool = False) -> list
     return lines
 
 
-def group(name: str, paths: Sequence[str]) -> list[str]:
+def list_files(name: str, paths: Sequence[str]) -> list[str]:
     """Some paths under a heading."""
-    few = [f"  {name}: {shown(quoted_path(path))}" for path in paths[:SHOWN]]
-    return [*few, f"  {name}: {len(paths) - SHOWN} more"] if len(paths) > SHOWN else few
+    few = [f"  {name}: {sanitise_line(quote_path(path))}" for path in paths[:MAX_SHOWN_FILES]]
+    return [*few, f"  {name}: {len(paths) - MAX_SHOWN_FILES} more"] if len(paths) > MAX_SHOWN_FILES else few

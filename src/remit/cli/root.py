@@ -8,40 +8,40 @@ import click
 from click.exceptions import NoSuchCommand
 
 from remit.cli.colour import forced_colour
-from remit.servers.home import NoHome
+from remit.servers.environ_checks import NoHome
 
 
 def intent() -> click.Command:
     """`remit intent`."""
-    from remit.cli.intent import intent
+    from remit.cli.intent.intent import intent
 
     return intent
 
 
 def mode() -> click.Command:
     """`remit mode`."""
-    from remit.cli.mode import mode
+    from remit.cli.policy.mode import mode
 
     return mode
 
 
 def log() -> click.Command:
     """`remit log`."""
-    from remit.cli.log import log
+    from remit.cli.records.log import log
 
     return log
 
 
 def search() -> click.Command:
     """`remit search`."""
-    from remit.cli.log import search
+    from remit.cli.records.log import search
 
     return search
 
 
 def export() -> click.Command:
     """`remit export`."""
-    from remit.cli.export import export
+    from remit.cli.records.export import export
 
     return export
 
@@ -55,28 +55,28 @@ def schema() -> click.Command:
 
 def show() -> click.Command:
     """`remit show`."""
-    from remit.cli.show import show
+    from remit.cli.records.show import show
 
     return show
 
 
 def blame() -> click.Command:
     """`remit blame`."""
-    from remit.cli.blame import blame
+    from remit.cli.blame.blame import blame
 
     return blame
 
 
 def ledger() -> click.Command:
     """`remit ledger`."""
-    from remit.cli.ledger import ledger
+    from remit.cli.ledger.ledger import ledger
 
     return ledger
 
 
 def init() -> click.Command:
     """`remit init`."""
-    from remit.cli.init import init
+    from remit.cli.agents.init import init
 
     return init
 
@@ -104,7 +104,7 @@ def demo() -> click.Command:
 
 def approvals() -> click.Command:
     """`remit approvals`."""
-    from remit.cli.approvals import approvals
+    from remit.cli.policy.approvals import approvals
 
     return approvals
 
@@ -118,49 +118,49 @@ def daemon() -> click.Command:
 
 def uninstall() -> click.Command:
     """`remit uninstall`."""
-    from remit.cli.uninstall import uninstall
+    from remit.cli.agents.uninstall import uninstall
 
     return uninstall
 
 
 def doctor() -> click.Command:
     """`remit doctor`."""
-    from remit.cli.doctor import doctor
+    from remit.cli.agents.doctor import doctor
 
     return doctor
 
 
 def lesson() -> click.Command:
     """`remit lesson`."""
-    from remit.cli.lesson import lesson
+    from remit.cli.intent.lesson import lesson
 
     return lesson
 
 
 def todo() -> click.Command:
     """`remit todo`."""
-    from remit.cli.todo import todo
+    from remit.cli.intent.todo import todo
 
     return todo
 
 
 def why() -> click.Command:
     """`remit why`."""
-    from remit.cli.why import why
+    from remit.cli.blame.why import why
 
     return why
 
 
 def session() -> click.Command:
     """`remit session`."""
-    from remit.cli.session import session
+    from remit.cli.records.session import session
 
     return session
 
 
 def intent_map() -> click.Command:
     """`remit map`."""
-    from remit.cli.map import intent_map
+    from remit.cli.intent.intent_map import intent_map
 
     return intent_map
 
@@ -174,7 +174,7 @@ def exec_() -> click.Command:
 
 def trust() -> click.Command:
     """`remit trust`."""
-    from remit.cli.trust import trust
+    from remit.cli.policy.trust import trust
 
     return trust
 
@@ -188,42 +188,42 @@ def completion() -> click.Command:
 
 def policy() -> click.Command:
     """`remit policy`."""
-    from remit.cli.policy import policy
+    from remit.cli.policy.policy import policy
 
     return policy
 
 
 def stats() -> click.Command:
     """`remit stats`."""
-    from remit.cli.stats import stats
+    from remit.cli.blame.stats import stats
 
     return stats
 
 
 def notes() -> click.Command:
     """`remit notes`."""
-    from remit.cli.notes import notes
+    from remit.cli.ledger.notes import notes
 
     return notes
 
 
 def trailers() -> click.Command:
     """`remit trailers`."""
-    from remit.cli.trailers import trailers
+    from remit.cli.ledger.trailers import trailers
 
     return trailers
 
 
 def import_() -> click.Command:
     """`remit import`."""
-    from remit.cli.import_ import import_
+    from remit.cli.ledger.import_ import import_
 
     return import_
 
 
 def verify() -> click.Command:
     """`remit verify`."""
-    from remit.cli.verify import verify
+    from remit.cli.ledger.verify import verify
 
     return verify
 
@@ -280,19 +280,19 @@ SECTIONS: dict[str, tuple[str, ...]] = {
     "For programs": ("schema", "mcp", "daemon"),
 }
 """The commands as `remit --help` shows them."""
-WIDEST = max(map(len, COMMANDS))
+MAX_NAME_CHARS = max(map(len, COMMANDS))
 
 
-def say_in_json(error: click.UsageError) -> None:
+def print_usage_error(error: click.UsageError) -> None:
     """What is wrong with the words, as every command's JSON says it."""
-    from remit.cli.output import document  # a command that fits needs nothing of it yet
+    from remit.cli.output import encode_json  # a command that fits needs nothing of it yet
 
     command = error.ctx.command_path if error.ctx else "remit"
     told = {"code": "USAGE", "message": error.format_message(), "target": "", "fix": f"read `{command} --help`"}
-    click.echo(document({"schema_version": 1, "error": told}))
+    click.echo(encode_json({"schema_version": 1, "error": told}))
 
 
-def reached(context: click.Context, words: Sequence[str]) -> click.Context:
+def find_context(context: click.Context, words: Sequence[str]) -> click.Context:
     """The command that the words name, as far as they name one."""
     for word in words:
         command = context.command.get_command(context, word) if isinstance(context.command, click.Group) else None
@@ -302,7 +302,7 @@ def reached(context: click.Context, words: Sequence[str]) -> click.Context:
     return context
 
 
-class Commands(click.Group):
+class LazyGroup(click.Group):
     """A group whose commands are imported when they are called; their help lines stand in the table above."""
 
     def list_commands(self, ctx: click.Context) -> list[str]:
@@ -333,9 +333,9 @@ class Commands(click.Group):
             return super().invoke(ctx)
         except click.UsageError as raised:
             # click's parser does not say whose option lacks its value
-            error = raised if raised.ctx else click.UsageError(raised.format_message(), reached(ctx, asked))
+            error = raised if raised.ctx else click.UsageError(raised.format_message(), find_context(ctx, asked))
             if "--json" in asked[: asked.index("--") if "--" in asked else None]:
-                say_in_json(error)
+                print_usage_error(error)
             raise error from None
         except NoHome as error:
             from remit.cli.output import Failure, fail
@@ -346,10 +346,10 @@ class Commands(click.Group):
         """Write the commands of `--help` by section, without importing one of them."""
         for title, names in SECTIONS.items():
             with formatter.section(title):
-                formatter.write_dl([(name.ljust(WIDEST), COMMANDS[name][0]) for name in names])
+                formatter.write_dl([(name.ljust(MAX_NAME_CHARS), COMMANDS[name][0]) for name in names])
 
 
-@click.group(cls=Commands, context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100})
+@click.group(cls=LazyGroup, context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100})
 @click.version_option(package_name="remit", message="%(prog)s %(version)s")
 def remit() -> None:
     """A coding agent acts within its remit, and every line it leaves can say why it is there.

@@ -5,8 +5,8 @@ from typing import Any, Literal, TypeAlias
 
 from msgspec import Struct, json
 
-from remit.core.contents import LineRange
-from remit.core.edits import Edit
+from remit.core.diff.contents import LineRange
+from remit.core.diff.edits import Edit
 
 Effect: TypeAlias = Literal["read", "write", "delete", "execute", "network", "meta", "none"]
 CallClass: TypeAlias = Literal["safe", "meta", "destructive"]

@@ -4,17 +4,16 @@ from typing import Literal, TypeAlias, get_args
 
 from msgspec import Struct, json
 
-from remit.core.contents import sha256
 from remit.core.decision import ErrorType, Mode
-from remit.core.globs import glob_error
-from remit.core.grant import NEVER_WAIVED, ProjectGrant
-from remit.core.hooks import Brought, Hook
-from remit.core.on_write import OnWrite
-from remit.core.redaction import PATTERNS_MOST, compile_pattern
-from remit.core.treehead import read_public_key
+from remit.core.diff.contents import sha256
+from remit.core.grant import UNWAIVABLE_CODES, ProjectGrant
+from remit.core.scope.globs import glob_error
+from remit.core.secrets.redaction import MAX_PATTERNS, compile_team_pattern
+from remit.core.team_hooks import Hook, OnWriteCommand, TrustItem
+from remit.core.tree_head import parse_public_key
 
 
-class Share(Struct, frozen=True, forbid_unknown_fields=True):
+class ShareSettings(Struct, frozen=True, forbid_unknown_fields=True):
     """What leaves the machine.
 
     `log` "ref" is a git ref for each machine, `refs/remit/log/<machine>`; "tree" a tracked file for each under
@@ -25,7 +24,7 @@ class Share(Struct, frozen=True, forbid_unknown_fields=True):
     log: Literal["off", "ref", "tree"] = "off"
 
 
-class Ledger(Struct, frozen=True, forbid_unknown_fields=True):
+class LedgerSettings(Struct, frozen=True, forbid_unknown_fields=True):
     """Witnesses of the ledger, and the keys that a team trusts: 64 hex digits, or as verifiers take them."""
 
     witness: str | None = None
@@ -33,7 +32,7 @@ class Ledger(Struct, frozen=True, forbid_unknown_fields=True):
 
     def __post_init__(self) -> None:
         for key in self.trusted_keys:
-            read_public_key(key)
+            parse_public_key(key)
 
 
 class Redact(Struct, frozen=True, forbid_unknown_fields=True):
@@ -42,10 +41,10 @@ class Redact(Struct, frozen=True, forbid_unknown_fields=True):
     patterns: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
-        if len(self.patterns) > PATTERNS_MOST:
-            raise ValueError(f"[redact] patterns: there are {len(self.patterns)}; the most is {PATTERNS_MOST}")
+        if len(self.patterns) > MAX_PATTERNS:
+            raise ValueError(f"[redact] patterns: there are {len(self.patterns)}; the most is {MAX_PATTERNS}")
         for pattern in self.patterns:
-            compile_pattern(pattern)
+            compile_team_pattern(pattern)
 
 
 class ApprovalRules(Struct, frozen=True, forbid_unknown_fields=True):
@@ -75,7 +74,7 @@ OVERRIDABLE: tuple[ErrorType, ...] = (
 """The denials that are offered to a person, unless the configuration says otherwise."""
 
 
-class Session(Struct, frozen=True, forbid_unknown_fields=True):
+class SessionSettings(Struct, frozen=True, forbid_unknown_fields=True):
     """Times that concern sessions."""
 
     idle_minutes: float = 30
@@ -83,13 +82,13 @@ class Session(Struct, frozen=True, forbid_unknown_fields=True):
     detour_minutes: int = 10
 
 
-class Lessons(Struct, frozen=True, forbid_unknown_fields=True):
+class LessonSettings(Struct, frozen=True, forbid_unknown_fields=True):
     """Where lessons are written: `AGENT.md` beside the intents, or a file at the workspace's root."""
 
     file: Literal["AGENT.md", "CLAUDE.md", "AGENTS.md"] = "AGENT.md"
 
 
-class Transcripts(Struct, frozen=True, forbid_unknown_fields=True):
+class TranscriptSettings(Struct, frozen=True, forbid_unknown_fields=True):
     """How long what agents and people said to each other is kept, on this machine only, without secrets.
 
     `retain_days` 0 keeps nothing: `remit why` then reads what the agents themselves still have.
@@ -102,7 +101,7 @@ class Transcripts(Struct, frozen=True, forbid_unknown_fields=True):
             raise ValueError(f"[transcripts] retain_days: expected 0 to 36500 days, not {self.retain_days}")
 
 
-class Snapshots(Struct, frozen=True, forbid_unknown_fields=True):
+class SnapshotSettings(Struct, frozen=True, forbid_unknown_fields=True):
     """How long states of the working tree are kept, how much room they take, and the largest file they hold.
 
     `secret_days` is how long they hold files whose names speak of secrets; with 0 they never do.
@@ -136,13 +135,13 @@ class ContainmentRules(Struct, frozen=True, forbid_unknown_fields=True):
     ssh_agent: bool = False
 
     @property
-    def brought(self) -> tuple[Brought, ...]:
+    def trust_items(self) -> tuple[TrustItem, ...]:
         """What a person has to trust before it counts."""
         if not self.generated:
             return ()
         digest = sha256(b"generated\0" + json.encode(self.generated))
         text = f"kept under any intent, and only counted: {', '.join(self.generated)}"
-        return (Brought("generated", "remit.toml [containment] generated", text, digest),)
+        return (TrustItem("generated", "remit.toml [containment] generated", text, digest),)
 
     def __post_init__(self) -> None:
         if not 0 <= self.time_limit_s < float("inf"):
@@ -171,7 +170,7 @@ class Trailers(Struct, frozen=True, forbid_unknown_fields=True):
 class Verify(Struct, frozen=True, forbid_unknown_fields=True):
     """Commands that look at what agents write. What they rewrite is recorded as theirs, a failure is told."""
 
-    on_write: tuple[OnWrite, ...] = ()
+    on_write: tuple[OnWriteCommand, ...] = ()
 
 
 class Config(Struct, frozen=True, forbid_unknown_fields=True):
@@ -180,22 +179,22 @@ class Config(Struct, frozen=True, forbid_unknown_fields=True):
     """
 
     mode: Mode | None = None
-    share: Share = Share()
-    ledger: Ledger = Ledger()
+    share: ShareSettings = ShareSettings()
+    ledger: LedgerSettings = LedgerSettings()
     redact: Redact = Redact()
-    session: Session = Session()
+    session: SessionSettings = SessionSettings()
     approvals: ApprovalRules = ApprovalRules()
     overrides: tuple[ErrorType, ...] = OVERRIDABLE
-    lessons: Lessons = Lessons()
+    lessons: LessonSettings = LessonSettings()
     trailers: Trailers = Trailers()
-    transcripts: Transcripts = Transcripts()
-    snapshots: Snapshots = Snapshots()
+    transcripts: TranscriptSettings = TranscriptSettings()
+    snapshots: SnapshotSettings = SnapshotSettings()
     containment: ContainmentRules = ContainmentRules()
     verify: Verify = Verify()
     hooks: tuple[Hook, ...] = ()
     grants: tuple[ProjectGrant, ...] = ()
 
     def __post_init__(self) -> None:
-        never = next((code for code in self.overrides if code in NEVER_WAIVED), None)
+        never = next((code for code in self.overrides if code in UNWAIVABLE_CODES), None)
         if never is not None:
             raise ValueError(f"overrides: {never} is never waived; take it out")

@@ -38,7 +38,7 @@ ErrorType: TypeAlias = Literal[
 ]
 
 
-def strictest(verdicts: tuple[Verdict, ...]) -> Verdict:
+def find_strictest(verdicts: tuple[Verdict, ...]) -> Verdict:
     """The strictest of these; `allow` of none."""
     return STRICTNESS[max(map(STRICTNESS.index, verdicts), default=0)]
 
@@ -77,7 +77,7 @@ class Decision(Struct, frozen=True):
         return next((f for f in self.findings if f.verdict == self.verdict != "allow"), None)
 
 
-UNGOVERNED = Decision(effect="allow", verdict="allow", call_class="safe", mode="observe", governed=False)
+UNGOVERNED_DECISION = Decision(effect="allow", verdict="allow", call_class="safe", mode="observe", governed=False)
 
 
 class Violation(Struct, frozen=True):

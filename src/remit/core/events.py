@@ -6,16 +6,16 @@ from msgspec import Struct
 
 from remit.core.call import Outcome, SessionKey, ToolCall
 
-Source: TypeAlias = Literal["startup", "resume", "clear", "compact", "other"]
+StartSource: TypeAlias = Literal["startup", "resume", "clear", "compact", "other"]
 
 
-class Before(Struct, frozen=True):
+class BeforeCall(Struct, frozen=True):
     """A tool is about to run: the only event that can refuse."""
 
     call: ToolCall
 
 
-class After(Struct, frozen=True):
+class AfterCall(Struct, frozen=True):
     """A tool has run."""
 
     call: ToolCall
@@ -29,7 +29,7 @@ class SessionStarted(Struct, frozen=True):
 
     session: SessionKey
     cwd: str
-    source: Source = "startup"
+    source: StartSource = "startup"
     model: str | None = None
     agent_version: str | None = None
 
@@ -57,11 +57,11 @@ class SessionEnded(Struct, frozen=True):
     reason: str = ""
 
 
-class Ignored(Struct, frozen=True):
+class IgnoredEvent(Struct, frozen=True):
     """An event that Remit has no use for."""
 
     name: str
     cwd: str = ""
 
 
-HookEvent: TypeAlias = Before | After | SessionStarted | PromptGiven | TurnEnded | SessionEnded | Ignored
+HookEvent: TypeAlias = BeforeCall | AfterCall | SessionStarted | PromptGiven | TurnEnded | SessionEnded | IgnoredEvent

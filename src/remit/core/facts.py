@@ -5,11 +5,11 @@ from typing import Literal, TypeAlias
 from msgspec import Struct
 
 from remit.core.decision import ErrorType, Mode
-from remit.core.edits import Proposed
+from remit.core.diff.edits import ProposedFile
 from remit.core.grant import Grant
 from remit.core.intent import Intent, LintFinding
-from remit.core.intentset import IntentSet
-from remit.core.repopath import RepoPath
+from remit.core.intents.intent_set import IntentSet
+from remit.core.scope.repopath import RepoPath
 
 
 class Target(Struct, frozen=True):
@@ -96,7 +96,7 @@ class Facts(Struct, frozen=True):
     waived: frozenset[Waiver] = frozenset()
     """What a person waived for this very call: a rule, about these paths, with the contents that they had then."""
 
-    proposed: tuple[Proposed, ...] = ()
+    proposed: tuple[ProposedFile, ...] = ()
     """What the call would leave in its files; gathered only for an intent with structured constraints."""
     unjudged: tuple[str, ...] = ()
     """What the command's words name as commits to send or check out, and no branch, tag or remote's branch leads to."""

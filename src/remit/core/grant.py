@@ -5,7 +5,7 @@ from typing import Literal, TypeAlias
 from msgspec import Struct
 
 from remit.core.decision import ErrorType
-from remit.core.globs import glob_error, is_absolute_pattern
+from remit.core.scope.globs import glob_error, is_absolute_pattern
 
 Extent: TypeAlias = Literal["once", "session", "intent", "project"]
 EXTENTS: tuple[Extent, ...] = ("once", "session", "intent", "project")
@@ -14,7 +14,7 @@ HIGH_RISK = 60
 """A yes to what weighs more is a yes for this once."""
 
 
-NEVER_WAIVED: tuple[ErrorType, ...] = ("PROTECTED_PATH", "OUTSIDE_WORKSPACE")
+UNWAIVABLE_CODES: tuple[ErrorType, ...] = ("PROTECTED_PATH", "OUTSIDE_WORKSPACE")
 """No yes reaches there, whatever the configuration says."""
 
 
@@ -58,7 +58,7 @@ class ProjectGrant(Struct, frozen=True, forbid_unknown_fields=True):
     by: str = "person"
 
     def __post_init__(self) -> None:
-        if self.code in NEVER_WAIVED:
+        if self.code in UNWAIVABLE_CODES:
             raise ValueError(f"[[grants]] code: {self.code} is never waived")
         if sum(map(bool, (self.pattern, self.command, self.tool))) != 1:
             raise ValueError(f"[[grants]] {self.id}: expected one of `pattern`, `command` and `tool`")
@@ -74,7 +74,7 @@ class ProjectGrant(Struct, frozen=True, forbid_unknown_fields=True):
         )
 
 
-def held(grant: Grant, session_id: str, intent_id: str | None) -> bool:
+def applies_to_session(grant: Grant, session_id: str, intent_id: str | None) -> bool:
     """Whether this session, under this intent, holds the grant."""
     if grant.extent == "project":
         return True
@@ -83,16 +83,16 @@ def held(grant: Grant, session_id: str, intent_id: str | None) -> bool:
     return grant.session_id is not None and grant.session_id == session_id
 
 
-def proposed_pattern(path: str | None, extent: Extent) -> str | None:
+def suggest_pattern(path: str | None, extent: Extent) -> str | None:
     """The paths that a yes of this extent would cover: the file itself once, else its folder."""
     if path is None:
         return None
-    literal = escaped(path)
+    literal = escape_pattern(path)
     folder = literal.rpartition("/")[0]
     return literal if extent == "once" or not folder else f"{folder}/**"
 
 
-def escaped(path: str) -> str:
+def escape_pattern(path: str) -> str:
     """The pattern that means exactly this path."""
     spelled = "".join(f"[{c}]" if c in "*?[" else f"\\{c}" if c in "\\{}" else c for c in path)
     return f"\\{spelled}" if spelled.startswith("!") else spelled

@@ -11,7 +11,7 @@ Priority: TypeAlias = Literal["LOW", "MEDIUM", "HIGH", "CRITICAL"]
 STATUSES: tuple[Status, ...] = get_args(Status)
 PRIORITIES: tuple[Priority, ...] = get_args(Priority)
 STATUS_ALIASES: dict[str, Status] = {"PENDING": "DRAFT", "COMPLETED": "DONE", "COMPLETE": "DONE"}
-FINAL: frozenset[Status] = frozenset({"DONE", "ABORTED"})
+FINAL_STATUSES: frozenset[Status] = frozenset({"DONE", "ABORTED"})
 TRANSITIONS: dict[Status, frozenset[Status]] = {
     "DRAFT": frozenset({"IN_PROGRESS", "ABORTED"}),
     "IN_PROGRESS": frozenset({"DONE", "BLOCKED", "ABORTED"}),
@@ -113,7 +113,7 @@ class LintFinding(Struct, frozen=True):
     column: int = 1
 
 
-FILE_LIMIT = 4 * 1024 * 1024
+MAX_FILE_BYTES = 4 * 1024 * 1024
 """Bytes of an intents file. A larger one is refused unread."""
 
 

@@ -37,11 +37,11 @@ EventName: TypeAlias = Literal[
 ]
 
 
-class Wire(Struct, frozen=True, omit_defaults=True):
+class RecordPart(Struct, frozen=True, omit_defaults=True):
     """Base of the parts of a record: absent parts are left out of the line."""
 
 
-class Vcs(Wire, frozen=True):
+class Vcs(RecordPart, frozen=True):
     """HEAD when the record was made; left out where there is no commit yet."""
 
     type: Literal["git"] | UnsetType = UNSET
@@ -49,14 +49,14 @@ class Vcs(Wire, frozen=True):
     revision_id: str | UnsetType = UNSET
 
 
-class Tool(Wire, frozen=True):
+class Tool(RecordPart, frozen=True):
     """The agent, as the Agent Trace schema calls it."""
 
     name: str | UnsetType = UNSET
     version: str | UnsetType = UNSET
 
 
-class Contributor(Wire, frozen=True):
+class Contributor(RecordPart, frozen=True):
     """Who wrote the lines; the field names of the published schema and their older twins."""
 
     type: Literal["human", "ai", "mixed", "unknown"] | UnsetType = UNSET
@@ -65,7 +65,7 @@ class Contributor(Wire, frozen=True):
     model_identifier: str | UnsetType = UNSET
 
 
-class Range(Wire, frozen=True):
+class Range(RecordPart, frozen=True):
     """Lines that the call put there, and the hash of exactly those lines."""
 
     start_line: int | UnsetType = UNSET
@@ -73,7 +73,7 @@ class Range(Wire, frozen=True):
     content_hash: str | UnsetType = UNSET
 
 
-class Related(Wire, frozen=True):
+class Related(RecordPart, frozen=True):
     """A pointer from a conversation to what it served."""
 
     type: str | UnsetType = UNSET
@@ -81,7 +81,7 @@ class Related(Wire, frozen=True):
     value: str | UnsetType = UNSET
 
 
-class Conversation(Wire, frozen=True):
+class Conversation(RecordPart, frozen=True):
     """The part of a file that one session wrote. `ranges` is always present, as the schema asks."""
 
     ranges: tuple[Range, ...] | UnsetType = UNSET
@@ -90,7 +90,7 @@ class Conversation(Wire, frozen=True):
     related: tuple[Related, ...] | UnsetType = UNSET
 
 
-class TracedFile(Wire, frozen=True):
+class TracedFile(RecordPart, frozen=True):
     """One file of a mutation, in the published shape."""
 
     path: str | UnsetType = UNSET
@@ -98,7 +98,7 @@ class TracedFile(Wire, frozen=True):
     conversations: tuple[Conversation, ...] | UnsetType = UNSET
 
 
-class Content(Wire, frozen=True):
+class Content(RecordPart, frozen=True):
     """One side of a mutation: hashes, never the content."""
 
     sha256: str | UnsetType = UNSET
@@ -107,7 +107,7 @@ class Content(Wire, frozen=True):
     mode: str | UnsetType = UNSET
 
 
-class MutatedFile(Wire, frozen=True):
+class MutatedFile(RecordPart, frozen=True):
     """What happened to one file. `before` is absent on create, `after` on delete."""
 
     path: str | UnsetType = UNSET
@@ -126,7 +126,7 @@ class MutatedFile(Wire, frozen=True):
     """Whether nothing but the call can be seen to have written the unproved lines: they are likely its own."""
 
 
-class CallPart(Wire, frozen=True):
+class CallPart(RecordPart, frozen=True):
     """The call that a record is about."""
 
     id: str | UnsetType = UNSET
@@ -137,7 +137,7 @@ class CallPart(Wire, frozen=True):
     arguments_sha256: str | UnsetType = UNSET
 
 
-class DecisionPart(Wire, frozen=True):
+class DecisionPart(RecordPart, frozen=True):
     """What was decided, by which rules, under which version of the intents file."""
 
     effect: str | UnsetType = UNSET
@@ -149,14 +149,14 @@ class DecisionPart(Wire, frozen=True):
     intent_sha256: str | UnsetType = UNSET
 
 
-class MutationClass(Wire, frozen=True):
+class MutationClass(RecordPart, frozen=True):
     """What the agent called the change, and what the syntax trees say. None is: not said, not known."""
 
     declared: str | None | UnsetType = UNSET
     computed: str | None | UnsetType = UNSET
 
 
-class Chain(Wire, frozen=True):
+class Chain(RecordPart, frozen=True):
     """Where the record stands: log `<repository>/<machine>`, 0-based `seq`, the previous line's leaf hash."""
 
     log: str | UnsetType = UNSET
@@ -164,7 +164,7 @@ class Chain(Wire, frozen=True):
     prev: str | UnsetType = UNSET
 
 
-class Body(Wire, frozen=True):
+class Body(RecordPart, frozen=True):
     """Remit's own part of a record. `intent_id` and `session_id` are always written, if only as null."""
 
     event: EventName | UnsetType = UNSET

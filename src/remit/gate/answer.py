@@ -7,13 +7,13 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from remit.core.decision import Decision
-from remit.gate.state_file import StateError
+from remit.gate.state.database import StateError
 from remit.ledger.segments import LedgerError
-from remit.workspace.git import GitError
+from remit.workspace.git.command import GitError
 
 T = TypeVar("T")
 
-CannotRecord = (StateError, LedgerError, GitError, OSError)
+RECORDING_ERRORS = (StateError, LedgerError, GitError, OSError)
 """What can keep a record from being written: disk, database, git."""
 
 
@@ -30,36 +30,36 @@ class Answer(Struct, frozen=True):
     message: str = ""
     """What the person is told, at a turn's end."""
 
-    def saying(self, words: str) -> "Answer":
+    def with_notice(self, words: str) -> "Answer":
         """The answer with what has to be said beside it."""
         if not words:
             return self
-        reason = joined(self.reason, words) if self.reason else ""
-        return replace(self, reason=reason, context=joined(self.context, words))
+        reason = join_lines(self.reason, words) if self.reason else ""
+        return replace(self, reason=reason, context=join_lines(self.context, words))
 
 
 class Attempts:
     """Steps of which each is tried, and what kept some from being done."""
 
     def __init__(self) -> None:
-        self.failed: list[str] = []
+        self.failures: list[str] = []
 
-    def made(self, step: Callable[[], T], otherwise: T) -> T:
+    def attempt(self, step: Callable[[], T], otherwise: T) -> T:
         """What `step` gives; `otherwise` where it cannot be done."""
         try:
             return step()
-        except CannotRecord as error:
-            self.failed.append(str(error).partition("\n")[0])
+        except RECORDING_ERRORS as error:
+            self.failures.append(str(error).partition("\n")[0])
             return otherwise
 
     @property
-    def said(self) -> str:
+    def failure_notice(self) -> str:
         """What failed, each once, for the model."""
-        if not self.failed:
+        if not self.failures:
             return ""
-        return f"Remit could not do all of its work ({'; '.join(dict.fromkeys(self.failed))}). Tell the person."
+        return f"Remit could not do all of its work ({'; '.join(dict.fromkeys(self.failures))}). Tell the person."
 
 
-def joined(*parts: str) -> str:
+def join_lines(*parts: str) -> str:
     """The parts that say something, a line each."""
     return "\n".join(filter(None, parts))

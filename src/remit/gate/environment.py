@@ -21,7 +21,7 @@ class Environment(Struct, frozen=True):
     temporary: Path
     settings: tuple[str, ...] = ()
     own_folders: tuple[str, ...] = ()
-    moved: Mapping[str, str] = field(default_factory=dict[str, str])
+    config_folders: Mapping[str, str] = field(default_factory=dict[str, str])
     """By agent, its own folder of settings where that is elsewhere than below HOME."""
     bound_intent: str | None = None
     variables: Mapping[str, str] = field(default_factory=lambda: {"PATH": os.defpath})
@@ -29,10 +29,10 @@ class Environment(Struct, frozen=True):
     clock: Callable[[], float] = time.time
     waited_s: float = 0.0
     """How long the agent waits for this answer already: its patience is counted from then."""
-    unlocked: Callable[[], AbstractContextManager[Any]] = nullcontext
+    release_lock: Callable[[], AbstractContextManager[Any]] = nullcontext
     """What to hold open while a person thinks: the daemon lets other calls pass meanwhile."""
 
     @classmethod
-    def here(cls) -> "Environment":
+    def of_this_process(cls) -> "Environment":
         """The environment of this process, for those who embed the library."""
         return cls(home=Path.home(), temporary=Path(tempfile.gettempdir()))

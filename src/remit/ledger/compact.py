@@ -10,23 +10,30 @@ from pathlib import Path
 from msgspec import Struct
 
 from remit.ledger import lock
-from remit.ledger.archive import Archive, DamagedArchive, Summary, opened, pieces_of, write_archive
-from remit.ledger.reader import segment_index, segment_lines
+from remit.ledger.archive import (
+    Archive,
+    DamagedArchive,
+    SegmentSummary,
+    open_archive,
+    read_segment_pieces,
+    write_archive,
+)
+from remit.ledger.reader import find_tree_range, read_segment_lines
 from remit.ledger.segments import (
-    ARCHIVE,
+    ARCHIVE_FOLDER,
     LINE_LIMIT,
     LedgerError,
     archive_path,
-    archived_segments,
     flush_folder,
-    live_segments,
+    list_archived_segments,
+    list_live_segments,
 )
-from remit.ledger.tiles import HASH_BYTES, extend_tiles, tile_row
+from remit.ledger.tiles import HASH_BYTES, extend_tiles, read_tile_row
 
-_BUFFER = 1024 * 1024
+_BUFFER_BYTES = 1024 * 1024
 
 
-class Compacted(Struct, frozen=True):
+class CompactionResult(Struct, frozen=True):
     """What compacting did: bytes before and after, of those segments."""
 
     segments: int = 0
@@ -35,7 +42,7 @@ class Compacted(Struct, frozen=True):
     bytes_after: int = 0
 
 
-class OutOfOrder(LedgerError):
+class SegmentOutOfOrder(LedgerError):
     """A segment cannot be archived, since what precedes it has no place in the tree."""
 
     def __init__(self, segment: str, why: str) -> None:
@@ -44,7 +51,7 @@ class OutOfOrder(LedgerError):
 
 def sealed_segments(folder: Path) -> list[str]:
     """The segments that no append touches any more: those before the newest one that holds a whole line."""
-    names = live_segments(folder)
+    names = list_live_segments(folder)
     while names and not _has_line(folder / names[-1]):
         names.pop()
     return names[:-1]
@@ -55,74 +62,76 @@ def _has_line(path: Path) -> bool:
         return b"\n" in file.read(LINE_LIMIT)
 
 
-def compact(folder: Path, *, most: int | None = None) -> Compacted:
+def compact(folder: Path, *, max_segments: int | None = None) -> CompactionResult:
     """Archive the sealed segments, the oldest first, at most so many. Raises OSError, LedgerError.
 
     Of two processes one waits; what was broken off by a crash is done again.
     """
-    names = sealed_segments(folder)[:most]
+    names = sealed_segments(folder)[:max_segments]
     if not names:
-        return Compacted()
-    (folder / ARCHIVE).mkdir(mode=0o700, exist_ok=True)
-    held = lock.take(folder / ARCHIVE / "lock")
+        return CompactionResult()
+    (folder / ARCHIVE_FOLDER).mkdir(mode=0o700, exist_ok=True)
+    held = lock.acquire(folder / ARCHIVE_FOLDER / "lock")
     try:
-        for left in (folder / ARCHIVE).glob("*.new"):
+        for left in (folder / ARCHIVE_FOLDER).glob("*.new"):
             left.unlink()
-        done = [_archive(folder, name) for name in names if (folder / name).exists()]
+        done = [_archive_segment(folder, name) for name in names if (folder / name).exists()]
     finally:
         lock.release(held)
-    return Compacted(len(done), *map(sum, zip(*done, strict=True))) if done else Compacted()
+    return CompactionResult(len(done), *map(sum, zip(*done, strict=True))) if done else CompactionResult()
 
 
-def _archive(folder: Path, segment: str) -> tuple[int, int, int]:
+def _archive_segment(folder: Path, segment: str) -> tuple[int, int, int]:
     """Archive one segment: its records, its size and the archive's."""
     live, path = folder / segment, archive_path(folder, segment)
     fresh = path.with_name(f"{path.name}.new")
-    summary, leaves = _measured(folder, segment)
+    summary, leaves = _summarize_segment(folder, segment)
     extend_tiles(folder, summary.index, leaves)
-    if not same(folder, segment, path):
-        write_archive(fresh, summary, pieces_of(live))
-        if not same(folder, segment, fresh):
+    if not is_same_content(folder, segment, path):
+        write_archive(fresh, summary, read_segment_pieces(live))
+        if not is_same_content(folder, segment, fresh):
             raise DamagedArchive(fresh, f"it does not give back {segment!r}, which was left as it is")
         fresh.replace(path)
     flush_folder(path.parent)
-    _remove(folder, segment, summary)
+    _remove_segment(folder, segment, summary)
     return summary.lines, summary.size, path.stat().st_size
 
 
-def _measured(folder: Path, segment: str) -> tuple[Summary, bytes]:
+def _summarize_segment(folder: Path, segment: str) -> tuple[SegmentSummary, bytes]:
     digest = hashlib.sha256()
     with (folder / segment).open("rb") as file:
-        while block := file.read(_BUFFER):
+        while block := file.read(_BUFFER_BYTES):
             digest.update(block)
         size = file.tell()
-    leaves = [line.hashed for line in segment_lines(folder, segment) if line.ended]
-    return Summary(_index(folder, segment), len(leaves), size, digest.digest()), b"".join(leaves)
+    leaves = [line.leaf_digest for line in read_segment_lines(folder, segment) if line.ended]
+    return SegmentSummary(_find_tree_index(folder, segment), len(leaves), size, digest.digest()), b"".join(leaves)
 
 
-def _index(folder: Path, segment: str) -> int:
+def _find_tree_index(folder: Path, segment: str) -> int:
     """Where the first line of a segment stands in the tree: after all those before it, which are archived."""
-    before = max((name for name in archived_segments(folder) if name < segment), default="")
-    if any(name < segment for name in live_segments(folder)):
-        raise OutOfOrder(segment, "one before it is not archived")
+    before = max((name for name in list_archived_segments(folder) if name < segment), default="")
+    if any(name < segment for name in list_live_segments(folder)):
+        raise SegmentOutOfOrder(segment, "one before it is not archived")
     if not before:
         return 0
-    index = segment_index(folder, before)[1]
-    if len(tile_row(folder, 0, 0, index)) < index * HASH_BYTES:
-        _mend_tiles(folder, segment)
+    index = find_tree_range(folder, before)[1]
+    if len(read_tile_row(folder, 0, 0, index)) < index * HASH_BYTES:
+        _rebuild_tiles(folder, segment)
     return index
 
 
-def _mend_tiles(folder: Path, segment: str) -> None:
+def _rebuild_tiles(folder: Path, segment: str) -> None:
     """Make the hashes of what is archived again, from the records; those that were pruned keep theirs."""
-    for name in archived_segments(folder):
-        with opened(folder, name) as archive:
+    for name in list_archived_segments(folder):
+        with open_archive(folder, name) as archive:
             index, gaps = archive.summary.index, archive.gaps()
         if name < segment and not gaps:
-            extend_tiles(folder, index, b"".join(line.hashed for line in segment_lines(folder, name) if line.ended))
+            extend_tiles(
+                folder, index, b"".join(line.leaf_digest for line in read_segment_lines(folder, name) if line.ended)
+            )
 
 
-def same(folder: Path, segment: str, path: Path) -> bool:
+def is_same_content(folder: Path, segment: str, path: Path) -> bool:
     """Whether the archive at `path` gives back every byte of a segment that is still there."""
     try:
         archive = Archive(path)
@@ -130,16 +139,16 @@ def same(folder: Path, segment: str, path: Path) -> bool:
         return False
     with archive, (folder / segment).open("rb") as file:
         offset = 0
-        while block := file.read(_BUFFER):
-            if archive.read(offset, len(block)) != block:
+        while block := file.read(_BUFFER_BYTES):
+            if archive.read_range(offset, len(block)) != block:
                 return False
             offset += len(block)
         return archive.is_whole and archive.summary.size == offset
 
 
-def _remove(folder: Path, segment: str, summary: Summary) -> None:
+def _remove_segment(folder: Path, segment: str, summary: SegmentSummary) -> None:
     """Remove a segment that has its archive, unless somebody wrote to it meanwhile."""
-    held = lock.take(folder / "lock")
+    held = lock.acquire(folder / "lock")
     try:
         path = folder / segment
         if segment in sealed_segments(folder) and path.stat().st_size == summary.size:

@@ -10,14 +10,14 @@ if TYPE_CHECKING:
 
 LOCK_TIMEOUT_S = 10.0
 _FIRST_PAUSE_S = 0.0002
-_LONGEST_PAUSE_S = 0.005
+_MAX_PAUSE_S = 0.005
 
 
 class LockTimeout(OSError):
     """Somebody else held the lock for the whole time."""
 
 
-def take(path: "Path | str", *, shared: bool = False, timeout_s: float = LOCK_TIMEOUT_S) -> int:
+def acquire(path: "Path | str", *, shared: bool = False, timeout_s: float = LOCK_TIMEOUT_S) -> int:
     """Take the lock at `path`; the descriptor to give to `release`. Only one that is not shared is made.
 
     A new descriptor each time: one that is kept would be shared with threads and forked children, and
@@ -28,13 +28,13 @@ def take(path: "Path | str", *, shared: bool = False, timeout_s: float = LOCK_TI
     access = os.O_RDONLY if shared else os.O_RDWR | os.O_CREAT
     while True:
         descriptor = os.open(path, access | os.O_CLOEXEC, 0o600)
-        if _try(descriptor, shared):
+        if _try_lock(descriptor, shared):
             return descriptor
         os.close(descriptor)
         if time.monotonic() >= deadline:
             raise LockTimeout(f"{str(path)!r} was held by another process for {timeout_s:g} s")
         time.sleep(pause_s)
-        pause_s = min(pause_s * 1.5, _LONGEST_PAUSE_S)
+        pause_s = min(pause_s * 1.5, _MAX_PAUSE_S)
 
 
 def release(descriptor: int) -> None:
@@ -43,7 +43,7 @@ def release(descriptor: int) -> None:
     os.close(descriptor)
 
 
-def _try(descriptor: int, shared: bool) -> bool:
+def _try_lock(descriptor: int, shared: bool) -> bool:
     """Whether the lock was free, and its file is still there to keep others out."""
     kind = fcntl.LOCK_SH if shared else fcntl.LOCK_EX
     try:

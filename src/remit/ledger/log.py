@@ -16,11 +16,11 @@ from typing import TYPE_CHECKING, Any
 from msgspec import Struct
 from msgspec.structs import replace
 
-from remit.core.merkle import leaf_hash
+from remit.core.formats.merkle import hash_leaf
 from remit.core.record import Chain, Record, encode_record
 from remit.ledger import lock
-from remit.ledger.machine_logs import claim_folder, own_folder
-from remit.ledger.newest import NewestSegment
+from remit.ledger.live_views import append_to_views
+from remit.ledger.machine_logs import claim_folder, find_own_folder
 from remit.ledger.segments import (
     LINE_LIMIT,
     Head,
@@ -29,7 +29,7 @@ from remit.ledger.segments import (
     read_head,
     write_head,
 )
-from remit.ledger.views import failed_views
+from remit.ledger.tail_segment import TailSegment
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -76,7 +76,7 @@ class RecordTooLong(LedgerError):
         self.size = size
 
 
-class Appended(Struct, frozen=True):
+class AppendedRecord(Struct, frozen=True):
     """Where a record went. `length` and `line` are without the newline; `leaf` is 64 hex digits."""
 
     seq: int
@@ -104,7 +104,7 @@ class MachineLog:
         lock_timeout_s: float,
     ) -> None:
         self.root = root
-        self.folder = own_folder(root, name)
+        self.folder = find_own_folder(root, name)
         """Where the log's segments lie: `root`, or a folder of this machine's own where `root` holds another's log."""
         self.name = name
         self._is_claimed = False
@@ -112,8 +112,8 @@ class MachineLog:
         self._make_recovery = make_recovery
         self._lock_timeout_s = lock_timeout_s
         self._limits = (segment_bytes, segment_records)
-        self._newest = NewestSegment(self.folder, *self._limits)
-        self._lost: list[dict[str, Any]] = []
+        self._tail = TailSegment(self.folder, *self._limits)
+        self._losses: list[dict[str, Any]] = []
 
     @classmethod
     def open(
@@ -134,7 +134,7 @@ class MachineLog:
 
     def append(
         self, records: Sequence[Record], *, sync: bool = True, views: "Sequence[Path]" = ()
-    ) -> tuple[Appended, ...]:
+    ) -> tuple[AppendedRecord, ...]:
         """Append all records or none, in order, and copy their lines to `views`.
 
         Raises LedgerWriteError, RecordTooLong. A view that cannot be written is in `view_errors` instead.
@@ -142,10 +142,10 @@ class MachineLog:
         if not records:
             return ()
         try:
-            self._claim()
+            self._settle_folder()
             held = self._take_lock()
             try:
-                return self._append(records, sync, views)
+                return self._append_locked(records, sync, views)
             finally:
                 lock.release(held)
         except lock.LockTimeout as error:
@@ -156,86 +156,88 @@ class MachineLog:
 
     def close(self) -> None:
         """Let go of the segment; a later append opens it again."""
-        self._newest.close()
+        self._tail.close()
 
-    def _claim(self) -> None:
+    def _settle_folder(self) -> None:
         """Settle, once, where this log lies: another machine may have begun here since this log was opened."""
         if self._is_claimed:
             return
         folder = claim_folder(self.root, self.name)
         if folder != self.folder:
-            self._newest.close()
-            self.folder, self._newest = folder, NewestSegment(folder, *self._limits)
+            self._tail.close()
+            self.folder, self._tail = folder, TailSegment(folder, *self._limits)
         self._is_claimed = True
 
     def _take_lock(self) -> int:
         at = f"{self.folder}/lock"
         try:
-            return lock.take(at, timeout_s=self._lock_timeout_s)
+            return lock.acquire(at, timeout_s=self._lock_timeout_s)
         except FileNotFoundError:
             self.folder.mkdir(mode=0o700, parents=True, exist_ok=True)
             flush_folder(self.folder.parent)
-            return lock.take(at, timeout_s=self._lock_timeout_s)
+            return lock.acquire(at, timeout_s=self._lock_timeout_s)
 
-    def _append(self, records: Sequence[Record], sync: bool, views: "Sequence[Path]") -> tuple[Appended, ...]:
-        last = self._find_last()
-        repairs = [self._make_recovery(detail) for detail in (*self._newest.torn, *self._lost)]
-        batch = _chained([*repairs, *records], last, self.name)
-        offset = self._newest.room_after(last)
+    def _append_locked(
+        self, records: Sequence[Record], sync: bool, views: "Sequence[Path]"
+    ) -> tuple[AppendedRecord, ...]:
+        last = self._find_last_line()
+        repairs = [self._make_recovery(detail) for detail in (*self._tail.torn_tails, *self._losses)]
+        batch = _encode_chained([*repairs, *records], last, self.name)
+        offset = self._tail.open_with_room(last)
         blob = b"".join(line + b"\n" for _, line in batch)
-        self._newest.write(blob, offset, sync)
-        placed = _placed(batch, last.seq + 1, self._newest.name, offset)
-        self._newest.torn.clear()
-        self._lost.clear()
-        self._remember(placed[-1], placed[-1].seq if sync else last.synced)
-        self.view_errors += tuple(failed_views(views, blob))
+        self._tail.write(blob, offset, sync)
+        placed = _build_appended(batch, last.seq + 1, self._tail.name, offset)
+        self._tail.torn_tails.clear()
+        self._losses.clear()
+        self._store_head(placed[-1], placed[-1].seq if sync else last.synced)
+        self.view_errors += tuple(append_to_views(views, blob))
         return placed[len(repairs) :]
 
-    def _remember(self, placed: Appended, synced: int) -> None:
+    def _store_head(self, placed: AppendedRecord, synced: int) -> None:
         end = placed.offset + placed.length + 1
-        last = self._newest.last = Head(placed.seq, placed.leaf, placed.segment, end, synced)
+        last = self._tail.last_head = Head(placed.seq, placed.leaf, placed.segment, end, synced)
         self.view_errors = ()
         try:
             write_head(self.folder, last)
         except OSError as error:
             self.view_errors = ((str(self.folder / "head"), error),)
 
-    def _find_last(self) -> Head:
+    def _find_last_line(self) -> Head:
         """What the next record follows. Sets a torn tail aside on the way; a loss is noted in `_lost`."""
-        end = self._newest.open_newest()
-        last = self._newest.last
-        if last is not None and (last.segment, last.end) == (self._newest.name, end):
+        end = self._tail.open_newest()
+        last = self._tail.last_head
+        if last is not None and (last.segment, last.end) == (self._tail.name, end):
             return last
-        self._lost = []
-        found = self._newest.last_line(end)
+        self._losses = []
+        found = self._tail.read_last_line(end)
         head = read_head(self.folder)
         if head is None:
-            if has_begun(self.folder, found):
+            if had_head(self.folder, found):
                 # Written with the record that says so, and not before: until then the loss must stay visible.
-                self._lost = [{"reason": HEAD_LOST, "found_seq": found.seq, "found_leaf": found.leaf}]
+                self._losses = [{"reason": HEAD_LOST, "found_seq": found.seq, "found_leaf": found.leaf}]
                 return found
             # Made before the first line, so that updating it later needs no space on a full disk.
             write_head(self.folder, found)
             return found
-        if _agrees(found, head):
+        if _is_head_confirmed(found, head):
             return replace(found, synced=head.synced)
-        self._lost = [_loss(found, head)]
+        self._losses = [_build_loss_detail(found, head)]
         return replace(head, segment=found.segment, end=found.end)
 
 
-def has_begun(folder: "Path", found: Head) -> bool:
+def had_head(folder: "Path", found: Head) -> bool:
     """Whether a log without a head had one: it was made before the first line, and tree heads come after that."""
     return found.seq >= 0 or os.path.isdir(f"{folder}/heads")  # noqa: PTH112  before the first append of a process
 
 
-def _agrees(found: Head, head: Head) -> bool:
+def _is_head_confirmed(found: Head, head: Head) -> bool:
     """Whether the last line is the one in the head, or comes after it: the head is behind after a crash."""
     if (found.segment, found.end) == (head.segment, head.end):
         return found.leaf == head.leaf
     return (found.segment, found.end) > (head.segment, head.end) and found.seq > head.seq
 
 
-def _loss(found: Head, head: Head) -> dict[str, Any]:
+def _build_loss_detail(found: Head, head: Head) -> dict[str, Any]:
     return {
         "reason": TAIL_LOST,
         "found_seq": found.seq,
@@ -246,7 +248,7 @@ def _loss(found: Head, head: Head) -> dict[str, Any]:
     }
 
 
-def _chained(records: Sequence[Record], last: Head, name: str) -> list[tuple[str, bytes]]:
+def _encode_chained(records: Sequence[Record], last: Head, name: str) -> list[tuple[str, bytes]]:
     """Leaf and line of each record, each linked to the one before."""
     batch: list[tuple[str, bytes]] = []
     leaf = last.leaf
@@ -254,15 +256,15 @@ def _chained(records: Sequence[Record], last: Head, name: str) -> list[tuple[str
         line = encode_record(record, Chain(log=name, seq=seq, prev=f"sha256:{leaf}"))
         if len(line) >= LINE_LIMIT:
             raise RecordTooLong(record.id, len(line))
-        leaf = leaf_hash(line).hex()
+        leaf = hash_leaf(line).hex()
         batch.append((leaf, line))
     return batch
 
 
-def _placed(batch: list[tuple[str, bytes]], seq: int, segment: str, offset: int) -> tuple[Appended, ...]:
-    placed: list[Appended] = []
+def _build_appended(batch: list[tuple[str, bytes]], seq: int, segment: str, offset: int) -> tuple[AppendedRecord, ...]:
+    placed: list[AppendedRecord] = []
     for leaf, line in batch:
-        placed.append(Appended(seq, segment, offset, len(line), leaf, line))
+        placed.append(AppendedRecord(seq, segment, offset, len(line), leaf, line))
         offset += len(line) + 1
         seq += 1
     return tuple(placed)

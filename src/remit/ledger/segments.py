@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from msgspec import DecodeError, Struct
 
-from remit.core.contents import sha256
+from remit.core.diff.contents import sha256
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -17,20 +17,20 @@ if TYPE_CHECKING:
 LINE_LIMIT = 4 * 1024 * 1024
 """The longest line, newline included, that is written or read."""
 
-UNREADABLE = (DecodeError, UnicodeDecodeError, RecursionError)
+DECODE_ERRORS = (DecodeError, UnicodeDecodeError, RecursionError)
 """What decoding a line raises that is no record; the last one where somebody nested it too deep."""
 
-ZEROS = "0" * 64
-ARCHIVE = "archive"
+ZERO_HASH = "0" * 64
+ARCHIVE_FOLDER = "archive"
 """The folder of sealed segments that were compressed."""
 
-FOREIGN = "foreign"
+FOREIGN_FOLDER = "foreign"
 """The folder of what came from other logs."""
 
-_BLOCK = 64 * 1024
+_BLOCK_BYTES = 64 * 1024
 _SUFFIX = ".jsonl"
-_PACKED = ".gz"
-_DIGITS = 12
+_ARCHIVE_SUFFIX = ".gz"
+_NAME_DIGITS = 12
 
 
 class LedgerError(Exception):
@@ -39,7 +39,7 @@ class LedgerError(Exception):
 
 def segment_name(first: int) -> str:
     """The file name of the segment whose first record is `first`."""
-    return f"{first:0{_DIGITS}d}{_SUFFIX}"
+    return f"{first:0{_NAME_DIGITS}d}{_SUFFIX}"
 
 
 def first_seq(segment: str) -> int:
@@ -50,37 +50,37 @@ def first_seq(segment: str) -> int:
 def is_segment(name: str) -> bool:
     """Whether a file of that name in the log folder is a segment."""
     stem = name.removesuffix(_SUFFIX)
-    return stem != name and len(stem) == _DIGITS and stem.isascii() and stem.isdigit()
+    return stem != name and len(stem) == _NAME_DIGITS and stem.isascii() and stem.isdigit()
 
 
-def segments(folder: "Path") -> list[str]:
+def list_segments(folder: "Path") -> list[str]:
     """The names of the segments, oldest first, archived or not; none where there is no folder."""
-    return sorted({*archived_segments(folder), *live_segments(folder)})
+    return sorted({*list_archived_segments(folder), *list_live_segments(folder)})
 
 
-def live_segments(folder: "Path") -> list[str]:
+def list_live_segments(folder: "Path") -> list[str]:
     """The names of the segments that are no archives yet, oldest first: the last one is written to."""
-    return sorted(filter(is_segment, _names(folder)))
+    return sorted(filter(is_segment, _list_names(folder)))
 
 
-def newest_segment(folder: "Path | str") -> str:
+def find_newest_segment(folder: "Path | str") -> str:
     """The name of the segment that is written to; empty where there is none."""
-    return max(filter(is_segment, _names(folder)), default="")
+    return max(filter(is_segment, _list_names(folder)), default="")
 
 
-def archived_segments(folder: "Path") -> list[str]:
+def list_archived_segments(folder: "Path") -> list[str]:
     """The names of the segments that have an archive, oldest first."""
-    names = _names(folder / ARCHIVE)
-    found = (name.removesuffix(_PACKED) for name in names if name.endswith(_PACKED))
+    names = _list_names(folder / ARCHIVE_FOLDER)
+    found = (name.removesuffix(_ARCHIVE_SUFFIX) for name in names if name.endswith(_ARCHIVE_SUFFIX))
     return sorted(filter(is_segment, found))
 
 
 def archive_path(folder: "Path", segment: str) -> "Path":
     """Where the archive of a segment lies."""
-    return folder / ARCHIVE / f"{segment}{_PACKED}"
+    return folder / ARCHIVE_FOLDER / f"{segment}{_ARCHIVE_SUFFIX}"
 
 
-def _names(folder: "Path | str") -> list[str]:
+def _list_names(folder: "Path | str") -> list[str]:
     try:
         return os.listdir(folder)  # noqa: PTH208 at every append, and pathlib takes five times as long
     except (FileNotFoundError, NotADirectoryError):
@@ -95,7 +95,7 @@ class Head(Struct, frozen=True):
     """
 
     seq: int = -1
-    leaf: str = ZEROS
+    leaf: str = ZERO_HASH
     segment: str = segment_name(0)
     end: int = 0
     synced: int = -1
@@ -140,10 +140,10 @@ def write_all(descriptor: int, content: bytes) -> None:
         written += os.write(descriptor, content[written:])
 
 
-def whole_lines(descriptor: int, end: int) -> int:
+def find_last_line_end(descriptor: int, end: int) -> int:
     """The offset after the last newline before `end`; 0 where there is none. Reads from the end."""
     while end > 0:
-        start = max(0, end - _BLOCK)
+        start = max(0, end - _BLOCK_BYTES)
         found = os.pread(descriptor, end - start, start).rfind(b"\n")
         if found >= 0:
             return start + found + 1
@@ -151,9 +151,9 @@ def whole_lines(descriptor: int, end: int) -> int:
     return 0
 
 
-def line_before(descriptor: int, end: int) -> bytes:
+def read_line_before(descriptor: int, end: int) -> bytes:
     """The line whose newline is the last byte before `end`, without that newline."""
-    start = whole_lines(descriptor, end - 1)
+    start = find_last_line_end(descriptor, end - 1)
     return os.pread(descriptor, end - 1 - start, start)
 
 

@@ -10,10 +10,10 @@ from msgspec import json
 from remit.core.record import Record
 from remit.ledger import lock
 from remit.ledger.log import MachineLog, RecordTooLong
-from remit.ledger.reader import Place, lines, record_id
-from remit.ledger.segments import UNREADABLE, first_seq, flush, segments
+from remit.ledger.reader import LogPosition, read_lines, read_record_id
+from remit.ledger.segments import DECODE_ERRORS, first_seq, flush, list_segments
 
-CHUNK = 256
+CHUNK_RECORDS = 256
 """Records that one append takes from the spool."""
 
 _RECORD = json.Decoder(Record)
@@ -24,22 +24,22 @@ class Spool:
 
     def __init__(self, path: Path) -> None:
         self.path = path
-        self.unreadable = path.with_name(path.name + ".unreadable")
+        self.unreadable_path = path.with_name(path.name + ".unreadable")
         """Lines that no log will ever take: torn by a crash, or too long."""
-        self._lock = path.with_name(path.name + ".lock")
+        self._lock_path = path.with_name(path.name + ".lock")
 
-    def put(self, records: Sequence[Record]) -> None:
+    def store(self, records: Sequence[Record]) -> None:
         """Keep these records, on the disk when this returns. Raises OSError."""
         self.path.parent.mkdir(parents=True, exist_ok=True)
-        held = lock.take(self._lock)
+        held = lock.acquire(self._lock_path)
         try:
-            _append(self.path, [json.encode(record) for record in records])
+            _append_lines(self.path, [json.encode(record) for record in records])
         finally:
             lock.release(held)
 
-    def pending(self) -> int:
+    def count_pending(self) -> int:
         """How many records wait."""
-        return len(self._lines())
+        return len(self._read_lines())
 
     def drain(self, log: MachineLog, *, views: Sequence[Path] = ()) -> int:
         """Append what waits, in order, and only then forget it; how many records that were.
@@ -49,56 +49,56 @@ class Spool:
         """
         if not self.path.exists():
             return 0
-        held = lock.take(self._lock)
+        held = lock.acquire(self._lock_path)
         try:
             return sum(self._drain_chunks(log, views))
         finally:
             lock.release(held)
 
     def _drain_chunks(self, log: MachineLog, views: Sequence[Path]) -> Iterator[int]:
-        known = _recent_ids(log.folder)
-        waiting = iter(self._lines())
-        while chunk := list(islice(waiting, CHUNK)):
+        known = _read_recent_ids(log.folder)
+        waiting = iter(self._read_lines())
+        while chunk := list(islice(waiting, CHUNK_RECORDS)):
             yield self._drain_chunk(chunk, log, views, known)
-            self._forget(len(chunk))
+            self._remove_lines(len(chunk))
 
     def _drain_chunk(self, chunk: list[bytes], log: MachineLog, views: Sequence[Path], known: set[str]) -> int:
-        records = [record for record in self._decoded(chunk) if record.id not in known]
+        records = [record for record in self._decode_records(chunk) if record.id not in known]
         while records:
             try:
                 return len(log.append(records, views=views))
             except RecordTooLong as error:
                 refused = [record for record in records if record.id == error.record_id]
-                _append(self.unreadable, [json.encode(record) for record in refused])
+                _append_lines(self.unreadable_path, [json.encode(record) for record in refused])
                 records = [record for record in records if record.id != error.record_id]
         return 0
 
-    def _decoded(self, chunk: list[bytes]) -> Iterator[Record]:
+    def _decode_records(self, chunk: list[bytes]) -> Iterator[Record]:
         for line in chunk:
             try:
                 yield _RECORD.decode(line)
-            except UNREADABLE:
-                _append(self.unreadable, [line])
+            except DECODE_ERRORS:
+                _append_lines(self.unreadable_path, [line])
 
-    def _lines(self) -> list[bytes]:
+    def _read_lines(self) -> list[bytes]:
         try:
             return [line for line in self.path.read_bytes().split(b"\n") if line]
         except FileNotFoundError:
             return []
 
-    def _forget(self, count: int) -> None:
+    def _remove_lines(self, count: int) -> None:
         """Take the first lines out. The rest goes to a new file first, so that a crash loses none."""
-        rest = self._lines()[count:]
+        rest = self._read_lines()[count:]
         if not rest:
             self.path.unlink()
             return
         fresh = self.path.with_name(self.path.name + ".new")
         fresh.unlink(missing_ok=True)
-        _append(fresh, rest)
+        _append_lines(fresh, rest)
         fresh.replace(self.path)
 
 
-def _append(path: Path, lines: Sequence[bytes]) -> None:
+def _append_lines(path: Path, lines: Sequence[bytes]) -> None:
     flags = os.O_RDWR | os.O_APPEND | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC
     descriptor = os.open(path, flags, 0o600)
     with os.fdopen(descriptor, "ab", buffering=0) as file:
@@ -110,10 +110,10 @@ def _append(path: Path, lines: Sequence[bytes]) -> None:
         flush(descriptor)
 
 
-def _recent_ids(folder: Path) -> set[str]:
+def _read_recent_ids(folder: Path) -> set[str]:
     """Ids of the records at the end of the log: those of two segments, since the newest may have just begun."""
-    names = segments(folder)[-2:]
+    names = list_segments(folder)[-2:]
     if not names:
         return set()
-    ids = (record_id(line.raw) for line in lines(folder, Place(names[0], 0, first_seq(names[0]))))
+    ids = (read_record_id(line.raw) for line in read_lines(folder, LogPosition(names[0], 0, first_seq(names[0]))))
     return {found for found in ids if found is not None}

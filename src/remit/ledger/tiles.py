@@ -9,15 +9,15 @@ import os
 from collections.abc import Iterator
 from pathlib import Path
 
-from remit.core.merkle import root
+from remit.core.formats.merkle import compute_root
 from remit.ledger.segments import flush, flush_folder
 
 FOLDER = "tiles"
-WIDTH = 256
+TILE_WIDTH = 256
 HASH_BYTES = 32
 
 
-def tile_row(folder: Path, level: int, start: int, count: int) -> bytes:
+def read_tile_row(folder: Path, level: int, start: int, count: int) -> bytes:
     """The hashes from number `start` on, as far as they are there."""
     try:
         descriptor = os.open(folder / FOLDER / str(level), os.O_RDONLY | os.O_CLOEXEC)
@@ -39,24 +39,24 @@ def extend_tiles(folder: Path, start: int, leaves: bytes) -> None:
     (folder / FOLDER).mkdir(mode=0o700, exist_ok=True)
     level = 0
     while leaves:
-        _put(folder, level, start, leaves)
-        first, end = start // WIDTH, (start + len(leaves) // HASH_BYTES) // WIDTH
-        leaves = b"".join(_tile_roots(folder, level, first, end))
+        _write_row(folder, level, start, leaves)
+        first, end = start // TILE_WIDTH, (start + len(leaves) // HASH_BYTES) // TILE_WIDTH
+        leaves = b"".join(_compute_tile_roots(folder, level, first, end))
         level, start = level + 1, first
     flush_folder(folder / FOLDER)
 
 
-def _tile_roots(folder: Path, level: int, first: int, end: int) -> Iterator[bytes]:
+def _compute_tile_roots(folder: Path, level: int, first: int, end: int) -> Iterator[bytes]:
     for number in range(first, end):
-        yield root(hashes(tile_row(folder, level, number * WIDTH, WIDTH)))
+        yield compute_root(split_hashes(read_tile_row(folder, level, number * TILE_WIDTH, TILE_WIDTH)))
 
 
-def hashes(row: bytes) -> Iterator[bytes]:
+def split_hashes(row: bytes) -> Iterator[bytes]:
     """The hashes in a row, one by one."""
     return (row[at : at + HASH_BYTES] for at in range(0, len(row), HASH_BYTES))
 
 
-def _put(folder: Path, level: int, start: int, row: bytes) -> None:
+def _write_row(folder: Path, level: int, start: int, row: bytes) -> None:
     flags = os.O_WRONLY | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC
     descriptor = os.open(folder / FOLDER / str(level), flags, 0o600)
     try:

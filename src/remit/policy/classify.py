@@ -22,7 +22,7 @@ def classify(call: ToolCall) -> CallClass:
 def classify_command(command: str) -> CallClass:
     """The class of a shell command, from its text alone."""
     analysis = analyse(command)
-    if analysis.remit is not None and is_for_agents(analysis.remit) and is_plain(command):
+    if analysis.remit_words is not None and is_for_agents(analysis.remit_words) and is_plain_remit(command):
         return "meta"
     return "safe" if analysis.outcome == "read_only" else "destructive"
 
@@ -32,6 +32,6 @@ def is_for_agents(words: tuple[str, ...]) -> bool:
     return words[:1] in REMIT_COMMANDS or words[:2] in REMIT_COMMANDS
 
 
-def is_plain(command: str) -> bool:
+def is_plain_remit(command: str) -> bool:
     """Whether the program is `remit` and no path to one: a file of that name in the workspace is the agent's own."""
     return command.split(maxsplit=1)[:1] == ["remit"]

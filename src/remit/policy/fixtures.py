@@ -14,23 +14,23 @@ from remit.core.call import SessionKey, ToolCall
 from remit.core.decision import Decision, Verdict
 from remit.core.facts import Facts
 from remit.core.intent import Intent
-from remit.core.intentset import IntentSet
-from remit.core.redaction import redact_value
-from remit.core.repopath import RepoPath
-from remit.policy.engine import decide
+from remit.core.intents.intent_set import IntentSet
+from remit.core.scope.repopath import RepoPath
+from remit.core.secrets.redaction import redact_value
+from remit.policy.decide import decide
 
 VERSION: Literal[1] = 1
-ROOT = "/workspace"
+FIXTURE_ROOT = "/workspace"
 """Where the workspace lies in a fixture."""
 
 Document: TypeAlias = dict[str, Any]
-LEFT_OUT = frozenset({"intents", "proposed", "grants", "waived"})
+OMITTED_FACTS = frozenset({"intents", "proposed", "grants", "waived"})
 """Facts that a fixture does not hold as they are: contents, and yeses that were given since."""
 
-CONTENTS = frozenset({"diff"})
+CONTENT_FIELDS = frozenset({"diff"})
 """Fields that hold what stands in a file."""
 
-CALL = (
+CALL_FIELDS = (
     "agent",
     "tool",
     "effect",
@@ -44,11 +44,11 @@ CALL = (
 )
 
 
-class BadFixture(ValueError):
+class FixtureError(ValueError):
     """The file is no fixture. The message says why."""
 
 
-class Fixture(Struct, frozen=True, forbid_unknown_fields=True):
+class DecisionFixture(Struct, frozen=True, forbid_unknown_fields=True):
     """One decision. `was` is the verdict of then, `expected` the one that somebody expects."""
 
     version: Literal[1]
@@ -63,23 +63,27 @@ class Fixture(Struct, frozen=True, forbid_unknown_fields=True):
     """Whether these facts gave the verdict of then, when the fixture was made."""
 
 
-def fixture(call: ToolCall, facts: Facts, intents: Iterable[Intent], about: Fixture) -> Document:
+def make_fixture(call: ToolCall, facts: Facts, intents: Iterable[Intent], about: DecisionFixture) -> Document:
     """The document of a decision; `about` holds the rest."""
-    wanted = {name: plain(value) for name in CALL if (value := getattr(call, name))}
-    met = {name: value for name, value in plain(facts).items() if name not in LEFT_OUT}
-    return plain(structs.replace(about, call=wanted, facts=met, intents=tuple(intents)))
+    wanted = {name: to_plain(value) for name in CALL_FIELDS if (value := getattr(call, name))}
+    met = {name: value for name, value in to_plain(facts).items() if name not in OMITTED_FACTS}
+    return to_plain(structs.replace(about, call=wanted, facts=met, intents=tuple(intents)))
 
 
-def plain(value: Any) -> Any:
+def to_plain(value: Any) -> Any:
     """The value as JSON has it; what is as it always is, is left out."""
     match value:
         case Struct():
             fields = ((f.name, getattr(value, f.name), f.default) for f in structs.fields(value))
-            return {name: plain(found) for name, found, default in fields if found != default and name not in CONTENTS}
+            return {
+                name: to_plain(found)
+                for name, found, default in fields
+                if found != default and name not in CONTENT_FIELDS
+            }
         case frozenset():
-            return sorted(map(plain, cast("frozenset[Any]", value)))
+            return sorted(map(to_plain, cast("frozenset[Any]", value)))
         case list() | tuple():
-            return [plain(inner) for inner in cast("list[Any]", value)]
+            return [to_plain(inner) for inner in cast("list[Any]", value)]
         case IntentSet() | bytes():
             return None
         case str():
@@ -88,12 +92,12 @@ def plain(value: Any) -> Any:
             return value
 
 
-def cleaned(document: Document, places: Mapping[str, str]) -> Document:
+def clean_document(document: Document, places: Mapping[str, str]) -> Document:
     """The document without secrets, and with each of these places under another name, the longest first."""
-    return redact_value(renamed(document, dict(sorted(places.items(), key=lambda item: -len(item[0])))))
+    return redact_value(replace_places(document, dict(sorted(places.items(), key=lambda item: -len(item[0])))))
 
 
-def renamed(value: Any, places: Mapping[str, str]) -> Any:
+def replace_places(value: Any, places: Mapping[str, str]) -> Any:
     """A JSON value with the beginnings of paths renamed."""
     match value:
         case str():
@@ -101,36 +105,36 @@ def renamed(value: Any, places: Mapping[str, str]) -> Any:
                 value = value.replace(place, name)
             return value
         case dict():
-            return {key: renamed(inner, places) for key, inner in cast("Document", value).items()}
+            return {key: replace_places(inner, places) for key, inner in cast("Document", value).items()}
         case list() | tuple():
-            return [renamed(inner, places) for inner in cast("list[Any]", value)]
+            return [replace_places(inner, places) for inner in cast("list[Any]", value)]
         case _:
             return value
 
 
-def read_fixture(content: bytes) -> Fixture:
+def read_fixture(content: bytes) -> DecisionFixture:
     """The fixture. Raises BadFixture."""
     try:
-        return msgspec.json.decode(content, type=Fixture)
+        return msgspec.json.decode(content, type=DecisionFixture)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
-        raise BadFixture(f"it is no fixture: {error}") from error
+        raise FixtureError(f"it is no fixture: {error}") from error
 
 
-def replayed(found: Fixture) -> Decision:
+def replay_fixture(found: DecisionFixture) -> Decision:
     """What is decided now about such a call in such a situation. Raises BadFixture."""
     try:
         call = msgspec.convert({"session": SessionKey("fixture"), **found.call}, ToolCall)
         facts = msgspec.convert(found.facts, type=dict[str, Any])
         known = {field.name: field.type for field in structs.fields(Facts)}
-        met = {name: msgspec.convert(facts[name], known[name], dec_hook=made) for name in facts}
+        met = {name: msgspec.convert(facts[name], known[name], dec_hook=decode_value) for name in facts}
         given: dict[str, Any] = {"mode": "enforce", **met, "intents": IntentSet(found.intents)}
         return decide(call, Facts(**given))
     except (msgspec.ValidationError, KeyError, TypeError) as error:
-        raise BadFixture(f"its facts cannot be read: {error}") from error
+        raise FixtureError(f"its facts cannot be read: {error}") from error
 
 
-def made(kind: type, value: Any) -> Any:
+def decode_value(kind: type, value: Any) -> Any:
     """A value of a type of ours."""
     if kind is RepoPath:
-        return RepoPath.of(str(value), ROOT)
+        return RepoPath.parse(str(value), FIXTURE_ROOT)
     raise TypeError(f"a fixture holds no {kind.__name__}")

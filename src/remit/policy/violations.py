@@ -6,7 +6,7 @@ from msgspec import UNSET
 
 from remit.core.call import ToolCall
 from remit.core.decision import Decision, ErrorType, Finding, Violation
-from remit.core.text import encodable, shown
+from remit.core.display_text import escape_surrogates, sanitise_line
 
 HINTS: dict[ErrorType, str] = {
     "MISSING_OR_INVALID_INTENT": "select_active_intent",
@@ -34,7 +34,7 @@ HINTS: dict[ErrorType, str] = {
     "HOOK_BLOCKED": "ask_user",
 }
 
-AFTER_A_NO = {
+HINTS_AFTER_REFUSAL = {
     "request_scope_expansion": "choose_another_path",
     "select_active_intent": "ask_user",
     "propose_intent": "ask_user",
@@ -42,7 +42,7 @@ AFTER_A_NO = {
 }
 """In place of a hint that would put the same question to a person who has just said no."""
 
-SAID_NO = "person_said_no"
+REFUSED_BY_PERSON = "person_said_no"
 """The key in a finding's context that tells so."""
 
 NOT_RECOVERABLE: frozenset[ErrorType] = frozenset(
@@ -63,7 +63,7 @@ EXAMPLES: dict[str, str] = {
     "revise_arguments": "the same call with a file path (or a command) that is text",
 }
 
-WHY: dict[str, str] = {
+REASONS: dict[str, str] = {
     "select_active_intent": "Work is done under an intent, so that every line can say why it is there.",
     "clear_active_intent": "A session works under one intent at a time.",
     "propose_intent": "Work is done under an intent that a person agreed to, and none is open.",
@@ -80,13 +80,13 @@ WHY: dict[str, str] = {
 }
 
 
-def violation_of(call: ToolCall, decision: Decision) -> Violation | None:
+def leading_violation(call: ToolCall, decision: Decision) -> Violation | None:
     """The violation that leads; None where there is none."""
     finding = decision.leading
-    return None if finding is None else violation(finding, call, decision)
+    return None if finding is None else make_violation(finding, call, decision)
 
 
-def violation(finding: Finding, call: ToolCall, decision: Decision) -> Violation:
+def make_violation(finding: Finding, call: ToolCall, decision: Decision) -> Violation:
     """One finding as the wire shape of contracts §5. What else was found stands in `context.also`."""
     also: list[str] = [f.code for f in decision.findings if f is not finding and f.verdict not in ("allow", "contain")]
     context: dict[str, Any] = {**finding.context, **({"also": also} if also else {})}
@@ -98,17 +98,17 @@ def violation(finding: Finding, call: ToolCall, decision: Decision) -> Violation
         classification=decision.call_class,
         intent_id=decision.intent_id,
         recoverable=finding.code not in NOT_RECOVERABLE,
-        action_hint=hint(finding),
+        action_hint=next_step(finding),
         context=context,
-        path=UNSET if finding.path is None else encodable(str(finding.path)),
+        path=UNSET if finding.path is None else escape_surrogates(str(finding.path)),
     )
 
 
-def hint(finding: Finding) -> str:
+def next_step(finding: Finding) -> str:
     """The next step. Where no intent is open, that is to propose one; after a person's no, to do otherwise."""
     said = HINTS[finding.code]
-    if finding.context.get(SAID_NO):
-        return AFTER_A_NO.get(said, said)
+    if finding.context.get(REFUSED_BY_PERSON):
+        return HINTS_AFTER_REFUSAL.get(said, said)
     none_open = finding.context.get("available_intents") == []
     return "propose_intent" if said == "select_active_intent" and none_open else said
 
@@ -122,15 +122,15 @@ def explain(violation: Violation) -> str:
         f"What to do: {hint}",
     ]
     if hint in EXAMPLES:
-        parts.append(f"Example: {EXAMPLES[hint].format_map(Words(words(violation)))}")
-    parts.append(f"Why: {WHY.get(hint, WHY['ask_user'])}")
+        parts.append(f"Example: {EXAMPLES[hint].format_map(KeepMissing(example_values(violation)))}")
+    parts.append(f"Why: {REASONS.get(hint, REASONS['ask_user'])}")
     diff = violation.context.get("diff")
     if diff:
         parts.append(f"Changed since you read it:\n{diff}")
     return "\n".join(parts)
 
 
-def words(violation: Violation) -> dict[str, str]:
+def example_values(violation: Violation) -> dict[str, str]:
     """The names that an example may use."""
     context = violation.context
     offered = [*context.get("owning_intents", []), *context.get("available_intents", [])]
@@ -138,13 +138,13 @@ def words(violation: Violation) -> dict[str, str]:
     return {
         "intent": str(offered[0]) if offered else "INT-001",
         "active": violation.intent_id or "your intent",
-        "scope": shown(", ".join(map(str, scope[:5])), 500),
+        "scope": sanitise_line(", ".join(map(str, scope[:5])), 500),
         "constraint": "; ".join(str(b["constraint"]) for b in context.get("broken", [])[:3]) or "the constraint",
         "path": str(violation.path) if isinstance(violation.path, str) else "the file",
     }
 
 
-class Words(dict[str, str]):
+class KeepMissing(dict[str, str]):
     """Format arguments where a name that is missing stays as it is."""
 
     def __missing__(self, key: str) -> str:

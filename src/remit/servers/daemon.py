@@ -3,6 +3,15 @@
 One for each user, on a unix socket that only this user may open; started by the first call that finds none, ended
 by idleness or by a client of another version. Killed at any time, it takes nothing with it: a call that gets no
 answer is answered by a fresh process.
+
+The bytes between the client and the daemon.
+
+Client to daemon: `RMT1`, version, agent, event class, cwd, then `NAME=value` for each forwarded variable, each ended
+by a NUL; an empty field; the payload, up to the end of the stream. Daemon to client: `A` at once (or `V`: another
+version, ask a fresh process); then the exit code (1 byte), the lengths of both streams (4 bytes each, big-endian),
+standard output, standard error.
+
+Threads that wait for work: to start one takes longer than to wake one.
 """
 
 import fcntl
@@ -13,74 +22,146 @@ import struct
 import sys
 import threading
 import time
+from collections.abc import Callable
 from functools import partial
 from pathlib import Path
+from queue import SimpleQueue
 
+from msgspec import Struct
 from msgspec.structs import replace
 
 from remit.adapters import HookReply
-from remit.gate.asker import GONE
-from remit.gate.between import Between
+from remit.gate.effects.between_calls import ChangesBetweenCalls
+from remit.gate.effects.unfinished_calls import UnfinishedCalls
 from remit.gate.gate import Gate
-from remit.gate.snapshots import Snapshots
-from remit.gate.sweep import Sweep
-from remit.gate.watched import put_watched
-from remit.servers import contained
-from remit.servers.environment import environment
-from remit.servers.frames import ACKNOWLEDGED, OTHER_VERSION, FrameError, Request, pack, unpack
-from remit.servers.gates import Gates, Leaving, report
-from remit.servers.hook import LIMIT, answer
-from remit.servers.threads import Threads
+from remit.gate.snapshots.take import SnapshotTaker
+from remit.gate.state.questions import CLIENT_GONE
+from remit.gate.state.watch_status import put_watch_status
+from remit.servers import contained_commands
+from remit.servers.environment import make_environment
+from remit.servers.hook import MAX_PAYLOAD_BYTES, HookFrame, answer, parse_event_class
+from remit.servers.open_gates import DaemonLeaving, OpenGates, write_log_line
 from remit.servers.upkeep import Upkeep
-from remit.servers.watches import Watch, Watches
-from remit.tools.conversations import Intake, everything
+from remit.servers.watchers import WorktreeWatcher, WorktreeWatchers
+from remit.tools.conversations import TranscriptIntake, intake_of_all_sessions
 
-FOLDER = ".local/state/remit"
-IDLE_S = 30 * 60.0
-READ_S = 10.0
+MAGIC = b"RMT1"
+ACKNOWLEDGEMENT = b"A"
+VERSION_MISMATCH = b"V"
+MAX_HEADER_BYTES = 64 * 1024
+
+
+class FrameError(ValueError):
+    """The bytes are no frame."""
+
+
+class HookRequest(Struct, frozen=True):
+    """One call, unpacked."""
+
+    version: str
+    frame: HookFrame
+    variables: dict[str, str]
+    payload: bytes
+
+
+def unpack_request(data: bytes) -> HookRequest:
+    """The request in `data`. Raises FrameError."""
+    end = data.find(b"\0\0", 0, MAX_HEADER_BYTES)
+    fields = data[:end].split(b"\0")
+    if end < 0 or len(fields) < 5 or fields[0] != MAGIC:
+        raise FrameError("no frame of a Remit client")
+    version, agent, kind, cwd, *rest = (field.decode("utf-8", "surrogateescape") for field in fields[1:])
+    variables = {name: value for name, _, value in (pair.partition("=") for pair in rest)}
+    return HookRequest(version, HookFrame(agent, cwd, parse_event_class(kind)), variables, data[end + 2 :])
+
+
+def pack_reply(reply: HookReply) -> bytes:
+    """An answer as the client reads it."""
+    lengths = len(reply.stdout).to_bytes(4, "big") + len(reply.stderr).to_bytes(4, "big")
+    return bytes([reply.exit_code]) + lengths + reply.stdout + reply.stderr
+
+
+MAX_IDLE_THREADS = 4
+
+
+class CallThreads:
+    """Threads that attend to calls; a few wait for the next one."""
+
+    def __init__(self, serve: Callable[[socket.socket], None]) -> None:
+        self.serve = serve
+        self.calls: SimpleQueue[socket.socket] = SimpleQueue()
+        self.idle = 0
+        self.lock = threading.Lock()
+
+    def start_call(self, connection: socket.socket) -> None:
+        """Have a thread attend to this call at once. Raises RuntimeError where none can be had."""
+        with self.lock:
+            waits = self.idle > 0
+            self.idle -= waits
+        if waits:
+            self.calls.put(connection)
+        else:
+            threading.Thread(target=self.serve_calls, args=(connection,), daemon=True).start()
+
+    def serve_calls(self, connection: socket.socket) -> None:
+        """One call after another, until enough others wait."""
+        while True:
+            self.serve(connection)
+            with self.lock:
+                if self.idle >= MAX_IDLE_THREADS:
+                    return
+                self.idle += 1
+            connection = self.calls.get()
+
+
+STATE_FOLDER = ".local/state/remit"
+IDLE_TIMEOUT_S = 30 * 60.0
+READ_TIMEOUT_S = 10.0
 """A client sends all it has at once; one that stalls is let go."""
 
-FINISH_S = 10.0
+FINISH_TIMEOUT_S = 10.0
 """How long a process that leaves waits for its last calls: one that waits for a person notices within two seconds."""
 
 FOLD_AFTER_S = 2.0
-SWEEP_S = 60.0
+SWEEP_INTERVAL_S = 60.0
 
-DROPPED = "a call was dropped"
+DROPPED_CALL = "a call was dropped"
 """How the log begins to tell of a call that got no answer here; `remit doctor` looks for it."""
 
-LOG_BYTES = 1 << 20
+MAX_LOG_BYTES = 1 << 20
 
-RUN = ("-I", "-c", "from remit.cli import main; main()", "daemon")
+DAEMON_WORDS = ("-I", "-c", "from remit.cli import main; main()", "daemon")
 
 
 def socket_path(home: Path) -> Path:
     """Where the daemon of this home listens."""
-    return home / FOLDER / "daemon.sock"
+    return home / STATE_FOLDER / "daemon.sock"
 
 
 class Daemon:
     """One listener. `serve` returns when it is idle, told to stop, or met another version."""
 
-    def __init__(self, home: Path, version: str, idle_s: float = IDLE_S, sweep_s: float = SWEEP_S) -> None:
+    def __init__(
+        self, home: Path, version: str, idle_s: float = IDLE_TIMEOUT_S, sweep_s: float = SWEEP_INTERVAL_S
+    ) -> None:
         self.home = home
         self.version = version
         self.idle_s = idle_s
         self.sweep_s = sweep_s
         self.stopping = threading.Event()
-        self.watches = Watches()
-        self.gates = Gates(self.stopping, self.watches)
+        self.watches = WorktreeWatchers()
+        self.gates = OpenGates(self.stopping, self.watches)
         self.upkeep = Upkeep(self.gates)
-        self.threads = Threads(self.attend)
-        self.last = time.monotonic()
-        self.busy = 0
-        self.line = threading.Condition()
+        self.threads = CallThreads(self.serve_connection)
+        self.last_call_at = time.monotonic()
+        self.active_calls = 0
+        self.calls_changed = threading.Condition()
         """For `busy` and `last`."""
-        self.door = 0
+        self.socket_inode = 0
 
     def serve(self) -> int:
         """Listen until there is nothing more to do. 0, also where another daemon listens already."""
-        folder = self.home / FOLDER
+        folder = self.home / STATE_FOLDER
         folder.mkdir(parents=True, exist_ok=True, mode=0o700)
         lock = os.open(folder / "daemon.lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
         try:
@@ -91,163 +172,169 @@ class Daemon:
         path.unlink(missing_ok=True)
         with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as listener:
             bind_privately(listener, path)
-            self.door = path.stat().st_ino
-            threading.Thread(target=self.keep_house, daemon=True).start()
-            self.accept(listener)
-            if self.reachable():
+            self.socket_inode = path.stat().st_ino
+            threading.Thread(target=self.run_upkeep, daemon=True).start()
+            self.accept_calls(listener)
+            if self.is_reachable():
                 path.unlink(missing_ok=True)
         self.finish()
         return 0
 
-    def reachable(self) -> bool:
+    def is_reachable(self) -> bool:
         """Whether the socket is still ours: `uninstall` takes it away, and so does who removes the home."""
         try:
-            return socket_path(self.home).stat().st_ino == self.door
+            return socket_path(self.home).stat().st_ino == self.socket_inode
         except OSError:
             return False
 
-    def accept(self, listener: socket.socket) -> None:
+    def accept_calls(self, listener: socket.socket) -> None:
         """Take calls, each in a thread of its own, until stopped or idle."""
         listener.settimeout(min(1.0, self.idle_s))
-        while not self.stopping.is_set() and (self.busy or time.monotonic() - self.last < self.idle_s):
+        while not self.stopping.is_set() and (self.active_calls or time.monotonic() - self.last_call_at < self.idle_s):
             try:
                 connection, _ = listener.accept()
             except TimeoutError:
-                if not self.reachable():
+                if not self.is_reachable():
                     break
                 continue
-            self.take(connection)
+            self.take_call(connection)
 
-    def take(self, connection: socket.socket) -> None:
+    def take_call(self, connection: socket.socket) -> None:
         """Give a call a thread. It counts from here on, so that nobody leaves before it has begun."""
-        self.count(1)
+        self.count_call(1)
         try:
-            self.threads.give(connection)
+            self.threads.start_call(connection)
         except RuntimeError as error:  # no more threads: the client asks a fresh process
             connection.close()
-            self.count(-1)
-            report(f"{DROPPED}: {error}")
+            self.count_call(-1)
+            write_log_line(f"{DROPPED_CALL}: {error}")
 
-    def count(self, step: int) -> None:
+    def count_call(self, step: int) -> None:
         """A call came, or is done."""
-        with self.line:
-            self.busy += step
-            self.last = time.monotonic()
-            self.line.notify_all()
+        with self.calls_changed:
+            self.active_calls += step
+            self.last_call_at = time.monotonic()
+            self.calls_changed.notify_all()
 
-    def keep_house(self) -> None:
+    def run_upkeep(self) -> None:
         """What can wait until nobody does, in a thread of its own: whatever it takes, calls are accepted."""
         folded = swept = time.monotonic()
         while not self.stopping.wait(min(1.0, self.sweep_s)):
             now = time.monotonic()
-            if folded <= self.last and now - self.last > FOLD_AFTER_S:
+            if folded <= self.last_call_at and now - self.last_call_at > FOLD_AFTER_S:
                 folded = now
-                self.gates.each(fold)
-                self.gates.each(note)
-                self.gates.each(tell_watched)
-                self.listen()
-            self.upkeep.keep(self.last, now)
-            if self.watches.suspicious:
-                self.gates.each(undo_lingering)
+                self.gates.for_each_gate(fold_contents)
+                self.gates.for_each_gate(write_notes)
+                self.gates.for_each_gate(report_watching)
+                self.store_conversations()
+            self.upkeep.run_if_due(self.last_call_at, now)
+            if self.watches.has_suspects:
+                self.gates.for_each_gate(check_background_changes)
             if now - swept >= self.sweep_s:
                 swept = now
-                self.gates.each(sweep)
-                self.gates.each(note)
+                self.gates.for_each_gate(settle_idle_calls)
+                self.gates.for_each_gate(write_notes)
 
-    def listen(self) -> None:
+    def store_conversations(self) -> None:
         """Take in what was said meanwhile. Only what to read is asked in a repository's turn: reading may take long."""
-        wanted: list[Intake] = []
-        self.gates.each(lambda gate: wanted.append(everything(gate)))
+        wanted: list[TranscriptIntake] = []
+        self.gates.for_each_gate(lambda gate: wanted.append(intake_of_all_sessions(gate)))
         for each in wanted:
-            trouble = each.keep(time.time())
+            trouble = each.store_new(time.time())
             if trouble:
-                report(trouble)
+                write_log_line(trouble)
 
     def finish(self) -> None:
         """Let the calls under way end; those that wait for a person are left to fresh processes."""
         self.stopping.set()
-        with self.line:
-            self.line.wait_for(lambda: not self.busy, FINISH_S)
-        last = threading.Thread(target=self.tidy, daemon=True)
+        with self.calls_changed:
+            self.calls_changed.wait_for(lambda: not self.active_calls, FINISH_TIMEOUT_S)
+        last = threading.Thread(target=self.finish_work, daemon=True)
         last.start()
-        last.join(FINISH_S)
+        last.join(FINISH_TIMEOUT_S)
 
-    def tidy(self) -> None:
+    def finish_work(self) -> None:
         """The last work of this process."""
-        self.gates.each(fold)
-        self.gates.each(sweep)
-        self.upkeep.bring_up()
-        self.listen()
+        self.gates.for_each_gate(fold_contents)
+        self.gates.for_each_gate(settle_idle_calls)
+        self.upkeep.run_all_jobs()
+        self.store_conversations()
 
-    def attend(self, connection: socket.socket) -> None:
+    def serve_connection(self, connection: socket.socket) -> None:
         """One call. Whatever goes wrong on the line, the client asks a fresh process."""
         try:
             with connection:
-                connection.settimeout(READ_S)
-                if same_user(connection):
-                    self.reply(connection, unpack(read_all(connection)))
+                connection.settimeout(READ_TIMEOUT_S)
+                if is_same_user(connection):
+                    self.reply_to_client(connection, unpack_request(receive_request(connection)))
         except (OSError, FrameError) as error:
-            report(f"{DROPPED}: {error}")
-        except Leaving:
-            report("a question to a person was left to a fresh process")
+            write_log_line(f"{DROPPED_CALL}: {error}")
+        except DaemonLeaving:
+            write_log_line("a question to a person was left to a fresh process")
         finally:
-            self.count(-1)
+            self.count_call(-1)
 
-    def reply(self, connection: socket.socket, request: Request) -> None:
+    def reply_to_client(self, connection: socket.socket, request: HookRequest) -> None:
         """Acknowledge, judge, answer."""
         if request.version != self.version:
             self.stopping.set()
-            connection.sendall(OTHER_VERSION)
+            connection.sendall(VERSION_MISMATCH)
             return
-        connection.sendall(ACKNOWLEDGED)
-        GONE.set(partial(hung_up, connection))
-        connection.sendall(pack(self.judge(replace(request, frame=replace(request.frame, pid=peer(connection)[0])))))
+        connection.sendall(ACKNOWLEDGEMENT)
+        CLIENT_GONE.set(partial(has_hung_up, connection))
+        connection.sendall(
+            pack_reply(
+                self.answer_request(replace(request, frame=replace(request.frame, pid=read_peer(connection)[0])))
+            )
+        )
 
-    def judge(self, request: Request) -> HookReply:
+    def answer_request(self, request: HookRequest) -> HookReply:
         """The answer to one call."""
-        if request.frame.agent == contained.AGENT:
-            return contained.answer(request.payload, request.frame.cwd, environment(request.variables), self.gates)
-        return answer(request.payload, request.frame, environment(request.variables), self.gates)
+        if request.frame.agent == contained_commands.LAUNCHER_AGENT:
+            return contained_commands.answer_launcher(
+                request.payload, request.frame.cwd, make_environment(request.variables), self.gates
+            )
+        return answer(request.payload, request.frame, make_environment(request.variables), self.gates)
 
 
-def fold(gate: Gate) -> None:
+def fold_contents(gate: Gate) -> None:
     """Take the contents that wait into git, and archive a segment of the log that is full."""
-    gate.fold()
-    Snapshots(gate).tidy()
+    gate.fold_contents()
+    SnapshotTaker(gate).tidy_store()
     # For start-up speed: what reads and writes archives is nothing that a call needs.
     from remit.ledger.compact import compact
 
-    compact(gate.recorder.log.folder, most=1)
+    compact(gate.recorder.log.folder, max_segments=1)
 
 
-def note(gate: Gate) -> None:
+def write_notes(gate: Gate) -> None:
     """Write the notes of commits that came since, where they are shared. A few at a time: calls wait for their turn."""
-    if gate.governing.config.share.notes:
+    if gate.rules.config.share.notes:
         # It brings what blame needs, which no call does; and few repositories share notes.
-        from remit.provenance.notes.noting import note_new
+        from remit.provenance.notes.note_writer import write_new_notes
 
-        note_new(gate.workspace, gate.store)
+        write_new_notes(gate.workspace, gate.contents)
 
 
-def tell_watched(gate: Gate) -> None:
+def report_watching(gate: Gate) -> None:
     """Let `remit doctor` know whether only what changed is looked at, and why not."""
-    if isinstance(gate.observer, Watch):
-        put_watched(gate.state, gate.observer.told)
+    if isinstance(gate.observer, WorktreeWatcher):
+        put_watch_status(gate.state, gate.observer.status)
 
 
-def undo_lingering(gate: Gate) -> None:
+def check_background_changes(gate: Gate) -> None:
     """Look at what changed while no call was under way and a process that a call had left was there."""
-    following = gate.observer.following if isinstance(gate.observer, Watch) else None
-    if following and following.seen and following.ripe and not gate.state.open_calls():
-        Between(gate).noticed_everywhere("between calls", gate.observe(), None)
-        following.forget()
+    following = gate.observer.following if isinstance(gate.observer, WorktreeWatcher) else None
+    if following and following.suspects_by_path and following.is_settled_enough and not gate.state.list_open_calls():
+        ChangesBetweenCalls(gate).record_unattributed_changes("between calls", gate.observe(), None)
+        following.clear_suspects()
 
 
-def sweep(gate: Gate) -> None:
+def settle_idle_calls(gate: Gate) -> None:
     """Settle what was left open too long ago."""
-    said = Sweep(gate).settled_idle()
+    said = UnfinishedCalls(gate).settle_idle_calls()
     if said:
-        report(said)
+        write_log_line(said)
 
 
 def bind_privately(listener: socket.socket, path: Path) -> None:
@@ -260,15 +347,15 @@ def bind_privately(listener: socket.socket, path: Path) -> None:
     listener.listen(64)
 
 
-def same_user(connection: socket.socket) -> bool:
+def is_same_user(connection: socket.socket) -> bool:
     """Whether the other end is this user's. Where the system cannot tell, the folder's mode has to hold."""
     credentials = getattr(socket, "SO_PEERCRED", None)
     if credentials is None:
         return True
-    return peer(connection)[1] == os.geteuid()
+    return read_peer(connection)[1] == os.geteuid()
 
 
-def peer(connection: socket.socket) -> tuple[int, int]:
+def read_peer(connection: socket.socket) -> tuple[int, int]:
     """The process and the user of the other end; (0, -1) where the system cannot tell."""
     credentials = getattr(socket, "SO_PEERCRED", None)
     if credentials is None:
@@ -277,7 +364,7 @@ def peer(connection: socket.socket) -> tuple[int, int]:
     return pid, user
 
 
-def hung_up(connection: socket.socket) -> bool:
+def has_hung_up(connection: socket.socket) -> bool:
     """Whether the client is gone, and not only done with sending. Told apart on Linux; elsewhere it counts as there."""
     if sys.platform != "linux":
         return False
@@ -286,21 +373,21 @@ def hung_up(connection: socket.socket) -> bool:
     return any(events & select.POLLHUP for _, events in poll.poll(0))
 
 
-def read_all(connection: socket.socket) -> bytes:
+def receive_request(connection: socket.socket) -> bytes:
     """All that the client sends. Raises FrameError for more than any payload may be."""
     blocks: list[bytes] = []
     size = 0
     while block := connection.recv(1 << 20):
         blocks.append(block)
         size += len(block)
-        if size > LIMIT + (1 << 20):
+        if size > MAX_PAYLOAD_BYTES + (1 << 20):
             raise FrameError("the payload is too large")
     return b"".join(blocks)
 
 
-def start(home: Path) -> None:
+def start_daemon(home: Path) -> None:
     """Start the daemon in the background, where none listens: it outlives the agent, and holds none of its pipes."""
-    (home / FOLDER).mkdir(parents=True, exist_ok=True, mode=0o700)
+    (home / STATE_FOLDER).mkdir(parents=True, exist_ok=True, mode=0o700)
     if os.fork():
         return
     try:
@@ -315,9 +402,9 @@ def become_daemon(home: Path) -> None:
     quiet = os.open(os.devnull, os.O_RDWR)
     for stream in (0, 1):
         os.dup2(quiet, stream)
-    log = home / FOLDER / "daemon.log"
-    anew = os.O_TRUNC if log.exists() and log.stat().st_size > LOG_BYTES else 0
+    log = home / STATE_FOLDER / "daemon.log"
+    anew = os.O_TRUNC if log.exists() and log.stat().st_size > MAX_LOG_BYTES else 0
     os.dup2(os.open(log, os.O_WRONLY | os.O_CREAT | os.O_APPEND | anew, 0o600), 2)
     os.chdir("/")
     os.closerange(3, 256)
-    os.execv(sys.executable, [sys.executable, *RUN])
+    os.execv(sys.executable, [sys.executable, *DAEMON_WORDS])

@@ -11,21 +11,20 @@ from msgspec import DecodeError, Struct, json
 
 from remit.adapters import ROWS, AgentRow
 from remit.gate.environment import Environment
-from remit.servers.cleared import forget_gits_variables
-from remit.servers.home import NoHome
-from remit.workspace.living import started
+from remit.servers.environ_checks import NoHome, drop_git_variables
+from remit.workspace.processes.process_info import process_start_time
 
-SHOWN = ("PATH", "USER", "LOGNAME", "LANG", "LC_ALL", "LC_CTYPE", "TZ", "VIRTUAL_ENV")
+PASSED_VARIABLES = ("PATH", "USER", "LOGNAME", "LANG", "LC_ALL", "LC_CTYPE", "TZ", "VIRTUAL_ENV")
 """The variables that the commands of a repository see: what programs need to run, and nothing that may be a secret."""
 
-WIRED = ".local/state/remit/wired.json"
+MANIFEST_PATH = ".local/state/remit/wired.json"
 """Below HOME; `wiring.manifest.PLACE` is the same."""
 
-FORWARDED = ("REMIT_INTENT", "TMPDIR")
+FORWARDED_VARIABLES = ("REMIT_INTENT", "TMPDIR")
 """The variables that Remit looks at; the thin client passes on these and no others."""
 
 
-def enter() -> Environment:
+def read_environment() -> Environment:
     """The environment of this process, less what would mislead us. Raises NoHome.
 
     The password database is not asked in place of HOME: a service or a build that runs as root has no home of a person.
@@ -33,26 +32,26 @@ def enter() -> Environment:
     home = os.environ.get("HOME", "")
     if not home.startswith("/"):
         raise NoHome(home)
-    forget_gits_variables()
-    return environment(dict(os.environ))
+    drop_git_variables()
+    return make_environment(dict(os.environ))
 
 
-def environment(variables: dict[str, str]) -> Environment:
+def make_environment(variables: dict[str, str]) -> Environment:
     """The environment that these variables describe."""
     home = Path.home()
-    own = agents_files(str(home / WIRED), stamp(home / WIRED))
+    own = find_agent_files(str(home / MANIFEST_PATH), file_stamp(home / MANIFEST_PATH))
     return Environment(
         home=home,
         temporary=Path(variables.get("TMPDIR") or tempfile.gettempdir()),
         settings=own.settings,
         own_folders=own.folders,
-        moved=own.moved,
+        config_folders=own.moved,
         bound_intent=variables.get("REMIT_INTENT") or None,
-        variables={"PATH": os.defpath, **{name: os.environ[name] for name in SHOWN if name in os.environ}},
+        variables={"PATH": os.defpath, **{name: os.environ[name] for name in PASSED_VARIABLES if name in os.environ}},
     )
 
 
-class AgentsFiles(Struct, frozen=True):
+class AgentFiles(Struct, frozen=True):
     """What steers the agents, and the folders that are their own to write in: below HOME, or absolute."""
 
     settings: tuple[str, ...]
@@ -60,13 +59,13 @@ class AgentsFiles(Struct, frozen=True):
     moved: dict[str, str]
 
 
-class Wired(Struct):
+class WiredFolders(Struct):
     """What of the wiring's manifest (`wiring/manifest.py`) counts for every call."""
 
     moved: dict[str, str] = {}
 
 
-def stamp(path: Path) -> tuple[int, ...]:
+def file_stamp(path: Path) -> tuple[int, ...]:
     """What changes whenever that file does."""
     try:
         status = path.stat()
@@ -76,26 +75,30 @@ def stamp(path: Path) -> tuple[int, ...]:
 
 
 @lru_cache(8)
-def agents_files(wired: str, state: tuple[int, ...]) -> AgentsFiles:
+def find_agent_files(wired: str, state: tuple[int, ...]) -> AgentFiles:
     """The files of all agents, wherever `remit init` found their folders. `state` is the `stamp` of the manifest."""
-    moved = moved_folders(wired) if state else {}
+    moved = read_moved_folders(wired) if state else {}
     rows = ROWS.values()
-    return AgentsFiles(
-        tuple(s for row in rows for s in reached(row, (*row.settings, row.hooks_file, row.mcp_file), moved)),
-        tuple(folder for row in rows for folder in reached(row, row.own_folders, moved)),
+    return AgentFiles(
+        tuple(
+            s
+            for row in rows
+            for s in resolve_agent_paths(row, (*row.settings_files, row.hooks_file, row.mcp_file), moved)
+        ),
+        tuple(folder for row in rows for folder in resolve_agent_paths(row, row.own_folders, moved)),
         moved,
     )
 
 
-def moved_folders(wired: str) -> dict[str, str]:
+def read_moved_folders(wired: str) -> dict[str, str]:
     """By agent, its own folder where `remit init` found it elsewhere than below HOME."""
     try:
-        return json.decode(Path(wired).read_bytes(), type=Wired).moved
+        return json.decode(Path(wired).read_bytes(), type=WiredFolders).moved
     except (OSError, DecodeError):
         return {}
 
 
-def reached(row: AgentRow, names: tuple[str, ...], moved: dict[str, str]) -> Iterator[str]:
+def resolve_agent_paths(row: AgentRow, names: tuple[str, ...], moved: dict[str, str]) -> Iterator[str]:
     """These names below HOME, and below the agent's moved folder the same."""
     yield from names
     folder = moved.get(row.agent)
@@ -104,12 +107,12 @@ def reached(row: AgentRow, names: tuple[str, ...], moved: dict[str, str]) -> Ite
             yield f"{folder}/{name.removeprefix(f'{row.config_folder}/')}"
 
 
-def lived_s() -> float:
+def process_age_s() -> float:
     """Seconds since this process began: of one that the client became, since the agent began to wait.
 
     0 where the system does not tell. Source: proc_pid_stat(5), field 22, in clock ticks after boot.
     """
-    ticks = started(os.getpid()) or ""
+    ticks = process_start_time(os.getpid()) or ""
     if not ticks.isdecimal():
         return 0.0
     return max(0.0, time.clock_gettime(time.CLOCK_BOOTTIME) - int(ticks) / os.sysconf("SC_CLK_TCK"))

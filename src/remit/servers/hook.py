@@ -1,36 +1,135 @@
-"""Steps 2, 3 and 7: one function answers every hook call, in a fresh process or in a warm one."""
+"""Steps 2, 3 and 7: one function answers every hook call, in a fresh process or in a warm one.
 
+Which workspaces a shell command reaches, as far as its text names places: standing elsewhere is no way round.
+"""
+
+import os
+import re
 from collections.abc import Callable, Iterator
-from contextlib import AbstractContextManager, nullcontext
+from contextlib import AbstractContextManager, nullcontext, suppress
+from itertools import islice
 from pathlib import Path
 from typing import Literal, TypeAlias
 
 from msgspec import Struct
 from msgspec.structs import replace
 
-from remit.adapters import ROWS, AdapterError, HookReply, notice, parse, render
+from remit.adapters import ROWS, AdapterError, HookReply, parse, render, render_notice
 from remit.core.call import ToolCall
 from remit.core.decision import Decision
-from remit.core.events import After, Before, HookEvent, Ignored, PromptGiven, SessionEnded, SessionStarted, TurnEnded
-from remit.core.repopath import InvalidPath
-from remit.core.text import encodable
-from remit.gate.answer import Answer, joined
+from remit.core.display_text import escape_surrogates
+from remit.core.events import (
+    AfterCall,
+    BeforeCall,
+    HookEvent,
+    IgnoredEvent,
+    PromptGiven,
+    SessionEnded,
+    SessionStarted,
+    TurnEnded,
+)
+from remit.core.scope.repopath import InvalidPath
+from remit.gate.answer import Answer, join_lines
 from remit.gate.environment import Environment
 from remit.gate.gate import Gate
-from remit.gate.governing import governing
-from remit.servers.reach import began_with, named_workspaces, words_of_new
-from remit.servers.selecting import select_by_command
-from remit.workspace.paths import real_paths
-from remit.workspace.place import Workspace, locate, located
+from remit.gate.remember import is_destructive
+from remit.gate.rules.load import load_rules
+from remit.gate.state.baseline import baseline_head
+from remit.servers.remit_commands import run_remit_command
+from remit.workspace.place.paths import resolve_real_paths
+from remit.workspace.place.workspace import ORCHESTRATION_FOLDER, Workspace, locate_by_real_path, locate_workspace
 
-LIMIT = 64 * 1024 * 1024
+WORD_PATTERN = re.compile(r"'([^']*)'|\"([^\"]*)\"|([^\s'\"|;&<>()`]+)")
+HOME_PREFIX = re.compile(r"\A(?:~|\$HOME|\$\{HOME\})(?=/|\Z)")
+MAX_PLACES = 200
+"""Places of one command that are looked up."""
+
+MAX_PLACE_CHARS = 4096
+
+
+def find_named_workspaces(call: ToolCall, governs: Workspace | None, home: Path) -> list[Workspace]:
+    """The governed workspaces, beside the one that governs already, that hold a place named in the call's command.
+
+    Variables other than HOME are not known, and what a program makes of its input is not either: changes that come
+    about so are found in that workspace when it is next compared.
+    """
+    if call.command is None:
+        return []
+    own = str(governs.root) if governs is not None and governs.is_governed else None
+    named = islice(
+        dict.fromkeys(find_named_places(call.command, call.cwd, str(home), named_only=own is not None)), MAX_PLACES
+    )
+    known: dict[str, str | None] = {}
+    roots = dict.fromkeys(find_marked_folder(place, known) for place in named)
+    near = [locate_workspace(Path(root)) for root in roots if root is not None and root != own]
+    found = {w.root: w for w in near if w is not None and w.is_governed and str(w.root) != own}
+    return list(found.values())
+
+
+def is_new_worktree(gate: Gate, call: ToolCall) -> bool:
+    """Whether the workspace came to be by this call, which came back: a work tree that it added. Raises StateError.
+
+    Nobody was asked there before the call, nor ever looked.
+    """
+    if not is_destructive(call) or baseline_head(gate.state) is not None:
+        return False
+    return gate.state.find_pending_call(call.session, call.call_id, call.tool, call.arguments_sha256)[1] is None
+
+
+def describe_new_worktree(root: Path) -> str:
+    """What an agent is told of a workspace that its call made."""
+    return (
+        f"Remit: {root} is a work tree of its own now, governed as this one is. Select an intent there to work in it."
+    )
+
+
+def find_marked_folder(place: str, known: dict[str, str | None]) -> str | None:
+    """The nearest folder at or above `place` where a workspace may begin; `known` holds the answers so far."""
+    below: list[str] = []
+    while place not in known:
+        below.append(place)
+        above = os.path.dirname(place)  # noqa: PTH120
+        here = any(os.path.lexists(f"{place}/{name}") for name in (".git", ORCHESTRATION_FOLDER))
+        if here or above == place:
+            known[place] = place if here else None
+        else:
+            place = above
+    known.update(dict.fromkeys(below, known[place]))
+    return known[place]
+
+
+def find_named_places(command: str, cwd: str, home: str, *, named_only: bool) -> Iterator[str]:
+    """What the words of the command may name, links followed.
+
+    A word without a `/` lies in `cwd`: `named_only` leaves those out.
+    """
+    for word in split_words(command):
+        for text in dict.fromkeys((word, word.rpartition("=")[2])):
+            expanded = HOME_PREFIX.sub(lambda _: home, text)
+            if (named_only and "/" not in expanded and expanded != "..") or not 0 < len(expanded) <= MAX_PLACE_CHARS:
+                continue
+            if "\0" not in expanded:
+                with suppress(OSError):  # /proc/PID/root of another's process: no place that this user can name
+                    yield os.path.realpath(os.path.join(cwd, expanded))  # noqa: PTH118  a Path would tidy `..` away
+
+
+def split_words(command: str) -> Iterator[str]:
+    """The words of the command, and those within its quotes: a script of another shell may stand there."""
+    for single, double, plain in WORD_PATTERN.findall(command):
+        quoted = single or double
+        yield plain or quoted
+        if " " in quoted:
+            yield from (part for _, _, part in WORD_PATTERN.findall(quoted.replace("'", " ").replace('"', " ")) if part)
+
+
+MAX_PAYLOAD_BYTES = 64 * 1024 * 1024
 """Bytes of a payload. An agent writes no file of this size in one call."""
 
 EventClass = Literal["pre", "post", "note"]
 EVENT_CLASSES: tuple[EventClass, ...] = ("pre", "post", "note")
 
 
-class Frame(Struct, frozen=True):
+class HookFrame(Struct, frozen=True):
     """What comes with the bytes: which agent, where it runs, and which kind of event its settings said this is.
 
     Only `pre` may refuse. Without an event class the payload itself tells.
@@ -43,7 +142,7 @@ class Frame(Struct, frozen=True):
     """The client's process; 0 where it is not known."""
 
 
-def event_class(word: str) -> EventClass | None:
+def parse_event_class(word: str) -> EventClass | None:
     """The event class of that name; None where there is none."""
     for known in EVENT_CLASSES:
         if known == word:
@@ -54,93 +153,99 @@ def event_class(word: str) -> EventClass | None:
 OpenGate: TypeAlias = Callable[[Workspace | None, Environment], AbstractContextManager[Gate]]
 
 
-def fresh_gate(workspace: Workspace | None, environment: Environment) -> AbstractContextManager[Gate]:
+def open_fresh_gate(workspace: Workspace | None, environment: Environment) -> AbstractContextManager[Gate]:
     """A gate for one call."""
     return nullcontext(Gate(workspace, environment))
 
 
-def answer(payload: bytes, frame: Frame, environment: Environment, gates: OpenGate = fresh_gate) -> HookReply:
+def answer(payload: bytes, frame: HookFrame, environment: Environment, gates: OpenGate = open_fresh_gate) -> HookReply:
     """The agent's answer to one hook payload. Never raises: what breaks here becomes a denial, where one is due.
 
     `gates` opens a gate; a warm process passes one that keeps them open.
     """
     try:
-        return answered(payload, frame, environment, gates)
+        return answer_event(payload, frame, environment, gates)
     except AdapterError as error:
-        return unreadable(payload, frame, environment, error)
+        return refuse_unreadable(payload, frame, environment, error)
     except Exception as error:  # noqa: BLE001  an agent runs the tool when its hook crashes, so no failure may escape
-        return broken(payload, frame, environment, error)
+        return refuse_broken_call(payload, frame, environment, error)
 
 
-def answered(payload: bytes, frame: Frame, environment: Environment, gates: OpenGate) -> HookReply:
+def answer_event(payload: bytes, frame: HookFrame, environment: Environment, gates: OpenGate) -> HookReply:
     """The answer, where nothing breaks."""
-    if len(payload) > LIMIT:
-        raise AdapterError(frame.agent, f"it is larger than {LIMIT // 1024 // 1024} MiB")
+    if len(payload) > MAX_PAYLOAD_BYTES:
+        raise AdapterError(frame.agent, f"it is larger than {MAX_PAYLOAD_BYTES // 1024 // 1024} MiB")
     event = parse(frame.agent, payload)
-    if isinstance(event, Before):
-        event = Before(replace(event.call, hook_pid=frame.pid))
-    found = asked(event, frame, environment, gates)
+    if isinstance(event, BeforeCall):
+        event = BeforeCall(replace(event.call, hook_pid=frame.pid))
+    found = ask_gates(event, frame, environment, gates)
     if isinstance(event, TurnEnded | SessionEnded) and found.context:
-        return HookReply(notice(frame.agent, found.message), f"remit: {encodable(found.context)}\n".encode())
+        return HookReply(
+            render_notice(frame.agent, found.message), f"remit: {escape_surrogates(found.context)}\n".encode()
+        )
     if isinstance(event, TurnEnded) and found.message:
-        return HookReply(notice(frame.agent, found.message))
+        return HookReply(render_notice(frame.agent, found.message))
     return render(frame.agent, event, found.decision, found.reason, found.context, found.arguments, found.permission)
 
 
-def asked(event: HookEvent, frame: Frame, environment: Environment, gates: OpenGate) -> Answer:
+def ask_gates(event: HookEvent, frame: HookFrame, environment: Environment, gates: OpenGate) -> Answer:
     """What is said by the gates of all workspaces that the event reaches; a refusal of the others comes first."""
-    governs = governing_workspace(event, frame, environment)
+    governs = find_governing_workspace(event, frame, environment)
     context, question = "", None
-    reached = named_workspaces(event.call, governs, environment.home) if isinstance(event, Before | After) else []
+    reached = (
+        find_named_workspaces(event.call, governs, environment.home)
+        if isinstance(event, BeforeCall | AfterCall)
+        else []
+    )
     for workspace in reached:
         with gates(workspace, environment) as gate:
-            if isinstance(event, After) and began_with(gate, event.call):
-                context = joined(context, words_of_new(workspace.root))
+            if isinstance(event, AfterCall) and is_new_worktree(gate, event.call):
+                context = join_lines(context, describe_new_worktree(workspace.root))
                 continue
-            other = handled(gate, event, frame.agent)
+            other = handle_event(gate, event, frame.agent)
         if other.decision.effect not in ("allow", "ask"):
             return other
         question = other if other.decision.effect == "ask" else question
-        context = joined(context, other.context)
+        context = join_lines(context, other.context)
     with gates(governs, environment) as gate:
-        found = handled(gate, event, frame.agent)
+        found = handle_event(gate, event, frame.agent)
     if question is not None and found.decision.effect != "deny":
         found = replace(found, decision=question.decision, reason=question.reason)
-    return replace(found, context=joined(context, found.context)) if context else found
+    return replace(found, context=join_lines(context, found.context)) if context else found
 
 
-def handled(gate: Gate, event: HookEvent, agent: str) -> Answer:
+def handle_event(gate: Gate, event: HookEvent, agent: str) -> Answer:
     """What the gate says to this event."""
     silent = Answer(Decision("allow", "allow", "safe", "observe"))
     match event:
-        case Before(call):
-            return select_by_command(gate, call) or gate.before(call)
-        case After(call, outcome):
+        case BeforeCall(call):
+            return run_remit_command(gate, call) or gate.before(call)
+        case AfterCall(call, outcome):
             return gate.after(call, outcome)
         case SessionStarted():
-            return Answer(silent.decision, context=gate.started(event, agent))
+            return Answer(silent.decision, context=gate.begin_session(event, agent))
         case PromptGiven(session):
-            return Answer(silent.decision, context=gate.prompted(session, agent))
+            return Answer(silent.decision, context=gate.receive_prompt(session, agent))
         case SessionEnded():
-            return Answer(silent.decision, context=gate.ended(event, agent))
+            return Answer(silent.decision, context=gate.end_session(event, agent))
         case TurnEnded(session):
-            return Answer(silent.decision, context=gate.turn_ended(session), message=gate.turn_line(session))
-        case Ignored():
+            return Answer(silent.decision, context=gate.end_turn(session), message=gate.describe_turn(session))
+        case IgnoredEvent():
             return silent
 
 
-def governing_workspace(event: HookEvent, frame: Frame, environment: Environment) -> Workspace | None:
+def find_governing_workspace(event: HookEvent, frame: HookFrame, environment: Environment) -> Workspace | None:
     """The workspace that governs the event: the target path's nearest, else that of the agent's folder."""
     here = getattr(event, "cwd", "") or frame.cwd
-    if isinstance(event, Before | After):
+    if isinstance(event, BeforeCall | AfterCall):
         here = event.call.cwd
-        governed = target_workspaces(event.call, environment)
+        governed = find_target_workspaces(event.call, environment)
         if governed:
-            return governed[0] if len(governed) == 1 else max(governed, key=enforcing)
-    return locate(Path(here))
+            return governed[0] if len(governed) == 1 else max(governed, key=is_enforcing)
+    return locate_workspace(Path(here))
 
 
-def target_workspaces(call: ToolCall, environment: Environment) -> list[Workspace]:
+def find_target_workspaces(call: ToolCall, environment: Environment) -> list[Workspace]:
     """The governed workspaces of the call's paths, the first path's first.
 
     Where there are several, the first that enforces judges them all: what it does not hold is outside to it.
@@ -148,44 +253,48 @@ def target_workspaces(call: ToolCall, environment: Environment) -> list[Workspac
     found: dict[Path, Workspace] = {}
     for raw in call.paths:
         try:
-            reals = real_paths(raw, Path(call.cwd), environment.home)
+            reals = resolve_real_paths(raw, Path(call.cwd), environment.home)
         except InvalidPath:
             continue
-        for near in (located(real.rpartition("/")[0] or "/") for real in reals):
-            if near is not None and near.governed:
+        for near in (locate_by_real_path(real.rpartition("/")[0] or "/") for real in reals):
+            if near is not None and near.is_governed:
                 found.setdefault(near.root, near)
     return list(found.values())
 
 
-def enforcing(workspace: Workspace) -> bool:
+def is_enforcing(workspace: Workspace) -> bool:
     """Whether the workspace is in enforce."""
-    return governing(workspace).mode == "enforce"
+    return load_rules(workspace).mode == "enforce"
 
 
-def unreadable(payload: bytes, frame: Frame, environment: Environment, error: AdapterError) -> HookReply:
+def refuse_unreadable(payload: bytes, frame: HookFrame, environment: Environment, error: AdapterError) -> HookReply:
     """Bytes that are no payload: refused where Remit enforces, unless the settings said that nothing can be refused."""
-    return refuse(
+    return refuse_payload(
         payload, frame, environment, f"{error}. Update Remit, or tell the person: `remit doctor` shows the wiring"
     )
 
 
-def broken(payload: bytes, frame: Frame, environment: Environment, error: Exception) -> HookReply:
+def refuse_broken_call(payload: bytes, frame: HookFrame, environment: Environment, error: Exception) -> HookReply:
     """A defect of ours: refused where Remit enforces."""
-    return refuse(payload, frame, environment, f"Remit broke on this call ({type(error).__name__}: {str(error)[:300]})")
+    return refuse_payload(
+        payload, frame, environment, f"Remit broke on this call ({type(error).__name__}: {str(error)[:300]})"
+    )
 
 
-def refuse(payload: bytes, frame: Frame, environment: Environment, why: str) -> HookReply:
+def refuse_payload(payload: bytes, frame: HookFrame, environment: Environment, why: str) -> HookReply:
     """Exit 2 with a reason on stderr in an enforcing workspace; elsewhere the reason alone.
 
     Exit 2 is what every agent takes for a denial; on any event but `pre` it would do harm.
     """
-    text = f"remit: {encodable(why)}\n".encode()
-    if may_refuse(payload, frame) and any(enforces(place, environment) for place in places(payload, frame)):
+    text = f"remit: {escape_surrogates(why)}\n".encode()
+    if can_refuse(payload, frame) and any(
+        is_enforcing_folder(place, environment) for place in find_candidate_folders(payload, frame)
+    ):
         return HookReply(stderr=text, exit_code=2)
     return HookReply(stderr=text)
 
 
-def may_refuse(payload: bytes, frame: Frame) -> bool:
+def can_refuse(payload: bytes, frame: HookFrame) -> bool:
     """Whether the event can be refused: as the settings said, else unless the payload names only other events."""
     if frame.event_class is not None:
         return frame.event_class == "pre"
@@ -194,24 +303,24 @@ def may_refuse(payload: bytes, frame: Frame) -> bool:
     return not named or "before" in named
 
 
-def places(payload: bytes, frame: Frame) -> Iterator[str]:
+def find_candidate_folders(payload: bytes, frame: HookFrame) -> Iterator[str]:
     """The folders that may be governed: where we were started, and where the payload says the agent is."""
     yield frame.cwd
     try:
-        event = parse(frame.agent, payload[: LIMIT + 1])
+        event = parse(frame.agent, payload[: MAX_PAYLOAD_BYTES + 1])
     except Exception:  # noqa: BLE001  what broke the answer breaks this too; where we were started is known all the same
         return
-    if not isinstance(event, Before | After):
+    if not isinstance(event, BeforeCall | AfterCall):
         yield event.cwd
         return
     yield event.call.cwd
     yield from (str(Path(event.call.cwd, raw).parent) for raw in event.call.paths if "\0" not in raw)
 
 
-def enforces(place: str, environment: Environment) -> bool:
+def is_enforcing_folder(place: str, environment: Environment) -> bool:
     """Whether the workspace of that folder is in enforce; in doubt it is."""
     try:
         gate = Gate.open(place, environment)
-        return gate.governed and governing(gate.workspace).mode == "enforce"
+        return gate.is_governed and load_rules(gate.workspace).mode == "enforce"
     except Exception:  # noqa: BLE001  whatever broke the answer may break this too: then the careful side
         return True

@@ -18,167 +18,171 @@ from msgspec import Struct
 
 from remit.adapters import ROWS
 from remit.core.call import SessionKey, hash_arguments
-from remit.gate.answer import CannotRecord
+from remit.gate.answer import RECORDING_ERRORS
 from remit.gate.environment import Environment
 from remit.gate.gate import Gate
-from remit.gate.governing import Governing, governing
-from remit.gate.protocol import instructions
-from remit.servers.dialogs import Dialogs, elicited, shows_forms, with_said
+from remit.gate.rules.load import Rules, load_rules
+from remit.gate.sessions.protocol import format_mcp_instructions
+from remit.servers.elicitation import Elicitations, add_reply, can_show_forms, elicit_answer
 from remit.tools.catalogue import TOOLS, offered_tools, run_tool
-from remit.tools.result import Caller, NeedsPerson, ToolResult
-from remit.workspace.intents_writing import IntentsFileChanged
-from remit.workspace.place import locate
+from remit.tools.result import Caller, NeedsPerson, ToolAnswer
+from remit.workspace.intents_file.storage import IntentsFileChanged
+from remit.workspace.place.workspace import locate_workspace
 
 CALL_ID_KEYS = ("claudecode/toolUseId", "callId")
 """Where agents put the id of the call that their hook announced."""
 
-JOIN_WITHIN_S = 30.0
-NEEDS_SESSION = frozenset(name for name, tool in TOOLS.items() if tool.writes)
+ANNOUNCEMENT_TIMEOUT_S = 30.0
+NEEDS_SESSION = frozenset(name for name, tool in TOOLS.items() if tool.acts_for_session)
 
-LOOK_EVERY_S = 2.0
+OFFER_CHECK_INTERVAL_S = 2.0
 """How often a connection looks whether to offer other tools: `remit init`, a mode or an intent may change that."""
 
 
-class Client(Struct, frozen=True):
+class McpClient(Struct, frozen=True):
     """What the other end says of itself."""
 
     name: str
     capabilities: types.ClientCapabilities | None
 
 
-class Doorway:
+class McpConnection:
     """One connection. Without hooks, the connection itself is the session."""
 
     def __init__(self, folder: Path, environment: Environment) -> None:
         self.folder = folder
         self.environment = environment
-        self.own = Caller(SessionKey(f"mcp-{uuid4()}"), "mcp")
-        self.dialogs = Dialogs()
+        self.own_caller = Caller(SessionKey(f"mcp-{uuid4()}"), "mcp")
+        self.elicitations = Elicitations()
 
-    def call(
+    def call_tool(
         self,
         name: str,
         arguments: dict[str, Any],
         meta: dict[str, Any],
-        about: Client,
-        known: Caller | None = None,
-    ) -> ToolResult:
+        client: McpClient,
+        known_caller: Caller | None = None,
+    ) -> ToolAnswer:
         """Run one tool for whoever called it; `known` is who, where it runs again. Raises NeedsPerson."""
         gate = Gate.open(self.folder, self.environment)
-        if not gate.governed:
-            return problem("Remit does not govern this folder. A person can start it with `remit init`.")
+        if not gate.is_governed:
+            return make_failure("Remit does not govern this folder. A person can start it with `remit init`.")
         if name not in TOOLS:
-            return problem(f"There is no tool {name!r}; there are {', '.join(TOOLS)}.")
+            return make_failure(f"There is no tool {name!r}; there are {', '.join(TOOLS)}.")
         try:
-            caller = known or self.caller(gate, name, arguments, meta, about)
+            caller = known_caller or self.find_caller(gate, name, arguments, meta, client)
             return run_tool(gate, caller, name, arguments) if caller else unknown_caller()
         except IntentsFileChanged as error:
-            return problem(f"{error}. Nothing was selected or changed: call it again.")
-        except (*CannotRecord, sqlite3.Error) as error:
-            return problem(f"Remit cannot reach its records: {error}. Nothing was selected or changed.")
+            return make_failure(f"{error}. Nothing was selected or changed: call it again.")
+        except (*RECORDING_ERRORS, sqlite3.Error) as error:
+            return make_failure(f"Remit cannot reach its records: {error}. Nothing was selected or changed.")
 
     @property
-    def rules(self) -> Governing | None:
+    def rules(self) -> Rules | None:
         """What governs this folder now; None where Remit does not."""
-        workspace = locate(self.folder)
-        return governing(workspace) if workspace is not None and workspace.governed else None
+        workspace = locate_workspace(self.folder)
+        return load_rules(workspace) if workspace is not None and workspace.is_governed else None
 
-    def find_offer(self) -> tuple[str, ...]:
+    def find_offered_tools(self) -> tuple[str, ...]:
         """The tools to offer now; none where what governs cannot be read."""
         try:
             return offered_tools(self.rules)
-        except CannotRecord:
+        except RECORDING_ERRORS:
             return ()
 
-    def instructions(self) -> str:
+    def format_instructions(self) -> str:
         """Return the instructions for the model; empty where nothing is demanded of it."""
         try:
             rules = self.rules
-        except CannotRecord:
+        except RECORDING_ERRORS:
             return ""
-        return "" if rules is None else instructions(rules.mode, rules.document)
+        return "" if rules is None else format_mcp_instructions(rules.mode, rules.document)
 
-    def caller(
-        self, gate: Gate, name: str, arguments: dict[str, Any], meta: dict[str, Any], about: Client
+    def find_caller(
+        self, gate: Gate, name: str, arguments: dict[str, Any], meta: dict[str, Any], client: McpClient
     ) -> Caller | None:
         """Whose call it is: the session that a hook announced; None where a hook should have and did not."""
         digest = hash_arguments([name, hash_arguments(arguments)])
         call_id = next((str(meta[key]) for key in CALL_ID_KEYS if meta.get(key)), "")
-        since = self.environment.clock() - JOIN_WITHIN_S
+        since = self.environment.clock() - ANNOUNCEMENT_TIMEOUT_S
         announced = gate.state.take_remit_call(call_id, digest, since)
         if announced is not None:
-            dialog = shows_forms(announced.agent, about.capabilities)
+            dialog = can_show_forms(announced.agent, client.capabilities)
             return Caller(announced.session, announced.agent, dialog)
-        hooked = bool(call_id) or about.name in ROWS
-        return None if hooked and name in NEEDS_SESSION else self.own
+        hooked = bool(call_id) or client.name in ROWS
+        return None if hooked and name in NEEDS_SESSION else self.own_caller
 
 
-def unknown_caller() -> ToolResult:
+def unknown_caller() -> ToolAnswer:
     """No hook announced the call: selecting for a guessed session would bind the wrong one."""
-    return problem(
+    return make_failure(
         "Remit's hook did not announce this call, so nothing was selected or changed. The hooks are not wired, or did "
         "not fire: ask the person to run `remit doctor`."
     )
 
 
-def problem(text: str) -> ToolResult:
+def make_failure(text: str) -> ToolAnswer:
     """A failure that is no violation."""
-    return ToolResult(text, {"status": "error", "error": text}, ok=False)
+    return ToolAnswer(text, {"status": "error", "error": text}, ok=False)
 
 
-class Offer:
+class ToolOffer:
     """The tools that one connection was told of, and who is told when they are no longer the same."""
 
-    def __init__(self, doorway: Doorway) -> None:
-        self.doorway = doorway
-        self.told: tuple[str, ...] | None = None
+    def __init__(self, connection: McpConnection) -> None:
+        self.connection = connection
+        self.last_offered: tuple[str, ...] | None = None
         self.session: ServerSession | None = None
         self.listeners = InMemorySubscriptionBus()
 
-    def now(self, session: ServerSession) -> tuple[str, ...]:
+    def list_tool_names(self, session: ServerSession) -> tuple[str, ...]:
         """The names to offer, remembered as told to this session."""
-        self.told, self.session = self.doorway.find_offer(), session
-        return self.told
+        self.last_offered, self.session = self.connection.find_offered_tools(), session
+        return self.last_offered
 
-    async def watch(self) -> None:
+    async def watch_changes(self) -> None:
         """Tell the client whenever the offer changed, for as long as the connection lasts."""
         while True:
-            await anyio.sleep(LOOK_EVERY_S)
-            session, told = self.session, self.told
-            if session is None or told is None or await anyio.to_thread.run_sync(self.doorway.find_offer) == told:
+            await anyio.sleep(OFFER_CHECK_INTERVAL_S)
+            session, told = self.session, self.last_offered
+            if (
+                session is None
+                or told is None
+                or await anyio.to_thread.run_sync(self.connection.find_offered_tools) == told
+            ):
                 continue
-            self.told = None
+            self.last_offered = None
             with suppress(anyio.ClosedResourceError, anyio.BrokenResourceError):  # the client is about to be gone
                 await session.send_tool_list_changed()  # a client of the era before `subscriptions/listen`
                 await self.listeners.publish(ToolsListChanged())
 
 
-def build(folder: Path, environment: Environment, version: str) -> tuple[Server[Any], Offer]:
+def build_server(folder: Path, environment: Environment, version: str) -> tuple[Server[Any], ToolOffer]:
     """The server, for any transport, and its offer, which has to be watched while it runs."""
-    doorway = Doorway(folder, environment)
-    offer = Offer(doorway)
+    doorway = McpConnection(folder, environment)
+    offer = ToolOffer(doorway)
 
     async def list_tools(
         ctx: ServerRequestContext[Any, Any], params: types.PaginatedRequestParams | None
     ) -> types.ListToolsResult:
-        return types.ListToolsResult(tools=[described(name) for name in offer.now(ctx.session)])
+        return types.ListToolsResult(tools=[describe_tool(name) for name in offer.list_tool_names(ctx.session)])
 
     async def call_tool(
         ctx: ServerRequestContext[Any, Any], params: types.CallToolRequestParams
     ) -> types.CallToolResult | types.InputRequiredResult:
         known = ctx.session.client_params
-        about = Client(known.client_info.name if known else "", ctx.session.client_capabilities)
+        about = McpClient(known.client_info.name if known else "", ctx.session.client_capabilities)
         arguments = params.arguments or {}
-        call = partial(doorway.call, params.name, arguments, dict(params.meta or {}), about)
+        call = partial(doorway.call_tool, params.name, arguments, dict(params.meta or {}), about)
         try:
-            again = doorway.dialogs.resumed(params, environment.clock())
+            again = doorway.elicitations.resume_call(params, environment.clock())
             result = await anyio.to_thread.run_sync(partial(call, again))  # a person may think for minutes
         except NeedsPerson as needed:
             if not ctx.session.can_send_request:
-                return doorway.dialogs.hold(needed, params.name, arguments)
+                return doorway.elicitations.request_answer(needed, params.name, arguments)
             left = needed.question.expires_at - environment.clock()
-            reply = await elicited(ctx.session, needed.question, left)
-            again = with_said(needed.caller, needed.question, reply)
+            reply = await elicit_answer(ctx.session, needed.question, left)
+            again = add_reply(needed.caller, needed.question, reply)
             result = await anyio.to_thread.run_sync(partial(call, again))
         return types.CallToolResult(
             content=[types.TextContent(type="text", text=result.text)],
@@ -189,7 +193,7 @@ def build(folder: Path, environment: Environment, version: str) -> tuple[Server[
     server = Server(
         "remit",
         version=version,
-        instructions=doorway.instructions() or None,
+        instructions=doorway.format_instructions() or None,
         on_list_tools=list_tools,
         on_call_tool=call_tool,
         on_subscriptions_listen=ListenHandler(offer.listeners),
@@ -197,21 +201,21 @@ def build(folder: Path, environment: Environment, version: str) -> tuple[Server[
     return server, offer
 
 
-def described(name: str) -> types.Tool:
+def describe_tool(name: str) -> types.Tool:
     """A tool as MCP describes it."""
     tool = TOOLS[name]
     return types.Tool(name=name, description=tool.description, input_schema=tool.schema)
 
 
-def serve(folder: Path, environment: Environment, version: str) -> None:
+def serve_stdio(folder: Path, environment: Environment, version: str) -> None:
     """Serve on standard input and output until the client goes."""
-    server, offer = build(folder, environment, version)
+    server, offer = build_server(folder, environment, version)
     options = server.create_initialization_options(NotificationOptions(tools_changed=True))
 
-    async def run() -> None:
+    async def run_server() -> None:
         async with stdio_server() as (read, write), anyio.create_task_group() as tasks:
-            tasks.start_soon(offer.watch)
+            tasks.start_soon(offer.watch_changes)
             await server.run(read, write, options)
             tasks.cancel_scope.cancel()
 
-    anyio.run(run)
+    anyio.run(run_server)

@@ -11,54 +11,54 @@ from typing import TypeAlias
 
 from remit.gate.gate import Gate
 from remit.ledger.lock import LockTimeout
-from remit.servers.gates import Gates, report
+from remit.servers.open_gates import OpenGates, write_log_line
 
 Job: TypeAlias = Callable[[Callable[[], bool]], bool]
 """Does some of it, until it is told that it is enough; whether more is left."""
 
-QUIET_S = 0.5
+QUIET_INTERVAL_S = 0.5
 """How long nobody may have called: the calls of an agent come in pairs, and often in rows."""
 
-LATEST_S = 5.0
+MAX_DELAY_S = 5.0
 """Without a pause of that length it is done meanwhile."""
 
-STEP_S = 0.2
+MAX_STEP_S = 0.2
 """How long one repository is worked for at a time: Python lets one thread work, and calls come first."""
 
-REST = 20
+REST_FACTOR = 20
 """Its part in the time of this process is at most one in so many."""
 
 
 class Upkeep:
     """When to look after it, and what is left to do."""
 
-    def __init__(self, gates: Gates) -> None:
+    def __init__(self, gates: OpenGates) -> None:
         self.gates = gates
-        self.looked = time.monotonic()
+        self.started_at = time.monotonic()
         """When it was last begun."""
-        self.due = 0.0
+        self.not_before = 0.0
         """Not before then, unless there is a backlog."""
-        self.left = False
-        self.said: dict[str, str] = {}
+        self.has_backlog = False
+        self.reported_errors: dict[str, str] = {}
         """What was reported of each job: a trouble that stays is told once."""
 
-    def keep(self, last_call: float, now: float) -> None:
+    def run_if_due(self, last_call: float, now: float) -> None:
         """Bring all of it up to date, where a call came since the last time, and it is quiet or has waited long."""
-        waited = now - last_call >= QUIET_S or now - self.looked >= LATEST_S
-        if self.left or (last_call >= self.looked and waited and now >= self.due):
-            self.looked = now
-            self.bring_up()
-            self.due = time.monotonic() + REST * (time.monotonic() - now)
+        waited = now - last_call >= QUIET_INTERVAL_S or now - self.started_at >= MAX_DELAY_S
+        if self.has_backlog or (last_call >= self.started_at and waited and now >= self.not_before):
+            self.started_at = now
+            self.run_all_jobs()
+            self.not_before = time.monotonic() + REST_FACTOR * (time.monotonic() - now)
 
-    def bring_up(self) -> None:
+    def run_all_jobs(self) -> None:
         """One step for each work tree whose gate is open."""
         wanted: dict[str, Job] = {}
-        self.gates.each(lambda gate: wanted.update(jobs(gate)))
-        self.left = any([self.step(name, job) for name, job in wanted.items()])
+        self.gates.for_each_gate(lambda gate: wanted.update(find_jobs(gate)))
+        self.has_backlog = any([self.run_job(name, job) for name, job in wanted.items()])
 
-    def step(self, name: str, job: Job) -> bool:
+    def run_job(self, name: str, job: Job) -> bool:
         """A little work on one job; whether more is left. What cannot be done is reported."""
-        end = time.monotonic() + STEP_S
+        end = time.monotonic() + MAX_STEP_S
         said = ""
         try:
             return job(lambda: time.monotonic() > end)
@@ -69,19 +69,19 @@ class Upkeep:
             said = f"{name} was left for later: {type(error).__name__}: {words}"
             return False
         finally:
-            if said and said != self.said.get(name):
-                report(said)
-            self.said[name] = said
+            if said and said != self.reported_errors.get(name):
+                write_log_line(said)
+            self.reported_errors[name] = said
 
 
-def jobs(gate: Gate) -> dict[str, Job]:
+def find_jobs(gate: Gate) -> dict[str, Job]:
     """What is kept up for this gate's work tree, by what it is called. Raises OSError."""
     # They bring parsers of source code, and what blame is made of, which no call may load.
-    from remit.provenance.map.keeping import IntentMap
-    from remit.provenance.origins.put_words import kept_up
+    from remit.provenance.map.intent_map_file import IntentMap
+    from remit.provenance.origins.token_index import update_token_index
 
     root, machine = gate.workspace.root, gate.recorder.machine
     return {
-        f"the intent map of {root}": IntentMap.of(gate.workspace, gate.recorder.log.name, machine).kept_up,
-        f"the index of {root}": partial(kept_up, gate.workspace, machine),
+        f"the intent map of {root}": IntentMap.open(gate.workspace, gate.recorder.log.name, machine).update,
+        f"the index of {root}": partial(update_token_index, gate.workspace, machine),
     }

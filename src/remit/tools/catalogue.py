@@ -1,47 +1,97 @@
-"""The agent-facing tools of contracts §4: one Struct of arguments and one function each."""
+"""The agent-facing tools of contracts §4: one Struct of arguments and one function each.
+
+The tools that leave something for the next session: lessons, and the todo list.
+"""
 
 from collections.abc import Callable
 from typing import Any
 
 import msgspec
-from msgspec import Struct
+from msgspec import Struct, to_builtins
 
 from remit.core.decision import Violation
 from remit.core.intent import Intent
+from remit.core.scope.globs import glob_error, is_absolute_pattern
 from remit.gate.gate import Gate
-from remit.gate.governing import Governing
-from remit.gate.intent_refusals import Refused, refusal
-from remit.gate.protocol import selectable_intents
-from remit.tools.notes import RecordLesson, UpdateTodoList, record_lesson, update_todo_list
+from remit.gate.intents.lessons import LessonsWriter, TodoItem
+from remit.gate.intents.refusals import IntentRefused, make_refusal
+from remit.gate.rules.load import Rules
+from remit.gate.sessions.protocol import selectable_intents
+from remit.tools.ledger_queries import ExplainLines, QueryTraces, explain_lines, query_traces
 from remit.tools.proposals import (
     ProposeIntent,
     RequestScopeExpansion,
+    ask_to_vouch,
     propose_intent,
     request_scope_expansion,
-    vouched,
 )
-from remit.tools.reading import QueryTraces, Why, query_traces, why
-from remit.tools.result import Caller, ToolResult, Words
+from remit.tools.result import Caller, ToolAnswer, ToolText
+from remit.workspace.agents.shared_brain import BrainEntry, Kind
+
+
+class RecordLesson(Struct, frozen=True, forbid_unknown_fields=True):
+    """Write down what the next session should know: a lesson from a failure, a decision, or a constraint."""
+
+    kind: Kind
+    lesson: ToolText
+    problem: ToolText = ""
+    resolution: ToolText = ""
+    pattern: ToolText = ""
+    paths: list[ToolText] = []
+
+
+class UpdateTodoList(Struct, frozen=True, forbid_unknown_fields=True):
+    """Replace this session's todo list in TODO.md, so that another session can go on where you stopped."""
+
+    items: list[TodoItem]
+
+
+def record_lesson(gate: Gate, caller: Caller, given: RecordLesson) -> ToolAnswer:
+    """What was written."""
+    wrong = next((p for p in given.paths if is_absolute_pattern(p) or glob_error(p)), None)
+    if wrong is not None:
+        raise ValueError(f"the path {wrong[:200]!r} cannot be used; expected one from the workspace's root")
+    wanted = BrainEntry(
+        kind=given.kind,
+        lesson=given.lesson,
+        problem=given.problem,
+        resolution=given.resolution,
+        pattern=given.pattern,
+        paths=tuple(given.paths),
+    )
+    entry = open_lessons(gate).record_lesson(caller.session, caller.agent, wanted)
+    return ToolAnswer(f"Written down: {entry.summary}", {"success": True, "lesson": to_builtins(entry)})
+
+
+def update_todo_list(gate: Gate, caller: Caller, given: UpdateTodoList) -> ToolAnswer:
+    """The list as it stands now."""
+    text = open_lessons(gate).write_todo(caller.session, caller.agent, given.items)
+    return ToolAnswer(text or "The list is empty.", {"success": True, "items": len(given.items)})
+
+
+def open_lessons(gate: Gate) -> LessonsWriter:
+    """Who writes them down."""
+    return LessonsWriter(gate.workspace, gate.state, gate.recorder)
 
 
 class SelectActiveIntent(Struct, frozen=True, forbid_unknown_fields=True):
     """Select the intent you work under. Do this before you change anything; the answer is what binds you."""
 
-    intent_id: Words
-    reasoning: Words = ""
-    expected_mutations: list[Words] = []
+    intent_id: ToolText
+    reasoning: ToolText = ""
+    expected_mutations: list[ToolText] = []
 
 
 class ListActiveIntents(Struct, frozen=True, forbid_unknown_fields=True):
     """List the intents of this workspace: id, name, status and the files each owns."""
 
-    status_filter: Words | None = None
+    status_filter: ToolText | None = None
 
 
 class GetIntentContext(Struct, frozen=True, forbid_unknown_fields=True):
     """Read an intent's context (scope, constraints, acceptance criteria) without selecting it."""
 
-    intent_id: Words
+    intent_id: ToolText
 
 
 class ClearActiveIntent(Struct, frozen=True, forbid_unknown_fields=True):
@@ -51,11 +101,11 @@ class ClearActiveIntent(Struct, frozen=True, forbid_unknown_fields=True):
 class CompleteIntent(Struct, frozen=True, forbid_unknown_fields=True):
     """Say that the active intent's acceptance criteria are met, and how you verified them."""
 
-    intent_id: Words
-    verification_notes: Words
+    intent_id: ToolText
+    verification_notes: ToolText
 
 
-def select_active_intent(gate: Gate, caller: Caller, given: SelectActiveIntent) -> ToolResult:
+def select_active_intent(gate: Gate, caller: Caller, given: SelectActiveIntent) -> ToolAnswer:
     """The intent's context block; warnings first."""
     selection = gate.intents.select(
         caller.session,
@@ -65,52 +115,52 @@ def select_active_intent(gate: Gate, caller: Caller, given: SelectActiveIntent) 
         expected=given.expected_mutations,
     )
     text = "\n".join((*(f"Warning: {w}" for w in selection.warnings), selection.block))
-    data = {"success": True, "context": selection.block, "intent": summary(selection.intent)}
-    return ToolResult(text, {**data, **({"warnings": list(selection.warnings)} if selection.warnings else {})})
+    data = {"success": True, "context": selection.block, "intent": intent_summary(selection.intent)}
+    return ToolAnswer(text, {**data, **({"warnings": list(selection.warnings)} if selection.warnings else {})})
 
 
-def list_active_intents(gate: Gate, caller: Caller, given: ListActiveIntents) -> ToolResult:
+def list_active_intents(gate: Gate, caller: Caller, given: ListActiveIntents) -> ToolAnswer:
     """The intents, one a line."""
     wanted = given.status_filter
     found = [i for i in gate.intents.document.intents if wanted is None or i.status == wanted.upper()]
     lines = [f"{i.id} [{i.status}] {i.title} (scope: {', '.join(i.owned_scope)})" for i in found]
-    active = gate.state.active(caller.session).intent_id
+    active = gate.state.active_session(caller.session).intent_id
     text = "\n".join([*lines, f"Active in this session: {active or 'none'}"] if lines else ["There is no such intent."])
-    return ToolResult(text, {"success": True, "intents": [summary(i) for i in found], "active": active})
+    return ToolAnswer(text, {"success": True, "intents": [intent_summary(i) for i in found], "active": active})
 
 
-def get_intent_context(gate: Gate, caller: Caller, given: GetIntentContext) -> ToolResult:
+def get_intent_context(gate: Gate, caller: Caller, given: GetIntentContext) -> ToolAnswer:
     """The context block, nothing selected."""
-    intent = gate.intents.known(given.intent_id)
+    intent = gate.intents.find_intent(given.intent_id)
     if intent is None:
         known = [i.id for i in gate.intents.document.intents]
-        raise refusal(
+        raise make_refusal(
             "INTENT_NOT_FOUND",
             f"There is no intent {given.intent_id[:60]!r} (known: {', '.join(known) or 'none'}).",
             "get_intent_context",
-            gate.state.active(caller.session).intent_id,
+            gate.state.active_session(caller.session).intent_id,
             known,
         )
-    block = gate.intents.block(intent)
-    return ToolResult(block, {"success": True, "context": block, "intent": summary(intent)})
+    block = gate.intents.format_block(intent)
+    return ToolAnswer(block, {"success": True, "context": block, "intent": intent_summary(intent)})
 
 
-def clear_active_intent(gate: Gate, caller: Caller, given: ClearActiveIntent) -> ToolResult:
+def clear_active_intent(gate: Gate, caller: Caller, given: ClearActiveIntent) -> ToolAnswer:
     """What was released."""
     released = gate.intents.clear(caller.session, caller.agent)
     text = f"{released} is released." if released else "No intent was active."
-    return ToolResult(text, {"success": True, "released": released})
+    return ToolAnswer(text, {"success": True, "released": released})
 
 
-def complete_intent(gate: Gate, caller: Caller, given: CompleteIntent) -> ToolResult:
+def complete_intent(gate: Gate, caller: Caller, given: CompleteIntent) -> ToolAnswer:
     """DONE, or what failed."""
-    yes = vouched(gate, caller, given.intent_id)
+    yes = ask_to_vouch(gate, caller, given.intent_id)
     notes = given.verification_notes
-    done = gate.completing.complete(caller.session, caller.agent, given.intent_id, notes, vouched=yes)
-    return ToolResult(f"{done.id} is DONE.", {"success": True, "intent": summary(done)})
+    done = gate.completion.complete(caller.session, caller.agent, given.intent_id, notes, vouched=yes)
+    return ToolAnswer(f"{done.id} is DONE.", {"success": True, "intent": intent_summary(done)})
 
 
-def summary(intent: Intent) -> dict[str, Any]:
+def intent_summary(intent: Intent) -> dict[str, Any]:
     """An intent in short."""
     return {
         "id": intent.id,
@@ -120,12 +170,12 @@ def summary(intent: Intent) -> dict[str, Any]:
     }
 
 
-class Tool(Struct, frozen=True):
+class AgentTool(Struct, frozen=True):
     """One tool as doors offer it. Its description and JSON Schema come from its Struct of arguments."""
 
     arguments: type[Struct]
-    run: Callable[[Gate, Caller, Any], ToolResult]
-    writes: bool = False
+    run: Callable[[Gate, Caller, Any], ToolAnswer]
+    acts_for_session: bool = False
     """Whether it acts for a session: then it has to be known for which."""
 
     @property
@@ -142,26 +192,26 @@ class Tool(Struct, frozen=True):
         return {**plain, **({"$defs": components} if components else {})}
 
 
-TOOLS: dict[str, Tool] = {
-    "select_active_intent": Tool(SelectActiveIntent, select_active_intent, writes=True),
-    "list_active_intents": Tool(ListActiveIntents, list_active_intents),
-    "get_intent_context": Tool(GetIntentContext, get_intent_context),
-    "clear_active_intent": Tool(ClearActiveIntent, clear_active_intent, writes=True),
-    "complete_intent": Tool(CompleteIntent, complete_intent, writes=True),
-    "propose_intent": Tool(ProposeIntent, propose_intent, writes=True),
-    "request_scope_expansion": Tool(RequestScopeExpansion, request_scope_expansion, writes=True),
-    "record_lesson": Tool(RecordLesson, record_lesson, writes=True),
-    "update_todo_list": Tool(UpdateTodoList, update_todo_list, writes=True),
-    "query_traces": Tool(QueryTraces, query_traces),
-    "why": Tool(Why, why),
+TOOLS: dict[str, AgentTool] = {
+    "select_active_intent": AgentTool(SelectActiveIntent, select_active_intent, acts_for_session=True),
+    "list_active_intents": AgentTool(ListActiveIntents, list_active_intents),
+    "get_intent_context": AgentTool(GetIntentContext, get_intent_context),
+    "clear_active_intent": AgentTool(ClearActiveIntent, clear_active_intent, acts_for_session=True),
+    "complete_intent": AgentTool(CompleteIntent, complete_intent, acts_for_session=True),
+    "propose_intent": AgentTool(ProposeIntent, propose_intent, acts_for_session=True),
+    "request_scope_expansion": AgentTool(RequestScopeExpansion, request_scope_expansion, acts_for_session=True),
+    "record_lesson": AgentTool(RecordLesson, record_lesson, acts_for_session=True),
+    "update_todo_list": AgentTool(UpdateTodoList, update_todo_list, acts_for_session=True),
+    "query_traces": AgentTool(QueryTraces, query_traces),
+    "why": AgentTool(ExplainLines, explain_lines),
 }
 
 
-WITHOUT_INTENTS = ("record_lesson", "query_traces", "why")
+TOOLS_WITHOUT_INTENTS = ("record_lesson", "query_traces", "why")
 """The tools that help where nothing is enforced and no intent is open."""
 
 
-def offered_tools(rules: Governing | None) -> tuple[str, ...]:
+def offered_tools(rules: Rules | None) -> tuple[str, ...]:
     """The names of the tools to offer an agent: none where Remit does not govern (no rules), and in observe without an
     open intent only those that help there. Each description takes room in a model's context.
 
@@ -170,29 +220,29 @@ def offered_tools(rules: Governing | None) -> tuple[str, ...]:
     if rules is None:
         return ()
     if rules.mode == "observe" and not selectable_intents(rules.document):
-        return WITHOUT_INTENTS
+        return TOOLS_WITHOUT_INTENTS
     return tuple(TOOLS)
 
 
-def run_tool(gate: Gate, caller: Caller, name: str, arguments: object) -> ToolResult:
+def run_tool(gate: Gate, caller: Caller, name: str, arguments: object) -> ToolAnswer:
     """Run one tool. Arguments that do not fit, and refusals, are results that the model can act on."""
     tool = TOOLS[name]
     try:
         given = msgspec.convert(arguments or {}, type=tool.arguments)
         return tool.run(gate, caller, given)
-    except Refused as refused:
-        return failed(refused.violation)
+    except IntentRefused as refused:
+        return failure_result(refused.violation)
     except ValueError as error:
         said = str(error).rstrip(".")
         names = ", ".join(f"`{name}`" for name in tool.arguments.__struct_fields__) or "no arguments"
-        return failed(
-            refusal(
+        return failure_result(
+            make_refusal(
                 "INVALID_ARGUMENTS", f"The arguments of {name} do not fit: {said}. It takes {names}.", name, None
             ).violation
         )
 
 
-def failed(violation: Violation) -> ToolResult:
+def failure_result(violation: Violation) -> ToolAnswer:
     """A violation as a result."""
     document = msgspec.to_builtins(violation)
-    return ToolResult(msgspec.json.format(msgspec.json.encode(document), indent=1).decode(), document, ok=False)
+    return ToolAnswer(msgspec.json.format(msgspec.json.encode(document), indent=1).decode(), document, ok=False)

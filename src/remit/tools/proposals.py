@@ -7,79 +7,79 @@ from collections.abc import Sequence
 from msgspec import Struct
 
 from remit.core.decision import ErrorType
-from remit.core.identifiers import uuid7
+from remit.core.display_text import sanitise_line
+from remit.core.ids import make_uuid7
 from remit.core.intent import Constraint, Criterion, Intent
 from remit.core.record import Body, EventName
-from remit.core.redaction import redact
-from remit.core.text import shown
-from remit.gate.approvals import Question, Reply
-from remit.gate.asking import NOBODY, TIMEOUT_S
+from remit.core.secrets.redaction import redact
+from remit.gate.approvals.ask import NOBODY_REPLY, QUESTION_TIMEOUT_S
 from remit.gate.gate import Gate
-from remit.gate.intent_refusals import Refused, check_scope, refusal
-from remit.policy.risk import sensitive
-from remit.tools.result import Caller, NeedsPerson, ToolResult, Words
+from remit.gate.intents.refusals import IntentRefused, make_refusal, validate_scope
+from remit.gate.state.questions import ApprovalReply, Question
+from remit.policy.approval.risk import is_sensitive_path
+from remit.tools.result import Caller, NeedsPerson, ToolAnswer, ToolText
 
-ACTION_CHARS = 480
+MAX_ACTION_CHARS = 480
 """What a question shows of an action, and a little less: nobody says yes to what they were not shown."""
 
-WILD = frozenset("*?[{!\\")
+GLOB_CHARS = frozenset("*?[{!\\")
 
 
 class ProposeIntent(Struct, frozen=True, forbid_unknown_fields=True):
     """Propose a new intent to the person, where no existing one covers the work. It is made only if they say yes."""
 
-    name: Words
-    owned_scope: list[Words]
-    reason: Words
-    constraints: list[Words] = []
-    criteria: list[Words] = []
+    name: ToolText
+    owned_scope: list[ToolText]
+    reason: ToolText
+    constraints: list[ToolText] = []
+    criteria: list[ToolText] = []
 
 
 class RequestScopeExpansion(Struct, frozen=True, forbid_unknown_fields=True):
     """Ask the person to add files to the active intent's owned_scope. Nothing changes unless they say yes."""
 
-    paths: list[Words]
-    reason: Words
+    paths: list[ToolText]
+    reason: ToolText
 
 
-def propose_intent(gate: Gate, caller: Caller, given: ProposeIntent) -> ToolResult:
+def propose_intent(gate: Gate, caller: Caller, given: ProposeIntent) -> ToolAnswer:
     """The new DRAFT, or what the person said."""
-    check_scope(given.owned_scope)
+    validate_scope(given.owned_scope)
     wanted = Intent(
         id="",
         owned_scope=tuple(given.owned_scope),
-        name=shown(given.name, 200),
+        name=sanitise_line(given.name, 200),
         constraints=tuple(Constraint(text) for text in given.constraints),
         acceptance_criteria=tuple(Criterion(text) for text in given.criteria),
     )
     action = f"propose_intent: {wanted.name} (owns {', '.join(given.owned_scope)})"
     scope = " ".join(f"--scope {shlex.quote(p)}" for p in given.owned_scope)
     by_hand = f"remit intent new {shlex.quote(wanted.name)} {scope}"
-    question = asked(gate, caller, "MISSING_OR_INVALID_INTENT", action, given.reason, given.owned_scope)
-    reply = answer(gate, caller, question, "propose_intent", by_hand)
+    question = make_question(gate, caller, "MISSING_OR_INVALID_INTENT", action, given.reason, given.owned_scope)
+    reply = ask_person(gate, caller, question, "propose_intent", by_hand)
     made = gate.intents.create(wanted, by=reply.by)
     text = f"The person said yes: {made.id} is there as DRAFT. Select it with select_active_intent."
-    return ToolResult(text, {"success": True, "intent": {"id": made.id, "status": made.status}})
+    return ToolAnswer(text, {"success": True, "intent": {"id": made.id, "status": made.status}})
 
 
-def request_scope_expansion(gate: Gate, caller: Caller, given: RequestScopeExpansion) -> ToolResult:
+def request_scope_expansion(gate: Gate, caller: Caller, given: RequestScopeExpansion) -> ToolAnswer:
     """The intent's new context, or what the person said."""
     tool = "request_scope_expansion"
-    intent = gate.intents.known(gate.state.active(caller.session).intent_id)
+    intent = gate.intents.find_intent(gate.state.active_session(caller.session).intent_id)
     if intent is None:
-        raise refusal("MISSING_OR_INVALID_INTENT", "No intent is active: select one first.", tool, None)
+        raise make_refusal("MISSING_OR_INVALID_INTENT", "No intent is active: select one first.", tool, None)
     check_expansion(given.paths)
     action = f"{tool}: add {', '.join(given.paths)} to the scope of {intent.id}"
     added = " ".join(f"--add-scope {shlex.quote(p)}" for p in given.paths)
-    question = asked(gate, caller, "SCOPE_VIOLATION", action, given.reason, given.paths)
-    reply = answer(gate, caller, question, tool, f"remit intent edit {intent.id} {added}")
+    question = make_question(gate, caller, "SCOPE_VIOLATION", action, given.reason, given.paths)
+    reply = ask_person(gate, caller, question, tool, f"remit intent edit {intent.id} {added}")
     patterns = [reply.pattern] if reply.pattern else given.paths
-    check_scope(patterns)
+    validate_scope(patterns)
     now = gate.intents.get(intent.id).owned_scope
     gate.intents.edit(intent.id, {"owned_scope": tuple(dict.fromkeys((*now, *patterns)))}, by=reply.by)
-    block = gate.intents.block_to_tell(caller.session)
+    block = gate.intents.deliver_block(caller.session)
     text = f"The person said yes: {intent.id} now also owns {', '.join(patterns)}.\n{block}"
-    return ToolResult(text, {"success": True, "added": list(patterns), "context": block})
+    return ToolAnswer(text, {"success": True, "added": list(patterns), "context": block})
 
 
 def check_expansion(paths: Sequence[str]) -> None:
@@ -87,62 +87,66 @@ def check_expansion(paths: Sequence[str]) -> None:
     taken = next((path for path in paths if path.startswith("!")), None)
     if taken is not None:
         raise ValueError(f"{taken!r} takes away from the scope; expected paths to add")
-    check_scope(paths)
+    validate_scope(paths)
 
 
-def asked(gate: Gate, caller: Caller, code: ErrorType, action: str, reason: str, patterns: Sequence[str]) -> Question:
+def make_question(
+    gate: Gate, caller: Caller, code: ErrorType, action: str, reason: str, patterns: Sequence[str]
+) -> Question:
     """The question. It names a path only where there is exactly one, and that is no pattern.
 
     Raises ValueError where a person would not see all that they are asked for.
     """
-    if len(shown(action, 2 * ACTION_CHARS)) > ACTION_CHARS:
-        raise ValueError(f"that is too long for one question ({ACTION_CHARS} characters); ask for less")
+    if len(sanitise_line(action, 2 * MAX_ACTION_CHARS)) > MAX_ACTION_CHARS:
+        raise ValueError(f"that is too long for one question ({MAX_ACTION_CHARS} characters); ask for less")
     now = gate.environment.clock()
-    literal = len(patterns) == 1 and not WILD & set(patterns[0])
-    grave = [path for path in patterns if sensitive(path)]
+    literal = len(patterns) == 1 and not GLOB_CHARS & set(patterns[0])
+    grave = [path for path in patterns if is_sensitive_path(path)]
     first = ["it widens what an agent may change"] if patterns else []
-    reasons = (*first, *(f"{shown(p, 80)} is security- or release-relevant" for p in grave))
+    reasons = (*first, *(f"{sanitise_line(p, 80)} is security- or release-relevant" for p in grave))
     return Question(
-        id=uuid7(int(now * 1000), os.urandom(10)),
+        id=make_uuid7(int(now * 1000), os.urandom(10)),
         session_id=caller.session.session_id,
         agent=caller.agent,
-        intent_id=gate.state.active(caller.session).intent_id,
+        intent_id=gate.state.active_session(caller.session).intent_id,
         code=code,
-        action=redact(shown(action, ACTION_CHARS)),
-        message=redact(shown(reason, 500)),
+        action=redact(sanitise_line(action, MAX_ACTION_CHARS)),
+        message=redact(sanitise_line(reason, 500)),
         path=patterns[0] if literal else None,
         risk=40 if grave else 20,
         reasons=reasons[:2],
         asked_at=now,
-        expires_at=now + (gate.governing.config.approvals.timeout_s or TIMEOUT_S),
+        expires_at=now + (gate.rules.config.approvals.timeout_s or QUESTION_TIMEOUT_S),
     )
 
 
-def answer(gate: Gate, caller: Caller, question: Question, tool: str, by_hand: str) -> Reply:
+def ask_person(gate: Gate, caller: Caller, question: Question, tool: str, by_hand: str) -> ApprovalReply:
     """The person's yes. Raises Refused for a no, and where nobody can answer; NeedsPerson where the agent asks for us.
 
     A terminal that watches is asked rather than the agent: nothing but a person can answer there.
     """
-    said = caller.said
+    said = caller.dialog_answer
     if said is not None and (said.question.action, said.question.code) == (question.action, question.code):
         if said.reply is not None:
-            return concluded(gate, caller, said.question, said.reply, tool)
-        conclude(gate, caller, said.question, NOBODY)
-        raise nobody(question, tool, by_hand)
+            return require_yes(gate, caller, said.question, said.reply, tool)
+        record_answer(gate, caller, said.question, NOBODY_REPLY)
+        raise nobody_there_refusal(question, tool, by_hand)
     detail: dict[str, object] = {"rule": question.code, "risk": question.risk}
-    if gate.approvals.somebody_there():
-        gate.approvals.ask(question)
-        record(gate, caller, question, "approval_requested", detail)
-        return concluded(gate, caller, question, gate.approvals.wait(question, gate.environment.unlocked), tool)
-    if caller.dialog:
-        record(gate, caller, question, "approval_requested", {**detail, "through": "elicitation"})
+    if gate.questions.is_watcher_present():
+        gate.questions.put_question(question)
+        record_question(gate, caller, question, "approval_requested", detail)
+        return require_yes(
+            gate, caller, question, gate.questions.wait_for_reply(question, gate.environment.release_lock), tool
+        )
+    if caller.has_dialog:
+        record_question(gate, caller, question, "approval_requested", {**detail, "through": "elicitation"})
         raise NeedsPerson(caller, question)
-    raise nobody(question, tool, by_hand)
+    raise nobody_there_refusal(question, tool, by_hand)
 
 
-def nobody(question: Question, tool: str, by_hand: str) -> Refused:
+def nobody_there_refusal(question: Question, tool: str, by_hand: str) -> IntentRefused:
     """The refusal where no person can be asked, and what one can do."""
-    return refusal(
+    return make_refusal(
         "USER_REJECTED",
         f"Nobody is there to be asked. Ask the person in your answer; they can run `{by_hand}` themselves, "
         "or start `remit approvals watch` in a terminal before you call this again.",
@@ -151,42 +155,54 @@ def nobody(question: Question, tool: str, by_hand: str) -> Refused:
     )
 
 
-def concluded(gate: Gate, caller: Caller, question: Question, reply: Reply | None, tool: str) -> Reply:
+def require_yes(
+    gate: Gate, caller: Caller, question: Question, reply: ApprovalReply | None, tool: str
+) -> ApprovalReply:
     """The yes, recorded. Raises Refused for anything else."""
-    reply = reply or NOBODY
-    conclude(gate, caller, question, reply)
+    reply = reply or NOBODY_REPLY
+    record_answer(gate, caller, question, reply)
     if not reply.allow:
-        words = f": {shown(reply.words)}" if reply.words else ""
-        raise refusal("USER_REJECTED", f"The person was asked and said no{words}.", tool, question.intent_id)
+        words = f": {sanitise_line(reply.words)}" if reply.words else ""
+        raise make_refusal("USER_REJECTED", f"The person was asked and said no{words}.", tool, question.intent_id)
     return reply
 
 
-def conclude(gate: Gate, caller: Caller, question: Question, reply: Reply) -> None:
+def record_answer(gate: Gate, caller: Caller, question: Question, reply: ApprovalReply) -> None:
     """Record the answer."""
-    said = {"by": reply.by, "answer": "allow" if reply.allow else "deny", "words": shown(redact(reply.words), 500)}
-    record(gate, caller, question, "approval_answered", {**said, "grant": None})
+    said = {
+        "by": reply.by,
+        "answer": "allow" if reply.allow else "deny",
+        "words": sanitise_line(redact(reply.words), 500),
+    }
+    record_question(gate, caller, question, "approval_answered", {**said, "grant": None})
 
 
-def vouched(gate: Gate, caller: Caller, intent_id: str) -> bool:
+def ask_to_vouch(gate: Gate, caller: Caller, intent_id: str) -> bool:
     """Whether a person says that the criteria are met whose commands nobody may run here.
 
     False where there are none, or where nobody can be asked: completing is then refused, with its reason. Raises
     Refused where they say no.
     """
-    intent = gate.intents.known(intent_id)
-    unrun = gate.completing.unrun(intent) if intent and gate.state.active(caller.session).intent_id == intent_id else []
-    if intent is None or not unrun or gate.completing.obstacles(intent, vouched=True):
+    intent = gate.intents.find_intent(intent_id)
+    unrun = (
+        gate.completion.find_unrun_criteria(intent)
+        if intent and gate.state.active_session(caller.session).intent_id == intent_id
+        else []
+    )
+    if intent is None or not unrun or gate.completion.find_obstacles(intent, vouched=True):
         return False
-    if not (caller.dialog or caller.said or gate.approvals.somebody_there()):
+    if not (caller.has_dialog or caller.dialog_answer or gate.questions.is_watcher_present()):
         return False
     action = f"complete_intent: {intent_id} is done, and these criteria are met: {'; '.join(unrun)}"
     reason = "their commands were not run, because no person has trusted them on this machine"
-    question = asked(gate, caller, "MISSING_OR_INVALID_INTENT", action, reason, ())
+    question = make_question(gate, caller, "MISSING_OR_INVALID_INTENT", action, reason, ())
     by_hand = f"remit intent set-status {intent_id} DONE"
-    return answer(gate, caller, question, "complete_intent", by_hand).allow
+    return ask_person(gate, caller, question, "complete_intent", by_hand).allow
 
 
-def record(gate: Gate, caller: Caller, question: Question, event: EventName, detail: dict[str, object]) -> None:
+def record_question(
+    gate: Gate, caller: Caller, question: Question, event: EventName, detail: dict[str, object]
+) -> None:
     """A record about the question."""
     body = Body(
         event=event,
@@ -194,4 +210,4 @@ def record(gate: Gate, caller: Caller, question: Question, event: EventName, det
         session_id=question.session_id,
         detail={"approval": {"id": question.id, "action": question.action[:500], **detail}},
     )
-    gate.recorder.append([gate.recorder.record(body, caller.agent)])
+    gate.recorder.append([gate.recorder.make_record(body, caller.agent)])

@@ -5,16 +5,16 @@ from typing import Annotated, Any
 from msgspec import Meta, Struct
 
 from remit.core.call import SessionKey
-from remit.gate.approvals import Question, Reply
+from remit.gate.state.questions import ApprovalReply, Question
 
-Words = Annotated[str, Meta(max_length=20_000)]
+ToolText = Annotated[str, Meta(max_length=20_000)]
 
 
-class Said(Struct, frozen=True):
+class DialogAnswer(Struct, frozen=True):
     """What came back from a dialog of the agent's own; `reply` is None where nobody answered."""
 
     question: Question
-    reply: Reply | None
+    reply: ApprovalReply | None
 
 
 class Caller(Struct, frozen=True):
@@ -22,8 +22,8 @@ class Caller(Struct, frozen=True):
 
     session: SessionKey
     agent: str
-    dialog: bool = False
-    said: Said | None = None
+    has_dialog: bool = False
+    dialog_answer: DialogAnswer | None = None
 
 
 class NeedsPerson(Exception):
@@ -35,7 +35,7 @@ class NeedsPerson(Exception):
         self.question = question
 
 
-class ToolResult(Struct, frozen=True):
+class ToolAnswer(Struct, frozen=True):
     """What a tool answers: text for the model, and the same as data."""
 
     text: str

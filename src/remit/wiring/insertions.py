@@ -5,8 +5,8 @@ from typing import Literal, TypeAlias, cast
 
 from msgspec import Struct
 
-Object: TypeAlias = dict[str, object]
-Kind: TypeAlias = Literal["member", "item", "switch", "table"]
+JsonObject: TypeAlias = dict[str, object]
+EntryKind: TypeAlias = Literal["member", "item", "switch", "table"]
 
 
 class SettingsConflict(ValueError):
@@ -17,7 +17,7 @@ class SettingsConflict(ValueError):
         self.why = why
 
 
-class Edit(Struct, frozen=True):
+class TextEdit(Struct, frozen=True):
     """One splice: at byte `at` of the text so far, `put` came in. Nothing was taken out but `took`."""
 
     at: int
@@ -25,14 +25,14 @@ class Edit(Struct, frozen=True):
     took: str = ""
 
 
-class Entry(Struct, frozen=True):
+class InsertedEntry(Struct, frozen=True):
     """One thing that was added, by structure.
 
     `path` leads to it. A `member` is a key with its value, an `item` is an element of the list at `path`, a
     `table` is one of TOML, and a `switch` is a number, true, false or null that stood there as `before`.
     """
 
-    kind: Kind
+    kind: EntryKind
     path: tuple[str, ...]
     value: object
     before: object = None
@@ -47,8 +47,8 @@ class Insertions(Struct, frozen=True):
 
     before: str
     after: str
-    edits: tuple[Edit, ...] = ()
-    entries: tuple[Entry, ...] = ()
+    edits: tuple[TextEdit, ...] = ()
+    entries: tuple[InsertedEntry, ...] = ()
     root: bool = False
 
 
@@ -57,12 +57,12 @@ def digest(source: bytes) -> str:
     return hashlib.sha256(source).hexdigest()
 
 
-def apply(source: bytes, edit: Edit) -> bytes:
+def apply_edit(source: bytes, edit: TextEdit) -> bytes:
     """The text with the edit in it."""
     return source[: edit.at] + edit.put.encode() + source[edit.at + len(edit.took.encode()) :]
 
 
-def undone(source: bytes, insertions: Insertions) -> bytes | None:
+def undo_exactly(source: bytes, insertions: Insertions) -> bytes | None:
     """The text as it was before; None where it is no longer what the merge left."""
     if digest(source) != insertions.after:
         return None
@@ -72,9 +72,9 @@ def undone(source: bytes, insertions: Insertions) -> bytes | None:
     return source if digest(source) == insertions.before else None
 
 
-def as_object(value: object) -> Object | None:
+def as_object(value: object) -> JsonObject | None:
     """`value` where it is an object."""
-    return cast("Object", value) if isinstance(value, dict) else None
+    return cast("JsonObject", value) if isinstance(value, dict) else None
 
 
 def as_list(value: object) -> list[object] | None:
@@ -82,17 +82,17 @@ def as_list(value: object) -> list[object] | None:
     return cast("list[object]", value) if isinstance(value, list) else None
 
 
-def same(left: object, right: object) -> bool:
+def is_same_value(left: object, right: object) -> bool:
     """Equality in which `true` is not 1."""
     return type(left) is type(right) and left == right
 
 
-def covers(have: object, wanted: object) -> bool:
+def contains_settings(have: object, wanted: object) -> bool:
     """Whether everything wanted stands in `have`, which may hold more."""
     there, asked = as_object(have), as_object(wanted)
     if there is not None and asked is not None:
-        return all(key in there and covers(there[key], value) for key, value in asked.items())
+        return all(key in there and contains_settings(there[key], value) for key, value in asked.items())
     stands, listed = as_list(have), as_list(wanted)
     if stands is not None and listed is not None:
-        return all(any(covers(one, value) for one in stands) for value in listed)
-    return same(have, wanted)
+        return all(any(contains_settings(one, value) for one in stands) for value in listed)
+    return is_same_value(have, wanted)

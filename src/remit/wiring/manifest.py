@@ -10,11 +10,11 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from remit.wiring.insertions import Insertions
-from remit.workspace.whole_files import write_atomically
+from remit.workspace.files.atomic import write_atomically
 
-PLACE = ".local/state/remit/wired.json"
+MANIFEST_PATH = ".local/state/remit/wired.json"
 """Below HOME."""
-FORMAT = 1
+MANIFEST_FORMAT = 1
 
 
 class ManifestError(RuntimeError):
@@ -50,13 +50,13 @@ class Manifest(Struct, frozen=True):
     agents' own folders that `init` found elsewhere than below HOME.
     """
 
-    format: int = FORMAT
+    format: int = MANIFEST_FORMAT
     files: tuple[WiredFile, ...] = ()
     repositories: tuple[str, ...] = ()
     client: str = ""
     moved: dict[str, str] = {}
 
-    def file(self, path: Path) -> WiredFile | None:
+    def find_file(self, path: Path) -> WiredFile | None:
         """What was put into this file."""
         return next((f for f in self.files if f.path == str(path)), None)
 
@@ -80,21 +80,21 @@ class Manifest(Struct, frozen=True):
 
 def read_manifest(home: Path) -> Manifest:
     """The manifest; an empty one where there is none. Raises ManifestError."""
-    path = home / PLACE
+    path = home / MANIFEST_PATH
     try:
         found = msgspec.json.decode(path.read_bytes(), type=Manifest)
     except FileNotFoundError:
         return Manifest()
     except (OSError, msgspec.DecodeError, UnicodeDecodeError) as error:
         raise ManifestError(path, str(error)[:200]) from error
-    if found.format != FORMAT:
-        raise ManifestError(path, f"its format is {found.format!r}, expected {FORMAT}")
+    if found.format != MANIFEST_FORMAT:
+        raise ManifestError(path, f"its format is {found.format!r}, expected {MANIFEST_FORMAT}")
     return found
 
 
 def write_manifest(home: Path, manifest: Manifest) -> None:
     """Keep the manifest; an empty one is no file. Raises OSError."""
-    path = home / PLACE
+    path = home / MANIFEST_PATH
     if not manifest.files and not manifest.repositories:
         path.unlink(missing_ok=True)
         return

@@ -1,4 +1,7 @@
-"""What would change in which settings file: computed first, shown, and only then done."""
+"""What would change in which settings file: computed first, shown, and only then done.
+
+Settings that are sound to us and not to the agent: it ignores the whole file then, and our hooks with it.
+"""
 
 import difflib
 from collections.abc import Iterable
@@ -7,21 +10,27 @@ from typing import Literal, TypeAlias
 
 from msgspec import Struct
 
-from remit.adapters import AgentRow
+from remit.adapters import ROWS, AgentRow
 from remit.wiring import json_merge, toml_merge
-from remit.wiring.agents import Found, Place, wanted_hooks, wanted_servers, wanted_trust
-from remit.wiring.client import is_ours
-from remit.wiring.insertions import Insertions, Object, SettingsConflict, as_object
-from remit.wiring.json_text import NotJson, decoded, root_of
+from remit.wiring.agents import (
+    DetectedAgent,
+    SettingsPlace,
+    build_hook_settings,
+    build_server_settings,
+    build_trust_settings,
+)
+from remit.wiring.hook_client import is_own_handler
+from remit.wiring.insertions import Insertions, JsonObject, SettingsConflict, as_object
+from remit.wiring.json_text import NotJson, decode_node, find_unusual_forms, parse_root
 from remit.wiring.manifest import Manifest, WiredFile, write_manifest
 from remit.wiring.toml_merge import NotToml
-from remit.workspace.settings_file import read_settings, write_settings
+from remit.workspace.agents.settings_files import read_settings, write_settings
 
-Part: TypeAlias = Literal["hooks", "server", "trust"]
-NAMES: dict[Part, str] = {"hooks": "hooks", "server": "MCP server", "trust": "trust in these hooks"}
+SettingsPart: TypeAlias = Literal["hooks", "server", "trust"]
+PART_NAMES: dict[SettingsPart, str] = {"hooks": "hooks", "server": "MCP server", "trust": "trust in these hooks"}
 
 
-class Problem(RuntimeError):
+class WiringProblem(RuntimeError):
     """A settings file that cannot be wired as it stands."""
 
     def __init__(self, path: Path, why: str) -> None:
@@ -29,13 +38,13 @@ class Problem(RuntimeError):
         self.path = path
 
 
-class Wish(Struct, frozen=True):
+class WantedSettings(Struct, frozen=True):
     """What one agent needs in one file."""
 
     path: Path
     agent: str
-    part: Part
-    wanted: Object
+    part: SettingsPart
+    wanted: JsonObject
 
 
 class FilePlan(Struct, frozen=True):
@@ -43,137 +52,152 @@ class FilePlan(Struct, frozen=True):
 
     path: Path
     agents: tuple[str, ...]
-    parts: tuple[Part, ...]
+    parts: tuple[SettingsPart, ...]
     before: bytes | None
     after: bytes
     insertions: Insertions
 
     @property
-    def changes(self) -> bool:
+    def has_changes(self) -> bool:
         """Whether there is anything to write."""
         return self.before != self.after
 
     @property
-    def about(self) -> str:
+    def parts_text(self) -> str:
         """What comes in, in words."""
-        return ", ".join(NAMES[part] for part in self.parts)
+        return ", ".join(PART_NAMES[part] for part in self.parts)
 
     def diff(self, home: Path) -> str:
         """A unified diff."""
-        name = shown_path(self.path, home)
+        name = display_path(self.path, home)
         old = (self.before or b"").decode().splitlines(keepends=True)
         new = self.after.decode().splitlines(keepends=True)
         lines = difflib.unified_diff(old, new, "/dev/null" if self.before is None else name, name, n=2)
         return "".join(line if line.endswith("\n") else f"{line}\n\\ no newline at the end\n" for line in lines)
 
 
-def shown_path(path: Path, home: Path) -> str:
+def display_path(path: Path, home: Path) -> str:
     """The path as people write it."""
     return f"~/{path.relative_to(home)}" if path.is_relative_to(home) else str(path)
 
 
-def plan(
-    agents: Iterable[Found], place: Place, client: str, server: tuple[str, ...], manifest: Manifest, trusting: set[str]
+def plan_settings(
+    agents: Iterable[DetectedAgent],
+    place: SettingsPlace,
+    client: str,
+    server: tuple[str, ...],
+    manifest: Manifest,
+    trusting: set[str],
 ) -> list[FilePlan]:
     """One plan a file, those that need nothing included. Raises Problem, OSError."""
     rows = [agent.row for agent in agents]
-    wishes = [Wish(place.hooks(row), row.agent, "hooks", wanted_hooks(row, client)) for row in rows]
-    wishes += [Wish(place.servers(row), row.agent, "server", wanted_servers(row, place, server)) for row in rows]
-    plans = planned(wishes, manifest)
-    trusted = [
-        trust_wish(row, place, plans) for row in rows if row.agent in trusting or has_trust(manifest, place, row)
+    wishes = [
+        WantedSettings(place.hooks_file(row), row.agent, "hooks", build_hook_settings(row, client)) for row in rows
     ]
-    return planned([*wishes, *(wish for wish in trusted if wish.wanted)], manifest) if trusted else plans
+    wishes += [
+        WantedSettings(place.servers_file(row), row.agent, "server", build_server_settings(row, place, server))
+        for row in rows
+    ]
+    plans = plan_files(wishes, manifest)
+    trusted = [
+        build_trust_wish(row, place, plans) for row in rows if row.agent in trusting or has_trust(manifest, place, row)
+    ]
+    return plan_files([*wishes, *(wish for wish in trusted if wish.wanted)], manifest) if trusted else plans
 
 
-def trust_wish(row: AgentRow, place: Place, plans: list[FilePlan]) -> Wish:
+def build_trust_wish(row: AgentRow, place: SettingsPlace, plans: list[FilePlan]) -> WantedSettings:
     """What tells the agent to trust our hooks, as they will stand."""
-    hooks_file = place.hooks(row)
-    return Wish(place.servers(row), row.agent, "trust", wanted_trust(row, hooks_file, after(plans, hooks_file)))
+    hooks_file = place.hooks_file(row)
+    return WantedSettings(
+        place.servers_file(row),
+        row.agent,
+        "trust",
+        build_trust_settings(row, hooks_file, read_planned_document(plans, hooks_file)),
+    )
 
 
-def has_trust(manifest: Manifest, place: Place, row: AgentRow) -> bool:
+def has_trust(manifest: Manifest, place: SettingsPlace, row: AgentRow) -> bool:
     """Whether trust was written before: then it has to follow the hooks."""
-    wired = manifest.file(place.servers(row))
+    wired = manifest.find_file(place.servers_file(row))
     return wired is not None and any(entry.path[:2] == ("hooks", "state") for entry in wired.insertions.entries)
 
 
-def planned(wishes: list[Wish], manifest: Manifest) -> list[FilePlan]:
+def plan_files(wishes: list[WantedSettings], manifest: Manifest) -> list[FilePlan]:
     """One plan a file. Raises Problem, OSError."""
     paths = dict.fromkeys(wish.path for wish in wishes)
-    return [file_plan(path, [w for w in wishes if w.path == path], manifest.file(path)) for path in paths]
+    return [plan_file(path, [w for w in wishes if w.path == path], manifest.find_file(path)) for path in paths]
 
 
-def file_plan(path: Path, wishes: list[Wish], wired: WiredFile | None) -> FilePlan:
+def plan_file(path: Path, wishes: list[WantedSettings], wired: WiredFile | None) -> FilePlan:
     """The plan of one file. Where it is not up to date, what is in it of ours goes before the new comes in."""
     before = read_settings(path)
-    wanted: Object = {}
+    wanted: JsonObject = {}
     for wish in wishes:
-        wanted = united(wanted, wish.wanted)
+        wanted = unite_settings(wanted, wish.wanted)
     agents = tuple(dict.fromkeys(wish.agent for wish in wishes))
-    parts: tuple[Part, ...] = tuple(wish.part for wish in wishes)
+    parts: tuple[SettingsPart, ...] = tuple(wish.part for wish in wishes)
     try:
         text = (before or b"").decode()
-        merged, insertions = merge(path, text, wanted)
+        merged, insertions = merge_settings(path, text, wanted)
         if merged == text and wired is not None:
             insertions = wired.insertions
         elif wired is not None:
-            merged, insertions = merge(path, unmerge(path, text, wired.insertions), wanted)
+            merged, insertions = merge_settings(path, unmerge_settings(path, text, wired.insertions), wanted)
     except (SettingsConflict, NotJson, NotToml, UnicodeDecodeError) as error:
-        raise Problem(path, str(error)) from error
+        raise WiringProblem(path, str(error)) from error
     return FilePlan(path, agents, parts, before, merged.encode(), insertions)
 
 
-def united(left: Object, right: Object) -> Object:
+def unite_settings(left: JsonObject, right: JsonObject) -> JsonObject:
     """Both wishes in one object."""
     merged = dict(left)
     for key, value in right.items():
         have, more = as_object(merged.get(key)), as_object(value)
-        merged[key] = united(have, more) if have is not None and more is not None else value
+        merged[key] = unite_settings(have, more) if have is not None and more is not None else value
     return merged
 
 
-def merge(path: Path, text: str, wanted: Object) -> tuple[str, Insertions]:
+def merge_settings(path: Path, text: str, wanted: JsonObject) -> tuple[str, Insertions]:
     """Merge by the kind of the file."""
     if path.suffix == ".toml":
-        return toml_merge.merge_toml(text, tables(wanted))
-    return json_merge.merge_json(text, wanted, is_ours)
+        return toml_merge.merge_toml(text, split_tables(wanted))
+    return json_merge.merge_json(text, wanted, is_own_handler)
 
 
-def unmerge(path: Path, text: str, insertions: Insertions) -> str:
+def unmerge_settings(path: Path, text: str, insertions: Insertions) -> str:
     """Take out by the kind of the file."""
     if path.suffix == ".toml":
         return toml_merge.unmerge_toml(text, insertions)
     return json_merge.unmerge_json(text, insertions)
 
 
-def tables(wanted: Object, above: tuple[str, ...] = ()) -> dict[tuple[str, ...], Object]:
+def split_tables(wanted: JsonObject, above: tuple[str, ...] = ()) -> dict[tuple[str, ...], JsonObject]:
     """The tables of a document: every object that holds something else than objects."""
-    found: dict[tuple[str, ...], Object] = {}
+    found: dict[tuple[str, ...], JsonObject] = {}
     values = {key: value for key, value in wanted.items() if as_object(value) is None}
     if values:
         found[above] = values
     for key, value in wanted.items():
-        found |= tables(as_object(value) or {}, (*above, key))
+        found |= split_tables(as_object(value) or {}, (*above, key))
     return found
 
 
-def after(plans: list[FilePlan], path: Path) -> Object:
+def read_planned_document(plans: list[FilePlan], path: Path) -> JsonObject:
     """The document that a plan leaves."""
     text = next((p.after for p in plans if p.path == path), b"")
-    root = root_of(text)
-    return (as_object(decoded(root)) or {}) if root else {}
+    root = parse_root(text)
+    return (as_object(decode_node(root)) or {}) if root else {}
 
 
-def perform(plans: Iterable[FilePlan], home: Path, manifest: Manifest, at: str, version: str) -> Manifest:
+def write_plans(plans: Iterable[FilePlan], home: Path, manifest: Manifest, at: str, version: str) -> Manifest:
     """Write the files. The manifest goes first: a file that was not reached is then one with nothing to take out.
 
     Raises SettingsChanged, OSError.
     """
     for each in plans:
-        if not each.changes:
+        if not each.has_changes:
             continue
-        known = manifest.file(each.path)
+        known = manifest.find_file(each.path)
         wired = WiredFile(
             path=str(each.path),
             agents=each.agents,
@@ -192,3 +216,24 @@ def perform(plans: Iterable[FilePlan], home: Path, manifest: Manifest, at: str, 
 def missing_folders(path: Path) -> tuple[str, ...]:
     """Folders above the file that are not there, the outermost first."""
     return tuple(str(folder) for folder in reversed(path.parents) if not folder.exists())
+
+
+FORM_NAMES = {"bom": "a byte order mark", "comment": "a comment", "comma": "a comma before a closing bracket"}
+
+
+def find_unread_agents(file: FilePlan) -> list[tuple[str, str]]:
+    """The agents that will not read this file of hooks as it would stand, each with what in it keeps them from it."""
+    if "hooks" not in file.parts or file.path.suffix != ".json":
+        return []
+    there = find_unusual_forms(file.after)
+    found = [(ROWS[agent], sorted(there - ROWS[agent].accepted_json_forms)) for agent in file.agents]
+    return [(row.title, " and ".join(FORM_NAMES[form] for form in forms)) for row, forms in found if forms]
+
+
+def describe_unread(file: FilePlan, home: Path) -> str:
+    """The same in words; empty where all is well."""
+    return "\n".join(
+        f"  {title} does not read {display_path(file.path, home)} while there is {what} in it: "
+        "none of its hooks run. Take it out by hand"
+        for title, what in find_unread_agents(file)
+    )

@@ -7,18 +7,18 @@ from msgspec import Struct
 
 from remit.adapters import ROWS
 from remit.wiring import json_merge, toml_merge
-from remit.wiring.agents import Place
-from remit.wiring.client import is_ours
-from remit.wiring.insertions import Object, SettingsConflict, as_list, digest
-from remit.wiring.json_merge import OWN_NAME, decoded_lists, delete, own_items, whole_if_all
-from remit.wiring.json_text import NotJson, pair_of, root_of, value_node
+from remit.wiring.agents import SettingsPlace
+from remit.wiring.hook_client import is_own_handler
+from remit.wiring.insertions import JsonObject, SettingsConflict, as_list, digest
+from remit.wiring.json_merge import OWN_NAME, collapse_to_group, decode_lists, find_own_items, remove_paths
+from remit.wiring.json_text import NotJson, find_pair, pair_value, parse_root
 from remit.wiring.manifest import Manifest, WiredFile, write_manifest
-from remit.wiring.plan import Problem, unmerge
+from remit.wiring.plan import WiringProblem, unmerge_settings
 from remit.wiring.toml_merge import NotToml
-from remit.workspace.settings_file import read_settings, write_settings
+from remit.workspace.agents.settings_files import read_settings, write_settings
 
 
-class Unwired(Struct, frozen=True):
+class UnwiredFile(Struct, frozen=True):
     """What became of one file. `exact`: it is byte for byte what it was before `init`."""
 
     path: Path
@@ -29,14 +29,14 @@ class Unwired(Struct, frozen=True):
 
 def unwire(
     home: Path, manifest: Manifest, agents: Iterable[str] = (), below: Path | None = None
-) -> tuple[list[Unwired], list[Problem], Manifest]:
+) -> tuple[list[UnwiredFile], list[WiringProblem], Manifest]:
     """Take out everything that the manifest lists, for these agents or for all; with `below`, only in that folder.
 
     A file that cannot be read stays listed, and is told as a problem. Raises SettingsChanged, OSError.
     """
     named = set(agents)
-    done: list[Unwired] = []
-    problems: list[Problem] = []
+    done: list[UnwiredFile] = []
+    problems: list[WiringProblem] = []
     folders: list[str] = []
     for wired in manifest.files:
         if (named and not named & set(wired.agents)) or (below and not Path(wired.path).is_relative_to(below)):
@@ -44,26 +44,26 @@ def unwire(
         try:
             done.append(unwire_file(wired))
         except (SettingsConflict, NotJson, NotToml, UnicodeDecodeError) as error:
-            problems.append(Problem(Path(wired.path), str(error)))
+            problems.append(WiringProblem(Path(wired.path), str(error)))
             continue
         folders += wired.folders
         manifest = manifest.without_file(Path(wired.path))
         write_manifest(home, manifest)
-    remove_folders(folders)
+    remove_empty_folders(folders)
     return done, problems, manifest
 
 
-def unwire_file(wired: WiredFile) -> Unwired:
+def unwire_file(wired: WiredFile) -> UnwiredFile:
     """Take our entries out of one file; a file that we made goes, where nothing else is in it."""
     path = Path(wired.path)
     before = read_settings(path)
     if before is None:
-        return Unwired(path, removed=False, exact=wired.created, changed=False)
-    after = unmerge(path, before.decode(), wired.insertions).encode()
+        return UnwiredFile(path, removed=False, exact=wired.created, changed=False)
+    after = unmerge_settings(path, before.decode(), wired.insertions).encode()
     empty = wired.created and is_blank(path, after.decode())
     write_settings(path, before, None if empty else after)
     exact = empty or (not wired.created and digest(after) == wired.insertions.before)
-    return Unwired(path, removed=empty, exact=exact, changed=before != after)
+    return UnwiredFile(path, removed=empty, exact=exact, changed=before != after)
 
 
 def is_blank(path: Path, text: str) -> bool:
@@ -71,7 +71,7 @@ def is_blank(path: Path, text: str) -> bool:
     return not text.strip() if path.suffix == ".toml" else json_merge.is_empty(text)
 
 
-def remove_folders(folders: Iterable[str]) -> None:
+def remove_empty_folders(folders: Iterable[str]) -> None:
     """Remove the folders that we made, as far as they are empty."""
     for folder in sorted(set(folders), key=len, reverse=True):
         if Path(folder).is_dir() and not any(Path(folder).iterdir()):
@@ -81,64 +81,64 @@ def remove_folders(folders: Iterable[str]) -> None:
 # --- where the manifest is lost ----------------------------------------------------------------------------
 
 
-def leftovers(user: Place, root: Path | None) -> list[Path]:
+def find_leftovers(user: SettingsPlace, root: Path | None) -> list[Path]:
     """Settings files in which something of ours stands by its looks. Raises OSError."""
-    return [path for path, text in candidates(user, root) if swept(path, text) != text]
+    return [path for path, text in read_candidates(user, root) if strip_own_settings(path, text) != text]
 
 
-def sweep(user: Place, root: Path | None) -> list[Unwired]:
+def remove_leftovers(user: SettingsPlace, root: Path | None) -> list[UnwiredFile]:
     """Take out, by its looks, what no manifest lists: our client's hooks, and the MCP server `remit`.
 
     Raises SettingsChanged, OSError.
     """
-    done: list[Unwired] = []
-    for path, text in candidates(user, root):
-        after = swept(path, text)
+    done: list[UnwiredFile] = []
+    for path, text in read_candidates(user, root):
+        after = strip_own_settings(path, text)
         if after != text:
             write_settings(path, text.encode(), after.encode())
-            done.append(Unwired(path, removed=False, exact=False))
+            done.append(UnwiredFile(path, removed=False, exact=False))
     return done
 
 
-def candidates(user: Place, root: Path | None) -> list[tuple[Path, str]]:
+def read_candidates(user: SettingsPlace, root: Path | None) -> list[tuple[Path, str]]:
     """The settings files of all agents that are there and can be read as text."""
-    places = [user, Place(user.home), *([Place(user.home, root)] if root else [])]
+    places = [user, SettingsPlace(user.home), *([SettingsPlace(user.home, root)] if root else [])]
     paths = dict.fromkeys(
-        p for row in ROWS.values() for place in places for p in (place.hooks(row), place.servers(row))
+        p for row in ROWS.values() for place in places for p in (place.hooks_file(row), place.servers_file(row))
     )
     read = [(path, read_settings(path)) for path in paths]
     return [(path, content.decode("utf-8", "surrogateescape")) for path, content in read if content is not None]
 
 
-def swept(path: Path, text: str) -> str:
+def strip_own_settings(path: Path, text: str) -> str:
     """The text without what is ours by its looks; unchanged where it cannot be read."""
     try:
-        return swept_toml(text) if path.suffix == ".toml" else swept_json(text.encode()).decode()
+        return strip_own_toml(text) if path.suffix == ".toml" else strip_own_json(text.encode()).decode()
     except (NotJson, NotToml, SettingsConflict, UnicodeEncodeError):
         return text
 
 
-def swept_toml(text: str) -> str:
+def strip_own_toml(text: str) -> str:
     """A TOML file without the server of our name."""
     keys = {row.servers_key for row in ROWS.values()}
-    document: Object = toml_merge.read(text)
-    names = [(key, OWN_NAME) for key in keys if toml_merge.found(document, (key, OWN_NAME)) is not None]
+    document: JsonObject = toml_merge.parse_toml(text)
+    names = [(key, OWN_NAME) for key in keys if toml_merge.find_value(document, (key, OWN_NAME)) is not None]
     for name in names:
-        text = toml_merge.without_table(text, name)
+        text = toml_merge.remove_table(text, name)
     return text
 
 
-def swept_json(source: bytes) -> bytes:
+def strip_own_json(source: bytes) -> bytes:
     """A JSON file without our hooks and the server of our name."""
-    root = root_of(source)
+    root = parse_root(source)
     if root is None:
         return source
     paths: list[tuple[str | int, ...]] = []
-    hooks = pair_of(root, "hooks")
-    for event, groups in decoded_lists(value_node(hooks)).items() if hooks else ():
+    hooks = find_pair(root, "hooks")
+    for event, groups in decode_lists(pair_value(hooks)).items() if hooks else ():
         for number, group in enumerate(as_list(groups) or []):
-            paths += whole_if_all(group, own_items(group, is_ours), ("hooks", event, number))
-    source = delete(source, paths)
+            paths += collapse_to_group(group, find_own_items(group, is_own_handler), ("hooks", event, number))
+    source = remove_paths(source, paths)
     for key in {row.servers_key for row in ROWS.values()}:
-        source = delete(source, [(key, OWN_NAME)])
+        source = remove_paths(source, [(key, OWN_NAME)])
     return source

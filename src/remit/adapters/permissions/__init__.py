@@ -7,14 +7,14 @@ person allowed, or wants to be asked about, or denied. So these rules are evalua
 from collections.abc import Sequence
 
 from remit.adapters.permissions import claude, codex, gemini
-from remit.core.permission import OwnRules, Permission, RuleFile, ShellCommand
+from remit.core.shell.permissions import OwnRules, Permission, RuleFile, ShellCommand
 
-__all__ = ["MEANING", "READERS", "evaluate_own_rules", "is_project", "read_own_rules"]
+__all__ = ["RULES_IN_ENFORCE", "RULE_READERS", "evaluate_own_rules", "is_session_project", "read_own_rules"]
 
-READERS = {"claude-code": claude, "codex": codex, "gemini": gemini}
+RULE_READERS = {"claude-code": claude, "codex": codex, "gemini": gemini}
 """By agent, the module that reads its rules. Qwen Code is missing: it takes no other command from a hook."""
 
-MEANING = {
+RULES_IN_ENFORCE = {
     "claude-code": "they hold for contained commands, too; without a rule a command is asked about in its own words",
     "codex": "they hold for contained commands, too; one that they prompt about runs as it is, compared afterwards",
     "gemini": "they hold; but for --yolo commands run as they are, compared afterwards, since it asks by their words",
@@ -23,18 +23,18 @@ MEANING = {
 """By agent, what becomes of a person's own rules in enforce."""
 
 
-def is_project(agent: str, folder: str, transcript: str | None) -> bool:
+def is_session_project(agent: str, folder: str, transcript: str | None) -> bool:
     """Whether what the files of a folder allow counts for the session."""
-    return agent != "claude-code" or claude.is_project(folder, transcript)
+    return agent != "claude-code" or claude.is_session_project(folder, transcript)
 
 
 def read_own_rules(agent: str, files: Sequence[RuleFile], words: Sequence[str] = ()) -> OwnRules:
     """Return the rules of these files; `words` are those that the agent's process was started with."""
-    return READERS[agent].read_rules(files, words) if agent in READERS else OwnRules()
+    return RULE_READERS[agent].read_rules(files, words) if agent in RULE_READERS else OwnRules()
 
 
 def evaluate_own_rules(
     agent: str, rules: OwnRules, command: ShellCommand, mode: str = "", words: Sequence[str] = ()
 ) -> Permission:
     """Return what the agent's own rules say of a command that is to be run by the launcher. Never looser than they."""
-    return READERS[agent].evaluate(rules, command, mode, words) if agent in READERS else Permission("agent")
+    return RULE_READERS[agent].evaluate(rules, command, mode, words) if agent in RULE_READERS else Permission("agent")

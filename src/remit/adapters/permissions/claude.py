@@ -10,14 +10,14 @@ from fnmatch import fnmatchcase
 
 import msgspec
 
-from remit.adapters.reading import Object, mapping, sequence
-from remit.core.permission import CommandPart, OwnRule, OwnRules, Permission, RuleEffect, RuleFile, ShellCommand
+from remit.adapters.payload import JsonObject, as_list, as_mapping
+from remit.core.shell.permissions import CommandPart, OwnRule, OwnRules, Permission, RuleEffect, RuleFile, ShellCommand
 
 BOM = b"\xef\xbb\xbf"
 EFFECTS: tuple[RuleEffect, ...] = ("deny", "ask", "allow")
-BASH = re.compile(r"Bash(?:\((?P<content>.*)\))?", re.DOTALL)
+BASH_RULE = re.compile(r"Bash(?:\((?P<content>.*)\))?", re.DOTALL)
 FILE_RULE = re.compile(r"(?:Read|Edit|Write|NotebookEdit)\((?P<content>.+)\)", re.DOTALL)
-READERS = frozenset(
+UNASKED_PROGRAMS = frozenset(
     ["cat", "cd", "diff", "du", "echo", "find", "grep", "head", "ls", "pwd", "stat", "tail", "true", "wc", "which"]
 )
 """Programs whose reading forms Claude Code runs unasked, by its documentation; git's are left out."""
@@ -39,35 +39,37 @@ def read_rules(files: Sequence[RuleFile], words: Sequence[str]) -> OwnRules:
     managed_only = False
     for file in files:
         try:
-            document = mapping(msgspec.json.decode(file.content.removeprefix(BOM)))
+            document = as_mapping(msgspec.json.decode(file.content.removeprefix(BOM)))
         except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
             unreadable.append(file.path)
             continue
         managed_only |= file.scope == "managed" and document.get("allowManagedPermissionRulesOnly") is True
-        found += [rule for rule in rules_in(document, file) if rule.effect != "allow" or file.scope != "nearby"]
+        found += [
+            rule for rule in parse_settings_rules(document, file) if rule.effect != "allow" or file.scope != "nearby"
+        ]
     managed = {file.path for file in files if file.scope == "managed"}
-    found += rules_of_options(words)
+    found += parse_option_rules(words)
     if managed_only:
         found = [rule for rule in found if rule.effect != "allow" or rule.path in managed]
     return OwnRules(tuple(found), tuple(unreadable))
 
 
-def is_project(folder: str, transcript: str | None) -> bool:
+def is_session_project(folder: str, transcript: str | None) -> bool:
     """Whether a folder is the session's project: the transcript lies in a folder that is named for it."""
     named = (transcript or "").split("/")[-2:-1]
     return named == [re.sub(r"[^A-Za-z0-9]", "-", folder)]
 
 
-def rules_in(document: Object, file: RuleFile) -> Iterator[OwnRule]:
+def parse_settings_rules(document: JsonObject, file: RuleFile) -> Iterator[OwnRule]:
     """Yield the rules of one settings file that may speak of shell commands."""
-    permissions = mapping(document.get("permissions"))
+    permissions = as_mapping(document.get("permissions"))
     for effect in EFFECTS:
-        for rule in sequence(permissions.get(effect)):
-            if isinstance(rule, str) and (BASH.fullmatch(rule) or FILE_RULE.fullmatch(rule)):
+        for rule in as_list(permissions.get(effect)):
+            if isinstance(rule, str) and (BASH_RULE.fullmatch(rule) or FILE_RULE.fullmatch(rule)):
                 yield OwnRule(effect, rule, file.path)
 
 
-def rules_of_options(words: Sequence[str]) -> Iterator[OwnRule]:
+def parse_option_rules(words: Sequence[str]) -> Iterator[OwnRule]:
     """Yield the rules of the command line. An option takes all words up to the next option."""
     effect: RuleEffect | None = None
     for word in words[1:]:
@@ -76,7 +78,7 @@ def rules_of_options(words: Sequence[str]) -> Iterator[OwnRule]:
             effect = RULE_OPTIONS.get(name)
             word = value if joined else ""
         for rule in RULE.findall(word) if effect is not None else ():
-            if effect is not None and BASH.fullmatch(rule):
+            if effect is not None and BASH_RULE.fullmatch(rule):
                 yield OwnRule(effect, rule, "the command line")
 
 
@@ -87,7 +89,7 @@ def evaluate(rules: OwnRules, command: ShellCommand, mode: str, words: Sequence[
     `auto` a model decides, which reads the launcher's words.
     """
     for effect in ("deny", "ask"):
-        hit = next((rule for rule in rules.rules if rule.effect == effect and may_match(rule.text, command)), None)
+        hit = next((rule for rule in rules.rules if rule.effect == effect and may_match_rule(rule.text, command)), None)
         if hit is not None:
             return Permission(effect, hit)
     if rules.unreadable:
@@ -110,8 +112,8 @@ def find_permission(rules: Sequence[OwnRule], command: ShellCommand, *, exactly:
         whole = next((rule for rule in rules if is_tool_wide(rule.text)), None)
         return Permission("allow", whole) if whole is not None and not exactly else None
     for part in command.parts:
-        rule = next((rule for rule in rules if allows(rule.text, part.text, exactly=exactly)), None)
-        if rule is None and (exactly or not reads_unasked(part)):
+        rule = next((rule for rule in rules if allow_rule_covers(rule.text, part.text, exactly=exactly)), None)
+        if rule is None and (exactly or not runs_without_question(part)):
             return None
         found = found or rule
     return Permission("allow", found) if found is not None else None
@@ -122,9 +124,9 @@ def is_tool_wide(rule: str) -> bool:
     return rule in ("Bash", "Bash(*)")
 
 
-def allows(rule: str, text: str, *, exactly: bool) -> bool:
+def allow_rule_covers(rule: str, text: str, *, exactly: bool) -> bool:
     """Whether an allow rule covers a simple command for certain."""
-    shape = BASH.fullmatch(rule)
+    shape = BASH_RULE.fullmatch(rule)
     if shape is None:
         return False
     content = shape["content"]
@@ -135,21 +137,21 @@ def allows(rule: str, text: str, *, exactly: bool) -> bool:
     if content.endswith(":*"):
         prefix = content[:-2]
         return bool(prefix) and "*" not in prefix and (text == prefix or text.startswith(f"{prefix} "))
-    return "\n" not in text and fits(content, text)
+    return "\n" not in text and matches_pattern(content, text)
 
 
-def reads_unasked(part: CommandPart) -> bool:
+def runs_without_question(part: CommandPart) -> bool:
     """Whether Claude Code runs a part unasked: it only reads, by our proof and by its own table, below the folder."""
     words = part.words
     outside = any(word.startswith(("/", "~")) or ".." in word.split("/") for word in words)
-    return part.reads and bool(words) and words[0] in READERS and not outside
+    return part.reads and bool(words) and words[0] in UNASKED_PROGRAMS and not outside
 
 
-def may_match(rule: str, command: ShellCommand) -> bool:
+def may_match_rule(rule: str, command: ShellCommand) -> bool:
     """Whether a rule that asks or denies may be meant for the command, or for one of its parts."""
-    shape = BASH.fullmatch(rule)
+    shape = BASH_RULE.fullmatch(rule)
     if shape is None:
-        return names_file(rule, command)
+        return may_match_file_rule(rule, command)
     content = strip_quotes(shape["content"] or "*")
     if content in ("*", ":*"):
         return True
@@ -162,7 +164,7 @@ def may_match(rule: str, command: ShellCommand) -> bool:
     if "*" not in content:
         return content in texts
     patterns = (content, content[:-2]) if content.endswith(" *") else (content,)
-    return any(fits(pattern, text) for pattern in patterns for text in texts)
+    return any(matches_pattern(pattern, text) for pattern in patterns for text in texts)
 
 
 def strip_quotes(text: str) -> str:
@@ -170,7 +172,7 @@ def strip_quotes(text: str) -> str:
     return " ".join(text.replace("'", "").replace('"', "").replace("\\", "").split())
 
 
-def names_file(rule: str, command: ShellCommand) -> bool:
+def may_match_file_rule(rule: str, command: ShellCommand) -> bool:
     """Whether a rule about files may be meant for a file that the command names."""
     shape = FILE_RULE.fullmatch(rule)
     if shape is None:
@@ -186,7 +188,7 @@ def names_file(rule: str, command: ShellCommand) -> bool:
     return False
 
 
-def fits(content: str, text: str) -> bool:
+def matches_pattern(content: str, text: str) -> bool:
     """Whether a text is of a rule's pattern, in which `*` stands for any text. In time that grows with the text alone:
     a repository may bring the rule, and an agent the command.
     """

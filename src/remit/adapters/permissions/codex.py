@@ -11,9 +11,9 @@ from typing import TypeAlias
 
 import msgspec
 
-from remit.core.permission import OwnRule, OwnRules, Permission, RuleEffect, RuleFile, ShellCommand
+from remit.core.shell.permissions import OwnRule, OwnRules, Permission, RuleEffect, RuleFile, ShellCommand
 
-Pattern: TypeAlias = list[str | list[str]]
+PrefixPattern: TypeAlias = list[str | list[str]]
 DECISIONS: dict[str, RuleEffect] = {"allow": "allow", "prompt": "ask", "forbidden": "deny"}
 
 
@@ -23,13 +23,13 @@ def read_rules(files: Sequence[RuleFile], words: Sequence[str]) -> OwnRules:
     unreadable: list[str] = []
     for file in files:
         try:
-            found += rules_in(ast.parse(file.content), file.path)
+            found += parse_prefix_rules(ast.parse(file.content), file.path)
         except (SyntaxError, ValueError, TypeError, RecursionError, MemoryError):
             unreadable.append(file.path)
     return OwnRules(tuple(found), tuple(unreadable))
 
 
-def rules_in(tree: ast.Module, path: str) -> Iterator[OwnRule]:
+def parse_prefix_rules(tree: ast.Module, path: str) -> Iterator[OwnRule]:
     """Yield the rules of one file. Raises ValueError for any other statement."""
     for statement in tree.body:
         call = statement.value if isinstance(statement, ast.Expr) else None
@@ -43,7 +43,7 @@ def rules_in(tree: ast.Module, path: str) -> Iterator[OwnRule]:
         effect = DECISIONS.get(str(given.get("decision", "allow")))
         if call.func.id != "prefix_rule" or call.args or effect is None:
             raise ValueError("it is no list of rules")
-        yield OwnRule(effect, msgspec.json.encode(msgspec.convert(given.get("pattern"), Pattern)).decode(), path)
+        yield OwnRule(effect, msgspec.json.encode(msgspec.convert(given.get("pattern"), PrefixPattern)).decode(), path)
 
 
 def evaluate(rules: OwnRules, command: ShellCommand, mode: str, words: Sequence[str]) -> Permission:
@@ -53,15 +53,15 @@ def evaluate(rules: OwnRules, command: ShellCommand, mode: str, words: Sequence[
     for effect in ("deny", "ask"):
         for rule in rules.rules:
             if rule.effect == effect and any(
-                begins_with(words, rule.text) for part in command.parts for words in part.invocations
+                matches_prefix(words, rule.text) for part in command.parts for words in part.invocations
             ):
                 return Permission("deny" if effect == "deny" else "as written", rule)
     return Permission("as written") if rules.unreadable else Permission("agent")
 
 
-def begins_with(words: Sequence[str], pattern: str) -> bool:
+def matches_prefix(words: Sequence[str], pattern: str) -> bool:
     """Whether the words begin with a pattern: each place holds a word, or a list of words to choose from."""
-    wanted = msgspec.json.decode(pattern, type=Pattern)
+    wanted = msgspec.json.decode(pattern, type=PrefixPattern)
     if len(words) < len(wanted) or not wanted:
         return False
     first = words[0].rsplit("/", 1)[-1]

@@ -9,19 +9,19 @@ from collections.abc import Iterator, Sequence
 
 import msgspec
 
-from remit.adapters.reading import Object, mapping, sequence
-from remit.core.permission import CommandPart, OwnRule, OwnRules, Permission, RuleEffect, RuleFile, ShellCommand
+from remit.adapters.payload import JsonObject, as_list, as_mapping
+from remit.core.shell.permissions import CommandPart, OwnRule, OwnRules, Permission, RuleEffect, RuleFile, ShellCommand
 
-SHELL = "run_shell_command"
+SHELL_TOOL = "run_shell_command"
 DECISIONS: dict[object, RuleEffect] = {"allow": "allow", "ask_user": "ask", "deny": "deny"}
-TIERS = {"nearby": 3.0, "project": 3.0, "user": 4.0, "managed": 5.0}
+TIER_RANKS = {"nearby": 3.0, "project": 3.0, "user": 4.0, "managed": 5.0}
 """The first digit of a rule's rank; its own priority follows as thousandths."""
 
-SETTINGS = {"allowed": ("allow", 0.3), "exclude": ("deny", 0.4)}
+SETTINGS_LISTS = {"allowed": ("allow", 0.3), "exclude": ("deny", 0.4)}
 """The lists in `tools` of the settings, with their effect and rank in the tier."""
 
 TOOL_ENTRY = re.compile(r"(?P<tool>\w+)(?:\((?P<prefix>.*)\))?", re.DOTALL)
-YOLO = frozenset({"--yolo", "-y", "--approval-mode=yolo"})
+YOLO_OPTIONS = frozenset({"--yolo", "-y", "--approval-mode=yolo"})
 ANY_COMMAND = "*"
 SOME_COMMANDS = "?"
 """In place of the prefix of a rule: it is for some commands, and which cannot be told here."""
@@ -33,26 +33,29 @@ def read_rules(files: Sequence[RuleFile], words: Sequence[str]) -> OwnRules:
     unreadable: list[str] = []
     for file in files:
         try:
-            found += policy_rules(file) if file.path.endswith(".toml") else settings_rules(file)
+            found += parse_policy_rules(file) if file.path.endswith(".toml") else parse_settings_rules(file)
         except (msgspec.DecodeError, UnicodeDecodeError, ValueError, RecursionError):
             unreadable.append(file.path)
     return OwnRules(tuple(sorted(found, key=lambda rule: -rule.rank)), tuple(unreadable))
 
 
-def settings_rules(file: RuleFile) -> Iterator[OwnRule]:
+def parse_settings_rules(file: RuleFile) -> Iterator[OwnRule]:
     """Yield the rules in the `tools` of a settings file."""
-    tools = mapping(mapping(msgspec.json.decode(without_comments(file.content))).get("tools"))
-    for key, (effect, rank) in SETTINGS.items():
-        for entry in sequence(tools.get(key)):
+    tools = as_mapping(as_mapping(msgspec.json.decode(strip_comments(file.content))).get("tools"))
+    for key, (effect, rank) in SETTINGS_LISTS.items():
+        for entry in as_list(tools.get(key)):
             shape = TOOL_ENTRY.fullmatch(entry) if isinstance(entry, str) else None
-            if shape is not None and shape["tool"] in (SHELL, "ShellTool"):
+            if shape is not None and shape["tool"] in (SHELL_TOOL, "ShellTool"):
                 effect_of: RuleEffect = "allow" if effect == "allow" else "deny"
                 yield OwnRule(
-                    effect_of, (shape["prefix"] or ANY_COMMAND).removesuffix(":*"), file.path, TIERS[file.scope] + rank
+                    effect_of,
+                    (shape["prefix"] or ANY_COMMAND).removesuffix(":*"),
+                    file.path,
+                    TIER_RANKS[file.scope] + rank,
                 )
 
 
-def without_comments(content: bytes) -> bytes:
+def strip_comments(content: bytes) -> bytes:
     """Return the JSON of a settings file without its comments, which the client puts up with."""
     return re.sub(
         rb'("(?:[^"\\]|\\.)*"?)|//[^\n]*|/\*(?:[^*]|\*(?!/))*(?:\*/)?',
@@ -62,25 +65,25 @@ def without_comments(content: bytes) -> bytes:
     )
 
 
-def policy_rules(file: RuleFile) -> Iterator[OwnRule]:
+def parse_policy_rules(file: RuleFile) -> Iterator[OwnRule]:
     """Yield the rules of a policy file."""
-    for entry in sequence(mapping(msgspec.toml.decode(file.content)).get("rule")):
-        rule = mapping(entry)
+    for entry in as_list(as_mapping(msgspec.toml.decode(file.content)).get("rule")):
+        rule = as_mapping(entry)
         effect = DECISIONS.get(rule.get("decision"))
         named = rule.get("toolName", ANY_COMMAND)
-        tools = sequence(named) or [named]
-        if effect is None or not ({SHELL, ANY_COMMAND} & {tool for tool in tools if isinstance(tool, str)}):
+        tools = as_list(named) or [named]
+        if effect is None or not ({SHELL_TOOL, ANY_COMMAND} & {tool for tool in tools if isinstance(tool, str)}):
             continue
         priority = rule.get("priority", 0)
-        rank = TIERS[file.scope] + (priority / 1000 if isinstance(priority, int | float) else 0)
-        for prefix in prefixes(rule):
+        rank = TIER_RANKS[file.scope] + (priority / 1000 if isinstance(priority, int | float) else 0)
+        for prefix in find_rule_prefixes(rule):
             yield OwnRule(effect, prefix, file.path, rank)
 
 
-def prefixes(rule: Object) -> list[str]:
+def find_rule_prefixes(rule: JsonObject) -> list[str]:
     """Return the prefixes that a rule is for."""
     given = rule.get("commandPrefix")
-    listed = [one for one in (sequence(given) or [given]) if isinstance(one, str)]
+    listed = [one for one in (as_list(given) or [given]) if isinstance(one, str)]
     if listed:
         return listed
     narrowed = {"commandRegex", "argsPattern", "modes", "mcpName", "toolAnnotations", "interactive"} & set(rule)
@@ -94,7 +97,7 @@ def evaluate(rules: OwnRules, command: ShellCommand, mode: str, words: Sequence[
     started to ask nothing, and no rule speaks of the command.
     """
     parts = command.parts or (CommandPart(command.text),)
-    hits = [next((rule for rule in rules.rules if matches(rule.text, part)), None) for part in parts]
+    hits = [next((rule for rule in rules.rules if matches_prefix(rule.text, part)), None) for part in parts]
     denied = next((hit for hit in hits if hit is not None and hit.effect == "deny" and hit.text != SOME_COMMANDS), None)
     if denied is not None:
         return Permission("deny", denied)
@@ -104,7 +107,7 @@ def evaluate(rules: OwnRules, command: ShellCommand, mode: str, words: Sequence[
     return Permission("agent")
 
 
-def matches(prefix: str, part: CommandPart) -> bool:
+def matches_prefix(prefix: str, part: CommandPart) -> bool:
     """Whether a rule is for a part: its prefix ends where a word does."""
     if prefix in (ANY_COMMAND, SOME_COMMANDS):
         return True
@@ -114,4 +117,4 @@ def matches(prefix: str, part: CommandPart) -> bool:
 def is_yolo(words: Sequence[str]) -> bool:
     """Whether the client was started to ask nothing."""
     pairs = zip(words, [*words[1:], ""], strict=False)
-    return bool(YOLO & set(words)) or ("--approval-mode", "yolo") in pairs
+    return bool(YOLO_OPTIONS & set(words)) or ("--approval-mode", "yolo") in pairs

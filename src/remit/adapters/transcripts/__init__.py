@@ -4,27 +4,27 @@ from collections.abc import Callable, Iterator
 from typing import TypeAlias
 
 from remit.adapters.transcripts import claude, codex, copilot, gemini, opencode, qwen
-from remit.adapters.transcripts.entry import Entry, Role
+from remit.adapters.transcripts.entry import Role, TranscriptEntry
 
-__all__ = ["FORMATS", "Entry", "Role", "entries"]
+__all__ = ["TRANSCRIPT_READERS", "Role", "TranscriptEntry", "read_entries"]
 
-Format: TypeAlias = Callable[[bytes], Iterator[Entry]]
+Format: TypeAlias = Callable[[bytes], Iterator[TranscriptEntry]]
 
-FORMATS: dict[str, Format] = {
-    "claude-code": claude.entries,
-    "codex": codex.entries,
-    "copilot": copilot.entries,
-    "gemini": gemini.entries,
-    "opencode": opencode.entries,
-    "qwen": qwen.entries,
+TRANSCRIPT_READERS: dict[str, Format] = {
+    "claude-code": claude.parse_line,
+    "codex": codex.parse_line,
+    "copilot": copilot.parse_line,
+    "gemini": gemini.parse_line,
+    "opencode": opencode.parse_line,
+    "qwen": qwen.parse_line,
 }
 """How each agent writes down a conversation."""
 
 
-def entries(agent: str, line: bytes) -> list[Entry]:
+def read_entries(agent: str, line: bytes) -> list[TranscriptEntry]:
     """What one line of that agent's transcript says; nothing for an agent whose form is not known.
 
     An entry without a word is left out, unless it is a call or tells of one.
     """
-    reader = FORMATS.get(agent)
+    reader = TRANSCRIPT_READERS.get(agent)
     return [entry for entry in reader(line) if entry.text.strip() or entry.call_id] if reader else []

@@ -5,65 +5,75 @@ Source: files that 2.1.330 left behind, read 2026-11.
 
 from collections.abc import Iterator
 
-from remit.adapters.reading import Object, mapping, optional, sequence
-from remit.adapters.transcripts.entry import Entry, call, decoded, moment, words
+from remit.adapters.payload import JsonObject, as_list, as_mapping, optional_text
+from remit.adapters.transcripts.entry import (
+    TranscriptEntry,
+    build_tool_call_entry,
+    decode_object,
+    join_texts,
+    read_time,
+)
 
-REMARK = "<system-reminder>"
+SYSTEM_REMINDER = "<system-reminder>"
 
 
-def entries(line: bytes) -> Iterator[Entry]:
+def parse_line(line: bytes) -> Iterator[TranscriptEntry]:
     """What one line says. Never raises."""
-    document = decoded(line)
-    match optional(document, "type"):
+    document = decode_object(line)
+    match optional_text(document, "type"):
         case "user" if document.get("isMeta") is not True:
-            yield from told(document)
+            yield from parse_user_message(document)
         case "assistant":
-            yield from answered(document)
+            yield from parse_assistant_message(document)
         case "summary":
-            yield Entry("summary", optional(document, "summary") or "", key=optional(document, "leafUuid") or "")
+            yield TranscriptEntry(
+                "summary", optional_text(document, "summary") or "", key=optional_text(document, "leafUuid") or ""
+            )
         case _:
             return
 
 
-def told(document: Object) -> Iterator[Entry]:
+def parse_user_message(document: JsonObject) -> Iterator[TranscriptEntry]:
     """What the user said, and what tools answered."""
-    at, key = moment(document), optional(document, "uuid") or ""
-    content = mapping(document.get("message")).get("content")
-    said = "\n".join(part for part in map(text, parts(content)) if part and not part.startswith(REMARK))
+    at, key = read_time(document), optional_text(document, "uuid") or ""
+    content = as_mapping(document.get("message")).get("content")
+    said = "\n".join(
+        part for part in map(part_text, content_parts(content)) if part and not part.startswith(SYSTEM_REMINDER)
+    )
     if said:
-        yield Entry("summary" if document.get("isCompactSummary") is True else "user", said, at, key)
-    child = optional(mapping(document.get("toolUseResult")), "agentId") or ""
-    for part in parts(content):
+        yield TranscriptEntry("summary" if document.get("isCompactSummary") is True else "user", said, at, key)
+    child = optional_text(as_mapping(document.get("toolUseResult")), "agentId") or ""
+    for part in content_parts(content):
         if part.get("type") == "tool_result":
-            call_id = optional(part, "tool_use_id") or ""
+            call_id = optional_text(part, "tool_use_id") or ""
             failed = part.get("is_error") is True
-            answer = words(part.get("content"))
-            yield Entry("tool_result", answer, at, f"{key}/{call_id}", call_id, failed=failed, child=child)
+            answer = join_texts(part.get("content"))
+            yield TranscriptEntry("tool_result", answer, at, f"{key}/{call_id}", call_id, failed=failed, child=child)
 
 
-def answered(document: Object) -> Iterator[Entry]:
+def parse_assistant_message(document: JsonObject) -> Iterator[TranscriptEntry]:
     """What the model said, thought and called."""
-    message = mapping(document.get("message"))
-    at, key, model = moment(document), optional(document, "uuid") or "", optional(message, "model")
-    for number, part in enumerate(parts(message.get("content"))):
+    message = as_mapping(document.get("message"))
+    at, key, model = read_time(document), optional_text(document, "uuid") or "", optional_text(message, "model")
+    for number, part in enumerate(content_parts(message.get("content"))):
         here = f"{key}/{number}"
-        match optional(part, "type"):
+        match optional_text(part, "type"):
             case "text":
-                yield Entry("assistant", text(part), at, here, model=model)
+                yield TranscriptEntry("assistant", part_text(part), at, here, model=model)
             case "thinking":
-                yield Entry("thinking", optional(part, "thinking") or "", at, here, model=model)
+                yield TranscriptEntry("thinking", optional_text(part, "thinking") or "", at, here, model=model)
             case "tool_use":
-                tool, call_id = optional(part, "name") or "", optional(part, "id") or ""
-                yield call(tool, part.get("input"), call_id, at=at, key=here, model=model)
+                tool, call_id = optional_text(part, "name") or "", optional_text(part, "id") or ""
+                yield build_tool_call_entry(tool, part.get("input"), call_id, at=at, key=here, model=model)
             case _:
                 continue
 
 
-def parts(content: object) -> list[Object]:
+def content_parts(content: object) -> list[JsonObject]:
     """The parts of a content, which may be one text."""
-    return [{"type": "text", "text": content}] if isinstance(content, str) else list(map(mapping, sequence(content)))
+    return [{"type": "text", "text": content}] if isinstance(content, str) else list(map(as_mapping, as_list(content)))
 
 
-def text(part: Object) -> str:
+def part_text(part: JsonObject) -> str:
     """The text of a part of that type."""
-    return (optional(part, "text") or "") if part.get("type") == "text" else ""
+    return (optional_text(part, "text") or "") if part.get("type") == "text" else ""

@@ -5,67 +5,79 @@ Source: files that 0.169.0 left behind, read 2026-11. Lines of older versions la
 
 from collections.abc import Iterator
 
-from remit.adapters.reading import Object, mapping, optional, sequence
-from remit.adapters.transcripts.entry import Entry, call, decoded, moment, words
+from remit.adapters.payload import JsonObject, as_list, as_mapping, optional_text
+from remit.adapters.transcripts.entry import (
+    TranscriptEntry,
+    build_tool_call_entry,
+    decode_object,
+    join_texts,
+    read_time,
+)
 
-PASSTHROUGH = "internal_chat_message_metadata_passthrough"
-BY_PERSON = "user.text"
-HARNESS = ("<environment_context>", "<user_instructions>", "<turn_aborted>", "<skill>", "# AGENTS.md instructions")
+PASSTHROUGH_KEY = "internal_chat_message_metadata_passthrough"
+PERSON_KIND = "user.text"
+HARNESS_PREFIXES = (
+    "<environment_context>",
+    "<user_instructions>",
+    "<turn_aborted>",
+    "<skill>",
+    "# AGENTS.md instructions",
+)
 """How a user message begins that the program wrote itself, in versions that do not tell."""
 
 
-def entries(line: bytes) -> Iterator[Entry]:
+def parse_line(line: bytes) -> Iterator[TranscriptEntry]:
     """What one line says. Never raises."""
-    document = decoded(line)
-    payload = mapping(document.get("payload"))
-    at = moment(document)
-    match optional(document, "type"):
+    document = decode_object(line)
+    payload = as_mapping(document.get("payload"))
+    at = read_time(document)
+    match optional_text(document, "type"):
         case "response_item":
-            yield from item(payload, at)
+            yield from parse_item(payload, at)
         case "compacted":
-            yield Entry("summary", optional(payload, "message") or "", at)
+            yield TranscriptEntry("summary", optional_text(payload, "message") or "", at)
         case _:
             return
 
 
-def item(payload: Object, at: str) -> Iterator[Entry]:
+def parse_item(payload: JsonObject, at: str) -> Iterator[TranscriptEntry]:
     """One item of the conversation."""
-    key, call_id = optional(payload, "id") or "", optional(payload, "call_id") or ""
-    match optional(payload, "type"):
+    key, call_id = optional_text(payload, "id") or "", optional_text(payload, "call_id") or ""
+    match optional_text(payload, "type"):
         case "message":
-            yield from message(payload, at, key)
+            yield from parse_message(payload, at, key)
         case "reasoning":
-            said = "\n".join(filter(None, (words(payload.get("summary")), words(payload.get("content")))))
-            yield Entry("thinking", said, at, key)
+            said = "\n".join(filter(None, (join_texts(payload.get("summary")), join_texts(payload.get("content")))))
+            yield TranscriptEntry("thinking", said, at, key)
         case "function_call":
-            given = decoded((optional(payload, "arguments") or "").encode("utf-8", "replace"))
-            yield call(optional(payload, "name") or "", given, call_id, at=at, key=key)
+            given = decode_object((optional_text(payload, "arguments") or "").encode("utf-8", "replace"))
+            yield build_tool_call_entry(optional_text(payload, "name") or "", given, call_id, at=at, key=key)
         case "local_shell_call":
-            yield call("local_shell", mapping(payload.get("action")), call_id, at=at, key=key)
+            yield build_tool_call_entry("local_shell", as_mapping(payload.get("action")), call_id, at=at, key=key)
         case "custom_tool_call":
-            name = optional(payload, "name") or ""
-            yield call(name, optional(payload, "input") or "", call_id, at=at, key=key)
+            name = optional_text(payload, "name") or ""
+            yield build_tool_call_entry(name, optional_text(payload, "input") or "", call_id, at=at, key=key)
         case "function_call_output" | "custom_tool_call_output":
-            yield Entry("tool_result", output(payload.get("output")), at, key, call_id)
+            yield TranscriptEntry("tool_result", find_output_text(payload.get("output")), at, key, call_id)
         case _:
             return
 
 
-def message(payload: Object, at: str, key: str) -> Iterator[Entry]:
+def parse_message(payload: JsonObject, at: str, key: str) -> Iterator[TranscriptEntry]:
     """What the model or a person said; what the program put in between is left out."""
-    said = words(payload.get("content"))
+    said = join_texts(payload.get("content"))
     if payload.get("role") == "assistant":
-        yield Entry("assistant", said, at, key)
-    elif payload.get("role") == "user" and by_person(payload, said):
-        yield Entry("user", said, at, key)
+        yield TranscriptEntry("assistant", said, at, key)
+    elif payload.get("role") == "user" and is_by_person(payload, said):
+        yield TranscriptEntry("user", said, at, key)
 
 
-def by_person(payload: Object, said: str) -> bool:
+def is_by_person(payload: JsonObject, said: str) -> bool:
     """Whether a person wrote the message."""
-    kinds = sequence(mapping(payload.get(PASSTHROUGH)).get("content_item_kinds"))
-    return BY_PERSON in kinds if kinds else not said.lstrip().startswith(HARNESS)
+    kinds = as_list(as_mapping(payload.get(PASSTHROUGH_KEY)).get("content_item_kinds"))
+    return PERSON_KIND in kinds if kinds else not said.lstrip().startswith(HARNESS_PREFIXES)
 
 
-def output(value: object) -> str:
+def find_output_text(value: object) -> str:
     """What a tool answered: text, parts, or an object with its `content`."""
-    return words(value) or words(mapping(value).get("content"))
+    return join_texts(value) or join_texts(as_mapping(value).get("content"))

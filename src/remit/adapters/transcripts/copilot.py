@@ -5,43 +5,51 @@ Source: files that 1.0.102 left behind, read 2026-11; the two events of reasonin
 
 from collections.abc import Iterator
 
-from remit.adapters.reading import Object, mapping, optional, sequence
-from remit.adapters.transcripts.entry import Entry, call, decoded, moment, words
+from remit.adapters.payload import JsonObject, as_list, as_mapping, optional_text
+from remit.adapters.transcripts.entry import (
+    TranscriptEntry,
+    build_tool_call_entry,
+    decode_object,
+    join_texts,
+    read_time,
+)
 
 
-def entries(line: bytes) -> Iterator[Entry]:
+def parse_line(line: bytes) -> Iterator[TranscriptEntry]:
     """What one line says. Never raises."""
-    document = decoded(line)
-    data = mapping(document.get("data"))
-    at, key = moment(document), optional(document, "id") or ""
-    match optional(document, "type"):
+    document = decode_object(line)
+    data = as_mapping(document.get("data"))
+    at, key = read_time(document), optional_text(document, "id") or ""
+    match optional_text(document, "type"):
         case "user.message":
-            yield Entry("user", words(data.get("content")), at, key)
+            yield TranscriptEntry("user", join_texts(data.get("content")), at, key)
         case "assistant.message":
-            yield from answered(data, at, key)
+            yield from parse_assistant_message(data, at, key)
         case "assistant.reasoning":
-            yield Entry("thinking", words(data.get("content")), at, key)
+            yield TranscriptEntry("thinking", join_texts(data.get("content")), at, key)
         case "tool.execution_complete":
-            yield result(data, at, key)
+            yield parse_tool_result(data, at, key)
         case "session.compaction_complete":
-            yield Entry("summary", optional(data, "summaryContent") or "", at, key)
+            yield TranscriptEntry("summary", optional_text(data, "summaryContent") or "", at, key)
         case _:
             return
 
 
-def answered(data: Object, at: str, key: str) -> Iterator[Entry]:
+def parse_assistant_message(data: JsonObject, at: str, key: str) -> Iterator[TranscriptEntry]:
     """What the model thought, said and called."""
-    model = optional(data, "model")
-    yield Entry("thinking", optional(data, "reasoningText") or "", at, f"{key}/reasoning", model=model)
-    yield Entry("assistant", words(data.get("content")), at, key, model=model)
-    for asked in map(mapping, sequence(data.get("toolRequests"))):
-        call_id = optional(asked, "toolCallId") or ""
-        tool = optional(asked, "name") or ""
-        yield call(tool, asked.get("arguments"), call_id, at=at, key=f"{key}/{call_id}", model=model)
+    model = optional_text(data, "model")
+    yield TranscriptEntry("thinking", optional_text(data, "reasoningText") or "", at, f"{key}/reasoning", model=model)
+    yield TranscriptEntry("assistant", join_texts(data.get("content")), at, key, model=model)
+    for asked in map(as_mapping, as_list(data.get("toolRequests"))):
+        call_id = optional_text(asked, "toolCallId") or ""
+        tool = optional_text(asked, "name") or ""
+        yield build_tool_call_entry(tool, asked.get("arguments"), call_id, at=at, key=f"{key}/{call_id}", model=model)
 
 
-def result(data: Object, at: str, key: str) -> Entry:
+def parse_tool_result(data: JsonObject, at: str, key: str) -> TranscriptEntry:
     """What a tool answered."""
-    call_id = optional(data, "toolCallId") or ""
-    said = words(mapping(data.get("result")).get("content")) or words(mapping(data.get("error")).get("message"))
-    return Entry("tool_result", said, at, key, call_id, failed=data.get("success") is False)
+    call_id = optional_text(data, "toolCallId") or ""
+    said = join_texts(as_mapping(data.get("result")).get("content")) or join_texts(
+        as_mapping(data.get("error")).get("message")
+    )
+    return TranscriptEntry("tool_result", said, at, key, call_id, failed=data.get("success") is False)

@@ -7,25 +7,25 @@ from typing import Any, Literal, TypeAlias, cast
 import msgspec
 from msgspec import Struct
 
-from remit.adapters.reading import Object, mapping, optional, sequence
+from remit.adapters.payload import JsonObject, as_list, as_mapping, optional_text
 from remit.core.call import hash_arguments
-from remit.core.secret_files import names_a_secret
+from remit.core.secrets.secret_files import is_secret_file
 
 Role: TypeAlias = Literal["user", "assistant", "thinking", "tool_call", "tool_result", "summary"]
 
-ISO = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(?:\.\d{1,9})?Z")
-COMMANDS = ("command", "cmd")
-PATHS = ("file_path", "filePath", "path", "notebook_path", "absolute_path", "dir_path")
-PATCHES = ("patchText", "input", "patch", "command")
-PATCHED = re.compile(r"^\*\*\* (?:Add|Update|Delete) File: (.{1,1000})$", re.MULTILINE)
+ISO_TIME = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(?:\.\d{1,9})?Z")
+COMMAND_KEYS = ("command", "cmd")
+PATH_KEYS = ("file_path", "filePath", "path", "notebook_path", "absolute_path", "dir_path")
+PATCH_KEYS = ("patchText", "input", "patch", "command")
+PATCHED_FILE = re.compile(r"^\*\*\* (?:Add|Update|Delete) File: (.{1,1000})$", re.MULTILINE)
 BEGIN_PATCH = "*** Begin Patch"
-WORD = re.compile(r"[^\s'\"=:;|<>(){}\[\],]+")
-WORDS_CHARS = 16_384
-LAST_MS = 253_402_300_799_000
+WORD_PATTERN = re.compile(r"[^\s'\"=:;|<>(){}\[\],]+")
+MAX_WORDS_CHARS = 16_384
+MAX_TIME_MS = 253_402_300_799_000
 """The last millisecond of the year 9999: no later time can be written."""
 
 
-class Entry(Struct, frozen=True):
+class TranscriptEntry(Struct, frozen=True):
     """One thing that was said or done. `at` is ISO 8601 in UTC as the agent wrote it, empty where it is told nowhere.
 
     `key` names the entry within its transcript: another one of that key takes its place. Of a `tool_call`, `text` says
@@ -48,45 +48,47 @@ class Entry(Struct, frozen=True):
     """Of a `tool_result`: the sub-agent that worked for this call, by the id that its hooks tell."""
 
 
-def decoded(line: bytes) -> Object:
+def decode_object(line: bytes) -> JsonObject:
     """The line as an object; an empty one for whatever else it is."""
     try:
-        return mapping(msgspec.json.decode(line))
+        return as_mapping(msgspec.json.decode(line))
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
         return {}
 
 
-def moment(document: Object, key: str = "timestamp") -> str:
+def read_time(document: JsonObject, key: str = "timestamp") -> str:
     """A time that has the form of one."""
-    found = optional(document, key)
-    return found if found is not None and ISO.fullmatch(found) else ""
+    found = optional_text(document, key)
+    return found if found is not None and ISO_TIME.fullmatch(found) else ""
 
 
-def from_milliseconds(value: object) -> str:
+def format_milliseconds(value: object) -> str:
     """Milliseconds since the epoch as ISO 8601; empty where they are none."""
-    if type(value) is not int or not 0 <= value <= LAST_MS:
+    if type(value) is not int or not 0 <= value <= MAX_TIME_MS:
         return ""
     seconds, rest = divmod(value, 1000)
     return f"{datetime.fromtimestamp(seconds, UTC):%Y-%m-%dT%H:%M:%S}.{rest:03}Z"
 
 
-def words(content: object) -> str:
+def join_texts(content: object) -> str:
     """All text of a content: a string, or a list of strings and of parts that have a `text` or a `content`."""
     if isinstance(content, str):
         return content
-    parts = (part if isinstance(part, str) else text_of(mapping(part)) for part in sequence(content))
+    parts = (part if isinstance(part, str) else part_text(as_mapping(part)) for part in as_list(content))
     return "\n".join(part for part in parts if part)
 
 
-def text_of(part: Object) -> str:
+def part_text(part: JsonObject) -> str:
     """The text of one part."""
-    return optional(part, "text") or optional(part, "content") or ""
+    return optional_text(part, "text") or optional_text(part, "content") or ""
 
 
-def call(tool: str, arguments: object, call_id: str, *, at: str = "", key: str = "", model: str | None = None) -> Entry:
+def build_tool_call_entry(
+    tool: str, arguments: object, call_id: str, *, at: str = "", key: str = "", model: str | None = None
+) -> TranscriptEntry:
     """A tool call. `arguments` is an object, or the text of a patch."""
-    said = working_on(arguments)
-    return Entry(
+    said = describe_operands(arguments)
+    return TranscriptEntry(
         role="tool_call",
         text=said,
         at=at,
@@ -94,12 +96,12 @@ def call(tool: str, arguments: object, call_id: str, *, at: str = "", key: str =
         call_id=call_id,
         tool=tool,
         model=model,
-        arguments_sha256=digest(given) if (given := mapping(arguments)) else "",
-        private=any(map(names_a_secret, WORD.findall(said[:WORDS_CHARS]))),
+        arguments_sha256=hash_call_arguments(given) if (given := as_mapping(arguments)) else "",
+        private=any(map(is_secret_file, WORD_PATTERN.findall(said[:MAX_WORDS_CHARS]))),
     )
 
 
-def digest(arguments: Object) -> str:
+def hash_call_arguments(arguments: JsonObject) -> str:
     """The hash of the arguments; empty where they cannot be written as the hook writes them."""
     try:
         return hash_arguments(arguments)
@@ -107,20 +109,24 @@ def digest(arguments: Object) -> str:
         return ""
 
 
-def working_on(arguments: object) -> str:
+def describe_operands(arguments: object) -> str:
     """What a call works on: the command, the paths, or else the names of its arguments with short values."""
     if isinstance(arguments, str):
-        return ", ".join(PATCHED.findall(arguments)) or arguments
-    given = mapping(arguments)
-    patch = next((p for key in PATCHES if (p := optional(given, key)) and p.startswith(BEGIN_PATCH)), None)
+        return ", ".join(PATCHED_FILE.findall(arguments)) or arguments
+    given = as_mapping(arguments)
+    patch = next((p for key in PATCH_KEYS if (p := optional_text(given, key)) and p.startswith(BEGIN_PATCH)), None)
     if patch is not None:
-        return ", ".join(PATCHED.findall(patch))
-    named = next((value for key in (*COMMANDS, *PATHS) if (value := given.get(key))), None)
+        return ", ".join(PATCHED_FILE.findall(patch))
+    named = next((value for key in (*COMMAND_KEYS, *PATH_KEYS) if (value := given.get(key))), None)
     if isinstance(named, list):
         return " ".join(str(word) for word in cast("list[object]", named) if isinstance(word, str))
-    return named if isinstance(named, str) else ", ".join(f"{key}: {shortly(value)}" for key, value in given.items())
+    return (
+        named
+        if isinstance(named, str)
+        else ", ".join(f"{key}: {format_argument(value)}" for key, value in given.items())
+    )
 
 
-def shortly(value: object) -> str:
+def format_argument(value: object) -> str:
     """A value of an argument: text as it is, the rest as JSON."""
     return value if isinstance(value, str) else msgspec.json.encode(cast("Any", value)).decode()

@@ -3,53 +3,55 @@
 from remit.core.call import ToolCall
 from remit.core.decision import ErrorType, Finding
 from remit.core.facts import Facts
-from remit.core.intent import FINAL, Intent
+from remit.core.intent import FINAL_STATUSES, Intent
 
 
 def check(call: ToolCall, facts: Facts) -> Finding | None:
     """MISSING_OR_INVALID_INTENT, or what became of the intent that this session had selected."""
     wanted = facts.session.intent_id
     if wanted is None:
-        return missing(facts)
+        return no_intent_selected(facts)
     intent = facts.active
     if intent is None:
-        return gone(wanted, facts)
+        return intent_removed(wanted, facts)
     if wanted in facts.ignored_intents:
-        return found("INTENT_IGNORED", f"{wanted} is barred by .intentignore. Select another intent.", facts)
-    return closed(intent, facts)
+        return make_finding("INTENT_IGNORED", f"{wanted} is barred by .intentignore. Select another intent.", facts)
+    return check_status(intent, facts)
 
 
-def closed(intent: Intent, facts: Facts) -> Finding | None:
+def check_status(intent: Intent, facts: Facts) -> Finding | None:
     """The intent was blocked, finished or given up after it had been selected."""
     if intent.status == "BLOCKED":
         why = f": {intent.blocked_reason}" if intent.blocked_reason else ""
-        return found("INTENT_BLOCKED", f"{intent.id} is BLOCKED{why}. Clear it and select another.", facts)
-    if intent.status in FINAL:
-        return found("INTENT_CLOSED", f"{intent.id} is {intent.status}. Clear it and select another.", facts)
+        return make_finding("INTENT_BLOCKED", f"{intent.id} is BLOCKED{why}. Clear it and select another.", facts)
+    if intent.status in FINAL_STATUSES:
+        return make_finding("INTENT_CLOSED", f"{intent.id} is {intent.status}. Clear it and select another.", facts)
     return None
 
 
-def missing(facts: Facts) -> Finding:
+def no_intent_selected(facts: Facts) -> Finding:
     """Nothing is selected."""
-    open_ids = available(facts)
+    open_ids = selectable_intents(facts)
     if open_ids:
         say = f"Select one first (open: {', '.join(open_ids[:10])})."
     else:
         say = "There is no open intent: ask the person for one (`remit intent new`)."
-    return found("MISSING_OR_INVALID_INTENT", f"You must cite a valid active Intent ID. {say}", facts)
+    return make_finding("MISSING_OR_INVALID_INTENT", f"You must cite a valid active Intent ID. {say}", facts)
 
 
-def gone(wanted: str, facts: Facts) -> Finding:
+def intent_removed(intent_id: str, facts: Facts) -> Finding:
     """The selected intent is no longer in the file."""
     known = ", ".join(list(facts.intents.ids)[:20]) or "none"
-    return found("INTENT_NOT_FOUND", f"{wanted} is no longer in active_intents.yaml (known: {known}).", facts)
+    return make_finding("INTENT_NOT_FOUND", f"{intent_id} is no longer in active_intents.yaml (known: {known}).", facts)
 
 
-def found(code: ErrorType, message: str, facts: Facts) -> Finding:
+def make_finding(code: ErrorType, message: str, facts: Facts) -> Finding:
     """A finding of this check, with the intents one could select instead."""
-    return Finding(rule="active_intent", code=code, message=message, context={"available_intents": available(facts)})
+    return Finding(
+        rule="active_intent", code=code, message=message, context={"available_intents": selectable_intents(facts)}
+    )
 
 
-def available(facts: Facts) -> list[str]:
+def selectable_intents(facts: Facts) -> list[str]:
     """The ids one may select."""
-    return facts.intents.open_ids(facts.ignored_intents)
+    return facts.intents.list_open_ids(facts.ignored_intents)

@@ -6,14 +6,14 @@ from remit.core.call import ToolCall
 from remit.core.decision import Finding
 from remit.core.facts import Facts
 
-WITHIN = r"\bgit\b[^\n|;&]{0,2000}?"
-OVERLOOKING = re.compile(rf"{WITHIN}\bupdate-index\b[^\n|;&]{{0,2000}}?\s--(?:as|sk)[a-z-]*")
+GIT_COMMAND = r"\bgit\b[^\n|;&]{0,2000}?"
+HIDING_FLAGS = re.compile(rf"{GIT_COMMAND}\bupdate-index\b[^\n|;&]{{0,2000}}?\s--(?:as|sk)[a-z-]*")
 """git takes an option by any of its beginnings that is unique. Source: gitcli(7), read 2026-11."""
 
-PUBLISHING = re.compile(
-    rf"{WITHIN}\bpush\b[^\n|;&]{{0,2000}}?(?:\s--mi[a-z]*|\srefs/(?:\*|remit\b)|\s[+'\"]+refs/(?:\*|remit\b))"
+PUBLISHED_REFS = re.compile(
+    rf"{GIT_COMMAND}\bpush\b[^\n|;&]{{0,2000}}?(?:\s--mi[a-z]*|\srefs/(?:\*|remit\b)|\s[+'\"]+refs/(?:\*|remit\b))"
 )
-SEARCHED_CHARS = 65536
+MAX_SEARCHED_CHARS = 65536
 
 
 def check(call: ToolCall, facts: Facts) -> Finding | None:
@@ -21,19 +21,21 @@ def check(call: ToolCall, facts: Facts) -> Finding | None:
 
     The text decides only what is said before; a flag that was set another way hides nothing from the comparison.
     """
-    text = (call.command or "")[:SEARCHED_CHARS]
+    text = (call.command or "")[:MAX_SEARCHED_CHARS]
     if "git" not in text:
         return None
-    if OVERLOOKING.search(text):
-        return found("`git update-index` with such a flag hides changes from people and from Remit. Leave it out.")
-    if PUBLISHING.search(text):
-        return found(
+    if HIDING_FLAGS.search(text):
+        return make_finding(
+            "`git update-index` with such a flag hides changes from people and from Remit. Leave it out."
+        )
+    if PUBLISHED_REFS.search(text):
+        return make_finding(
             "`git push --mirror` publishes every ref, also `refs/remit/*`, where Remit keeps older contents of files. "
             "Push the branches and tags that are meant: `git push --all`, `git push --tags`."
         )
     return None
 
 
-def found(message: str) -> Finding:
+def make_finding(message: str) -> Finding:
     """The finding."""
     return Finding(rule="blinding", code="COMMAND_BLOCKED", message=message)

@@ -2,16 +2,16 @@
 
 from remit.core.call import ToolCall
 from remit.core.decision import Finding
+from remit.core.display_text import sanitise_line
 from remit.core.facts import Facts, SessionFacts
-from remit.core.text import shown
 
-SAME_DENIALS = 3
-FAILURES = 5
+MAX_EQUAL_DENIALS = 3
+MAX_FAILURES = 5
 
 
 def check(call: ToolCall, facts: Facts) -> Finding | None:
     """CIRCUIT_OPEN after three equal denials, or five failed tools, in a row."""
-    why = reason(facts.session)
+    why = describe_repetition(facts.session)
     if why is None:
         return None
     return Finding(
@@ -23,10 +23,10 @@ def check(call: ToolCall, facts: Facts) -> Finding | None:
     )
 
 
-def reason(session: SessionFacts) -> str | None:
+def describe_repetition(session: SessionFacts) -> str | None:
     """What happened too often, in words; None where nothing did."""
-    if session.denials >= SAME_DENIALS:
-        return f"The same was refused {session.denials} times in a row ({shown(session.denial, 200)})"
-    if session.failures >= FAILURES:
+    if session.denials >= MAX_EQUAL_DENIALS:
+        return f"The same was refused {session.denials} times in a row ({sanitise_line(session.denial, 200)})"
+    if session.failures >= MAX_FAILURES:
         return f"{session.failures} tool calls failed in a row"
     return None

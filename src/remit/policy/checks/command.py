@@ -4,11 +4,11 @@ from msgspec.structs import replace
 
 from remit.core.call import ToolCall
 from remit.core.decision import Finding
+from remit.core.display_text import sanitise_line
 from remit.core.facts import Facts
-from remit.core.text import shown
 from remit.policy.classify import is_for_agents
 from remit.policy.commands import CommandAnalysis, analyse
-from remit.policy.commands.git_names import is_fetching
+from remit.policy.commands.sent_commits import is_fetching
 
 
 def check(call: ToolCall, facts: Facts) -> Finding | None:
@@ -21,63 +21,63 @@ def check(call: ToolCall, facts: Facts) -> Finding | None:
     if call.command is None:
         return None
     analysis = analyse(call.command)
-    if analysis.remit is not None:
-        return for_people(call.command, analysis.remit)
+    if analysis.remit_words is not None:
+        return deny_command_for_people(call.command, analysis.remit_words)
     if analysis.outcome == "dangerous":
-        return dangerous(call.command, analysis)
+        return find_danger(call.command, analysis)
     if facts.unjudged:
-        return unjudged(call.command, facts.unjudged)
-    if facts.containable and analysis.outcome == "unknown" and not analysis.git and is_fetching(call.command):
-        return fetching(call.command)
+        return deny_unjudged_commits(call.command, facts.unjudged)
+    if facts.containable and analysis.outcome == "unknown" and not analysis.git_verbs and is_fetching(call.command):
+        return deny_fetch(call.command)
     return None
 
 
-def fetching(command: str) -> Finding:
+def deny_fetch(command: str) -> Finding:
     """A fetch whose commits could not be told, afterwards, from what another program of the same command made."""
     why = (
         "`git fetch` and `git pull` bring in others' work, which is told from your own only where they fetch from a "
         "remote by its name, and no other program runs in the same command. Run `git pull` by itself, then the rest."
     )
-    return blocked(command, why)
+    return make_finding(command, why)
 
 
-def unjudged(command: str, names: tuple[str, ...]) -> Finding:
+def deny_unjudged_commits(command: str, names: tuple[str, ...]) -> Finding:
     """Commits that nobody looked into would leave this machine, or get a work tree of their own."""
-    few = ", ".join(f"`{shown(name, 80)}`" for name in names[:3])
+    few = ", ".join(f"`{sanitise_line(name, 80)}`" for name in names[:3])
     why = (
         f"{few} names a commit that no branch or tag leads to, and only what is on one is sent or checked out. "
         "Commit your work on a branch, and name that branch."
     )
-    return blocked(command, why)
+    return make_finding(command, why)
 
 
-def for_people(command: str, words: tuple[str, ...]) -> Finding:
+def deny_command_for_people(command: str, words: tuple[str, ...]) -> Finding:
     """One of Remit's own commands, or a program that only bears its name."""
-    said = shown(" ".join(("remit", *words)))
+    said = sanitise_line(" ".join(("remit", *words)))
     why = (
         "names a program by its path, which anybody may have put there. Run it as plain `remit …`, or use the MCP tools"
         if is_for_agents(words)
         else "is for a person at a terminal. Say in your answer what you need and why"
     )
-    return blocked(command, f"`{said}` {why}.")
+    return make_finding(command, f"`{said}` {why}.")
 
 
-def dangerous(command: str, analysis: CommandAnalysis) -> Finding:
+def find_danger(command: str, analysis: CommandAnalysis) -> Finding:
     """What no scope covers: it asks, or where no yes can help denies."""
     why = "; ".join(analysis.reasons)
     told = (
         "No agent may do that. Say in your answer what should change and why: the person changes it."
-        if analysis.barred
+        if analysis.is_forbidden
         else "It needs a person's yes: say in your answer what you want and why, or take a way that can be undone."
     )
-    finding = blocked(command, f"{shown(why)}. {told}")
+    finding = make_finding(command, f"{sanitise_line(why)}. {told}")
     return replace(
         finding,
-        verdict="deny" if analysis.barred else "ask",
-        context={**finding.context, "reasons": list(analysis.reasons), "lasting": analysis.lasting},
+        verdict="deny" if analysis.is_forbidden else "ask",
+        context={**finding.context, "reasons": list(analysis.reasons), "lasting": analysis.is_irreversible},
     )
 
 
-def blocked(command: str, message: str) -> Finding:
+def make_finding(command: str, message: str) -> Finding:
     """The finding of this check."""
     return Finding(rule="command", code="COMMAND_BLOCKED", message=message, context={"command": command[:4096]})

@@ -6,14 +6,14 @@ from msgspec.structs import replace
 
 from remit.core.call import ToolCall
 from remit.core.decision import Finding
+from remit.core.display_text import sanitise_line
 from remit.core.facts import DeniedPath, Facts
-from remit.core.globs import Scope
-from remit.core.shell import UnreadableShell, simple_commands
-from remit.core.text import shown
+from remit.core.scope.globs import Scope
+from remit.core.shell.simple_commands import UnreadableShell, parse_simple_commands
+from remit.policy.approval.grants import covers_finding
 from remit.policy.commands import Write, analyse
-from remit.policy.grants import covers
 
-LONGEST = 64 * 1024
+MAX_SEARCHED_CHARS = 64 * 1024
 """Characters of a command that are searched."""
 
 
@@ -21,67 +21,67 @@ def check(call: ToolCall, facts: Facts) -> Finding | None:
     """COMMAND_BLOCKED for a command that names a path which was refused to this session, and still would be."""
     if call.command is None:
         return None
-    barred = [denied for denied in facts.denied if not allowed_now(denied, call, facts)]
-    texts = searched(call) if barred else ()
-    named = next((d for d in barred if any(names(text, d) for text in texts)), None)
+    barred = [denied for denied in facts.denied if not is_allowed_now(denied, call, facts)]
+    texts = searched_texts(call) if barred else ()
+    named = next((d for d in barred if any(names_denied_path(text, d) for text in texts)), None)
     if named is None:
         return None
     return Finding(
         rule="detour",
         code="COMMAND_BLOCKED",
-        message=f"This command names {shown(named.path)}, which was refused to this session before "
-        f"({named.code}, by {shown(named.tool, 60)}). Another tool is no way round that: ask the person, "
+        message=f"This command names {sanitise_line(named.path)}, which was refused to this session before "
+        f"({named.code}, by {sanitise_line(named.tool, 60)}). Another tool is no way round that: ask the person, "
         "or do the work without that file.",
         path=named.path,
-        context={"command": call.command[:4096], **mark(named)},
+        context={"command": call.command[:4096], **denial_context(named)},
     )
 
 
-def marked(finding: Finding, call: ToolCall, facts: Facts) -> Finding:
+def mark_repeated_denial(finding: Finding, call: ToolCall, facts: Facts) -> Finding:
     """The finding, named as a second try where the same path was refused to another tool before."""
     first = next((d for d in facts.denied if d.path == finding.path and d.tool != call.tool), None)
     if first is None or "detour" in finding.context:
         return finding
-    return replace(finding, context={**finding.context, **mark(first)})
+    return replace(finding, context={**finding.context, **denial_context(first)})
 
 
-def mark(denied: DeniedPath) -> dict[str, object]:
+def denial_context(denied: DeniedPath) -> dict[str, object]:
     """What a violation says about the denial before it."""
     return {"detour": True, "first_denial": {"error_type": denied.code, "path": denied.path, "tool": denied.tool}}
 
 
-def allowed_now(denied: DeniedPath, call: ToolCall, facts: Facts) -> bool:
+def is_allowed_now(denied: DeniedPath, call: ToolCall, facts: Facts) -> bool:
     """Whether the reason is gone: the active intent owns the path by now, or a person's yes covers it."""
     active = facts.active
     if denied.code == "SCOPE_VIOLATION" and active is not None and Scope(active.owned_scope).matches(denied.path):
         return True
     earlier = Finding("detour", denied.code, "", path=denied.path)
-    return any(covers(g, earlier, call, facts) for g in facts.grants)
+    return any(covers_finding(g, earlier, call, facts) for g in facts.grants)
 
 
-def searched(call: ToolCall) -> tuple[str, ...]:
+def searched_texts(call: ToolCall) -> tuple[str, ...]:
     """The texts of a command that may name a file it changes.
 
     Where its text tells all that it writes, just those places: it may read what it may not write. Else its words
     without their quotes, and what is fed to it. One that cannot be cut into words is searched as it stands.
     """
-    command = (call.command or "")[:LONGEST]
+    command = (call.command or "")[:MAX_SEARCHED_CHARS]
     analysis = analyse(call.command or "")
     if analysis.outcome == "literal_writes" and analysis.writes is not None and call.unproved is None:
-        return tuple(text for write in analysis.writes for text in places(write))
+        return tuple(text for write in analysis.writes for text in written_paths(write))
     try:
-        commands = simple_commands(command)
+        commands = parse_simple_commands(command)
     except UnreadableShell:
         return (command,)
     words = [word.text for c in commands for word in c.words]
     return (command, *words)
 
 
-def places(write: Write) -> tuple[str, ...]:
+def written_paths(write: Write) -> tuple[str, ...]:
     """What a write names, and the names that it puts into a folder."""
-    return (write.path, *(f"{write.path.rstrip('/')}/{name}" for name in write.into))
+    return (write.path, *(f"{write.path.rstrip('/')}/{name}" for name in write.names_inside))
 
 
-def names(text: str, denied: DeniedPath) -> bool:
+def names_denied_path(text: str, denied: DeniedPath) -> bool:
     """Whether the path stands in `text` by itself, not as a part of a longer one."""
     return any(re.search(rf"(?<![\w./-])(?:\./)*{re.escape(n)}(?![\w/-]|\.\w)", text) for n in denied.names if n)

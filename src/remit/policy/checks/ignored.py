@@ -2,8 +2,8 @@
 
 from remit.core.call import ToolCall
 from remit.core.decision import Finding
+from remit.core.display_text import sanitise_line
 from remit.core.facts import Facts
-from remit.core.text import shown
 
 
 def check(call: ToolCall, facts: Facts) -> Finding | None:
@@ -14,7 +14,7 @@ def check(call: ToolCall, facts: Facts) -> Finding | None:
     return Finding(
         rule="ignored",
         code="INTENTIGNORE_PATH_BLOCKED",
-        message=f"{shown(target.path or '')} is barred by .intentignore (pattern {target.ignored_by!r}). "
+        message=f"{sanitise_line(target.path or '')} is barred by .intentignore (pattern {target.ignored_by!r}). "
         "Choose another path.",
         path=str(target.path),
         context={"pattern": target.ignored_by},

@@ -2,8 +2,8 @@
 
 from remit.core.call import ToolCall
 from remit.core.decision import Finding
+from remit.core.display_text import sanitise_line
 from remit.core.facts import Facts
-from remit.core.text import shown
 
 
 def check(call: ToolCall, facts: Facts) -> Finding | None:
@@ -14,7 +14,7 @@ def check(call: ToolCall, facts: Facts) -> Finding | None:
     return Finding(
         rule="lease",
         code="FILE_LEASED",
-        message=f"Another session is changing {shown(target.path or '')} just now. "
+        message=f"Another session is changing {sanitise_line(target.path or '')} just now. "
         "Wait for its call to end, read the file again, then try once more.",
         path=str(target.path),
         context={"held_by": target.leased_by},

@@ -2,10 +2,10 @@
 
 from remit.core.call import ToolCall
 from remit.core.decision import Finding
+from remit.core.display_text import sanitise_line
 from remit.core.facts import Facts
-from remit.core.text import shown
 from remit.policy.commands import analyse
-from remit.policy.commands.background import outlives
+from remit.policy.commands.background import find_background_word
 
 
 def check(call: ToolCall, facts: Facts) -> Finding | None:
@@ -14,14 +14,14 @@ def check(call: ToolCall, facts: Facts) -> Finding | None:
     """
     if call.command is None or not facts.bare or analyse(call.command).outcome != "unknown":
         return None
-    word = outlives(call.command, call.arguments)
+    word = find_background_word(call.command, call.arguments)
     if not word:
         return None
     return Finding(
         rule="lingering",
         code="COMMAND_BLOCKED",
         message=f"By `{word}` this command leaves something running, its text does not tell what that will write, and "
-        f"it cannot run contained ({shown(facts.bare)}). Run it in the foreground, or start, use and end it in one "
+        f"it cannot run contained ({sanitise_line(facts.bare)}). Run it in the foreground, or start, use and end it in one "  # noqa: E501
         "command (`… & …; kill $!`, `… & wait`). What has to stay up, ask the person to start in a terminal of theirs.",
         context={"command": call.command[:4096], "word": word},
     )

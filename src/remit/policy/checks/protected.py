@@ -2,8 +2,8 @@
 
 from remit.core.call import ToolCall
 from remit.core.decision import Finding
+from remit.core.display_text import sanitise_line
 from remit.core.facts import Facts
-from remit.core.text import shown
 
 
 def check(call: ToolCall, facts: Facts) -> Finding | None:
@@ -14,7 +14,7 @@ def check(call: ToolCall, facts: Facts) -> Finding | None:
     return Finding(
         rule="protected",
         code="PROTECTED_PATH",
-        message=f"{shown(target.path or target.resolved)} is protected: {target.protected}. "
+        message=f"{sanitise_line(target.path or target.resolved)} is protected: {target.protected}. "
         "Agents change it only through Remit's own tools.",
         path=str(target.path or target.raw),
     )

@@ -2,10 +2,10 @@
 
 from remit.core.call import ToolCall
 from remit.core.decision import Finding
+from remit.core.display_text import sanitise_line
 from remit.core.facts import Facts, Target
-from remit.core.globs import Scope
 from remit.core.intent import Intent
-from remit.core.text import shown
+from remit.core.scope.globs import Scope
 
 
 def check(call: ToolCall, facts: Facts) -> Finding | None:
@@ -16,35 +16,35 @@ def check(call: ToolCall, facts: Facts) -> Finding | None:
     intent = facts.active
     if intent is None:
         return None
-    beyond = [t for t in facts.targets if t.path is not None and not t.generated and not owns(intent, t)]
-    outside = [t for t in beyond if call.command is not None or not companion(intent, t)]
+    beyond = [t for t in facts.targets if t.path is not None and not t.generated and not owns_target(intent, t)]
+    outside = [t for t in beyond if call.command is not None or not is_companion(intent, t)]
     if beyond and not outside:
-        return remark(intent, beyond)
-    return violation(call, facts, intent, outside) if outside else None
+        return companion_remark(intent, beyond)
+    return scope_violation(call, facts, intent, outside) if outside else None
 
 
-def violation(call: ToolCall, facts: Facts, intent: Intent, outside: list[Target]) -> Finding:
+def scope_violation(call: ToolCall, facts: Facts, intent: Intent, outside: list[Target]) -> Finding:
     """What is outside, and whose it is."""
     first = outside[0]
     return Finding(
         rule="scope",
         code="SCOPE_VIOLATION",
         message=f"Scope Violation: {intent.id} is not authorized to edit "
-        f"{shown(first.path or '')}. Request scope expansion.",
+        f"{sanitise_line(first.path or '')}. Request scope expansion.",
         path=str(first.path),
         context={
-            "attempted_action": f"{call.effect} {shown(first.path or '')}",
+            "attempted_action": f"{call.effect} {sanitise_line(first.path or '')}",
             "owned_scope": list(intent.owned_scope),
-            "owning_intents": list(facts.intents.owners(first.path or "", fold=first.folds)),
-            "available_intents": facts.intents.open_ids(facts.ignored_intents),
+            "owning_intents": list(facts.intents.find_owners(first.path or "", fold=first.folds)),
+            "available_intents": facts.intents.list_open_ids(facts.ignored_intents),
             **({"paths": [str(t.path) for t in outside]} if len(outside) > 1 else {}),
         },
     )
 
 
-def remark(intent: Intent, companions: list[Target]) -> Finding:
+def companion_remark(intent: Intent, companions: list[Target]) -> Finding:
     """That the paths count as in scope, and why. It objects to nothing; the record of the call names its rule."""
-    said = "; ".join(f"{shown(t.path or '')} mirrors {shown(', '.join(t.mirrors))}" for t in companions)
+    said = "; ".join(f"{sanitise_line(t.path or '')} mirrors {sanitise_line(', '.join(t.mirrors))}" for t in companions)
     return Finding(
         rule="companion",
         code="SCOPE_VIOLATION",
@@ -54,12 +54,12 @@ def remark(intent: Intent, companions: list[Target]) -> Finding:
     )
 
 
-def owns(intent: Intent, target: Target) -> bool:
+def owns_target(intent: Intent, target: Target) -> bool:
     """Whether the intent's scope covers the target."""
     return target.path is not None and Scope(intent.owned_scope).matches(target.path, fold=target.folds)
 
 
-def companion(intent: Intent, target: Target) -> bool:
+def is_companion(intent: Intent, target: Target) -> bool:
     """Whether the target is the test or the page of files that the intent owns, of no other's, and not taken out."""
     if not intent.companions or target.path is None or not target.mirrors:
         return False

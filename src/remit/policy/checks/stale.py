@@ -2,8 +2,8 @@
 
 from remit.core.call import ToolCall
 from remit.core.decision import Finding
+from remit.core.display_text import sanitise_line
 from remit.core.facts import Facts, Target
-from remit.core.text import shown
 
 
 def check(call: ToolCall, facts: Facts) -> Finding | None:
@@ -20,7 +20,7 @@ def check(call: ToolCall, facts: Facts) -> Finding | None:
     return Finding(
         rule="stale",
         code="STALE_FILE",
-        message=f"{shown(target.path or '')} "
+        message=f"{sanitise_line(target.path or '')} "
         f"{'was deleted' if gone else 'has changed'} since this session last read it. "
         "Read it again, take the change in, then write.",
         path=str(target.path),

@@ -12,50 +12,50 @@ from itertools import pairwise
 from msgspec import Struct
 
 from remit.core.call import REMIT_COMMANDS
-from remit.core.secret_files import names_a_secret
-from remit.core.shell import SimpleCommand, UnreadableShell, simple_commands
-from remit.policy.commands.danger_table import (
-    CHANGES,
+from remit.core.secrets.secret_files import is_secret_file
+from remit.core.shell.simple_commands import SimpleCommand, UnreadableShell, parse_simple_commands
+from remit.policy.commands.programs.danger_rules import (
+    CHANGING_CODE,
     CONTROL_FILES,
-    CONTROLS,
+    DANGER_RULES,
     DESTROYERS,
     EDITORS,
-    ENVIRONMENT,
+    ENVIRONMENT_PRINTERS,
+    EVADES_CONTROL,
     FETCHERS,
-    HERE,
     INTERPRETERS,
-    PLACES,
-    PROGRAMS,
-    RULES,
+    PRECIOUS_PLACES,
+    RULED_PROGRAMS,
     SENDERS,
     SHELLS,
-    VALUED,
-    WRAPPERS,
-    Rule,
+    VALUED_LETTERS,
+    WHOLE_FOLDER,
+    WRAPPER_PROGRAMS,
+    DangerRule,
 )
 
-LONGEST = 16 * 1024
+MAX_CHARS = 16 * 1024
 """Characters that are looked at. The patterns are compiled when they are needed, not at the start."""
 
-DEEPEST = 3
+MAX_SHELL_DEPTH = 3
 """Shells within shells."""
 
-MOST_STARTS = 12
+MAX_WRAPPED_STARTS = 12
 """Words after a wrapper at which the command that it runs may begin."""
 
 ASSIGNMENT = r"(?a)\w+\+?="
-FETCH_INSIDE = r"(?:\$\(|`|<\()\s*(?:sudo\s+)?(?:curl|wget|fetch|http|xh|aria2c)\b"
-SIGNS = (
+FETCH_SUBSTITUTION = r"(?:\$\(|`|<\()\s*(?:sudo\s+)?(?:curl|wget|fetch|http|xh|aria2c)\b"
+DANGER_SIGNS = (
     (r">\|?\s*/dev/(?:sd|hd|vd|xvd|nvme|mmcblk|disk|mem|kmem|port|mapper)", "works on disks"),
     (r"/dev/(?:tcp|udp)/", "opens a connection of its own"),
     (r"(\S{1,40})\s*\(\)\s*\{\s*\1\s*\|\s*\1\s*&\s*\}", "starts itself without end"),
 )
 """What says enough in any text."""
 
-READ_INSIDE = r"(?:\$\(|`|<\()([^()`]*)"
+SUBSTITUTION = r"(?:\$\(|`|<\()([^()`]*)"
 
 
-NARROWING = frozenset({"-name", "-iname", "-path", "-regex", "-empty", "-newer", "-mtime", "-maxdepth"})
+NARROWING_TESTS = frozenset({"-name", "-iname", "-path", "-regex", "-empty", "-newer", "-mtime", "-maxdepth"})
 """Tests of find that leave more than they take."""
 
 
@@ -63,121 +63,133 @@ class Danger(Struct, frozen=True):
     """What is dangerous, and by which words. `lasting`: nothing brings it back. `barred`: it is no agent's to do."""
 
     reason: str
-    lasting: bool = True
-    barred: bool = False
+    is_irreversible: bool = True
+    is_forbidden: bool = False
 
 
-def danger_in(text: str, whole: Sequence[str] | None = None) -> Danger | None:
+def find_danger(text: str, written_whole: Sequence[str] | None = None) -> Danger | None:
     """The worst danger of a command. `whole` are the places of which it writes everything, where that is known."""
-    if len(text) > LONGEST:
+    if len(text) > MAX_CHARS:
         return None
-    for found, why in SIGNS:
+    for found, why in DANGER_SIGNS:
         if hit := re.search(found, text):
             return Danger(f"{hit[0][:60]!r}: {why}")
     try:
-        commands = [*called(text)]
+        commands = [*find_program_calls(text)]
     except UnreadableShell:
         return None
-    found = [*filter(None, (piped(commands), *(danger_of(one, whole) for one in commands)))]
+    found = [*filter(None, (find_pipe_danger(commands), *(danger_of_call(one, written_whole) for one in commands)))]
     if not found or any(one.name in DESTROYERS for one in commands):
-        found += filter(None, [emptied(whole)])
-    return max(found, key=lambda danger: (danger.barred, danger.lasting), default=None)
+        found += filter(None, [find_whole_write(written_whole)])
+    return max(found, key=lambda danger: (danger.is_forbidden, danger.is_irreversible), default=None)
 
 
-def unseen(text: str, programs: Sequence[str]) -> str | None:
+def find_unseen_program(text: str, programs: Sequence[str]) -> str | None:
     """A program with rows of its own that the text runs, and that is not seen here; None where there is none."""
     try:
-        seen = {one.name for one in called(text)}
+        seen = {one.name for one in find_program_calls(text)}
     except UnreadableShell:
         seen = set[str]()
-    return next((name for name in programs if name in PROGRAMS and name not in seen), None)
+    return next((name for name in programs if name in RULED_PROGRAMS and name not in seen), None)
 
 
-class Called(Struct, frozen=True):
+class ProgramCall(Struct, frozen=True):
     """One program with its words, and the operator before it. `there`: the shell changed its folder before it."""
 
     name: str
     words: tuple[str, ...]
-    before: str = ""
-    there: bool = False
+    operator: str = ""
+    folder_changed: bool = False
 
     @property
-    def said(self) -> str:
+    def text(self) -> str:
         """The command for people, cut."""
         return " ".join((self.name, *self.words))[:80]
 
 
-def called(text: str, depth: int = 0) -> Iterator[Called]:
+def find_program_calls(text: str, depth: int = 0) -> Iterator[ProgramCall]:
     """The programs that a text runs, what wrappers and literal scripts run included. Raises UnreadableShell."""
     there = False
-    for one in simple_commands(text):
-        words = bare(one)
+    for one in parse_simple_commands(text):
+        words = skip_assignments(one)
         if not words:
             continue
         there |= words[0] in ("cd", "pushd")
-        first = Called(words[0].rpartition("/")[2], words[1:], one.before, there)
+        first = ProgramCall(words[0].rpartition("/")[2], words[1:], one.before, there)
         yield first
-        if first.name not in WRAPPERS and first.name != "git":
+        if first.name not in WRAPPER_PROGRAMS and first.name != "git":
             continue
-        for at in range(1, min(len(words), MOST_STARTS) if first.name in WRAPPERS else 0):
+        for at in range(1, min(len(words), MAX_WRAPPED_STARTS) if first.name in WRAPPER_PROGRAMS else 0):
             name = words[at].rpartition("/")[2]
-            if name in PROGRAMS or name in DESTROYERS or name in SENDERS or name in INTERPRETERS or name == "remit":
-                yield Called(name, words[at + 1 :], one.before, there)
-        if depth < DEEPEST:
+            if (
+                name in RULED_PROGRAMS
+                or name in DESTROYERS
+                or name in SENDERS
+                or name in INTERPRETERS
+                or name == "remit"
+            ):
+                yield ProgramCall(name, words[at + 1 :], one.before, there)
+        if depth < MAX_SHELL_DEPTH:
             for word in words[1:]:
-                if first.name in WRAPPERS and re.search(r"\s", word) and not word.startswith(("$(", "`", "<(")):
-                    yield from inside(word, depth)
+                if first.name in WRAPPER_PROGRAMS and re.search(r"\s", word) and not word.startswith(("$(", "`", "<(")):
+                    yield from find_calls_in_word(word, depth)
 
 
-def inside(word: str, depth: int) -> Iterator[Called]:
+def find_calls_in_word(word: str, depth: int) -> Iterator[ProgramCall]:
     """The programs of a script in one word; none where it is no script."""
     try:
-        yield from [*called(word, depth + 1)]
+        yield from [*find_program_calls(word, depth + 1)]
     except UnreadableShell:
         return
 
 
-def bare(one: SimpleCommand) -> tuple[str, ...]:
+def skip_assignments(call: SimpleCommand) -> tuple[str, ...]:
     """The words from the program on."""
-    words = tuple(word.text for word in one.words)
+    words = tuple(word.text for word in call.words)
     at = next((i for i, word in enumerate(words) if not re.match(ASSIGNMENT, word)), len(words))
     return words[at:]
 
 
-def danger_of(one: Called, whole: Sequence[str] | None) -> Danger | None:
+def danger_of_call(call: ProgramCall, written_whole: Sequence[str] | None) -> Danger | None:
     """The danger of one program."""
-    if one.words in (("--help",), ("--version",)):
+    if call.words in (("--help",), ("--version",)):
         return None
-    if one.name.startswith("mkfs"):
-        return Danger(f"`{one.said}` works on disks")
-    rule = next((rule for rule in RULES if one.name in rule.programs and fits(rule, one)), None)
+    if call.name.startswith("mkfs"):
+        return Danger(f"`{call.text}` works on disks")
+    rule = next((rule for rule in DANGER_RULES if call.name in rule.programs and matches_rule(rule, call)), None)
     if rule is not None:
-        return Danger(f"`{one.said}` {rule.why}", rule.lasting)
-    return governed(one) or remote(one) or sent(one) or swept(one) or (wrecked(one) if whole is None else None)
+        return Danger(f"`{call.text}` {rule.reason}", rule.is_irreversible)
+    return (
+        find_control_change(call)
+        or find_remote_code(call)
+        or find_sent_secret(call)
+        or find_deletion(call)
+        or (find_destruction(call) if written_whole is None else None)
+    )
 
 
 # The rows
 
 
-def fits(rule: Rule, one: Called) -> bool:
+def matches_rule(rule: DangerRule, call: ProgramCall) -> bool:
     """Whether a row holds of a command."""
-    options, others = sorted_words(one)
+    options, others = split_options(call)
     if len(others) < len(rule.verbs) or not all(word in verb for word, verb in zip(others, rule.verbs, strict=False)):
         return False
-    if any(given(option, options) or option in others[:1] for option in rule.unless):
+    if any(has_option(option, options) or option in others[:1] for option in rule.unless):
         return False
-    if rule.options and not any(given(option, options) for option in rule.options):
+    if rule.options and not any(has_option(option, options) for option in rule.options):
         return False
     rest = (*others[len(rule.verbs) :], *options)
     return not rule.words or any(re.fullmatch(rule.words, word) for word in rest)
 
 
-def sorted_words(one: Called) -> tuple[tuple[str, ...], tuple[str, ...]]:
+def split_options(call: ProgramCall) -> tuple[tuple[str, ...], tuple[str, ...]]:
     """The options, and the other words; values of options are neither where the table knows them."""
-    valued = VALUED.get(one.name, "")
+    valued = VALUED_LETTERS.get(call.name, "")
     options: list[str] = []
     others: list[str] = []
-    words = list(one.words)
+    words = list(call.words)
     while words:
         word = words.pop(0)
         if word == "--":
@@ -192,7 +204,7 @@ def sorted_words(one: Called) -> tuple[tuple[str, ...], tuple[str, ...]]:
     return tuple(options), tuple(others)
 
 
-def given(option: str, options: Sequence[str]) -> bool:
+def has_option(option: str, options: Sequence[str]) -> bool:
     """Whether an option is given: in a bundle, with a value, or shortened."""
     if not option.startswith("--"):
         letter = option[1:]
@@ -203,37 +215,39 @@ def given(option: str, options: Sequence[str]) -> bool:
 # Places
 
 
-def swept(one: Called) -> Danger | None:
+def find_deletion(call: ProgramCall) -> Danger | None:
     """`find` that deletes below such a place, or all that is here."""
-    if one.name != "find" or ("-delete" not in one.words and not DESTROYERS & set(one.words)):
+    if call.name != "find" or ("-delete" not in call.words and not DESTROYERS & set(call.words)):
         return None
-    at = next((i for i, word in enumerate(one.words) if word[:1] in ("-", "(", "!")), len(one.words))
-    here = not one.there and not any(word in NARROWING for word in one.words)
-    bad = next((word for word in one.words[:at] or (".",) if broad(word, here=here)), None)
-    return Danger(f"`{one.said}` deletes below {bad!r}") if bad else None
+    at = next((i for i, word in enumerate(call.words) if word[:1] in ("-", "(", "!")), len(call.words))
+    here = not call.folder_changed and not any(word in NARROWING_TESTS for word in call.words)
+    bad = next((word for word in call.words[:at] or (".",) if is_precious(word, here=here)), None)
+    return Danger(f"`{call.text}` deletes below {bad!r}") if bad else None
 
 
-def wrecked(one: Called) -> Danger | None:
+def find_destruction(call: ProgramCall) -> Danger | None:
     """Programs that leave nothing of a place that is everybody's, or of all that is here."""
-    if one.name not in DESTROYERS:
+    if call.name not in DESTROYERS:
         return None
-    options, others = sorted_words(one)
-    deep = one.name in ("mv", "shred", "srm") or any(given(option, options) for option in ("-r", "-R", "--recursive"))
-    bad = next((word for word in others if deep and broad(word, here=not one.there)), None)
-    return Danger(f"`{one.said}` leaves nothing of {bad!r}") if bad else None
+    options, others = split_options(call)
+    deep = call.name in ("mv", "shred", "srm") or any(
+        has_option(option, options) for option in ("-r", "-R", "--recursive")
+    )
+    bad = next((word for word in others if deep and is_precious(word, here=not call.folder_changed)), None)
+    return Danger(f"`{call.text}` leaves nothing of {bad!r}") if bad else None
 
 
-def broad(place: str, *, here: bool = True) -> bool:
+def is_precious(place: str, *, here: bool = True) -> bool:
     """Whether a place is one whose loss nobody wants."""
     tidy = re.sub(r"^(?:\./+)+", "", place).rstrip("/") or ("." if place.startswith(".") else "/")
-    return re.fullmatch(PLACES, tidy) is not None or (here and re.fullmatch(HERE, tidy) is not None)
+    return re.fullmatch(PRECIOUS_PLACES, tidy) is not None or (here and re.fullmatch(WHOLE_FOLDER, tidy) is not None)
 
 
-def emptied(whole: Sequence[str] | None) -> Danger | None:
+def find_whole_write(written_whole: Sequence[str] | None) -> Danger | None:
     """Of what is known to be written whole."""
-    for path in whole or ():
+    for path in written_whole or ():
         tidy = posixpath.normpath(path)
-        if broad(tidy):
+        if is_precious(tidy):
             return Danger(f"{path!r} is written whole")
     return None
 
@@ -241,69 +255,69 @@ def emptied(whole: Sequence[str] | None) -> Danger | None:
 # What governs agents
 
 
-def governed(one: Called) -> Danger | None:
+def find_control_change(call: ProgramCall) -> Danger | None:
     """Remit's own commands for people, and programs that change what governs agents."""
-    known = one.words[:1] in REMIT_COMMANDS or one.words[:2] in REMIT_COMMANDS
-    if one.name == "remit" and one.words and not known:
-        return Danger(f"`{one.said}` is for a person", lasting=False, barred=True)
-    for before, value in pairwise(one.words):
-        if one.name == "git" and before == "-c" and re.match(r"(?i)core\.hookspath=", value):
-            return Danger(f"`{one.said}` {CONTROLS}", lasting=False)
-    named = next((word for word in one.words if re.search(CONTROL_FILES, word)), None)
+    known = call.words[:1] in REMIT_COMMANDS or call.words[:2] in REMIT_COMMANDS
+    if call.name == "remit" and call.words and not known:
+        return Danger(f"`{call.text}` is for a person", is_irreversible=False, is_forbidden=True)
+    for before, value in pairwise(call.words):
+        if call.name == "git" and before == "-c" and re.match(r"(?i)core\.hookspath=", value):
+            return Danger(f"`{call.text}` {EVADES_CONTROL}", is_irreversible=False)
+    named = next((word for word in call.words if re.search(CONTROL_FILES, word)), None)
     if named is None:
         return None
-    if one.name in EDITORS or (one.name in INTERPRETERS and re.search(CHANGES, named)):
-        return Danger(f"`{one.said}` changes what governs agents", lasting=False, barred=True)
+    if call.name in EDITORS or (call.name in INTERPRETERS and re.search(CHANGING_CODE, named)):
+        return Danger(f"`{call.text}` changes what governs agents", is_irreversible=False, is_forbidden=True)
     return None
 
 
 # The network
 
 
-def remote(one: Called) -> Danger | None:
+def find_remote_code(call: ProgramCall) -> Danger | None:
     """Code from the network, run at once."""
-    runs = one.name in INTERPRETERS or one.name in ("eval", "source", ".", "exec")
-    if runs and any(re.search(FETCH_INSIDE, word) for word in one.words):
-        return Danger(f"`{one.said}` runs what comes from the network")
+    runs = call.name in INTERPRETERS or call.name in ("eval", "source", ".", "exec")
+    if runs and any(re.search(FETCH_SUBSTITUTION, word) for word in call.words):
+        return Danger(f"`{call.text}` runs what comes from the network")
     return None
 
 
-def piped(commands: Sequence[Called]) -> Danger | None:
+def find_pipe_danger(commands: Sequence[ProgramCall]) -> Danger | None:
     """What is fetched and goes into an interpreter; what holds secrets and goes to another machine."""
-    line: list[Called] = []
+    line: list[ProgramCall] = []
     for one in commands:
-        if one.before not in ("|", "|&"):
+        if one.operator not in ("|", "|&"):
             line = []
         fetched = next((c for c in line if c.name in FETCHERS), None)
-        if fetched is not None and reads_a_script(one):
-            return Danger(f"`{fetched.said} | {one.said}` runs what comes from the network")
+        if fetched is not None and reads_script_from_stdin(one):
+            return Danger(f"`{fetched.text} | {one.text}` runs what comes from the network")
         if one.name in SENDERS and any(holds_secrets(c) for c in line):
-            return Danger(f"`{one.said}` sends secrets to another machine")
+            return Danger(f"`{one.text}` sends secrets to another machine")
         line.append(one)
     return None
 
 
-def reads_a_script(one: Called) -> bool:
+def reads_script_from_stdin(call: ProgramCall) -> bool:
     """Whether an interpreter runs its standard input."""
-    if one.name in WRAPPERS and one.name not in INTERPRETERS:
-        return any(word.rpartition("/")[2] in SHELLS for word in one.words)
-    if one.name not in INTERPRETERS:
+    if call.name in WRAPPER_PROGRAMS and call.name not in INTERPRETERS:
+        return any(word.rpartition("/")[2] in SHELLS for word in call.words)
+    if call.name not in INTERPRETERS:
         return False
-    operands = [word for word in one.words if not word.startswith("-")]
-    own = one.name not in SHELLS and any(word in ("-c", "-e", "-m", "-r", "-E") for word in one.words)
-    return not own and (not operands or "-s" in one.words or "-" in one.words)
+    operands = [word for word in call.words if not word.startswith("-")]
+    own = call.name not in SHELLS and any(word in ("-c", "-e", "-m", "-r", "-E") for word in call.words)
+    return not own and (not operands or "-s" in call.words or "-" in call.words)
 
 
-def holds_secrets(one: Called) -> bool:
+def holds_secrets(call: ProgramCall) -> bool:
     """Whether the output of a program holds what is secret."""
-    return (one.name in ENVIRONMENT and not one.words) or any(secret(word) for word in one.words)
+    return (call.name in ENVIRONMENT_PRINTERS and not call.words) or any(names_secret(word) for word in call.words)
 
 
-def secret(word: str) -> bool:
+def names_secret(word: str) -> bool:
     """Whether a word names a file that holds secrets, by itself or within `NAME=@FILE`."""
     for part in re.split(r"[@=:,;\s\"'()<>|`]+", word):
         tidy = part.rstrip("/")
-        if tidy and (names_a_secret(tidy) or names_a_secret(f"{tidy}/x") or re.search(PRIVATE_PLACES, tidy)):
+        if tidy and (is_secret_file(tidy) or is_secret_file(f"{tidy}/x") or re.search(PRIVATE_PLACES, tidy)):
             return True
     return False
 
@@ -311,17 +325,17 @@ def secret(word: str) -> bool:
 PRIVATE_PLACES = r"(?:^|/)(?:secrets?|private|credentials?)/[^/]+$|^/etc/(?:shadow|sudoers)|(?:^|/)\.ssh$"
 
 
-def sent(one: Called) -> Danger | None:
+def find_sent_secret(call: ProgramCall) -> Danger | None:
     """Secrets that a program sends, named in its own words."""
-    if one.name not in SENDERS:
+    if call.name not in SENDERS:
         return None
-    for word in one.words:
-        asked = re.findall(READ_INSIDE, word)
-        if any(secret(text) or text.split()[:1] in (["env"], ["printenv"]) for text in asked):
-            return Danger(f"`{one.said}` sends secrets to another machine")
-    plain = [word for word in one.words if sends_file(one.name, word)]
-    if any(secret(word) for word in plain):
-        return Danger(f"`{one.said}` sends secrets to another machine")
+    for word in call.words:
+        asked = re.findall(SUBSTITUTION, word)
+        if any(names_secret(text) or text.split()[:1] in (["env"], ["printenv"]) for text in asked):
+            return Danger(f"`{call.text}` sends secrets to another machine")
+    plain = [word for word in call.words if sends_file(call.name, word)]
+    if any(names_secret(word) for word in plain):
+        return Danger(f"`{call.text}` sends secrets to another machine")
     return None
 
 

@@ -12,16 +12,16 @@ from typing import Literal, TypeAlias
 from msgspec import Struct
 from msgspec.structs import replace
 
-from remit.core.contents import Hunk
-from remit.core.own_words import MOST_KNOWN, is_strong, says_something
-from remit.core.spans import spans_of
+from remit.core.diff.contents import Hunk
+from remit.core.diff.distinctive_lines import CACHE_SIZE, has_distinctive_word, is_distinctive_line
+from remit.core.diff.line_spans import make_spans
 
-ENOUGH = 0.75
+MIN_KEPT_SHARE = 0.75
 """Of a block that stands: a person who changes a line or two of it leaves more, one who writes anew leaves less."""
 
-STRONG_LINES = 3
-MANY_LINES = 8
-TELLING_LINES = 3
+MIN_DISTINCTIVE_LINES = 3
+MIN_WORDED_LINES = 8
+MIN_TELLING_LINES = 3
 
 Grade: TypeAlias = Literal["exact", "payload", "preserved", "ledger", "moved", "normalised", "note", "likely"]
 GRADES: tuple[Grade, ...] = ("exact", "payload", "preserved", "ledger", "moved", "normalised", "note", "likely")
@@ -32,7 +32,7 @@ a call left that nobody else can be seen to have written."""
 LIKELY: Grade = "likely"
 
 GradeClass: TypeAlias = Literal["exact", "carried", "note", "likely"]
-CLASSES: dict[GradeClass, tuple[Grade, ...]] = {
+GRADES_BY_CLASS: dict[GradeClass, tuple[Grade, ...]] = {
     "exact": ("exact", "payload"),
     "carried": ("preserved", "ledger", "moved", "normalised"),
     "note": ("note",),
@@ -41,18 +41,18 @@ CLASSES: dict[GradeClass, tuple[Grade, ...]] = {
 """The grades in the words that people see. Of the first two it is promised that no line of a person's is an agent's."""
 
 
-def named_grades(text: str) -> frozenset[str]:
+def parse_grades(text: str) -> frozenset[str]:
     """The grades of a list with commas, where a class stands for all its grades. Raises ValueError for other words."""
     found: set[str] = set()
     for name in text.split(","):
-        classed = next((grades for word, grades in CLASSES.items() if word == name.strip()), None)
+        classed = next((grades for word, grades in GRADES_BY_CLASS.items() if word == name.strip()), None)
         if classed is None and name.strip() not in GRADES:
-            raise ValueError(f"there is no grade {name.strip()!r}; there are {', '.join([*CLASSES, *GRADES])}")
+            raise ValueError(f"there is no grade {name.strip()!r}; there are {', '.join([*GRADES_BY_CLASS, *GRADES])}")
         found.update(classed or [name.strip()])
     return frozenset(found)
 
 
-class Label(Struct, frozen=True):
+class Attribution(Struct, frozen=True):
     """The record that put a line there, and how sure that is."""
 
     record: str
@@ -63,62 +63,62 @@ class Label(Struct, frozen=True):
     """Of a line that is not proved: whether nothing but that call can be seen to have written it."""
 
 
-Labels: TypeAlias = Sequence[Label | None]
-Told: TypeAlias = list[Label | None]
+Attributions: TypeAlias = Sequence[Attribution | None]
+AttributionList: TypeAlias = list[Attribution | None]
 
 
-def weaker(label: Label, grade: Grade) -> Label:
+def limit_grade(attribution: Attribution, grade: Grade) -> Attribution:
     """The label, no surer than `grade`."""
-    return label if GRADES.index(label.grade) >= GRADES.index(grade) else replace(label, grade=grade)
+    return attribution if GRADES.index(attribution.grade) >= GRADES.index(grade) else replace(attribution, grade=grade)
 
 
-def at(labels: Sequence[Label | None], number: int) -> Label | None:
+def attribution_at(attributions: Sequence[Attribution | None], number: int) -> Attribution | None:
     """The label of a line, from 1."""
-    return labels[number - 1] if 0 < number <= len(labels) else None
+    return attributions[number - 1] if 0 < number <= len(attributions) else None
 
 
-@lru_cache(MOST_KNOWN)
-def unspaced(line: bytes) -> bytes:
+@lru_cache(CACHE_SIZE)
+def strip_whitespace(line: bytes) -> bytes:
     """A line without its white space: what it is compared by where its layout does not matter."""
     return b"".join(line.split())
 
 
-class Kept(Struct, frozen=True):
+class SurvivingBlock(Struct, frozen=True):
     """The lines of one recorded block, and those of them that stand in the version asked about."""
 
-    block: tuple[bytes, ...]
-    kept: tuple[bytes, ...]
+    lines: tuple[bytes, ...]
+    kept_lines: tuple[bytes, ...]
 
 
-def is_telling(lines: Iterable[bytes]) -> bool:
+def is_distinctive(lines: Iterable[bytes]) -> bool:
     """Whether a block tells itself from another's."""
     texts = list(lines)
-    return any(map(is_strong, texts)) or sum(map(says_something, texts)) >= TELLING_LINES
+    return any(map(is_distinctive_line, texts)) or sum(map(has_distinctive_word, texts)) >= MIN_TELLING_LINES
 
 
-def is_evidence(found: Kept, *, strict: bool, part: bool = False, seen: bool = True) -> bool:
+def is_evidence(found: SurvivingBlock, *, strict: bool, part: bool = False, observed: bool = True) -> bool:
     """Whether what is left of a block came from it. `strict` where later contents were seen without it; `part` where
     nothing else came: a commit of some of the lines, or a person who only takes lines out. `seen` where both contents
     followed each other under our eyes; else what is left has to hold one of the lines that nobody else would write, if
     the block had any.
     """
-    telling = [line for line in found.block if line.strip()]
-    kept = [line for line in found.kept if line.strip()]
-    if not kept or not any(map(says_something, kept)):
+    telling = [line for line in found.lines if line.strip()]
+    kept = [line for line in found.kept_lines if line.strip()]
+    if not kept or not any(map(has_distinctive_word, kept)):
         return False
-    if not seen and any(map(is_strong, telling)) and not any(map(is_strong, kept)):
+    if not observed and any(map(is_distinctive_line, telling)) and not any(map(is_distinctive_line, kept)):
         return False
-    enough = len(kept) >= ENOUGH * len(telling)
+    enough = len(kept) >= MIN_KEPT_SHARE * len(telling)
     if enough and not strict:
         return True
-    strong = len({line.strip() for line in kept if is_strong(line)})
+    strong = len({line.strip() for line in kept if is_distinctive_line(line)})
     if strict:
-        return enough and (strong >= STRONG_LINES or (strong > 0 and len(kept) == len(telling)))
-    many = len({line.strip() for line in kept if says_something(line)}) >= MANY_LINES
-    return strong >= STRONG_LINES or many or (part and strong > 0)
+        return enough and (strong >= MIN_DISTINCTIVE_LINES or (strong > 0 and len(kept) == len(telling)))
+    many = len({line.strip() for line in kept if has_distinctive_word(line)}) >= MIN_WORDED_LINES
+    return strong >= MIN_DISTINCTIVE_LINES or many or (part and strong > 0)
 
 
-class Passage(Struct, frozen=True, dict=True):
+class InferredStep(Struct, frozen=True, dict=True):
     """Past which lines of blocks have to come to keep their labels: a step from `old` of which nothing tells that it
     was one. `strict` and `seen` are as in `is_evidence`; `anybodys` works out lines that prove nothing.
     """
@@ -126,54 +126,54 @@ class Passage(Struct, frozen=True, dict=True):
     old: Sequence[bytes]
     hunks: Sequence[Hunk]
     strict: bool
-    seen: bool
-    anybodys: Callable[[], frozenset[int]]
+    observed: bool
+    find_common_lines: Callable[[], frozenset[int]]
 
     @cached_property
-    def nothing_new(self) -> bool:
+    def only_removes(self) -> bool:
         """Whether lines only went."""
         return not any(hunk.new_lines for hunk in self.hunks)
 
     @cached_property
-    def cuts(self) -> list[int]:
+    def insertion_points(self) -> list[int]:
         """Before which lines others were put."""
         return [hunk.old for hunk in self.hunks if hunk.new_lines and not hunk.old_lines]
 
-    def kept(self, block: Sequence[int], stays: Container[int]) -> Sequence[int]:
+    def lines_keeping_attribution(self, block: Sequence[int], kept_lines: Container[int]) -> Sequence[int]:
         """The lines of a block that keep its label, where so many of all stay."""
-        found = Kept(tuple(self.old[i] for i in block), tuple(self.old[i] for i in block if i in stays))
-        part = self.nothing_new
-        if not is_evidence(found, strict=self.strict, part=part, seen=self.seen) and (
-            not self.seen or self.strict or not is_untouched(block, self.hunks)
+        found = SurvivingBlock(tuple(self.old[i] for i in block), tuple(self.old[i] for i in block if i in kept_lines))
+        part = self.only_removes
+        if not is_evidence(found, strict=self.strict, part=part, observed=self.observed) and (
+            not self.observed or self.strict or not is_block_untouched(block, self.hunks)
         ):
             return ()
         if part:
             return block
         if not self.strict:
-            return self.told(block, stays)
-        return telling_lines(block, self.old, stays, self.cuts)
+            return self.drop_weak_paragraphs(block, kept_lines)
+        return distinctive_lines(block, self.old, kept_lines, self.insertion_points)
 
-    def told(self, block: Sequence[int], stays: Container[int]) -> Sequence[int]:
+    def drop_weak_paragraphs(self, block: Sequence[int], kept_lines: Container[int]) -> Sequence[int]:
         """The lines of a block without those parts of it, between empty lines, of which only what anybody would write
         was left, and not much: somebody put something else there that ends alike.
         """
-        if all(i in stays for i in block):
+        if all(i in kept_lines for i in block):
             return block
-        return [i for part in paragraphs(block, self.old) if self.is_left(part, stays) for i in part]
+        return [i for part in split_paragraphs(block, self.old) if self.is_mostly_kept(part, kept_lines) for i in part]
 
-    def is_left(self, part: Sequence[int], stays: Container[int]) -> bool:
+    def is_mostly_kept(self, part: Sequence[int], kept_lines: Container[int]) -> bool:
         """Whether enough of a part stays, or a line of it that tells."""
         texts = [self.old[i] for i in part if self.old[i].strip()]
-        left = [self.old[i] for i in part if i in stays and self.old[i].strip()]
-        return len(left) >= ENOUGH * len(texts) or is_telling(left)
+        left = [self.old[i] for i in part if i in kept_lines and self.old[i].strip()]
+        return len(left) >= MIN_KEPT_SHARE * len(texts) or is_distinctive(left)
 
     @cached_property
-    def stranded(self) -> frozenset[int]:
+    def isolated_lines(self) -> frozenset[int]:
         """The lines that lose their label where they stand: a diff only found them alike."""
-        return frozenset() if self.strict or self.nothing_new else self.anybodys()
+        return frozenset() if self.strict or self.only_removes else self.find_common_lines()
 
 
-def paragraphs(block: Sequence[int], lines: Sequence[bytes]) -> list[list[int]]:
+def split_paragraphs(block: Sequence[int], lines: Sequence[bytes]) -> list[list[int]]:
     """The lines of a block, parted behind its empty ones."""
     found: list[list[int]] = [[]]
     for i in block:
@@ -183,7 +183,7 @@ def paragraphs(block: Sequence[int], lines: Sequence[bytes]) -> list[list[int]]:
     return found
 
 
-def is_untouched(block: Sequence[int], hunks: Iterable[Hunk]) -> bool:
+def is_block_untouched(block: Sequence[int], hunks: Iterable[Hunk]) -> bool:
     """Whether a block stands as it stood, between the lines that it stood between."""
     for hunk in hunks:
         start = hunk.old - 1 if hunk.old_lines else hunk.old
@@ -193,19 +193,19 @@ def is_untouched(block: Sequence[int], hunks: Iterable[Hunk]) -> bool:
     return True
 
 
-def telling_lines(
-    block: Sequence[int], old: Sequence[bytes], stays: Container[int], cuts: Iterable[int]
+def distinctive_lines(
+    block: Sequence[int], old: Sequence[bytes], kept_lines: Container[int], cuts: Iterable[int]
 ) -> Sequence[int]:
     """The lines of a block that keep its label where something even speaks against it. Of one that something was taken
     out of, or put into (before the lines of `cuts`), those that are nobody else's and what stayed between them: who
     writes anew writes `pass` and `}`, too.
     """
     inside = [i for i in cuts if block[0] < i <= block[-1]]
-    if not inside and all(i in stays or not old[i].strip() for i in block):
+    if not inside and all(i in kept_lines or not old[i].strip() for i in block):
         return [i for i in block if old[i].strip()]
     found: list[int] = []
-    for first, last in spans_of(i for i in block if i in stays):
+    for first, last in make_spans(i for i in block if i in kept_lines):
         for start, end in pairwise([first, *(i for i in inside if first < i <= last), last + 1]):
-            own = [i for i in range(start, end) if is_strong(old[i])]
+            own = [i for i in range(start, end) if is_distinctive_line(old[i])]
             found += range(own[0], own[-1] + 1) if own else ()
     return found

@@ -34,10 +34,10 @@ RULES: dict[str, tuple[Severity, str]] = {
 }
 """What each rule finds, and how much it weighs."""
 
-INTEGRITY = ("RMT007", "RMT016")
+INTEGRITY_RULES = ("RMT007", "RMT016")
 
 
-class Finding(Struct, frozen=True):
+class RuleFinding(Struct, frozen=True):
     """One thing that is wrong. `line` is 1-based in the version of `commit`, 0 where it is about the whole file."""
 
     rule: str
@@ -50,7 +50,7 @@ class Finding(Struct, frozen=True):
     intent_id: str | None = None
 
 
-class Spot(Struct, frozen=True):
+class LinePosition(Struct, frozen=True):
     """Where a record's lines stand in a range of commits."""
 
     commit: str
@@ -58,17 +58,17 @@ class Spot(Struct, frozen=True):
     line: int
 
 
-class Range(Struct, frozen=True):
+class CommitRange(Struct, frozen=True):
     """The part of the history that is asked about: where the records' lines stand in it, and the paths it changed."""
 
     commits: tuple[str, ...]
-    spots: Mapping[str, Sequence[Spot]]
+    spots: Mapping[str, Sequence[LinePosition]]
     paths: frozenset[str]
 
 
-def finding(rule: str, message: str, **about: Any) -> Finding:
+def make_finding(rule: str, message: str, **about: Any) -> RuleFinding:
     """A finding of that rule, as much as the rule weighs."""
-    return Finding(rule, RULES[rule][0], message, **about)
+    return RuleFinding(rule, RULES[rule][0], message, **about)
 
 
 def body_of(document: Document) -> Document:
@@ -76,7 +76,7 @@ def body_of(document: Document) -> Document:
     return document["metadata"][KEY]
 
 
-def placed(findings: Iterable[Finding], spots: Sequence[Spot] | None) -> Iterator[Finding]:
+def place_findings(findings: Iterable[RuleFinding], spots: Sequence[LinePosition] | None) -> Iterator[RuleFinding]:
     """The findings where their lines stand now; those of files that the range does not touch are not its own."""
     for one in findings:
         if spots is None:

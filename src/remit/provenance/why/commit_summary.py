@@ -5,23 +5,23 @@ from collections.abc import Iterator, Mapping, Sequence
 
 from msgspec import Struct
 
+from remit.core.display_text import quote_path
 from remit.core.intent import IntentsDocument
-from remit.core.text import quoted_path
 from remit.provenance.blame.blame import Blamer
 from remit.provenance.blame.blamed_line import BlamedLine
-from remit.provenance.notes.additions import Addition, additions
-from remit.provenance.notes.notes import commits_in
-from remit.provenance.why.commits import Commit, commit
-from remit.provenance.why.intents_then import named
-from remit.provenance.why.talk import Session
-from remit.provenance.why.why import Opening
-from remit.workspace.git import GitError
+from remit.provenance.notes.added_lines import Addition, find_additions
+from remit.provenance.notes.note_writer import resolve_commits
+from remit.provenance.why.causes import find_intent_by_id
+from remit.provenance.why.commit_details import CommitDetails, describe_commit
+from remit.provenance.why.conversations import AgentSession
+from remit.provenance.why.explain import OpenConversations
+from remit.workspace.git.command import GitError
 
 MAX_COMMITS = 200
 MAX_FILES = 400
 
 
-class FileShare(Struct, frozen=True):
+class CommitFileShare(Struct, frozen=True):
     """One file's added lines by origin (`ai`, `human`, `mixed`, `unknown`), and the intents of the agents' lines."""
 
     path: str
@@ -53,10 +53,10 @@ class CommitSummary(Struct, frozen=True):
     `left_out` counts files beyond the first 400, whose lines are not counted.
     """
 
-    commits: tuple[Commit, ...]
+    commits: tuple[CommitDetails, ...]
     lines: dict[str, int]
     grades: dict[str, int]
-    files: tuple[FileShare, ...]
+    files: tuple[CommitFileShare, ...]
     intents: tuple[IntentShare, ...]
     sessions: tuple[SessionShare, ...]
     left_out: int = 0
@@ -67,29 +67,34 @@ class NoSuchCommit(ValueError):
 
 
 def summarize_commits(
-    blamer: Blamer, wanted: str, document: IntentsDocument | None = None, listen: Opening | None = None
+    blamer: Blamer,
+    wanted: str,
+    document: IntentsDocument | None = None,
+    open_conversations: OpenConversations | None = None,
 ) -> CommitSummary:
     """Return who wrote the lines that `wanted` added: a commit, or a range such as `main..HEAD`.
 
     `listen` opens the conversations that first prompts are read from. Raises NoSuchCommit, GitError.
     """
     try:
-        names = commits_in(blamer.git, wanted)
+        names = resolve_commits(blamer.git, wanted)
     except GitError as error:
         raise NoSuchCommit(error.message.strip().removeprefix("fatal: ")) from error
-    added = list(additions(blamer.git, names))
-    lines = {addition: added_lines(blamer, addition) for addition in added[:MAX_FILES]}
+    added = list(find_additions(blamer.git, names))
+    lines = {addition: blame_addition(blamer, addition) for addition in added[:MAX_FILES]}
     everything = [line for own in lines.values() for line in own]
     by_agents = [line for line in everything if line.origin in ("ai", "mixed")]
     by_session = Counter((line.agent or "", line.session_id) for line in by_agents if line.session_id).most_common()
-    prompts = first_prompts(listen, [Session(agent, session) for (agent, session), _ in by_session])
+    prompts = read_first_prompts(
+        open_conversations, [AgentSession(agent, session) for (agent, session), _ in by_session]
+    )
     return CommitSummary(
-        commits=tuple(found for name in names[:MAX_COMMITS] if (found := commit(blamer.git, name))),
+        commits=tuple(found for name in names[:MAX_COMMITS] if (found := describe_commit(blamer.git, name))),
         lines=dict(Counter(line.origin for line in everything)),
         grades=dict(Counter(line.grade or "" for line in by_agents)),
-        files=tuple(file_shares(lines)),
+        files=tuple(share_by_file(lines)),
         intents=tuple(
-            IntentShare(intent_id, intent.name if (intent := named(document, intent_id)) else "", count)
+            IntentShare(intent_id, intent.name if (intent := find_intent_by_id(document, intent_id)) else "", count)
             for intent_id, count in Counter(line.intent_id for line in by_agents if line.intent_id).most_common()
         ),
         sessions=tuple(
@@ -99,9 +104,9 @@ def summarize_commits(
     )
 
 
-def added_lines(blamer: Blamer, addition: Addition) -> list[BlamedLine]:
+def blame_addition(blamer: Blamer, addition: Addition) -> list[BlamedLine]:
     """Return the lines that the commit added to the file, with their origins."""
-    prefix = blamer.attribution.prefix
+    prefix = blamer.attributor.prefix
     if not addition.path.startswith(prefix):
         return []
     ranges = [f"-L{first},{last}" for first, last in addition.spans]
@@ -109,22 +114,24 @@ def added_lines(blamer: Blamer, addition: Addition) -> list[BlamedLine]:
     return [line for line in blamed if line.commit == addition.commit]
 
 
-def file_shares(lines: Mapping[Addition, list[BlamedLine]]) -> Iterator[FileShare]:
+def share_by_file(lines: Mapping[Addition, list[BlamedLine]]) -> Iterator[CommitFileShare]:
     """Yield one share for each file, in the order of the first commit that added to it."""
     by_path: dict[str, list[BlamedLine]] = {}
     for addition, own in lines.items():
         by_path.setdefault(addition.path, []).extend(own)
     for path, own in by_path.items():
         intents = sorted({line.intent_id for line in own if line.intent_id})
-        yield FileShare(quoted_path(path), dict(Counter(line.origin for line in own)), tuple(intents))
+        yield CommitFileShare(quote_path(path), dict(Counter(line.origin for line in own)), tuple(intents))
 
 
-def first_prompts(listen: Opening | None, sessions: Sequence[Session]) -> dict[str, str]:
+def read_first_prompts(
+    open_conversations: OpenConversations | None, sessions: Sequence[AgentSession]
+) -> dict[str, str]:
     """Return by session id the first text that a person wrote to it, where a conversation is kept."""
-    if listen is None or not sessions:
+    if open_conversations is None or not sessions:
         return {}
-    with listen(sessions) as conversations:
-        spoken = {session.id: conversations.of_session(session.id) for session in sessions}
+    with open_conversations(sessions) as conversations:
+        spoken = {session.id: conversations.entries_of_session(session.id) for session in sessions}
     asked = {
         name: (one.text for one in said if one.role == "user" and one.text.strip()) for name, said in spoken.items()
     }

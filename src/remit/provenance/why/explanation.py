@@ -4,9 +4,9 @@ from typing import Literal
 
 from msgspec import Struct
 
-from remit.provenance.blame.candidates import Candidate
-from remit.provenance.why.commits import Commit
-from remit.provenance.why.talk import Talk
+from remit.provenance.blame.blamed_line import Candidate
+from remit.provenance.why.commit_details import CommitDetails
+from remit.provenance.why.conversations import Talk
 
 
 class Passage(Struct, frozen=True):
@@ -42,7 +42,7 @@ class Approval(Struct, frozen=True):
     grant: str | None = None
 
 
-class Check(Struct, frozen=True):
+class VerificationRun(Struct, frozen=True):
     """A verification that Remit ran under the same intent after the edit."""
 
     at: str
@@ -81,10 +81,10 @@ class Cause(Struct, frozen=True):
     focus: int = 0
     denials: tuple[Denial, ...] = ()
     approvals: tuple[Approval, ...] = ()
-    checks: tuple[Check, ...] = ()
+    checks: tuple[VerificationRun, ...] = ()
 
 
-class Later(Struct, frozen=True):
+class LaterEdit(Struct, frozen=True):
     """An edit of the file after the newest of the causes. `same_lines`: it changed lines that a cause had put there."""
 
     record: str
@@ -103,7 +103,7 @@ class Explanation(Struct, frozen=True):
     path: str
     passages: tuple[Passage, ...]
     causes: tuple[Cause, ...] = ()
-    commits: tuple[Commit, ...] = ()
-    later: tuple[Later, ...] = ()
+    commits: tuple[CommitDetails, ...] = ()
+    later: tuple[LaterEdit, ...] = ()
     left_out: int = 0
     remarks: tuple[str, ...] = ()

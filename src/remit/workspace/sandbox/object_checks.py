@@ -10,10 +10,10 @@ import zlib
 from pathlib import Path
 from typing import TypeAlias, TypeVar
 
-from remit.workspace.git import GitError
-from remit.workspace.place import Workspace
-from remit.workspace.sandbox.git_asked import Layered
-from remit.workspace.sandbox.places import Staging
+from remit.workspace.git.command import GitError
+from remit.workspace.place.workspace import Workspace
+from remit.workspace.sandbox.layered_git import LayeredGit
+from remit.workspace.sandbox.layers import Staging
 
 SHA256_DIGITS = 64
 BLOCK_BYTES = 1 << 18
@@ -26,34 +26,34 @@ MAX_TOTAL_BYTES = 1 << 32
 
 MAX_KNOWN = 50_000
 
-Answer = TypeVar("Answer", str, bool)
-File: TypeAlias = tuple[str, int, int, int]
+AnswerType = TypeVar("AnswerType", str, bool)
+FileKey: TypeAlias = tuple[str, int, int, int]
 """A file's path, inode, size and time of change: whoever changes it changes one of them."""
 
-NAMES: dict[File, str] = {}
-PACKS: dict[File, bool] = {}
+NAME_BY_FILE: dict[FileKey, str] = {}
+PACK_VALIDITY: dict[FileKey, bool] = {}
 
 
 def check_objects(workspace: Workspace, staging: Staging) -> None:
     """Check all that a command put among git's objects, so that `object_name` and `is_whole_pack` know the answers."""
-    upper = git_layer(workspace, staging)
+    upper = find_git_layer(workspace, staging)
     if upper is None or workspace.common_dir is None or not (upper / "objects").is_dir():
         return
     left = MAX_TOTAL_BYTES
     for place in sorted((upper / "objects").glob("[0-9a-f][0-9a-f]/*")):
         if not place.is_file() or place.is_symlink():
             continue
-        name, unpacked = unpacked_name(place, len(place.parent.name + place.name), min(left, MAX_OBJECT_BYTES))
+        name, unpacked = compute_object_name(place, len(place.parent.name + place.name), min(left, MAX_OBJECT_BYTES))
         left -= unpacked
-        keep_answer(NAMES, place, name)
+        cache_answer(NAME_BY_FILE, place, name)
     for place in (upper / "objects/pack").glob("*.idx"):
         try:
-            is_whole_pack(Layered(upper, workspace.common_dir), place)
+            is_whole_pack(LayeredGit(upper, workspace.common_dir), place)
         except GitError:
             continue  # asked again where it matters, and told there
 
 
-def git_layer(workspace: Workspace, staging: Staging) -> Path | None:
+def find_git_layer(workspace: Workspace, staging: Staging) -> Path | None:
     """Return where the writes to git's folder are staged; None without git."""
     if staging.common is not None:
         return staging.common.upper
@@ -63,20 +63,20 @@ def git_layer(workspace: Workspace, staging: Staging) -> Path | None:
 
 def object_name(place: Path, digits: int) -> str:
     """Return the name that a loose object has by its content; empty where it can be none, or is too large."""
-    known = NAMES.get(file_key(place))
-    return unpacked_name(place, digits, MAX_OBJECT_BYTES)[0] if known is None else known
+    known = NAME_BY_FILE.get(file_key(place))
+    return compute_object_name(place, digits, MAX_OBJECT_BYTES)[0] if known is None else known
 
 
-def is_whole_pack(layered: Layered, index: Path) -> bool:
+def is_whole_pack(layered: LayeredGit, index: Path) -> bool:
     """Whether a pack holds what its index says. Raises GitError."""
-    known = PACKS.get(file_key(index))
+    known = PACK_VALIDITY.get(file_key(index))
     if known is None:
-        known = layered.says("verify-pack", str(index))
-        keep_answer(PACKS, index, known)
+        known = layered.succeeds("verify-pack", str(index))
+        cache_answer(PACK_VALIDITY, index, known)
     return known
 
 
-def unpacked_name(place: Path, digits: int, max_bytes: int) -> tuple[str, int]:
+def compute_object_name(place: Path, digits: int, max_bytes: int) -> tuple[str, int]:
     """Return the name that a loose object has by its content, empty where it can be none, and its unpacked bytes."""
     found = hashlib.sha256() if digits == SHA256_DIGITS else hashlib.sha1(usedforsecurity=False)
     unpacking, total = zlib.decompressobj(), 0
@@ -95,13 +95,13 @@ def unpacked_name(place: Path, digits: int, max_bytes: int) -> tuple[str, int]:
     return (found.hexdigest() if unpacking.eof and not unpacking.unused_data else ""), total + len(part)
 
 
-def file_key(place: Path) -> File:
+def file_key(place: Path) -> FileKey:
     """Tell a file from any other, and from itself after a change. Raises OSError."""
     status = place.lstat()
     return os.fspath(place), status.st_ino, status.st_size, status.st_ctime_ns
 
 
-def keep_answer(answers: dict[File, Answer], place: Path, answer: Answer) -> None:
+def cache_answer(answers: dict[FileKey, AnswerType], place: Path, answer: AnswerType) -> None:
     """Keep an answer, for as long as there are not too many."""
     if len(answers) >= MAX_KNOWN:
         answers.clear()

@@ -15,6 +15,8 @@ def check(call: ToolCall, facts: Facts) -> Finding | None:
     intent = facts.active
     if intent is None or not intent.rules:
         return None
-    from remit.policy.checks.constraints.judging import judged  # a tenth of the hook's time, for those that need it
+    from remit.policy.checks.constraints.evaluate import (
+        evaluate_constraints,  # a tenth of the hook's time, for those that need it
+    )
 
-    return judged(intent, facts)
+    return evaluate_constraints(intent, facts)

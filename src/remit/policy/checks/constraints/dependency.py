@@ -5,36 +5,38 @@ Only manifests are looked at: what a package brings with it, and what a lock fil
 
 from collections.abc import Iterable
 
+from remit.core.code.manifests import Requirement, read_requirements, same_name
+from remit.core.code.version_ranges import InvalidRange, parse_constraint_range, parse_range
+from remit.core.display_text import sanitise_line
 from remit.core.intent import Constraint
-from remit.core.manifests import Requirement, requirements, same_name
-from remit.core.text import shown
-from remit.core.version_ranges import BadRange, range_of, wanted_range
-from remit.policy.checks.constraints.breach import Breach, Situation, each_file
+from remit.policy.checks.constraints.breach import Breach, ProposedChange, find_file_breaches
 
 
-def broken(constraint: Constraint, situation: Situation) -> Iterable[Breach]:
+def find_breaches(constraint: Constraint, change: ProposedChange) -> Iterable[Breach]:
     """The manifests that ask for something else."""
-    return each_file(constraint, situation, measure)
+    return find_file_breaches(constraint, change, measure_manifest)
 
 
-def measure(constraint: Constraint, path: str, content: bytes) -> Breach | None:
+def measure_manifest(constraint: Constraint, path: str, content: bytes) -> Breach | None:
     """One content."""
-    found = [r for r in requirements(path, content) or () if is_wrong(constraint, r)]
+    found = [r for r in read_requirements(path, content) or () if violates_constraint(constraint, r)]
     if not found:
         return None
     bound = "no such dependency" if constraint.options.get("forbid") else str(constraint.options.get("version"))
-    said = ", ".join(shown(f"{r.name} {r.versions or 'in any version'}", 100) for r in found[:5])
+    said = ", ".join(sanitise_line(f"{r.name} {r.versions or 'in any version'}", 100) for r in found[:5])
     lines, items = tuple(r.line for r in found if r.line), tuple(f"{r.name} {r.versions}" for r in found)
     return Breach(said, bound, path, lines, len(found), items)
 
 
-def is_wrong(constraint: Constraint, found: Requirement) -> bool:
+def violates_constraint(constraint: Constraint, requirement: Requirement) -> bool:
     """Whether a requirement is of that package, and may take a version that is not wanted. What is no range may."""
-    if not same_name(found.name, str(constraint.options["name"]), found.dialect):
+    if not same_name(requirement.name, str(constraint.options["name"]), requirement.dialect):
         return False
     if constraint.options.get("forbid"):
         return True
     try:
-        return not range_of(found.versions, found.dialect).within(wanted_range(str(constraint.options["version"])))
-    except BadRange:
+        return not parse_range(requirement.versions, requirement.dialect).is_subset_of(
+            parse_constraint_range(str(constraint.options["version"]))
+        )
+    except InvalidRange:
         return True

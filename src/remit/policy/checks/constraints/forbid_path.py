@@ -3,11 +3,11 @@
 from collections.abc import Iterator
 
 from remit.core.intent import Constraint
-from remit.policy.checks.constraints.breach import Breach, Situation, covers
+from remit.policy.checks.constraints.breach import Breach, ProposedChange, covers_path
 
 
-def broken(constraint: Constraint, situation: Situation) -> Iterator[Breach]:
+def find_breaches(constraint: Constraint, change: ProposedChange) -> Iterator[Breach]:
     """Those of the files that are written."""
-    for path in situation.named:
-        if covers(constraint, path):
+    for path in change.written_paths:
+        if covers_path(constraint, path):
             yield Breach("a change", "none there", path)

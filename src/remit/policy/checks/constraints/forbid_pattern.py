@@ -3,21 +3,21 @@
 from collections.abc import Iterable
 
 from remit.core.intent import Constraint
-from remit.policy.checks.constraints.breach import NAMED_MOST, Breach, Situation, each_file
-from remit.policy.checks.constraints.finding import found_in, pattern_words
+from remit.policy.checks.constraints.breach import MAX_NAMED, Breach, ProposedChange, find_file_breaches
+from remit.policy.checks.constraints.pattern_matches import describe_pattern, find_matches
 
 
-def broken(constraint: Constraint, situation: Situation) -> Iterable[Breach]:
+def find_breaches(constraint: Constraint, change: ProposedChange) -> Iterable[Breach]:
     """The files in which it stands."""
-    return each_file(constraint, situation, measure)
+    return find_file_breaches(constraint, change, measure_matches)
 
 
-def measure(constraint: Constraint, path: str, content: bytes) -> Breach | None:
+def measure_matches(constraint: Constraint, path: str, content: bytes) -> Breach | None:
     """One content."""
-    found = found_in(constraint, path, content)
+    found = find_matches(constraint, path, content)
     if not found:
         return None
-    where = ", ".join(dict.fromkeys(f"{match.cell}line {match.line}" for match in found[:NAMED_MOST]))
-    lines = tuple(dict.fromkeys(match.line for match in found[:NAMED_MOST]))
+    where = ", ".join(dict.fromkeys(f"{match.cell}line {match.line}" for match in found[:MAX_NAMED]))
+    lines = tuple(dict.fromkeys(match.line for match in found[:MAX_NAMED]))
     items = tuple(match.text for match in found)
-    return Breach(f"{pattern_words(constraint)} ({where})", "none", path, lines, len(found), items)
+    return Breach(f"{describe_pattern(constraint)} ({where})", "none", path, lines, len(found), items)

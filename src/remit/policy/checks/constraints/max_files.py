@@ -3,16 +3,16 @@
 from collections.abc import Iterator
 
 from remit.core.intent import Constraint
-from remit.policy.checks.constraints.breach import NAMED_MOST, Breach, Situation
+from remit.policy.checks.constraints.breach import MAX_NAMED, Breach, ProposedChange
 
 
-def broken(constraint: Constraint, situation: Situation) -> Iterator[Breach]:
+def find_breaches(constraint: Constraint, change: ProposedChange) -> Iterator[Breach]:
     """Whether one more is too many; a file that it changed before is none."""
     most = int(constraint.options["max"])
-    fresh = tuple(dict.fromkeys(path for path in situation.named if path not in situation.changed))
-    number = len(set(situation.changed)) + len(fresh)
-    if number > most and (fresh or situation.final):
+    fresh = tuple(dict.fromkeys(path for path in change.written_paths if path not in change.changed_before))
+    number = len(set(change.changed_before)) + len(fresh)
+    if number > most and (fresh or change.is_final):
         said = f"{number} changed files"
-        if situation.changed:
-            said += f" (so far {', '.join(sorted(situation.changed)[:NAMED_MOST])})"
+        if change.changed_before:
+            said += f" (so far {', '.join(sorted(change.changed_before)[:MAX_NAMED])})"
         yield Breach(said, f"at most {most}", fresh[0] if fresh else None, weight=number)

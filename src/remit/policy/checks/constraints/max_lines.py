@@ -2,20 +2,20 @@
 
 from collections.abc import Iterable
 
+from remit.core.code.source_text import decode_text, split_text_lines
 from remit.core.intent import Constraint
-from remit.core.source_text import decoded, lines_of
-from remit.policy.checks.constraints.breach import Breach, Situation, each_file
+from remit.policy.checks.constraints.breach import Breach, ProposedChange, find_file_breaches
 
 
-def broken(constraint: Constraint, situation: Situation) -> Iterable[Breach]:
+def find_breaches(constraint: Constraint, change: ProposedChange) -> Iterable[Breach]:
     """The files that are too long."""
-    return each_file(constraint, situation, measure)
+    return find_file_breaches(constraint, change, measure_lines)
 
 
-def measure(constraint: Constraint, path: str, content: bytes) -> Breach | None:
+def measure_lines(constraint: Constraint, path: str, content: bytes) -> Breach | None:
     """One content."""
     most = int(constraint.options["max"])
-    number = len(lines_of(decoded(content)))
+    number = len(split_text_lines(decode_text(content)))
     if number <= most:
         return None
     return Breach(f"{number} lines", f"at most {most}", path, (most + 1,), number)

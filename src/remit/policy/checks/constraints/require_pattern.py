@@ -3,18 +3,18 @@
 from collections.abc import Iterable
 
 from remit.core.intent import Constraint
-from remit.policy.checks.constraints.breach import Breach, Situation, each_file
-from remit.policy.checks.constraints.finding import found_in, pattern_words
+from remit.policy.checks.constraints.breach import Breach, ProposedChange, find_file_breaches
+from remit.policy.checks.constraints.pattern_matches import describe_pattern, find_matches
 
 
-def broken(constraint: Constraint, situation: Situation) -> Iterable[Breach]:
+def find_breaches(constraint: Constraint, change: ProposedChange) -> Iterable[Breach]:
     """The files in which it does not stand."""
-    return each_file(constraint, situation, measure)
+    return find_file_breaches(constraint, change, measure_matches)
 
 
-def measure(constraint: Constraint, path: str, content: bytes) -> Breach | None:
+def measure_matches(constraint: Constraint, path: str, content: bytes) -> Breach | None:
     """One content. A file in a language that the pattern is not for needs none."""
-    found = found_in(constraint, path, content)
+    found = find_matches(constraint, path, content)
     if found is None or found:
         return None
-    return Breach(f"no {pattern_words(constraint)}", "one", path)
+    return Breach(f"no {describe_pattern(constraint)}", "one", path)

@@ -1,0 +1,191 @@
+"""`remit doctor --live`: a real agent, a scripted model, and a write that has to be refused.
+
+It runs in a HOME and a repository of its own, wired by the real `remit init`; of this process's environment it sees
+what programs need to run, and no key. The model is on 127.0.0.1.
+"""
+
+import os
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Mapping
+from pathlib import Path
+
+from msgspec import Struct
+
+from remit.host.anthropic_wire import AnthropicWire
+from remit.host.chat_wire import ChatWire
+from remit.host.gemini_wire import GeminiWire
+from remit.host.responses_wire import ResponsesWire
+from remit.host.scripted_model import Say, ScriptedModel, Use
+from remit.host.wire_server import ModelWire
+from remit.wiring.agents import DetectedAgent
+from remit.wiring.doctor_checks import DoctorCheck, read_agent_version
+
+RUN_TIMEOUT_S = 120
+KEPT_VARIABLES = ("PATH", "LANG", "LC_ALL", "TERM")
+EXPECTED_CODE = "MISSING_OR_INVALID_INTENT"
+MESSAGE_PREFIX = "live"
+PROMPT = "do the work"
+DUMMY_KEY = "scripted"
+"""Stands where a key would: the model asks for none."""
+
+
+class LiveAgent(Struct, frozen=True):
+    """How one agent is run against a scripted model; the model's address goes into `words` and `variables`.
+
+    `settings` are files below HOME that it needs before Remit is wired into them.
+    """
+
+    wire: type[ModelWire]
+    write_call: Callable[[Path], Use]
+    arguments: Callable[[str], list[str]]
+    variables: Callable[[str], Mapping[str, str]]
+    settings: Mapping[str, str] = {}
+    init_options: tuple[str, ...] = ()
+
+
+def probe_agent(found: DetectedAgent) -> DoctorCheck:
+    """Run the agent; ok where its write was refused, and by us."""
+    agent, live = found.row.agent, LIVE_AGENTS.get(found.row.agent)
+    if live is None or found.binary is None:
+        return DoctorCheck("warn", agent, f"{MESSAGE_PREFIX}: no scripted model speaks its protocol yet")
+    with tempfile.TemporaryDirectory(prefix="remit-live-", ignore_cleanup_errors=True) as scratch:
+        home, repository = Path(scratch) / "home", Path(scratch) / "repo"
+        try:
+            environment = prepare_workspace(home, repository, agent, live)
+            version = read_agent_version(found.binary, environment)
+            began = time.monotonic()
+            told = run_agent(live, found.binary, repository, environment)
+        except (OSError, subprocess.SubprocessError) as error:
+            return DoctorCheck("fail", agent, f"{MESSAGE_PREFIX}: it could not be run: {str(error)[:300]}")
+        took = f"{time.monotonic() - began:.1f} s, {version or 'version unknown'}"
+        return judge_run(agent, told, (repository / "probe.txt").exists(), took)
+
+
+def judge_run(agent: str, told: list[str], written: bool, took: str = "") -> DoctorCheck:
+    """What the run shows. `took` is how long it took, and the agent's version."""
+    about = f" ({took})" if took else ""
+    if written:
+        return DoctorCheck("fail", agent, f"{MESSAGE_PREFIX}: its write went through; the hooks do not reach it{about}")
+    if any(EXPECTED_CODE in text for text in told):
+        return DoctorCheck(
+            "ok", agent, f"{MESSAGE_PREFIX}: its write without an intent was refused, and it was told why{about}"
+        )
+    return DoctorCheck(
+        "fail",
+        agent,
+        f"{MESSAGE_PREFIX}: nothing was written, but it was not told why{about}: {' '.join(told)[:300]!r}",
+    )
+
+
+def prepare_workspace(home: Path, repository: Path, agent: str, live: LiveAgent) -> dict[str, str]:
+    """A HOME and an enforcing repository, and the environment that goes with them. Raises OSError, SubprocessError."""
+    for folder in (home / "tmp", repository):
+        folder.mkdir(parents=True)
+    for name, content in live.settings.items():
+        (home / name).parent.mkdir(parents=True, exist_ok=True)
+        (home / name).write_text(content)
+    kept = {name: os.environ[name] for name in KEPT_VARIABLES if name in os.environ}
+    environment = {**kept, "HOME": str(home), "TMPDIR": str(home / "tmp"), "GIT_CONFIG_NOSYSTEM": "1"}
+    remit = [sys.executable, "-I", "-c", "from remit.cli import main; main()"]
+    wire_up = [*remit, "init", "--yes", "--mode", "enforce", "--agent", agent, *live.init_options]
+    for command in (["git", "init", "-q"], wire_up):
+        subprocess.run(command, cwd=repository, env=environment, check=True, capture_output=True, timeout=RUN_TIMEOUT_S)
+    return environment
+
+
+def run_agent(live: LiveAgent, binary: str, repository: Path, environment: dict[str, str]) -> list[str]:
+    """One headless run; what the model was told of its one call. Raises OSError, SubprocessError."""
+    with live.wire(ScriptedModel([live.write_call(repository / "probe.txt"), Say("done")])).serve() as wire:
+        subprocess.run(
+            [binary, *live.arguments(wire.url)],
+            cwd=repository,
+            env={**environment, **live.variables(wire.url)},
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            timeout=RUN_TIMEOUT_S,
+            check=False,
+        )
+        return wire.tool_result_texts()
+
+
+def write_file(file: Path) -> Use:
+    """How Gemini CLI and Qwen Code write a file."""
+    return Use("write_file", {"file_path": str(file), "content": "probe\n"})
+
+
+def patch_file(file: Path) -> Use:
+    """How Codex writes one."""
+    return Use("apply_patch", {"input": f"*** Begin Patch\n*** Add File: {file}\n+probe\n*** End Patch"})
+
+
+def codex_arguments(url: str) -> list[str]:
+    """Codex takes its model from settings; without plugins it asks nobody else for a list of them."""
+    provider = "model_providers.scripted"
+    settings = [
+        'model_provider="scripted"',
+        f'{provider}.name="scripted"',
+        f'{provider}.base_url="{url}/v1"',
+        f'{provider}.wire_api="responses"',
+        f'{provider}.env_key="SCRIPTED_KEY"',
+        f"{provider}.request_max_retries=0",
+        f"{provider}.stream_max_retries=0",
+        "analytics.enabled=false",
+        "check_for_update_on_startup=false",
+        "features.plugins=false",
+    ]
+    given = [word for setting in settings for word in ("--config", setting)]
+    return ["exec", "--skip-git-repo-check", "--sandbox", "danger-full-access", "--model", "gpt-5.5", *given, PROMPT]
+
+
+CLAUDE_SWITCHES = {
+    "ANTHROPIC_API_KEY": DUMMY_KEY,
+    "CLAUDE_CODE_DISABLE_NONESSENTIAL_TRAFFIC": "1",
+    "DISABLE_AUTOUPDATER": "1",
+    "DISABLE_ERROR_REPORTING": "1",
+    "DISABLE_TELEMETRY": "1",
+}
+
+GEMINI_SETTINGS = (
+    '{"privacy": {"usageStatisticsEnabled": false}, "security": {"auth": {"selectedType": "gemini-api-key"}}}\n'
+)
+
+LIVE_AGENTS: dict[str, LiveAgent] = {
+    "claude-code": LiveAgent(
+        wire=AnthropicWire,
+        write_call=lambda file: Use("Write", {"file_path": str(file), "content": "probe\n"}),
+        arguments=lambda _: ["-p", PROMPT, "--model", "claude-sonnet-5", "--allowedTools", "Write"],
+        variables=lambda url: {**CLAUDE_SWITCHES, "ANTHROPIC_BASE_URL": url},
+    ),
+    "codex": LiveAgent(
+        wire=ResponsesWire,
+        write_call=patch_file,
+        arguments=codex_arguments,
+        variables=lambda _: {"SCRIPTED_KEY": DUMMY_KEY},
+        init_options=("--trust-codex",),
+    ),
+    "gemini": LiveAgent(
+        wire=GeminiWire,
+        write_call=write_file,
+        arguments=lambda _: ["--yolo", "--model", "gemini-2.5-pro", "--prompt", PROMPT],
+        variables=lambda url: {
+            "GEMINI_API_KEY": DUMMY_KEY,
+            "GOOGLE_GEMINI_BASE_URL": url,
+            "GEMINI_CLI_TRUST_WORKSPACE": "true",
+        },
+        settings={".gemini/settings.json": GEMINI_SETTINGS},
+    ),
+    "qwen": LiveAgent(
+        wire=ChatWire,
+        write_call=write_file,
+        arguments=lambda _: ["--yolo", "--auth-type", "openai", "--model", "scripted-model", PROMPT],
+        variables=lambda url: {
+            "OPENAI_API_KEY": DUMMY_KEY,
+            "OPENAI_BASE_URL": f"{url}/v1",
+            "QWEN_CODE_SUPPRESS_YOLO_WARNING": "1",
+            "QWEN_USAGE_STATISTICS_ENABLED": "false",
+        },
+    ),
+}

@@ -1,0 +1,275 @@
+"""`remit intent new`, `fork` and `edit`: what an intent owns, keeps to and is done by, from a person's words.
+
+Constraints as commands take them.
+
+What is doubtful about a scope in this tree: said when it is written, never refused.
+"""
+
+import os
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+from typing import Any
+
+import click
+import msgspec
+from msgspec.structs import replace
+
+from remit.cli.completion import complete_intents
+from remit.cli.output import Failure, emit, governed_gate, json_option, repo_option, reports_failures
+from remit.cli.person_only import PERSON, require_person
+from remit.cli.records.lookup import find_session
+from remit.core.display_text import sanitise_line
+from remit.core.intent import PRIORITIES, Constraint, Criterion, Intent, Priority, is_intent_id
+from remit.core.intents.constraints import InvalidConstraint, parse_constraint
+from remit.core.intents.validation import find_scope_doubt
+from remit.core.scope.globs import Scope
+from remit.gate.gate import Gate
+from remit.gate.intents.intents import changes_in_record
+from remit.gate.intents.templates import load_template
+from remit.gate.sessions.turn_summary import propose_intent_name
+from remit.ledger.index.index import Index
+from remit.provenance.stats.figures import propose_scope
+from remit.workspace.git.command import Git, GitError
+from remit.workspace.observe.observation import walk_paths
+
+
+def parse_constraints(texts: Iterable[str]) -> tuple[Constraint, ...]:
+    """The constraints of these lines, structured ones too. Raises Failure."""
+    try:
+        return tuple(map(parse_constraint, texts))
+    except InvalidConstraint as error:
+        fix = "for example --constraint 'max_lines: paths=\"src/**/*.py\", max=500'"
+        raise Failure("INVALID_CONSTRAINT", str(error), target="--constraint", fix=fix) from error
+
+
+REWRITE_HINT = "`remit intent edit ID --scope GLOB` writes it anew"
+
+
+def warn_about_scope(gate: Gate, scope: Iterable[str]) -> None:
+    """Say on standard error what is doubtful about a scope that was just written."""
+    for said in find_scope_doubts(gate, tuple(scope)):
+        click.echo(f"warning: {said}", err=True)
+
+
+def find_scope_doubts(gate: Gate, scope: tuple[str, ...]) -> Iterator[str]:
+    """What is doubtful about each pattern; and about all together, that they own no file that is there."""
+    found = [
+        f"{sanitise_line(repr(pattern))} {why}; {REWRITE_HINT}"
+        for pattern in scope
+        if (why := find_scope_doubt(pattern))
+    ]
+    yield from found
+    if not found and not owns_a_file(gate, scope):
+        yield (
+            f"{', '.join(map(sanitise_line, scope))} matches no file that is there now: right for new files, "
+            f"else look at the spelling; {REWRITE_HINT}"
+        )
+
+
+def owns_a_file(gate: Gate, scope: tuple[str, ...]) -> bool:
+    """Whether any file of the tree is in the scope; also where git cannot tell."""
+    matcher = Scope(scope)
+    try:
+        return any(matcher.matches(path) for path in workspace_files(gate))
+    except GitError:
+        return True
+
+
+def workspace_files(gate: Gate) -> Iterable[str]:
+    """The files of the workspace, those that git ignores left out."""
+    workspace = gate.workspace
+    if workspace.common_dir is None:
+        return walk_paths(workspace.root)
+    out = Git(workspace.root).run("ls-files", "-z", "--cached", "--others", "--exclude-standard")
+    return (path for path in os.fsdecode(out).split("\0") if path)
+
+
+MAX_RECORDS = 100_000
+
+
+@click.command("new")
+@click.argument("name", required=False)
+@click.option("--scope", "-s", "scope", multiple=True, metavar="GLOB", help="Files it owns; repeatable.")
+@click.option(
+    "--from-session",
+    metavar="ID",
+    help="Own what this session changed, beside any --scope; NAME is its first prompt's first line by default.",
+)
+@click.option("--id", "intent_id", metavar="INT-001", help="Its id; the next free one by default.")
+@click.option("--constraint", multiple=True, metavar="TEXT", help="What to keep to; repeatable.")
+@click.option("--criterion", multiple=True, metavar="TEXT", help="What must be true in the end; repeatable.")
+@click.option("--description", help="What it is about.")
+@click.option("--priority", type=click.Choice(PRIORITIES), help="MEDIUM by default.")
+@click.option("--owner", metavar="TEXT", help="Who answers for it: a team, a person.")
+@click.option("--parent", metavar="ID", help="The intent that it is a part of.", shell_complete=complete_intents)
+@click.option("--reference", multiple=True, metavar="TEXT", help="A page, an address, another intent; repeatable.")
+@click.option(
+    "--template",
+    metavar="NAME",
+    help="Begin with this template: bugfix, feature, refactor, docs, or one of .orchestration/templates/. Lists that "
+    "are given come on top of its own; a --scope takes the place of its scope.",
+)
+@repo_option
+@json_option
+@reports_failures
+def new(
+    name: str | None,
+    scope: tuple[str, ...],
+    from_session: str | None,
+    intent_id: str | None,
+    constraint: tuple[str, ...],
+    criterion: tuple[str, ...],
+    description: str | None,
+    priority: Priority | None,
+    owner: str | None,
+    parent: str | None,
+    reference: tuple[str, ...],
+    template: str | None,
+    repo: Path,
+    as_json: bool,
+) -> None:
+    """Make an intent, as DRAFT: the first agent to select it starts it.
+
+    Example: remit intent new "JWT login" --scope 'src/auth/**' --scope 'tests/auth/**'
+    """
+    require_person("making an intent")
+    if intent_id is not None and not is_intent_id(intent_id):
+        raise Failure("INVALID_INTENT_ID", f"{intent_id!r} is not an intent id, such as INT-001", target="--id")
+    gate = governed_gate(repo)
+    if from_session is not None:
+        from_session = find_session(gate, from_session)
+        scope = tuple(dict.fromkeys((*scope, *list_session_paths(gate, from_session))))
+    base = load_template(gate.workspace, template) if template is not None else Intent(id="", owned_scope=())
+    name = choose_name(gate, name or base.name or None, from_session)
+    if not scope and not base.owned_scope:
+        raise Failure("USAGE", "an intent owns files, and none were named", fix="add --scope 'src/**', for example")
+    if parent is not None:
+        gate.intents.get(parent)
+    wanted = replace(
+        base,
+        id=intent_id or "",
+        name=name,
+        status="DRAFT",
+        owned_scope=scope or base.owned_scope,
+        constraints=(*base.constraints, *parse_constraints(constraint)),
+        acceptance_criteria=(*base.acceptance_criteria, *map(Criterion, criterion)),
+        description=base.description if description is None else description,
+        priority=priority or base.priority,
+        owner=base.owner if owner is None else owner,
+        parent_intent=parent or base.parent_intent,
+        references=(*base.references, *reference),
+        created_at=None,
+        updated_at=None,
+    )
+    made = gate.intents.create(wanted, by=PERSON)
+    warn_about_scope(gate, made.owned_scope)
+    emit_intent(made, as_json)
+
+
+def choose_name(gate: Gate, name: str | None, session: str | None) -> str:
+    """The name as given, else the one that the session's first prompt proposes. Raises Failure where there is none."""
+    if name is None and session is not None:
+        name = propose_intent_name(gate, session)
+        if not name:
+            said = f"no transcript tells what session {session!r} was asked for"
+            raise Failure("USAGE", said, fix=f'name it: remit intent new "JWT login" --from-session {session}')
+    if name is None or not name.strip():
+        raise Failure("USAGE", f"{name or ''!r} names nothing: an intent needs a name", fix='for example "JWT login"')
+    return name
+
+
+def list_session_paths(gate: Gate, session: str) -> tuple[str, ...]:
+    """The scope that a session's changes propose. Raises Failure where it changed nothing."""
+    workspace = gate.workspace
+    with Index.open(workspace.state / "index.db", workspace.log_folder) as index:
+        found = index.find(event="mutation", session_id=session, limit=MAX_RECORDS)
+    paths = sorted({change.path for document in found for change in changes_in_record(document)})
+    if not paths:
+        raise Failure(
+            "NOTHING_TOUCHED",
+            f"session {session!r} changed no file that was recorded",
+            fix="`remit status` lists the sessions, `remit log --session ID` what they did",
+        )
+    return propose_scope(paths)
+
+
+@click.command("fork")
+@click.argument("intent_id", shell_complete=complete_intents)
+@click.option("--name", help="Its name; that of the other by default.")
+@repo_option
+@json_option
+@reports_failures
+def fork(intent_id: str, name: str | None, repo: Path, as_json: bool) -> None:
+    """Make a new DRAFT with the scope, constraints and criteria of another, which may be finished."""
+    require_person("making an intent")
+    gate = governed_gate(repo)
+    old = gate.intents.get(intent_id)
+    wanted = replace(
+        old,
+        id="",
+        name=name or old.title,
+        status="DRAFT",
+        blocked_reason=None,
+        created_at=None,
+        updated_at=None,
+        references=(*old.references, *([intent_id] if intent_id not in old.references else [])),
+    )
+    made = gate.intents.create(wanted, by=PERSON)
+    emit_intent(made, as_json)
+
+
+@click.command("edit")
+@click.argument("intent_id", shell_complete=complete_intents)
+@click.option("--name", help="A new name.")
+@click.option("--scope", "-s", multiple=True, metavar="GLOB", help="The whole new scope; repeatable.")
+@click.option("--add-scope", multiple=True, metavar="GLOB", help="Patterns to add to the scope; repeatable.")
+@click.option("--description", help="A new description.")
+@click.option("--constraint", multiple=True, metavar="TEXT", help="All constraints anew; repeatable.")
+@click.option("--criterion", multiple=True, metavar="TEXT", help="All acceptance criteria anew; repeatable.")
+@click.option("--priority", type=click.Choice(PRIORITIES))
+@click.option("--owner", metavar="TEXT", help="Who answers for it; empty for nobody.")
+@click.option("--parent", metavar="ID", help="The intent that it is a part of; empty for none.")
+@click.option("--reference", multiple=True, metavar="TEXT", help="All references anew; repeatable.")
+@repo_option
+@json_option
+@reports_failures
+def edit(intent_id: str, repo: Path, as_json: bool, **given: Any) -> None:
+    """Change fields of an intent; comments and order in the file survive."""
+    require_person("editing an intent")
+    if given["name"] is not None and not given["name"].strip():
+        raise Failure("USAGE", f"{given['name']!r} names nothing: an intent needs a name")
+    gate = governed_gate(repo)
+    changes = collect_changes(gate.intents.get(intent_id), given)
+    if not changes:
+        raise Failure(
+            "NOTHING_TO_DO", "no field was given", fix="for example: remit intent edit INT-001 --add-scope 'docs/**'"
+        )
+    changed = gate.intents.edit(intent_id, changes, by=PERSON)
+    if "owned_scope" in changes:
+        warn_about_scope(gate, changed.owned_scope)
+    emit_intent(changed, as_json)
+
+
+def collect_changes(old: Intent, given: dict[str, Any]) -> dict[str, Any]:
+    """The fields to set, from the options that were given."""
+    changes: dict[str, Any] = {k: given[k] for k in ("name", "description", "priority") if given[k] is not None}
+    if given["scope"] or given["add_scope"]:
+        base = given["scope"] or old.owned_scope
+        changes["owned_scope"] = (*base, *(p for p in given["add_scope"] if p not in base))
+    if given["constraint"]:
+        changes["constraints"] = parse_constraints(given["constraint"])
+    if given["owner"] is not None:
+        changes["owner"] = given["owner"]
+    if given["parent"] is not None:
+        changes["parent_intent"] = given["parent"] or None
+    if given["reference"]:
+        changes["references"] = given["reference"]
+    if given["criterion"]:
+        changes["acceptance_criteria"] = tuple(Criterion(text) for text in given["criterion"])
+    return changes
+
+
+def emit_intent(intent: Intent, as_json: bool) -> None:
+    """Say what stands in the file now."""
+    owns = sanitise_line(", ".join(intent.owned_scope), 2000)
+    emit(msgspec.to_builtins(intent), as_json, f"{intent.id} {sanitise_line(intent.title)}\nowns {owns}")

@@ -1,0 +1,241 @@
+"""`remit intent`: what agents may do."""
+
+from collections.abc import Iterator
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+import msgspec
+
+from remit.cli.completion import complete_intents
+from remit.cli.intent.edit import edit, fork, new
+from remit.cli.intent.select import clear, select
+from remit.cli.output import (
+    FINDINGS,
+    REFUSED,
+    Failure,
+    emit,
+    emit_view,
+    governed_gate,
+    json_option,
+    open_gate,
+    repo_option,
+    reports_failures,
+    view_options,
+)
+from remit.cli.person_only import PERSON, is_below_agent, require_person
+from remit.cli.terminal.screen import Screen
+from remit.core.display_text import sanitise_line
+from remit.core.intent import STATUSES, Intent, LintFinding, Status
+from remit.core.intents.lifecycle import find_completion_obstacles
+from remit.gate.gate import Gate
+
+if TYPE_CHECKING:
+    from remit.cli.terminal.screen import Screen
+    from remit.cli.terminal.view import ViewPart
+    from remit.gate.intents.history import IntentVersion
+
+
+MAX_NEWEST = 5
+NO_INTENTS = "no intents; make one with `remit intent new NAME --scope GLOB`"
+
+
+force_option = click.option("--force", is_flag=True, help="Close a parent before its children.")
+
+
+@click.group()
+def intent() -> None:
+    """What agents may do: each intent owns files, has constraints, and says when it is done."""
+
+
+for command in (new, fork, edit, select, clear):
+    intent.add_command(command)
+
+
+@intent.command("list")
+@click.option("--status", type=click.Choice(STATUSES), help="Only those with this status.")
+@repo_option
+@json_option
+@view_options
+@reports_failures
+def list_(status: str | None, repo: Path, as_json: bool) -> None:
+    """List the intents."""
+    gate = governed_gate(repo)
+    document = gate.intents.document
+    found = [i for i in document.intents if status is None or i.status == status]
+    if document.errors:
+        click.echo(f"warning: active_intents.yaml has {len(document.errors)} errors; see `remit intent lint`", err=True)
+    data = [msgspec.to_builtins(i) for i in found]
+    emit_view(data, as_json, lambda _: intent_view(found))
+
+
+def intent_view(found: list[Intent]) -> "Iterator[ViewPart]":
+    """Return the intents as rows."""
+    from remit.cli.intent.intent_view import intent_table  # agents run this room's commands, and read no table
+
+    yield intent_table(found) if found else NO_INTENTS
+
+
+@intent.command("show")
+@click.argument("intent_id", shell_complete=complete_intents)
+@click.option("--block", is_flag=True, help="As agents are told it.")
+@repo_option
+@json_option
+@view_options
+@reports_failures
+def show(intent_id: str, block: bool, repo: Path, as_json: bool) -> None:
+    """Show an intent: scope, constraints, criteria, who works under it, and the newest records.
+
+    In an agent's shell it is shown as agents are told it, as with --block.
+    """
+    gate = governed_gate(repo)
+    found = gate.intents.get(intent_id)
+    if block or (not as_json and is_below_agent()):
+        emit(msgspec.to_builtins(found), as_json, gate.intents.format_block(found))
+        return
+    emit_view(msgspec.to_builtins(found), as_json, partial(one_intent_view, gate, found))
+
+
+def one_intent_view(gate: Gate, found: Intent, screen: Screen) -> "Iterator[ViewPart]":
+    """Return an intent with the sessions and the newest records under it."""
+    from remit.cli.intent.intent_view import intent_parts
+    from remit.cli.records.lookup import open_own_index
+    from remit.cli.records.record_table import record_table
+
+    sessions = [
+        key.session_id
+        for key in gate.state.list_recent_sessions()
+        if gate.state.active_session(key).intent_id == found.id
+    ]
+    yield from intent_parts(found, sessions)
+    with open_own_index(gate) as index:
+        newest = index.find(intent_id=found.id, limit=MAX_NEWEST)
+    if newest:
+        yield ""
+        yield record_table(newest, screen, indent=2)
+
+
+@intent.command("history")
+@click.argument("intent_id", shell_complete=complete_intents)
+@click.option("-n", "limit", type=click.IntRange(1), default=20, show_default=True, help="The newest so many versions.")
+@click.option("--version", "number", type=click.IntRange(1), metavar="N", help="Only this version, in full.")
+@repo_option
+@json_option
+@view_options
+@reports_failures
+def history(intent_id: str, limit: int, number: int | None, repo: Path, as_json: bool) -> None:
+    """Show the versions that an intent had: when it changed, by whom, and how."""
+    from remit.gate.intents.history import MAX_VERSIONS, intent_history
+
+    gate = governed_gate(repo)
+    found = intent_history(gate, intent_id, limit if number is None else MAX_VERSIONS)
+    if number is not None:
+        found = [version for version in found if version.version == number]
+    if not found:
+        which = "" if number is None else f" {number}"
+        raise Failure(
+            "NOT_FOUND", f"no version{which} of {intent_id!r} is recorded", fix="`remit intent list` names the intents"
+        )
+    emit_view(
+        msgspec.to_builtins(found), as_json, lambda screen: history_view(found, screen, is_full=number is not None)
+    )
+
+
+def history_view(found: "list[IntentVersion]", screen: "Screen", *, is_full: bool) -> "Iterator[ViewPart]":
+    """Return the versions, each with what it changed; in full, the fields of the intent too."""
+    from remit.cli.intent.intent_view import version_parts  # agents run this room's commands, and read no table
+
+    for version in found:
+        yield from version_parts(version, screen, is_full=is_full)
+
+
+@intent.command("lint")
+@repo_option
+@json_option
+@reports_failures
+def lint(repo: Path, as_json: bool) -> None:
+    """Check the intents file; exit 1 where it has errors."""
+    gate = open_gate(repo)
+    findings = gate.intents.lint()
+    lines = [finding_line(f) for f in findings]
+    emit([msgspec.to_builtins(f) for f in findings], as_json, "\n".join(lines) or "active_intents.yaml is fine")
+    if any(f.severity == "error" for f in findings):
+        raise SystemExit(FINDINGS)
+
+
+def finding_line(finding: LintFinding) -> str:
+    """One finding, as compilers show them."""
+    about = f" ({finding.intent_id})" if finding.intent_id else ""
+    place = f".orchestration/active_intents.yaml:{finding.line}:{finding.column}"
+    return f"{place}: {finding.severity}: {finding.code}: {finding.message}{about}"
+
+
+@intent.command("complete")
+@click.argument("intent_id", shell_complete=complete_intents)
+@click.option("--notes", required=True, help="How it was verified.")
+@force_option
+@repo_option
+@json_option
+@reports_failures
+def complete(intent_id: str, notes: str, force: bool, repo: Path, as_json: bool) -> None:
+    """Close an intent as DONE. Commands of its criteria that `remit trust` was told of run first, and have to pass.
+
+    Run by an agent in its shell, the hook of the agent has closed it; this prints how it stands.
+    """
+    gate = governed_gate(repo)
+    if is_below_agent():
+        now = gate.intents.get(intent_id)
+        emit(msgspec.to_builtins(now), as_json, f"{now.id} is {now.status}")
+        return
+    require_person("completing an intent")
+    check_children(gate, intent_id, force=force)
+    for command in gate.completion.verify_for_person(intent_id):
+        click.echo(f"warning: not run, for want of trust: {sanitise_line(command)}; see `remit trust`", err=True)
+    change_status(gate, intent_id, "DONE", notes, as_json)
+
+
+@intent.command("set-status")
+@click.argument("intent_id", shell_complete=complete_intents)
+@click.argument("status", type=click.Choice(STATUSES))
+@click.option("--notes", default="", help="Why; kept in the ledger.")
+@force_option
+@repo_option
+@json_option
+@reports_failures
+def set_status(intent_id: str, status: Status, notes: str, force: bool, repo: Path, as_json: bool) -> None:
+    """Move an intent along its life."""
+    require_person("changing an intent's status")
+    gate = governed_gate(repo)
+    if status == "DONE":
+        check_children(gate, intent_id, force=force)
+    change_status(gate, intent_id, status, notes, as_json)
+
+
+def check_children(gate: Gate, intent_id: str, *, force: bool) -> None:
+    """Tell of children that are not done yet. Raises Failure, unless the person says `--force`."""
+    waiting = "; ".join(find_completion_obstacles(gate.intents.get(intent_id), gate.intents.document.intents))
+    if waiting and not force:
+        fix = "finish the children first, or say --force to close the parent all the same"
+        raise Failure("CHILDREN_OPEN", f"{intent_id} is not closed: {waiting}", fix=fix, exit_code=REFUSED)
+    if waiting:
+        click.echo(f"warning: closed before its children: {waiting}", err=True)
+
+
+def change_status(gate: Gate, intent_id: str, status: Status, notes: str, as_json: bool) -> None:
+    """Move the intent and say so."""
+    before = gate.intents.get(intent_id).status
+    moved = gate.intents.set_status(intent_id, status, by=PERSON, notes=notes, reason=notes or None)
+    emit(msgspec.to_builtins(moved), as_json, f"{moved.id}: {before} -> {moved.status}")
+
+
+@intent.command("delete")
+@click.argument("intent_id", shell_complete=complete_intents)
+@repo_option
+@json_option
+@reports_failures
+def delete(intent_id: str, repo: Path, as_json: bool) -> None:
+    """Take out a DRAFT that nothing was recorded under."""
+    require_person("deleting an intent")
+    governed_gate(repo).intents.delete(intent_id, by=PERSON)
+    emit({"deleted": intent_id}, as_json, f"{intent_id} is gone")

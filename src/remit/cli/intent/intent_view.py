@@ -1,0 +1,76 @@
+"""Intents as people see them in a terminal."""
+
+from collections.abc import Iterable, Iterator, Sequence
+
+from rich.text import Text
+
+from remit.cli.terminal.screen import Screen
+from remit.cli.terminal.view import GAP, Meaning, TextTable, ViewPart, facts, join_texts, mark, styled_text
+from remit.core.intent import Intent, Status
+from remit.gate.intents.history import IntentVersion, field_lines
+
+STATUS_MARKS: dict[Status, Meaning] = {
+    "DRAFT": "quiet",
+    "IN_PROGRESS": "intent",
+    "BLOCKED": "warning",
+    "DONE": "allowed",
+    "ABORTED": "undone",
+}
+
+
+def intent_table(intents: Iterable[Intent]) -> TextTable:
+    """Return intents as rows: id, status, name, scope."""
+    return TextTable(
+        [(styled_text(i.id, "bold"), mark(STATUS_MARKS[i.status], i.status), *name_cells(i)) for i in intents]
+    )
+
+
+def name_cells(intent: Intent) -> tuple[Text, Text]:
+    """Return an intent's name and scope."""
+    return styled_text(intent.title), styled_text(", ".join(intent.owned_scope), "dim")
+
+
+def version_parts(version: IntentVersion, screen: Screen, *, is_full: bool) -> Iterator[ViewPart]:
+    """Return one version of an intent: its number, time and author, and what it changed."""
+    state = "deleted" if version.is_deleted else version.intent.status if version.intent else "content not kept here"
+    yield join_texts(
+        styled_text(f"v{version.version}", "bold"), screen.format_time(version.at), version.by, state, between="  "
+    )
+    if not is_full:
+        yield from (join_texts("   ", styled_text(change)) for change in version.changes)
+    elif version.intent is not None:
+        intent = version.intent
+        rows = [(name, value) for name in Intent.__struct_fields__ for value in field_lines(intent, name)]
+        named = [("" if n and rows[n - 1][0] == name else name, value) for n, (name, value) in enumerate(rows)]
+        yield facts(named, indent=2)
+
+
+def intent_parts(intent: Intent, sessions: Sequence[str]) -> Iterator[ViewPart]:
+    """Return all that an intent says, and the sessions that work under it."""
+    state = mark(STATUS_MARKS[intent.status], intent.status)
+    rules = (f"{c.text}{f' ({c.kind}, enforced)' if c.kind else ''}" for c in intent.constraints)
+    criteria = (f"{c.text}{f' ({c.verify})' if c.verify else ''}" for c in intent.acceptance_criteria)
+    yield join_texts(styled_text(intent.id, "bold"), state, styled_text(intent.title, "bold"), between=GAP)
+    yield facts(
+        [
+            ("about", intent.description),
+            ("blocked", styled_text(intent.blocked_reason or "", "yellow")),
+            *labelled_rows("scope", intent.owned_scope),
+            *labelled_rows("keep to", rules),
+            *labelled_rows("done when", criteria),
+            ("priority", intent.priority),
+            ("owner", intent.owner),
+            ("parent", intent.parent_intent or ""),
+            ("after", ", ".join(intent.dependencies)),
+            *labelled_rows("see", intent.references),
+            *labelled_rows("sessions", sessions),
+            ("created", intent.created_at or ""),
+            ("updated", intent.updated_at or ""),
+        ],
+        indent=2,
+    )
+
+
+def labelled_rows(name: str, values: Iterable[str]) -> Iterator[tuple[str, str]]:
+    """Return values below each other, the first beside their name."""
+    yield from ((name if number == 0 else "", value) for number, value in enumerate(values))

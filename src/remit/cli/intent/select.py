@@ -1,0 +1,66 @@
+"""`remit intent select` and `clear`: which intent a session works under."""
+
+from pathlib import Path
+
+import click
+import msgspec
+
+from remit.cli.completion import complete_intents, complete_sessions
+from remit.cli.output import Failure, emit, governed_gate, json_option, repo_option, reports_failures
+from remit.cli.person_only import PERSON, is_below_agent
+from remit.cli.records.lookup import find_session
+from remit.core.call import SessionKey
+from remit.gate.gate import Gate
+
+session_option = click.option(
+    "--session", metavar="ID", help="Whose; needed where several sessions are known.", shell_complete=complete_sessions
+)
+
+
+@click.command("select")
+@click.argument("intent_id", shell_complete=complete_intents)
+@session_option
+@repo_option
+@json_option
+@reports_failures
+def select(intent_id: str, session: str | None, repo: Path, as_json: bool) -> None:
+    """Select the intent that a session works under.
+
+    Run by an agent in its shell, the agent's hook has selected already; this prints what binds the agent.
+    """
+    gate = governed_gate(repo)
+    if is_below_agent():
+        found = gate.intents.get(intent_id)
+        emit(msgspec.to_builtins(found), as_json, gate.intents.format_block(found))
+        return
+    selection = gate.intents.select(choose_session(gate, session), PERSON, intent_id)
+    emit(msgspec.to_builtins(selection), as_json, selection.block)
+
+
+@click.command("clear")
+@session_option
+@repo_option
+@json_option
+@reports_failures
+def clear(session: str | None, repo: Path, as_json: bool) -> None:
+    """Release a session's intent."""
+    gate = governed_gate(repo)
+    if is_below_agent():
+        emit({"released": None}, as_json, "released, if one was active")
+        return
+    released = gate.intents.clear(choose_session(gate, session), PERSON)
+    emit({"released": released}, as_json, f"{released} is released" if released else "no intent was active")
+
+
+def choose_session(gate: Gate, session: str | None) -> SessionKey:
+    """The session that a person names, which must be known. Without one there must be exactly one."""
+    if session is not None:
+        return SessionKey(find_session(gate, session))
+    known = gate.state.list_recent_sessions(2)
+    if len(known) != 1:
+        raise Failure(
+            "WHICH_SESSION",
+            "no session is known here" if not known else "several sessions are known here",
+            fix="name one with --session; `remit status` lists them",
+        )
+    return known[0]

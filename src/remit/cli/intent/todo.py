@@ -1,0 +1,33 @@
+"""`remit todo`: what each session still has to do."""
+
+from pathlib import Path
+
+import click
+
+from remit.cli.intent.select import choose_session, session_option
+from remit.cli.output import emit, governed_gate, json_option, repo_option, reports_failures
+from remit.cli.person_only import PERSON, is_below_agent
+from remit.gate.intents.lessons import LessonsWriter, read_todo_lists
+from remit.servers.remit_commands import parse_todo_item
+
+
+@click.command()
+@click.argument("items", nargs=-1, metavar="[ITEM]...")
+@session_option
+@repo_option
+@json_option
+@reports_failures
+def todo(items: tuple[str, ...], session: str | None, repo: Path, as_json: bool) -> None:
+    """Show the todo lists of all sessions; with ITEMs, replace the list of one.
+
+    An item that begins with `[x]` is done, with `[~]` under way. Run by an agent in its shell, the agent's hook has
+    written the list already.
+    """
+    gate = governed_gate(repo)
+    if items and not is_below_agent():
+        key = choose_session(gate, session)
+        LessonsWriter(gate.workspace, gate.state, gate.recorder).write_todo(key, PERSON, [*map(parse_todo_item, items)])
+    found = read_todo_lists(gate.workspace)
+    text = "\n\n".join(f"session {name}\n{body}" for name, body in found)
+    data = [{"session_id": name, "list": body} for name, body in found]
+    emit(data, as_json, text or "no session has left a list")

@@ -1,0 +1,244 @@
+"""`remit policy report-wrong`, and the replay of what it wrote.
+
+Making a fixture of a recorded decision: the call as recorded, and the facts that it met, as far as they stand.
+
+Where a fact has gone by since (what a session had read, how often it was refused), it is taken from what was decided.
+"""
+
+from pathlib import Path
+from typing import Any, cast, get_args
+
+import click
+import msgspec
+from msgspec import Struct, convert
+from msgspec.structs import replace
+
+from remit.cli.output import FINDINGS, Failure, emit, governed_gate, json_option, repo_option, reports_failures
+from remit.cli.person_only import require_person
+from remit.cli.records.lookup import find_record
+from remit.core.call import Effect, SessionKey, ToolCall
+from remit.core.decision import Verdict
+from remit.core.diff.contents import sha256
+from remit.core.display_text import sanitise_line
+from remit.core.facts import Facts, SessionFacts
+from remit.core.intent import Intent, IntentsDocument
+from remit.core.intents.intent_set import IntentSet
+from remit.core.record import KEY
+from remit.gate.context import WorkspaceContext
+from remit.gate.gate import Gate
+from remit.gate.gather import gather_facts
+from remit.gate.rules.load import VERSIONS_FOLDER, Rules, copies_folder
+from remit.ledger.index.index import Index
+from remit.policy.fixtures import (
+    FIXTURE_ROOT,
+    VERSION,
+    DecisionFixture,
+    Document,
+    FixtureError,
+    clean_document,
+    make_fixture,
+    read_fixture,
+    replay_fixture,
+)
+from remit.workspace.files.atomic import read_regular_file
+from remit.workspace.intents_file.parse import parse_intents
+
+ABSENT_SHA256 = "0" * 64
+
+
+class FixtureReport(Struct, frozen=True):
+    """The fixture, and the verdict that its facts give now."""
+
+    document: Document
+    verdict: Verdict
+    was: Verdict
+
+
+def make_refusal_fixture(site: WorkspaceContext, record: dict[str, Any], expected: Verdict, why: str) -> FixtureReport:
+    """The fixture of a `denied` or `tool_use` record. Raises StateError, GitError, OSError; LookupError for others."""
+    body: dict[str, Any] = record["metadata"][KEY]
+    if body.get("event") not in ("denied", "tool_use") or not isinstance(body.get("call"), dict):
+        raise LookupError(f"record {record['id']} is of {body.get('event')!r}: it holds no decision about a call")
+    rules = load_past_rules(site, body)
+    call = rebuild_call(record, body, str(site.workspace.root))
+    decision = body.get("decision", {})
+    found = gather_facts(call, site.workspace, rules, site.state, site.contents, site.environment)
+    facts = replace(rebuild_facts(found.facts, body), mode=decision.get("mode", found.facts.mode))
+    was = cast("Verdict", decision.get("verdict", "deny"))
+    about = DecisionFixture(VERSION, expected, was, {}, {}, why=why, record=str(record["id"]))
+    home = str(site.environment.home)
+    places = {str(site.workspace.root): FIXTURE_ROOT, home: "/home/someone", str(site.environment.temporary): "/tmp"}  # noqa: S108
+    document = clean_document(make_fixture(found.call, facts, select_relevant_intents(rules, facts), about), places)
+    again = replay_fixture(convert(document, DecisionFixture)).verdict
+    return FixtureReport({**document, "reproduced": again == was}, again, was)
+
+
+def load_past_rules(site: WorkspaceContext, body: dict[str, Any]) -> Rules:
+    """The rules, with the intents file that was in force where its content was kept."""
+    rules = site.rules
+    digest = str(body.get("decision", {}).get("intent_sha256", ""))
+    kept = copies_folder(site.workspace) / VERSIONS_FOLDER / digest
+    if not digest.isalnum() or not kept.is_file():
+        return rules
+    document: IntentsDocument = parse_intents(kept.read_bytes())
+    return replace(rules, document=document, intents=IntentSet(document.intents), invalid=bool(document.errors))
+
+
+def rebuild_call(record: dict[str, Any], body: dict[str, Any], root: str) -> ToolCall:
+    """The call, as far as the record tells it."""
+    call: dict[str, Any] = body["call"]
+    command = call.get("command")
+    return ToolCall(
+        agent=str(record.get("tool", {}).get("name", "")),
+        session=SessionKey(str(body.get("session_id") or ""), str(body.get("agent_id") or "")),
+        tool=str(call.get("name", "")),
+        effect=cast("Effect", call.get("effect", "execute")),
+        cwd=root,
+        paths=() if command is not None else tuple(map(str, call.get("paths", []))),
+        command=command,
+        whole_workspace=command is not None,
+    )
+
+
+def rebuild_facts(facts: Facts, body: dict[str, Any]) -> Facts:
+    """The facts with those that have gone by since, as the violation tells them."""
+    facts = replace(facts, session=SessionFacts(body.get("intent_id"), facts.session.source))
+    if "detour" not in body.get("decision", {}).get("rules", []):
+        facts = replace(facts, denied=())
+    match body.get("violation", {}).get("error_type"):
+        case "STALE_FILE":
+            path = body["violation"].get("path")
+            seen = (replace(t, seen_sha256=ABSENT_SHA256) if t.path == path else t for t in facts.targets)
+            return replace(facts, targets=tuple(seen))
+        case "FILE_LEASED":
+            path = body["violation"].get("path")
+            held = (replace(t, leased_by="another session") if t.path == path else t for t in facts.targets)
+            return replace(facts, targets=tuple(held))
+        case "CIRCUIT_OPEN":
+            return replace(facts, session=replace(facts.session, denials=3, failures=5))
+        case _:
+            return facts
+
+
+def select_relevant_intents(rules: Rules, facts: Facts) -> list[Intent]:
+    """The intents that the decision is about: the active one, and whose the files are. Their words for people go."""
+    owners = {owner for target in facts.targets if target.path for owner in facts.intents.find_owners(target.path)}
+    wanted = owners | {facts.session.intent_id}
+    every = rules.document.intents if rules.document else ()
+    return [
+        replace(intent, description="", owner="", acceptance_criteria=(), references=(), blocked_reason=None)
+        for intent in every
+        if intent.id in wanted
+    ]
+
+
+MAX_FIXTURE_BYTES = 4 * 1024 * 1024
+"""Bytes of a fixture. A pipe or a device in the folder would never end."""
+
+FIXTURES_FOLDER = "fixtures"
+"""Below `.orchestration/`, where fixtures lie unless another folder is named."""
+
+UNREPLAYABLE_CODES = ("CONSTRAINT_VIOLATION", "HOOK_BLOCKED", "INVALID_ARGUMENTS", "USER_REJECTED")
+"""Reasons that lie in what no record holds: contents, a hook's word, arguments, a person's answer."""
+
+
+@click.command("report-wrong")
+@click.argument("record_id", metavar="[RECORD]", required=False)
+@click.option("--last", is_flag=True, help="The newest decision: of the denials, where allow is expected.")
+@click.option("--expected", type=click.Choice(get_args(Verdict)), required=True, help="What should have been decided.")
+@click.option("--why", default="", metavar="TEXT", help="A word to whoever reads it.")
+@click.option("--to", "folder", type=click.Path(path_type=Path, file_okay=False), help="Where to write it.")
+@repo_option
+@json_option
+@reports_failures
+def report_wrong(
+    record_id: str | None, last: bool, expected: Verdict, why: str, folder: Path | None, repo: Path, as_json: bool
+) -> None:
+    """Write down a decision that was wrong, as a file that can be replayed.
+
+    RECORD is its id, or the part of it that `remit log` shows. The file goes to `.orchestration/fixtures/`, unless --to
+    says otherwise. It holds the call, the facts that it met and the intents that it is about: no content of a file, no
+    secret, no path outside the workspace. `remit policy test --fixtures DIR` replays it.
+    """
+    if last == (record_id is not None):
+        raise Failure("USAGE", "give a RECORD or --last", fix="remit policy report-wrong --last --expected allow")
+    require_person("reporting a decision")
+    gate = governed_gate(repo)
+    record = newest_decision(gate, expected) if record_id is None else find_record(gate, record_id)
+    try:
+        found = make_refusal_fixture(gate, record, expected, why)
+    except LookupError as error:
+        raise Failure("NOT_FOUND", str(error), fix="`remit log --event denied` lists refusals") from error
+    path = write_fixture(folder or gate.workspace.folder / FIXTURES_FOLDER, found.document)
+    data = {"path": str(path), "was": found.was, "verdict": found.verdict, **found.document}
+    emit(data, as_json, f"{path}\n{describe_replay(found.was, found.verdict, record)}")
+
+
+def newest_decision(gate: Gate, expected: Verdict) -> dict[str, Any]:
+    """The newest decision that may be meant. Raises Failure."""
+    event = "denied" if expected == "allow" else "tool_use"
+    with Index.open(gate.workspace.state / "index.db", gate.workspace.log_folder) as index:
+        found = index.find(event=event, limit=1)
+    if not found:
+        raise Failure("NOT_FOUND", f"there is no {event} record yet", fix="name a RECORD; `remit log` lists them")
+    return found[0]
+
+
+def write_fixture(folder: Path, document: dict[str, Any]) -> Path:
+    """Write the fixture under the name that its content gives it. Raises OSError."""
+    content = msgspec.json.format(msgspec.json.encode(document, order="sorted"), indent=2) + b"\n"
+    path = folder / f"{document['expected']}-{document['call'].get('tool', 'call').lower()}-{sha256(content)[:10]}.json"
+    path = path.with_name("".join(c if c.isalnum() or c in "-._" else "_" for c in path.name))
+    folder.mkdir(parents=True, exist_ok=True)
+    path.write_bytes(content)
+    return path
+
+
+def describe_replay(was: Verdict, verdict: Verdict, record: dict[str, Any]) -> str:
+    """What the file is good for."""
+    if was == verdict:
+        return f"replayed, it is decided as then: {was}"
+    reason = record["metadata"]["dev.remit"].get("violation", {}).get("error_type")
+    lost = (
+        f"{reason} lies in what records do not hold"
+        if reason in UNREPLAYABLE_CODES
+        else "the situation has changed since"
+    )
+    return f"replayed, it is decided otherwise than then ({verdict}, not {was}): {lost}"
+
+
+def replay_folder(folder: Path, as_json: bool) -> None:
+    """Decide every fixture of a folder anew; exit 1 where one is not decided as expected."""
+    found = [judge_fixture(path) for path in sorted(folder.glob("*.json"))]
+    if not found:
+        raise Failure("NOT_FOUND", f"there is no fixture in {folder}", fix="`remit policy report-wrong` writes one")
+    wrong = sum(not one["ok"] for one in found)
+    lines = [fixture_line(one) for one in found]
+    emit(found, as_json, "\n".join([*lines, f"{len(found) - wrong} of {len(found)} as expected"]))
+    if wrong:
+        raise SystemExit(FINDINGS)
+
+
+def judge_fixture(path: Path) -> dict[str, Any]:
+    """One fixture, decided anew."""
+    try:
+        fixture = read_fixture(read_regular_file(path, MAX_FIXTURE_BYTES))
+        decision = replay_fixture(fixture)
+    except (FixtureError, OSError) as error:
+        return {"file": path.name, "expected": None, "verdict": None, "ok": False, "reasons": [str(error)]}
+    return {
+        "file": path.name,
+        "expected": fixture.expected,
+        "verdict": decision.verdict,
+        "ok": decision.verdict == fixture.expected,
+        "reasons": [f"{f.code}: {f.message}" for f in decision.findings],
+    }
+
+
+def fixture_line(one: dict[str, Any]) -> str:
+    """One fixture for people."""
+    if one["ok"]:
+        return f"ok     {sanitise_line(one['file'])}: {one['verdict']}"
+    reasons = "; ".join(one["reasons"]) or "no rule objects"
+    decided = f"{one['verdict']}, expected {one['expected']} " if one["expected"] else ""
+    return f"wrong  {sanitise_line(one['file'])}: {decided}({sanitise_line(reasons)})"

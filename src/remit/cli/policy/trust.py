@@ -1,0 +1,119 @@
+"""`remit trust`: a person's yes to the commands that a repository brings."""
+
+from datetime import UTC, datetime
+from pathlib import Path
+
+import click
+import msgspec
+
+from remit.cli.output import Failure, emit, governed_gate, json_option, repo_option, reports_failures
+from remit.cli.policy.approvals import require_terminal
+from remit.core.display_text import sanitise_full_line, sanitise_line
+from remit.core.team_hooks import TrustItem
+from remit.gate.gate import Gate
+from remit.servers.environment import read_environment
+from remit.workspace.place.config import HOOKS_FOLDER, list_hook_files
+from remit.workspace.place.trusted_commands import Trust, forget_trust, list_trusts, read_trust, write_trust
+
+SIGN_COLOURS = {"+": "green", "-": "red", " ": None}
+
+
+@click.command()
+@click.option("--show", is_flag=True, help="Only show what would run, and what of it is trusted.")
+@click.option("--list", "list_", is_flag=True, help="List the repositories that are trusted on this machine.")
+@click.option("--revoke", is_flag=True, help="Trust nothing of this repository any more.")
+@repo_option
+@json_option
+@reports_failures
+def trust(show: bool, list_: bool, revoke: bool, repo: Path, as_json: bool) -> None:
+    """Let the commands run that this repository brings: its hooks, and the commands of acceptance criteria.
+
+    You are shown them and asked. The yes is for exactly these, on this machine; whatever is changed or added later is
+    asked about again. Without it they do not run.
+    """
+    if show + list_ + revoke > 1:
+        raise Failure("USAGE", "--show, --list and --revoke cannot be combined")
+    if list_:
+        found = list(list_trusts(read_environment().home))
+        emit([msgspec.to_builtins(t) for t in found], as_json, "\n".join(map(trusted_line, found)) or "nothing")
+        return
+    gate = governed_gate(repo)
+    if revoke:
+        require_terminal()
+        gone = forget_trust(gate.environment.home, gate.recorder.repository)
+        emit({"revoked": gone}, as_json, "nothing of it is trusted any more" if gone else "nothing of it was trusted")
+        return
+    before = read_trust(gate.environment.home, gate.recorder.repository)
+    old, new = before.commands if before else (), brought_commands(gate)
+    if show or as_json:
+        emit(trust_document(old, new), as_json, "\n".join(trust_lines(gate, old, new)))
+        return
+    require_terminal()
+    confirm_trust(gate, old, new)
+
+
+def brought_commands(gate: Gate) -> tuple[TrustItem, ...]:
+    """What would run. Raises Failure where that cannot be told."""
+    rules = gate.rules
+    if rules.config_error:
+        raise Failure("CONFIG_INVALID", rules.config_error, fix="repair it first: what it names cannot be shown")
+    if rules.document is not None and rules.document.errors:
+        raise Failure("INTENTS_FILE_INVALID", "active_intents.yaml has errors", fix="see `remit intent lint`")
+    return rules.repository_commands
+
+
+def confirm_trust(gate: Gate, old: tuple[TrustItem, ...], new: tuple[TrustItem, ...]) -> None:
+    """Show it, ask, and keep the yes to what was shown, if it is still that."""
+    click.echo("\n".join(trust_lines(gate, old, new)))
+    if {c.digest for c in new} == {c.digest for c in old}:
+        return
+    if not click.confirm("Let all of these run on this machine?", default=False):
+        raise Failure("NOT_TRUSTED", "nothing was changed", fix="`remit trust` asks again")
+    if brought_commands(gate) != new:
+        raise Failure("CHANGED", "it was changed while you read it; nothing is trusted", fix="run `remit trust` again")
+    now = datetime.now(UTC).isoformat(timespec="seconds").replace("+00:00", "Z")
+    write_trust(gate.environment.home, Trust(gate.recorder.repository, str(gate.workspace.root), now, new))
+    click.echo(f"trusted: {len(new)} commands")
+
+
+def trust_document(old: tuple[TrustItem, ...], new: tuple[TrustItem, ...]) -> dict[str, object]:
+    """The commands as data."""
+    trusted = {c.digest for c in old}
+    commands = [{**msgspec.to_builtins(c), "trusted": c.digest in trusted} for c in new]
+    gone = [msgspec.to_builtins(c) for c in old if c.digest not in {n.digest for n in new}]
+    return {"commands": commands, "no_longer": gone}
+
+
+def trust_lines(gate: Gate, old: tuple[TrustItem, ...], new: tuple[TrustItem, ...]) -> list[str]:
+    """What would run, for people: `+` is not trusted, `-` was trusted and is gone or changed."""
+    if not new and not old:
+        return ["This repository brings no commands."]
+    trusted, now = {c.digest for c in old}, {c.digest for c in new}
+    lines = [
+        *(command_line("-", c) for c in old if c.digest not in now),
+        *(command_line(" " if c.digest in trusted else "+", c) for c in new),
+    ]
+    if any(c.kind == "hook" for c in new):
+        lines += script_lines(gate.workspace.folder / HOOKS_FOLDER)
+    waiting = sum(c.digest not in trusted for c in new)
+    return [
+        *lines,
+        f"{waiting} of {len(new)} are not trusted, and do not run" if waiting else "all of them are trusted",
+    ]
+
+
+def command_line(sign: str, command: TrustItem) -> str:
+    """One command. All of it: nobody says yes to what they were not shown."""
+    text = sanitise_full_line(command.text)
+    return click.style(f"{sign} {command.kind:<6} {sanitise_line(command.name, 100)}  {text}", fg=SIGN_COLOURS[sign])
+
+
+def script_lines(folder: Path) -> list[str]:
+    """The files that hooks may run, whose bytes the yes covers: it does not cover what lies elsewhere."""
+    names = [path.relative_to(folder.parent).as_posix() for path in list_hook_files(folder)]
+    return [f"  beside them, covered to the byte: {sanitise_line(', '.join(names), 2_000)}"] if names else []
+
+
+def trusted_line(found: Trust) -> str:
+    """One repository."""
+    return f"{found.at}  {len(found.commands):>3} commands  {sanitise_line(found.root)}  ({found.repository[:12]})"

@@ -1,0 +1,155 @@
+"""`remit show ID`: one record, whole.
+
+One record as people see it in a terminal, with the other records of its call.
+"""
+
+from collections.abc import Iterator, Sequence
+from datetime import datetime, timedelta
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import click
+from msgspec import json
+from rich.text import Text
+
+from remit.cli.completion import complete_records
+from remit.cli.output import emit_view, governed_site, json_option, repo_option, reports_failures, view_options
+from remit.cli.records.lookup import find_record, open_own_index
+from remit.cli.records.query import add_classes
+from remit.cli.records.record_table import EXTENT_NAMES, OPERATION_SIGNS, actor_mark, record_table, summarize_record
+from remit.cli.terminal.screen import Screen
+from remit.cli.terminal.view import GAP, TextTable, ViewPart, facts, heading, join_texts, mark, styled_text
+from remit.core.record import KEY
+from remit.gate.context import WorkspaceContext
+
+FORMATTED_KEYS = frozenset(
+    {"event", "schema", "chain", "call", "decision", "violation", "files", "result", "approval", "changed"}
+)
+"""Keys of a record that have lines of their own; all others are listed as they are."""
+MAX_FILES = 50
+
+
+def record_view(document: dict[str, Any], related: Sequence[dict[str, Any]], screen: Screen) -> Iterator[ViewPart]:
+    """Return a record: what happened, who did it, who allowed it and why, and what else there is of its call."""
+    body: dict[str, Any] = document["metadata"][KEY]
+    found = summarize_record(body)
+    yield heading(str(document["id"]), screen.format_time(str(document["timestamp"])))
+    yield join_texts(
+        actor_mark(document, body, is_short=False),
+        mark(found.meaning, found.verb, is_strong=True),
+        found.about,
+        between=GAP,
+    )
+    yield ""
+    yield facts([*call_facts(body), *approval_facts(body), *violation_facts(body), *other_facts(document, body)])
+    files: list[dict[str, Any]] = body.get("files", [])
+    if files:
+        yield ""
+        yield TextTable([file_row(file, body) for file in files[:MAX_FILES]], cut=1, indent=2)
+        if len(files) > MAX_FILES:
+            yield f"  … and {len(files) - MAX_FILES} more; --json has all"
+    if related:
+        yield ""
+        yield heading("Of the same call")
+        yield record_table(related, screen, indent=2)
+
+
+def call_facts(body: dict[str, Any]) -> Iterator[tuple[str, str | Text]]:
+    """Return the call, what was decided about it, and how it came back."""
+    call: dict[str, Any] = body.get("call", {})
+    decision: dict[str, Any] = body.get("decision", {})
+    result: dict[str, Any] = body.get("result", {})
+    yield "command", str(call.get("command") or "")
+    yield "paths", ", ".join(map(str, call.get("paths", [])))
+    yield "call", " ".join(str(call[key]) for key in ("name", "id") if call.get(key))
+    if decision:
+        rules = f" by {', '.join(map(str, decision['rules']))}" if decision.get("rules") else ""
+        yield "decision", f"{decision.get('effect')}{rules} in {decision.get('mode')}"
+        if decision.get("verdict") not in (None, decision.get("effect")):
+            yield "verdict", str(decision["verdict"])
+    if decision.get("approved_by"):
+        yield "approved", mark("person", f"by a {decision['approved_by']}: {decision.get('grant')}")
+    if result:
+        code = f", exit {result['exit_code']}" if result.get("exit_code") is not None else ""
+        yield "result", f"{'ok' if result.get('ok') else 'failed'}{code}: {result.get('summary') or ''}".rstrip(": ")
+
+
+def approval_facts(body: dict[str, Any]) -> Iterator[tuple[str, str | Text]]:
+    """Return what a person was asked, and what they said."""
+    said: dict[str, Any] = body.get("approval", {})
+    yield "question", str(said.get("action") or "")
+    yield "because", str(said.get("message") or said.get("rule") or "")
+    if "risk" in said:
+        yield "risk", ": ".join(filter(None, (f"{said['risk']} of 100", "; ".join(map(str, said.get("reasons", []))))))
+    if said.get("answer"):
+        is_yes = said["answer"] == "allow"
+        grant: dict[str, Any] = said.get("grant") or {}
+        extent = EXTENT_NAMES.get(str(grant.get("extent") or said.get("extent") or "once"), "") if is_yes else ""
+        answer = mark("allowed" if is_yes else "denied", "yes" if is_yes else "no")
+        yield "answer", join_texts(answer, extent, str(grant.get("rule") or ""), f"by {said.get('by')}")
+    yield "words", str(said.get("words") or "")
+
+
+def violation_facts(body: dict[str, Any]) -> Iterator[tuple[str, str | Text]]:
+    """Return why a call was refused, and what the agent was told to do."""
+    violation: dict[str, Any] = body.get("violation", {})
+    yield "refused", styled_text(str(violation.get("error_type") or ""), "red")
+    yield "why", str(violation.get("error") or "")
+    yield "next", str(violation.get("action_hint") or "")
+
+
+def other_facts(document: dict[str, Any], body: dict[str, Any]) -> Iterator[tuple[str, str | Text]]:
+    """Return all else that the record says, as it says it, and its place in the log."""
+    for key, value in body.items():
+        if key not in FORMATTED_KEYS and value not in (None, "", [], {}):
+            yield key, value if isinstance(value, str) else json.encode(value).decode()
+    yield "commit", str(document.get("vcs", {}).get("revision") or "")
+    chain: dict[str, Any] = body.get("chain", {})
+    yield "log", f"record {chain.get('seq')} of {chain.get('log')}" if chain else ""
+
+
+def file_row(file: dict[str, Any], body: dict[str, Any]) -> tuple[Text, Text, Text, Text]:
+    """Return a changed file: operation, path, lines, and whether it lies outside the scope."""
+    hunks: list[list[int]] = file.get("hunks") or []
+    added, gone = sum(hunk[3] for hunk in hunks), sum(hunk[1] for hunk in hunks)
+    is_stray = file.get("in_scope") is False and body.get("intent_id") is not None and body.get("event") == "mutation"
+    counts = join_texts(styled_text(f"+{added}", "green"), styled_text(f"-{gone}", "red")) if hunks else styled_text("")
+    sign = styled_text(OPERATION_SIGNS.get(str(file.get("operation")), "~"))
+    return sign, styled_text(file.get("path")), counts, styled_text("out of scope" if is_stray else "", "yellow")
+
+
+RELATED_WINDOW = timedelta(hours=1)
+MAX_RELATED = 1000
+
+
+@click.command()
+@click.argument("record_id", metavar="ID", shell_complete=complete_records)
+@repo_option
+@json_option
+@view_options
+@reports_failures
+def show(record_id: str, repo: Path, as_json: bool) -> None:
+    """Show one record; ID is its id, or the part of it that `remit log` shows."""
+    site = governed_site(repo)
+    [found] = add_classes(site, [find_record(site, record_id)])
+    emit_view(found, as_json, partial(record_view, found, [] if as_json else find_related(site, found)))
+
+
+def find_related(site: WorkspaceContext, document: dict[str, Any]) -> list[dict[str, Any]]:
+    """Return the other records of the same call, the oldest first."""
+    body: dict[str, Any] = document["metadata"][KEY]
+    call = call_of(document)
+    if not body.get("session_id") or not (call.get("id") or call.get("arguments_sha256")):
+        return []
+    at = datetime.fromisoformat(str(document["timestamp"]))
+    since, until = ((at + shift).isoformat().replace("+00:00", "Z") for shift in (-RELATED_WINDOW, RELATED_WINDOW))
+    with open_own_index(site) as index:
+        near = index.find(session_id=str(body["session_id"]), since=since, until=until, limit=MAX_RELATED)
+    key = "id" if call.get("id") else "arguments_sha256"
+    return [d for d in near if d["id"] != document["id"] and call_of(d).get(key) == call[key]][::-1]
+
+
+def call_of(document: dict[str, Any]) -> dict[str, Any]:
+    """Return the call that a record is about; empty for none."""
+    return document["metadata"][KEY].get("call") or {}

@@ -1,0 +1,97 @@
+"""The JSON Schema of each public shape, made from the structs that read and write it."""
+
+from collections.abc import Callable
+from typing import Any, TypeAlias
+
+import msgspec
+from msgspec import UNSET
+
+from remit.core import config, decision, intent, record
+
+Schema: TypeAlias = dict[str, Any]
+
+DIALECT = "https://json-schema.org/draft/2020-12/schema"
+ID = "urn:remit:schema:"
+REF = "#/$defs/{name}"
+INTENT_TEXTS = ("constraints", "acceptance_criteria")
+
+
+def build_schema(name: str) -> Schema:
+    """The schema of one of SHAPES, a document of its own. Raises KeyError."""
+    about, make = SCHEMAS[name]
+    return add_title(name, about, make())
+
+
+def add_title(name: str, about: str, made: Schema) -> Schema:
+    """A schema with its name, and what it is of."""
+    return {"$schema": DIALECT, "$id": f"{ID}{name}", "title": name, "description": about, **made}
+
+
+def build_struct_schema(kind: object) -> Schema:
+    """The schema of a struct as it is written, without a name."""
+    (made,), definitions = msgspec.json.schema_components([kind], ref_template=REF)
+    return {**made, "$defs": _drop_unset_defaults(definitions)}
+
+
+def _drop_unset_defaults(definitions: dict[str, Any]) -> Schema:
+    """Definitions without the marker that stands for a part left out: on the line it is simply not there."""
+    for found in definitions.values():
+        for one in found.get("properties", {}).values():
+            if one.get("default") is UNSET:
+                del one["default"]
+    return definitions
+
+
+def _build_record_schema() -> Schema:
+    """A line of the ledger: the published outer shape, and Remit's part, where the event's own keys stand too."""
+    made = build_struct_schema(record.Body)
+    definitions: Schema = made["$defs"]
+    (parts, more) = msgspec.json.schema_components([record.Vcs, record.Tool, record.TracedFile], ref_template=REF)
+    definitions |= _drop_unset_defaults(more)
+    vcs, tool, traced = parts
+    body = definitions["Body"]
+    body["properties"].pop("detail", None)
+    body["required"] = ["event", "schema", "intent_id", "session_id", "chain"]
+    definitions["Chain"]["required"] = ["log", "seq", "prev"]
+    properties = {
+        "version": {"const": record.TRACE_VERSION},
+        "id": {"type": "string", "format": "uuid"},
+        "timestamp": {"type": "string", "format": "date-time"},
+        "vcs": vcs,
+        "tool": tool,
+        "files": {"type": "array", "items": traced},
+        "metadata": {
+            "type": "object",
+            "properties": {record.KEY: {"$ref": REF.format(name="Body")}},
+            "required": [record.KEY],
+        },
+    }
+    required = ["version", "id", "timestamp", "files", "metadata"]
+    return {"type": "object", "properties": properties, "required": required, "$defs": definitions}
+
+
+def _build_intents_file_schema() -> Schema:
+    """The file as people write it: a constraint or a criterion may be plain text; unknown keys only warn."""
+    (made,), definitions = msgspec.json.schema_components([intent.Intent], ref_template=REF)
+    del made
+    shape = definitions["Intent"]
+    properties: Schema = shape["properties"]
+    properties["id"]["pattern"] = f"^{intent.INTENT_ID.pattern}$"
+    properties["owned_scope"] |= {"minItems": 1}
+    properties["status"] = {"enum": sorted([*intent.STATUSES, *intent.STATUS_ALIASES])}
+    for name in INTENT_TEXTS:
+        properties[name] = {"type": "array", "items": {"anyOf": [{"type": "string"}, {"type": "object"}]}}
+    kept = {"Intent": shape}
+    listed = {"type": "array", "items": {"$ref": REF.format(name="Intent")}}
+    top = {"version": {"type": ["string", "number"]}, "active_intents": listed}
+    return {"type": "object", "properties": top, "required": ["active_intents"], "$defs": kept}
+
+
+SCHEMAS: dict[str, tuple[str, Callable[[], Schema]]] = {
+    "intents-file": ("active_intents.yaml, read as JSON", _build_intents_file_schema),
+    "config": ("remit.toml, read as JSON", lambda: build_struct_schema(config.Config)),
+    "record": ("a line of the ledger", _build_record_schema),
+    "decision": ("what all checks together say of a call", lambda: build_struct_schema(decision.Decision)),
+    "violation": ("why a call was denied", lambda: build_struct_schema(decision.Violation)),
+    "lint-finding": ("one thing wrong with an intents file", lambda: build_struct_schema(intent.LintFinding)),
+}

@@ -1,0 +1,205 @@
+"""Proofs over the log's hash tree: that a record is in it, and that a later log only added to an earlier one.
+
+Source of both algorithms: RFC 6962 section 2.1 and RFC 9162 section 2.1, read 2026-11.
+"""
+
+from collections.abc import Callable, Sequence
+from typing import Literal, TypeAlias
+
+from msgspec import Struct, ValidationError, convert
+
+from remit.core.formats.merkle import compute_root, hash_leaf, hash_node
+from remit.core.tree_head import InvalidTreeHead, SignedHead, parse_signed_head
+
+SubtreeRoot: TypeAlias = Callable[[int, int], bytes]
+"""The root over the leaves from the first number to before the second."""
+
+HASH_BYTES = 32
+MAX_PATH_HASHES = 128
+
+
+class InvalidProof(ValueError):
+    """A document is no proof of Remit's."""
+
+    def __init__(self, why: str) -> None:
+        super().__init__(f"this is no proof: {why}; expected what `remit ledger proof` writes")
+
+
+class InclusionProof(Struct, frozen=True, tag_field="schema", tag="remit.inclusion/1"):
+    """That a record is number `index` among the `size` records under a signed head; hashes are in hex.
+
+    `record` is the line without its newline, None where the record was pruned and only its hash is left.
+    """
+
+    log: str
+    index: int
+    size: int
+    leaf: str
+    path: tuple[str, ...]
+    note: str
+    record: str | None = None
+
+
+class ConsistencyProof(Struct, frozen=True, tag_field="schema", tag="remit.consistency/1"):
+    """That the records under one signed head begin with those under an older one."""
+
+    log: str
+    old_size: int
+    size: int
+    path: tuple[str, ...]
+    old_note: str
+    note: str
+
+
+Proof: TypeAlias = InclusionProof | ConsistencyProof
+
+
+class ProofCheck(Struct, frozen=True):
+    """What a proof shows. `why` is empty where it holds; `heads` are those whose signatures are still to be checked."""
+
+    kind: Literal["inclusion", "consistency"]
+    why: str
+    heads: tuple[SignedHead, ...]
+
+
+def build_inclusion_path(index: int, size: int, subtree: SubtreeRoot) -> list[bytes]:
+    """The hashes that lead from leaf `index` to the root over `size` leaves, the nearest first."""
+    low, high = 0, size
+    path: list[bytes] = []
+    while high - low > 1:
+        middle = low + _split_size(high - low)
+        if index < middle:
+            path.append(subtree(middle, high))
+            high = middle
+        else:
+            path.append(subtree(low, middle))
+            low = middle
+    return path[::-1]
+
+
+def build_consistency_path(old: int, size: int, subtree: SubtreeRoot) -> list[bytes]:
+    """The hashes that show the tree over `size` leaves to begin with the one over its first `old`."""
+    if not 0 < old < size:
+        return []
+    low, high = 0, size
+    path: list[bytes] = []
+    whole = True
+    while old < high:
+        middle = low + _split_size(high - low)
+        if old <= middle:
+            path.append(subtree(middle, high))
+            high = middle
+        else:
+            path.append(subtree(low, middle))
+            low, whole = middle, False
+    if not whole:
+        path.append(subtree(low, high))
+    return path[::-1]
+
+
+def _split_size(count: int) -> int:
+    """The largest power of two below `count`."""
+    return 1 << (count - 1).bit_length() - 1
+
+
+def fold_inclusion_path(leaf: bytes, index: int, size: int, path: Sequence[bytes]) -> bytes | None:
+    """The root that an inclusion path leads to; None where it has not the length it must have."""
+    if not 0 <= index < size:
+        return None
+    digest, place, last = leaf, index, size - 1
+    for sibling in path:
+        if last == 0:
+            return None
+        if place & 1 or place == last:
+            digest = hash_node(sibling, digest)
+            while not place & 1 and place:
+                place, last = place >> 1, last >> 1
+        else:
+            digest = hash_node(digest, sibling)
+        place, last = place >> 1, last >> 1
+    return digest if last == 0 else None
+
+
+def fold_consistency_path(old: int, size: int, old_root: bytes, path: Sequence[bytes]) -> tuple[bytes, bytes] | None:
+    """Both roots that a consistency path leads to; None where it has not the length it must have."""
+    if not 0 < old < size:
+        return None
+    hashes = [old_root, *path] if old & (old - 1) == 0 else list(path)
+    if not hashes:
+        return None
+    place, last = old - 1, size - 1
+    while place & 1:
+        place, last = place >> 1, last >> 1
+    first = second = hashes[0]
+    for sibling in hashes[1:]:
+        if last == 0:
+            return None
+        if place & 1 or place == last:
+            first, second = hash_node(sibling, first), hash_node(sibling, second)
+            while not place & 1 and place:
+                place, last = place >> 1, last >> 1
+        else:
+            second = hash_node(second, sibling)
+        place, last = place >> 1, last >> 1
+    return (first, second) if last == 0 else None
+
+
+def read_proof(document: object) -> Proof:
+    """The proof in a decoded JSON document. Raises NotAProof."""
+    try:
+        found = convert(document, type=Proof)
+    except ValidationError as error:
+        raise InvalidProof(str(error)) from error
+    if len(found.path) > MAX_PATH_HASHES:
+        raise InvalidProof(f"its path has {len(found.path)} hashes, and the most is {MAX_PATH_HASHES}")
+    return found
+
+
+def check_proof(proof: Proof) -> ProofCheck:
+    """Whether the hashes of a proof fit its heads. The signatures are for `verify_signature`. Raises NotAProof."""
+    path = [_parse_hash(text) for text in proof.path]
+    head = _read_head(proof.note, proof.log, proof.size)
+    if isinstance(proof, InclusionProof):
+        return ProofCheck("inclusion", _find_inclusion_fault(proof, path, head), (head,))
+    old = _read_head(proof.old_note, proof.log, proof.old_size)
+    return ProofCheck("consistency", _find_consistency_fault(proof, path, old, head), (old, head))
+
+
+def _find_inclusion_fault(proof: InclusionProof, path: Sequence[bytes], head: SignedHead) -> str:
+    leaf = _parse_hash(proof.leaf)
+    if proof.record is not None and hash_leaf(proof.record.encode("utf-8", "surrogateescape")) != leaf:
+        return "the record is not the one whose hash the proof is of"
+    if fold_inclusion_path(leaf, proof.index, proof.size, path) != head.head.root:
+        return f"the record is not number {proof.index} of those under the head"
+    return ""
+
+
+def _find_consistency_fault(proof: ConsistencyProof, path: Sequence[bytes], old: SignedHead, head: SignedHead) -> str:
+    if proof.old_size == proof.size:
+        return "" if not path and old.head.root == head.head.root else "two heads of one size name two roots"
+    if proof.old_size == 0:
+        return "" if not path and old.head.root == compute_root(()) else "the root over nothing is another"
+    if fold_consistency_path(proof.old_size, proof.size, old.head.root, path) != (old.head.root, head.head.root):
+        return f"the {proof.size} records do not begin with the {proof.old_size}"
+    return ""
+
+
+def _read_head(note: str, log: str, size: int) -> SignedHead:
+    try:
+        found = parse_signed_head(note)
+    except InvalidTreeHead as error:
+        raise InvalidProof(str(error)) from error
+    if (found.head.origin, found.head.size) != (log, size):
+        said = f"{found.head.size} records of {found.head.origin!r}"
+        raise InvalidProof(f"its head is of {said}, and it speaks of {size} of {log!r}")
+    return found
+
+
+def _parse_hash(text: str) -> bytes:
+    try:
+        found = bytes.fromhex(text)
+    except ValueError:
+        found = b""
+    if len(found) != HASH_BYTES:
+        raise InvalidProof(f"{text[:80]!r} is no SHA-256 in hex")
+    return found

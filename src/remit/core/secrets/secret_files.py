@@ -1,0 +1,23 @@
+"""Files whose name says that they hold secrets: their hashes are recorded, their contents are nobody's to keep."""
+
+import re
+
+SECRET_NAMES = re.compile(
+    r"\.env(?:rc)?|\.env[._-].*|.*\.env|[._]netrc|\.pgpass|\.my\.cnf|\.npmrc|\.pypirc|\.yarnrc\.yml|\.git-credentials"
+    r"|\.htpasswd|\.dockercfg|\.vault[-_]?(?:token|pass(?:word)?)|\.s3cfg|\.boto|\.terraformrc|id_(?:rsa|dsa|ecdsa|ed25519)(?:_sk)?"
+    r"|.*\.(?:pem|key|p8|p12|pfx|pkcs12|jks|keystore|kdbx?|ppk|agekey|gpg|ovpn|tfstate|tfstate\.backup|tfvars|mobileprovision)"
+    r"|(?:.*[._-])?(?:secrets?|credentials?)(?:[._-].*)?\.(?:ya?ml|json|toml|ini|txt|properties|env|enc)|secrets?|credentials?"
+    r"|(?:.*[._-])?service[._-]?account.*\.json|client_secret.*\.json|token(?:s)?\.json|kubeconfig|master\.key",
+    re.IGNORECASE | re.DOTALL,
+)
+SECRET_FOLDERS = re.compile(r"(?:^|/)(?:\.ssh|\.gnupg|\.aws|\.azure|\.gcloud|\.kube|\.docker)/", re.IGNORECASE)
+SAMPLE_NAMES = re.compile(r".*(?:example|sample|template|dist|defaults?|\.pub)(?:\.[a-z]+)?", re.IGNORECASE | re.DOTALL)
+"""Made to be shared: what stands in them is no secret."""
+
+
+def is_secret_file(path: str) -> bool:
+    """Whether a file of that name holds secrets more often than not. `path` is relative, with `/`."""
+    name = path.rpartition("/")[2]
+    if SAMPLE_NAMES.fullmatch(name):
+        return False
+    return SECRET_NAMES.fullmatch(name) is not None or SECRET_FOLDERS.search(path) is not None

@@ -1,0 +1,164 @@
+"""A log's signed tree head, as text that other tools read: a checkpoint in a signed note.
+
+Source: the C2SP specifications `tlog-checkpoint` and `signed-note`, read 2026-11. The text is three lines (origin,
+size, root in base64); after a blank line come signatures, each a line `— <name> <base64 of key id and signature>`.
+The key id is the first four bytes of SHA-256 over name, newline, the byte 1 for Ed25519, and the public key.
+"""
+
+import base64
+import binascii
+import hashlib
+import re
+
+from msgspec import Struct
+
+ED25519 = b"\x01"
+MAX_NOTE_CHARS = 16_384
+_MAX_SIGNATURES = 100
+_LINE = re.compile("\u2014 (?P<name>[^\\s+]+) (?P<blob>[A-Za-z0-9+/]+={0,2})")
+_SIZE = re.compile(r"0|[1-9][0-9]{0,18}")
+_HEX_KEY = re.compile(r"[0-9a-f]{64}")
+
+
+class InvalidTreeHead(ValueError):
+    """A text is no signed tree head."""
+
+    def __init__(self, why: str) -> None:
+        super().__init__(f"this is no signed tree head: {why}")
+
+
+class InvalidPublicKey(ValueError):
+    """A text is no public key."""
+
+    def __init__(self, text: str, why: str) -> None:
+        super().__init__(f"{text[:200]!r} is no public key: {why}; expected 64 hex digits, or `name+hash+base64`")
+
+
+class TreeHead(Struct, frozen=True):
+    """What is signed. `origin` is the log's name, `root` covers its first `size` lines."""
+
+    origin: str
+    size: int
+    root: bytes
+
+
+class Signature(Struct, frozen=True):
+    """One signature line."""
+
+    name: str
+    key_id: bytes
+    value: bytes
+
+
+class SignedHead(Struct, frozen=True):
+    """A tree head with who signed it, none of them verified yet. `text` is what they signed."""
+
+    head: TreeHead
+    text: str
+    signatures: tuple[Signature, ...]
+
+
+def format_checkpoint(head: TreeHead) -> str:
+    """The text that is signed. Raises NotATreeHead for an origin that would not be read back."""
+    if not re.fullmatch(r"[^\s+]+", head.origin):
+        raise InvalidTreeHead(f"the origin {head.origin!r} has a space or a plus, or is empty")
+    return f"{head.origin}\n{head.size}\n{base64.b64encode(head.root).decode()}\n"
+
+
+def compute_key_id(name: str, public: bytes) -> bytes:
+    """The four bytes by which a signature names its key."""
+    return hashlib.sha256(name.encode() + b"\n" + ED25519 + public).digest()[:4]
+
+
+def derive_public_key(seed: bytes) -> bytes:
+    """The public key of a private one; both are 32 bytes. Raises ValueError."""
+    # cryptography costs 40 ms to import; hook calls must not pay for it.
+    from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
+
+    return Ed25519PrivateKey.from_private_bytes(seed).public_key().public_bytes_raw()
+
+
+def sign_head(head: TreeHead, seed: bytes) -> str:
+    """The signed note, under the log's own name. Raises ValueError where `seed` is not 32 bytes."""
+    from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
+
+    text = format_checkpoint(head)
+    key = Ed25519PrivateKey.from_private_bytes(seed)
+    blob = compute_key_id(head.origin, key.public_key().public_bytes_raw()) + key.sign(text.encode())
+    return f"{text}\n\u2014 {head.origin} {base64.b64encode(blob).decode()}\n"
+
+
+def parse_signed_head(note: str) -> SignedHead:
+    """The tree head in a signed note, its signatures not verified. Raises NotATreeHead."""
+    if len(note) > MAX_NOTE_CHARS:
+        raise InvalidTreeHead(f"it has {len(note)} characters, and the most is {MAX_NOTE_CHARS}")
+    text, blank, rest = note.rpartition("\n\n")
+    lines = rest.removesuffix("\n").split("\n")
+    if not blank or not rest.endswith("\n") or len(lines) > _MAX_SIGNATURES:
+        raise InvalidTreeHead("a text, a blank line and at most a hundred signature lines were expected")
+    return SignedHead(_read_checkpoint(text), text + "\n", tuple(map(_read_signature, lines)))
+
+
+def _read_checkpoint(text: str) -> TreeHead:
+    lines = text.split("\n")
+    if len(lines) < 3 or not lines[0] or not _SIZE.fullmatch(lines[1]):
+        raise InvalidTreeHead("the first lines are not an origin, a size and a root")
+    root = _decode_base64(lines[2])
+    if root is None or len(root) != hashlib.sha256().digest_size:
+        raise InvalidTreeHead(f"the root {lines[2][:100]!r} is not the base64 of 32 bytes")
+    return TreeHead(lines[0], int(lines[1]), root)
+
+
+def _read_signature(line: str) -> Signature:
+    found = _LINE.fullmatch(line)
+    blob = _decode_base64(found["blob"]) if found else None
+    if found is None or blob is None or len(blob) < 5:
+        raise InvalidTreeHead(f"{line[:100]!r} is no signature line")
+    return Signature(found["name"], blob[:4], blob[4:])
+
+
+def _decode_base64(text: str) -> bytes | None:
+    try:
+        return base64.b64decode(text, validate=True)
+    except (binascii.Error, ValueError):
+        return None
+
+
+def verify_signature(signed: SignedHead, public: bytes) -> bool | None:
+    """Whether the log's own name was signed with that key; None where nothing claims to be.
+
+    The first line that names the key decides, as in the reference implementation.
+    """
+    from cryptography.exceptions import InvalidSignature
+    from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
+
+    origin = signed.head.origin
+    claimed = (origin, compute_key_id(origin, public))
+    found = next((s for s in signed.signatures if (s.name, s.key_id) == claimed), None)
+    if found is None:
+        return None
+    try:
+        Ed25519PublicKey.from_public_bytes(public).verify(found.value, signed.text.encode())
+    except InvalidSignature:
+        return False
+    return True
+
+
+def format_verifier_key(name: str, public: bytes) -> str:
+    """The public key as a text that others can keep: `name+hash+base64`."""
+    return f"{name}+{compute_key_id(name, public).hex()}+{base64.b64encode(ED25519 + public).decode()}"
+
+
+def parse_public_key(text: str) -> bytes:
+    """The 32 bytes of a key written as 64 hex digits or as `format_verifier_key` writes it. Raises InvalidKey."""
+    if _HEX_KEY.fullmatch(text):
+        return bytes.fromhex(text)
+    # Base64 may hold a plus itself, a name may not.
+    name, _, rest = text.partition("+")
+    hashed, _, encoded = rest.partition("+")
+    blob = _decode_base64(encoded)
+    if not name or blob is None or len(blob) != 33 or blob[:1] != ED25519:
+        raise InvalidPublicKey(text, "it is neither")
+    if compute_key_id(name, blob[1:]).hex() != hashed:
+        raise InvalidPublicKey(text, "its hash does not fit")
+    return blob[1:]

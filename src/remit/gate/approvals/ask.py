@@ -1,0 +1,296 @@
+"""Putting a call to a person, where one can answer: for this once, or for more."""
+
+import os
+import sqlite3
+from collections.abc import Sequence
+from contextlib import suppress
+from difflib import unified_diff
+
+from msgspec import UNSET
+from msgspec.structs import replace
+
+from remit.core.call import ToolCall
+from remit.core.decision import Decision, Finding
+from remit.core.diff.contents import sha256
+from remit.core.diff.edits import ProposedFile
+from remit.core.display_text import sanitise_line
+from remit.core.facts import Facts
+from remit.core.grant import Grant
+from remit.core.ids import make_uuid7
+from remit.core.record import Body, CallPart, Record
+from remit.core.secrets.redaction import redact
+from remit.core.secrets.secret_files import is_secret_file
+from remit.gate.approvals.project_grants import GRANT_WRITE_ERRORS, ProjectGrants
+from remit.gate.environment import Environment
+from remit.gate.evidence.constraint_facts import propose_contents
+from remit.gate.records.recorder import Recorder
+from remit.gate.rules.load import Rules
+from remit.gate.state import questions
+from remit.gate.state.questions import ApprovalReply, Question, QuestionStore
+from remit.ledger.index.index import Index
+from remit.ledger.segments import LedgerError
+from remit.policy.approval.command_prefix import propose_prefix
+from remit.policy.approval.grants import GrantRuleError, make_rule, target_paths
+from remit.policy.approval.risk import RiskContext, parent_folder, weigh_risk
+from remit.policy.decide import apply_threshold, blocking_findings, target_contents
+from remit.policy.violations import REFUSED_BY_PERSON
+
+QUESTION_TIMEOUT_S = 590.0
+"""How long a question waits: below every wired agent's own time-out, since all of them run the tool when it is over."""
+
+MAX_ACTION_CHARS = 2000
+MAX_RECORDED_CHARS = 500
+MAX_SHOWN_DIFF_LINES = 40
+MAX_REDACTED_LINES = 2000
+MAX_DIFFED_CHARS = 64 * 1024
+MAX_FAMILIAR_RECORDS = 200
+"""The newest changes of an intent that tell where it has been before."""
+
+NOBODY_REPLY = ApprovalReply(False, "nobody answered in time", "nobody")
+CLIENT_GONE_REPLY = ApprovalReply(False, "the process that asked was gone before anybody answered", "nobody")
+
+
+class ApprovalRequests:
+    """Asks about one call at a time."""
+
+    def __init__(self, approvals: QuestionStore, recorder: Recorder, environment: Environment) -> None:
+        self.approvals = approvals
+        self.recorder = recorder
+        self.environment = environment
+
+    def apply_risk_threshold(self, decision: Decision, call: ToolCall, facts: Facts, rules: Rules) -> Decision:
+        """The decision, with the yes that `approvals.threshold` asks for where nothing else stops the call."""
+        threshold = rules.config.approvals.threshold
+        if threshold is None or decision.verdict not in ("allow", "contain") or decision.call_class != "destructive":
+            return decision
+        return apply_threshold(decision, call, facts, threshold, self.assess_risk(call, decision, facts))
+
+    def assess_risk(self, call: ToolCall, decision: Decision, facts: Facts) -> tuple[int, tuple[str, ...]]:
+        """What the call could cost. What a file tool names is kept before it runs; of a command nobody knows."""
+        familiar = self.find_familiar_folders(facts.session.intent_id) if facts.targets else None
+        return weigh_risk(
+            call, decision, facts, RiskContext(contents_kept=not call.whole_workspace, familiar_folders=familiar)
+        )
+
+    def find_familiar_folders(self, intent_id: str | None) -> frozenset[str] | None:
+        """The folders that the intent has changed; None without one, or where the index cannot be used."""
+        if intent_id is None:
+            return None
+        workspace = self.recorder.workspace
+        try:
+            with Index.open(workspace.state / "index.db", workspace.log_folder) as index:
+                found = index.find(event="mutation", intent_id=intent_id, limit=MAX_FAMILIAR_RECORDS)
+        except (sqlite3.Error, OSError, LedgerError):
+            return None
+        return frozenset(
+            parent_folder(str(file.get("path", ""))) for record in found for file in record.get("files", [])
+        )
+
+    def ask_person(self, call: ToolCall, facts: Facts, decision: Decision, rules: Rules) -> ApprovalReply | None:
+        """A person's answer to this denial; None where it is none that a person may waive, or nobody is there.
+
+        A yes that came too late for the same call before is used up now, and nobody is asked again.
+        """
+        finding = decision.leading
+        if finding is None or decision.effect in ("allow", "contain") or not is_waivable(decision, rules):
+            return None
+        self.close_orphaned_questions(rules)
+        digest = question_digest(call, facts, decision)
+        earlier = self.approvals.take_late_approval(digest)
+        if earlier is not None:
+            return earlier
+        if not self.approvals.is_watcher_present():
+            return None
+        question = self.make_question(call, facts, decision, finding, rules)
+        self.approvals.put_question(question, digest)
+        self.record_request(question)
+        reply = self.approvals.wait_for_reply(question, self.environment.release_lock) or (
+            CLIENT_GONE_REPLY if questions.CLIENT_GONE.get()() else NOBODY_REPLY
+        )
+        self.record_answer(question, reply, rules)
+        return reply
+
+    def make_question(
+        self, call: ToolCall, facts: Facts, decision: Decision, finding: Finding, rules: Rules
+    ) -> Question:
+        """The question, as a person sees it."""
+        now = self.environment.clock()
+        weight, reasons = self.assess_risk(call, decision, facts)
+        return Question(
+            id=make_uuid7(int(now * 1000), os.urandom(10)),
+            session_id=call.session.session_id,
+            agent=call.agent,
+            intent_id=facts.session.intent_id,
+            code=finding.code,
+            action=describe_call(call),
+            message=finding.message,
+            path=find_subject_path(call, facts, finding),
+            risk=weight,
+            reasons=reasons,
+            asked_at=now,
+            expires_at=now + (rules.config.approvals.timeout_s or QUESTION_TIMEOUT_S) - self.environment.waited_s,
+            tool=call.tool,
+            call_id=call.call_id,
+            arguments_sha256=call.arguments_sha256,
+            is_command=call.command is not None,
+            diff=format_diff(propose_contents(call, facts.targets, self.recorder.workspace)),
+            prefix=drop_secret_prefix(propose_prefix(call.command)) if call.command is not None else (),
+        )
+
+    def close_orphaned_questions(self, rules: Rules) -> None:
+        """Close the questions whose asker is gone, and record how each ended: here or nowhere.
+
+        They are closed once that is in the log: what cannot be recorded now stays open for the next one.
+        """
+        if not self.approvals.find_orphans():
+            return
+        with self.approvals.state.group_changes():
+            ended = self.approvals.close_orphans()
+            self.recorder.append(
+                [self.make_answer_record(question, reply or CLIENT_GONE_REPLY, rules) for question, reply in ended]
+            )
+
+    def record_answer(self, question: Question, reply: ApprovalReply, rules: Rules) -> None:
+        """Record the answer, and keep a yes that goes further than this call."""
+        self.recorder.append([self.make_answer_record(question, reply, rules)])
+
+    def make_answer_record(self, question: Question, reply: ApprovalReply, rules: Rules) -> Record:
+        """The record of an answer; a yes that goes further than this call is kept."""
+        grant = self.make_grant(question, reply, rules) if reply.allow and reply.extent != "once" else None
+        if grant is not None:
+            self.store_grant(grant, rules)
+        detail: dict[str, object] = {
+            **question_detail(question),
+            "by": reply.by,
+            "answer": "allow" if reply.allow else "deny",
+            "extent": grant.extent if grant else "once",
+            "words": sanitise_line(redact(reply.words), 500),
+            "grant": {"id": grant.id, "extent": grant.extent, "rule": grant.rule} if grant else None,
+        }
+        body = Body(
+            event="approval_answered",
+            intent_id=question.intent_id,
+            session_id=question.session_id,
+            call=question_call(question),
+            detail={"approval": detail},
+        )
+        return self.recorder.make_record(body, question.agent)
+
+    def store_grant(self, grant: Grant, rules: Rules) -> None:
+        """Keep a yes: the project's in `remit.toml`, as far as that can be written, any other in the state."""
+        if grant.extent == "project":
+            with suppress(*GRANT_WRITE_ERRORS):
+                ProjectGrants(self.recorder.workspace, self.approvals.state).add_grant(grant, rules)
+                return
+        self.approvals.put_grant(grant)
+
+    def record_request(self, question: Question) -> None:
+        """Record that a person was asked."""
+        detail = {**question_detail(question), "risk": question.risk, "reasons": list(question.reasons)}
+        body = Body(
+            event="approval_requested",
+            intent_id=question.intent_id,
+            session_id=question.session_id,
+            call=question_call(question),
+            detail={"approval": detail},
+        )
+        self.recorder.append([self.recorder.make_record(body, question.agent)])
+
+    def make_grant(self, question: Question, reply: ApprovalReply, rules: Rules) -> Grant | None:
+        """What a yes leaves behind; nothing where it may not go further than this call, whatever it says."""
+        try:
+            rule = make_rule(question.subject, reply.extent, reply.pattern)
+        except GrantRuleError:
+            return None
+        until = self.environment.clock() + rules.config.approvals.grant_hours * 3600
+        return Grant(
+            id=question.id,
+            code=question.code,
+            extent=reply.extent,
+            pattern=rule.pattern,
+            session_id=question.session_id,
+            intent_id=question.intent_id,
+            until=None if reply.extent == "project" else until,
+            by=reply.by,
+            command=rule.command,
+            tool=rule.tool,
+        )
+
+
+def question_detail(question: Question) -> dict[str, object]:
+    """Return what a record of the question, and of its answer, says about it. The action is without secrets."""
+    about = {"id": question.id, "rule": question.code, "action": sanitise_line(question.action, MAX_RECORDED_CHARS)}
+    return {**about, "message": sanitise_line(redact(question.message), MAX_RECORDED_CHARS)}
+
+
+def question_call(question: Question) -> CallPart:
+    """Return the call that the question is about: the record of what came of it names the same."""
+    return CallPart(
+        id=question.call_id or UNSET, name=question.tool, arguments_sha256=question.arguments_sha256 or UNSET
+    )
+
+
+def find_subject_path(call: ToolCall, facts: Facts, finding: Finding) -> str | None:
+    """The path that a wider yes would be about: the finding's, else the first one that a file tool names."""
+    named = target_paths(facts) if call.command is None else ()
+    return finding.path or next(iter(named), None)
+
+
+def format_diff(files: Sequence[ProposedFile]) -> str:
+    """What would change in the files, as a diff without secrets, cut; empty where that cannot be told."""
+    found: list[str] = []
+    for file in files:
+        if not file.known or is_secret_file(file.path):
+            continue
+        before, after = ((side or b"").decode("utf-8", "replace") for side in (file.before, file.after))
+        sides = (before[:MAX_DIFFED_CHARS].splitlines(), after[:MAX_DIFFED_CHARS].splitlines())
+        found += [*([f"@@ {file.path}"] if len(files) > 1 else []), *[*unified_diff(*sides, lineterm="", n=2)][2:]]
+    lines = [sanitise_line(redact(line), 200) for line in found[:MAX_REDACTED_LINES]]
+    more = [f"… and {len(lines) - MAX_SHOWN_DIFF_LINES} lines more"] if len(lines) > MAX_SHOWN_DIFF_LINES else []
+    return "\n".join((*lines[:MAX_SHOWN_DIFF_LINES], *more))
+
+
+def drop_secret_prefix(words: tuple[str, ...]) -> tuple[str, ...]:
+    """The words, unless one of them looks like a secret: then no rule is made of them."""
+    return words if all(redact(word) == word for word in words) else ()
+
+
+def question_digest(call: ToolCall, facts: Facts, decision: Decision) -> str:
+    """What makes two calls the same question: session, tool, arguments, folder, intent, objections, contents."""
+    parts = (
+        *(call.agent, call.session, call.tool, call.cwd, call.command, call.paths, call.arguments_sha256),
+        *(facts.session.intent_id, tuple(f.code for f in decision.findings), target_contents(facts)),
+    )
+    return sha256(repr(parts).encode("utf-8", "backslashreplace"))
+
+
+def is_waivable(decision: Decision, rules: Rules) -> bool:
+    """Whether every objection is one that only asks, or of a kind that the configuration lets a person waive."""
+    overrides = rules.config.overrides
+    return all(
+        f.verdict == "ask" or f.context.get("lasting") or f.code in overrides for f in blocking_findings(decision)
+    )
+
+
+def add_reply(decision: Decision, reply: ApprovalReply) -> Decision:
+    """The same denial, with what the person said about it, and without a hint to ask them the same again."""
+    leading = decision.leading
+    if leading is None:
+        return decision
+    words = f": {sanitise_line(reply.words)}" if reply.words else "."
+    answer = "The person was asked and said no" if reply.by != "nobody" else "The person was asked"
+    told = replace(
+        leading, message=f"{leading.message} {answer}{words}", context={**leading.context, REFUSED_BY_PERSON: True}
+    )
+    return replace(decision, findings=tuple(told if f is leading else f for f in decision.findings))
+
+
+def describe_call(call: ToolCall) -> str:
+    """The exact call in words. Of a long one the beginning and the end, and what tells it from others like it."""
+    what = call.command if call.command is not None else ", ".join(call.paths)
+    text = redact(f"{call.tool}: {what}")
+    left = len(text) - MAX_ACTION_CHARS
+    if left <= 0:
+        return text
+    missing = f" [… {left} CHARACTERS LEFT OUT HERE, sha256 {sha256(text.encode('utf-8', 'backslashreplace'))[:12]} …] "
+    return text[: MAX_ACTION_CHARS // 2] + missing + text[-MAX_ACTION_CHARS // 2 :]

@@ -1,0 +1,258 @@
+"""Why an effect of a contained command was dropped, beyond what the checks say of it; and all of it in words."""
+
+import re
+from collections import Counter
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from pathlib import Path
+
+from remit.core.call import ToolCall
+from remit.core.decision import ErrorType, Finding
+from remit.core.display_text import sanitise_line
+from remit.policy.commands.background import LONE_AMPERSAND, leaves_process_running
+from remit.workspace.sandbox.run_command import CommandEnd
+from remit.workspace.sandbox.staged_changes import MAX_DEPTH, MAX_PATH_BYTES, ChangeKind
+
+
+def make_finding(code: ErrorType, path: str, message: str) -> Finding:
+    """One reason of containment's own."""
+    return Finding(rule="contained", code=code, message=message, path=path)
+
+
+def concurrent_change(path: str) -> Finding:
+    """Somebody else changed the file while the command ran."""
+    return make_finding(
+        "STALE_FILE", path, f"{sanitise_line(path)} was changed by somebody else while the command ran."
+    )
+
+
+def concurrent_deletion(path: str) -> Finding:
+    """Somebody else took the file away while the command ran."""
+    return make_finding(
+        "STALE_FILE", path, f"{sanitise_line(path)} was taken away by somebody else while the command ran."
+    )
+
+
+def special_file(path: str, kind: ChangeKind) -> Finding:
+    """A pipe, a socket, a device; or a folder too deep to be looked into."""
+    why = f"is a {kind}, which is never brought over"
+    if kind == "deep":
+        why = f"lies more than {MAX_DEPTH} folders deep, or at a path of more than {MAX_PATH_BYTES} bytes"
+    return make_finding("COMMAND_BLOCKED", path, f"{sanitise_line(path)} {why}.")
+
+
+def new_worktree(path: str) -> Finding:
+    """A work tree of its own."""
+    why = "is a work tree of its own, which no contained command makes: run `git worktree add` alone, or ask the person"
+    return make_finding("COMMAND_BLOCKED", path, f"{sanitise_line(path)} {why}.")
+
+
+def stripped_privileges(path: str) -> Finding:
+    """A file that stays, without what it was to lend."""
+    why = "was kept without its set-user-ID, set-group-ID or sticky bit: only a person gives one"
+    return make_finding("COMMAND_BLOCKED", path, f"{sanitise_line(path)} {why}.")
+
+
+def git_part_dropped(folder: str, why: str, commits: Sequence[str] = ()) -> Finding:
+    """What it did to git's folder may not stay."""
+    return make_finding(
+        "PROTECTED_PATH",
+        folder,
+        f"what it did to git's own folder was dropped: {why}.{describe_unnamed_commits(commits)}",
+    )
+
+
+def remit_ref(folder: str, path: str) -> Finding:
+    """A ref that Remit alone writes."""
+    return make_finding("PROTECTED_PATH", f"{folder}/{path}", "only Remit writes this ref: it is as it was before.")
+
+
+def foreign_content(found: Finding, path: str, commit: str) -> Finding:
+    """A commit, or the index, holds what it may not change, and what no working tree held."""
+    where = f"commit {commit[:12]} holds" if commit else "the index holds"
+    why = f"{where} a {sanitise_line(path)} that is not the one in the working tree: {found.message}"
+    return make_finding(found.code, path, why)
+
+
+def describe_unnamed_commits(commits: Sequence[str]) -> str:
+    """Where commits are whose names did not come over; empty for none."""
+    if not commits:
+        return ""
+    few = ", ".join(commits[:3]) + (", …" if len(commits) > 3 else "")
+    return f" What it made is kept without a name until git prunes it: {few}. Only a person can give it one."
+
+
+def stale_file(path: str, found: Finding) -> Finding:
+    """HEAD went to another version of a file, and the working tree did not."""
+    if found.code == "PROTECTED_PATH":
+        return make_finding(found.code, path, f"{sanitise_line(path)} governs agents, and {OTHER_VERSION_ADVICE}")
+    why = "would be left as a change that nobody made: HEAD moved to another version of it, and the file did not"
+    return make_finding(
+        "SCOPE_VIOLATION", path, f"{sanitise_line(path)} {why}. Use `git switch`, `git merge` or `git pull`."
+    )
+
+
+OTHER_VERSION_ADVICE = "git was to bring another version of it: ask the person to run this command."
+
+
+def half_brought_file(path: str) -> Finding:
+    """A file that git brought before it stopped."""
+    why = "git stopped half-way, so nothing of that stays. Where it met a read-only file, that governs agents, and"
+    return make_finding("PROTECTED_PATH", path, f"{sanitise_line(path)} is as before: {why} {OTHER_VERSION_ADVICE}")
+
+
+def unmerged_conflict(path: str) -> Finding:
+    """A merge stopped at a file that is not the agent's to merge."""
+    why = "is in conflict, and lies outside the scope: a person has to merge it"
+    return make_finding("SCOPE_VIOLATION", path, f"{sanitise_line(path)} {why}.")
+
+
+def refused_settings(path: str, keys: Sequence[str]) -> Finding:
+    """Settings that may not come over."""
+    few = ", ".join(sanitise_line(key, 80) for key in keys[:5]) + (", …" if len(keys) > 5 else "")
+    return make_finding("PROTECTED_PATH", path, f"what git is told there is as before: {few}. A person sets it.")
+
+
+def reverted_with_git(path: str) -> Finding:
+    """A file that git brought, with a part of git's that was dropped."""
+    return make_finding(
+        "PROTECTED_PATH", path, f"{sanitise_line(path)} is as before: what git did with it was dropped."
+    )
+
+
+def escaping_link(path: str) -> Finding:
+    """A link that leads away, where another call may be about to write through it."""
+    why = "is a link that leads out of the workspace, made while another call runs: make it again afterwards"
+    return make_finding("OUTSIDE_WORKSPACE", path, f"{sanitise_line(path)} {why}.")
+
+
+def link_in_use(path: str, link: str) -> Finding:
+    """A link, or what it replaces, on the way to a file that another call was let through to write."""
+    why = f"the link {sanitise_line(link)} lies on the way to a file that another call is writing: make it again afterwards"  # noqa: E501
+    return make_finding("STALE_FILE", path, f"{sanitise_line(path)} is as it was: {why}.")
+
+
+def write_failure(path: str, why: str) -> Finding:
+    """A change that may stay could not be made."""
+    return make_finding("STALE_FILE", path, f"{sanitise_line(path)} could not be written: {why}.")
+
+
+def oversized_file(path: str) -> Finding:
+    """A file that is larger than any that is brought over."""
+    return make_finding(
+        "COMMAND_BLOCKED", path, f"{sanitise_line(path)} is larger than 4 GiB, and nothing that large is kept."
+    )
+
+
+def limit_exceeded(ended: CommandEnd) -> Finding:
+    """The command wrote more than it may: nothing of it is kept."""
+    return make_finding("COMMAND_BLOCKED", ".", f"nothing was kept: {ended.stop_text}.")
+
+
+ADVICE_BY_CODE: Mapping[ErrorType, str] = {
+    "SCOPE_VIOLATION": "Stay in the scope, or ask the person to widen it.",
+    "CONSTRAINT_VIOLATION": "Do it again so that the constraint holds, or ask the person for another one.",
+    "STALE_FILE": "What others changed, read again before you go on with it.",
+}
+DEFAULT_ADVICE = "Where no way is named here and the work needs it, ask the person."
+
+MAX_NAMED_FINDINGS = 20
+MAX_FOLDER_FINDINGS = 5
+
+
+def describe_result(ended: CommandEnd, kept: Sequence[str], findings: Sequence[Finding], aside: Path) -> str:
+    """What a model, or a person, has to know of what came of it; empty where all of it stayed."""
+    lines = [f"Remit: the command was stopped: {ended.stop_text}."] if ended.stop_text else []
+    if not findings:
+        return "\n".join(lines)
+    codes = ", ".join(dict.fromkeys(f.code for f in findings))
+    lines.append(f"Remit [{codes}]: the command ran contained. Files kept: {len(kept)}; dropped:")
+    said = list(format_findings(findings))
+    lines += said[:MAX_NAMED_FINDINGS]
+    if len(said) > MAX_NAMED_FINDINGS:
+        lines.append(f"  … and {len(said) - MAX_NAMED_FINDINGS} more")
+    if any(f.code == "STALE_FILE" for f in findings):
+        lines.append(f"This command's version of what others changed is kept in {aside}.")
+    lines.append(f"What was dropped is as it was before. {format_advice([f.code for f in findings])}")
+    return "\n".join(lines)
+
+
+def format_advice(codes: Collection[ErrorType]) -> str:
+    """What to do about it: a wider scope mends no broken constraint, and nothing that git's folder was dropped for."""
+    return " ".join(words for code, words in ADVICE_BY_CODE.items() if code in codes) or DEFAULT_ADVICE
+
+
+def describe_protected_places(call: ToolCall, names: Iterable[str]) -> str:
+    """Which of these places the command's text names, where they could not be written to; empty for none."""
+    named = [name for name in names if re.search(rf"(?<![\w.-]){re.escape(name)}(?![\w-])", call.command or "")]
+    if not named:
+        return ""
+    return f"Remit [PROTECTED_PATH]: {', '.join(named)} was read-only for this command, because it governs agents."
+
+
+REMOTE_COMMAND = re.compile(r"\b(ssh|scp|sftp|rsync|git\b.*\b(push|fetch|pull|clone|ls-remote|submodule))\b", re.DOTALL)
+
+
+def describe_missing_ssh_agent(call: ToolCall) -> str:
+    """That a command that may have wanted the ssh-agent had none; empty where its text speaks of nothing remote."""
+    if not REMOTE_COMMAND.search(call.command or ""):
+        return ""
+    return (
+        "Remit: no ssh-agent was in this command's sight. Where that is why it failed, tell the person: `ssh_agent = "
+        "true` under [containment] in .orchestration/remit.toml lets commands use theirs."
+    )
+
+
+def describe_unreachable_processes(call: ToolCall, programs: Collection[str]) -> str:
+    """That what earlier commands left running is not seen by this one; empty where it ends no process, or its own."""
+    if {"kill", "pkill", "killall", "fuser"}.isdisjoint(programs) or LONE_AMPERSAND.search(call.command or ""):
+        return ""
+    return (
+        "Remit: the command ran contained, where only its own processes are seen. It ended none of an earlier "
+        "command's: end such a one by your shell tool's own way to stop what runs in the background, or ask the person."
+    )
+
+
+SIGNING_COMMAND = re.compile(r"\bgit\b.*(\s-S|--gpg-sign|\btag\b.*\s-s)", re.DOTALL)
+
+
+def describe_missing_signature(call: ToolCall, *, signs: bool) -> str:
+    """Why nothing could be signed; empty where the text signs nothing, and the settings (`signs`) neither."""
+    if not SIGNING_COMMAND.search(call.command or "") and not (
+        signs and re.search(r"\bgit\b.*\b(commit|merge|pull|rebase|tag)\b", call.command or "", re.DOTALL)
+    ):
+        return ""
+    return (
+        "Remit: no contained command reaches the gpg-agent. Where signing is why it failed, leave the commit to the "
+        "person, who signs it, or ask them whether it may stay unsigned (`--no-gpg-sign`). Signing by SSH works with "
+        "`ssh_agent = true` under [containment] in .orchestration/remit.toml."
+    )
+
+
+def describe_ended_background(call: ToolCall) -> str:
+    """What became of what its text puts into the background; empty where it puts nothing there."""
+    if not leaves_process_running(call.command or ""):
+        return ""
+    return (
+        "Remit: the command ran contained, and what it left running in the background was ended with it. Start such a "
+        "program by your shell tool's own way to run in the background, or use it and end it in one command."
+    )
+
+
+def format_findings(findings: Sequence[Finding]) -> Iterator[str]:
+    """A line for each finding; one alone for all that is out of scope in a folder full of it."""
+    folders = Counter(top_folder(f) for f in findings if f.code == "SCOPE_VIOLATION")
+    full = {name for name, count in folders.items() if name and count > MAX_FOLDER_FINDINGS}
+    for name in sorted(full):
+        yield (
+            f"  {sanitise_line(name, 200)}/: {folders[name]} files, outside the scope. What tools make anew is kept where git "  # noqa: E501
+            "ignores it, by a .gitignore that is committed, or where a person adds the folder to the scope."
+        )
+    for finding in findings:
+        if finding.code != "SCOPE_VIOLATION" or top_folder(finding) not in full:
+            yield f"  {sanitise_line(finding.path or '', 200)}: {finding.message}"
+
+
+def top_folder(finding: Finding) -> str:
+    """The folder of the root that a finding is about; empty for a file of the root itself."""
+    first, inside, _ = (finding.path or "").partition("/")
+    return first if inside else ""

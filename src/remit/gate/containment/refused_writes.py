@@ -1,0 +1,52 @@
+"""Writes that the sandbox refused while a command ran: told to the model as Remit's doing, and recorded.
+
+They fail inside the sandbox, so that only the command's own output tells of them.
+"""
+
+from msgspec.structs import replace
+
+from remit.core.call import ToolCall
+from remit.core.decision import Decision, Finding
+from remit.core.intent import Intent
+from remit.gate.containment.rewrite_call import CommandRewriter
+from remit.gate.context import WorkspaceContext
+from remit.gate.enforce import Enforcement
+from remit.policy.decide import CONTAIN_RULE
+from remit.workspace.sandbox.containment import find_repair_command
+
+MAX_PATTERNS = 5
+"""Patterns of a scope that one message names."""
+
+OVERLAY_REFUSAL = (
+    "this command ran contained, and `Read-only file system` in its output is Remit's doing: it can write to the "
+    "workspace, the temporary folder and caches; the rest of the machine, and what governs agents, is read-only. Write "
+    "to one of those, or ask the person."
+)
+
+
+def record_refused_writes(site: WorkspaceContext, call: ToolCall) -> str:
+    """Record that the sandbox kept a command from writing, and return the words for the model.
+
+    Raises what CannotRecord names.
+    """
+    calls, judging = CommandRewriter(site), Enforcement(site)
+    facts = judging.gather(replace(call, command=None, effect="write"), site.rules).facts
+    words = (
+        OVERLAY_REFUSAL
+        if calls.has_overlay
+        else describe_bind_refusal(facts.active, find_repair_command(calls.containment))
+    )
+    finding = Finding(rule=CONTAIN_RULE, code="COMMAND_BLOCKED", message=words)
+    judging.record_denial(call, facts, Decision("deny", "deny", "destructive", facts.mode, (finding,)))
+    return f"Remit [COMMAND_BLOCKED]: {words}"
+
+
+def describe_bind_refusal(intent: Intent | None, mend: str) -> str:
+    """Tell that only the scope can be written to, and what a person can do about it."""
+    scope = ", ".join(intent.owned_scope[:MAX_PATTERNS]) if intent is not None else "nothing, without an intent"
+    person = f" The person can run `{mend}`: then each write is judged by itself." if mend else ""
+    return (
+        "this command ran contained, and `Read-only file system` in its output is Remit's doing: on this machine such "
+        f"a command can write only to the folders of the scope ({scope}), the temporary folder and git's. Write there, "
+        f"or ask the person to widen the scope.{person}"
+    )

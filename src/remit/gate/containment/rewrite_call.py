@@ -1,0 +1,335 @@
+"""Agents' own shell calls, run contained: the hook gives the agent another command, which is the launcher's.
+
+The launcher (`hook exec`, or `remit exec`) runs the agent's command over the workspace, and what may not stay is
+dropped. Where an agent takes no other command, its effects are compared afterwards, as those of any other call.
+"""
+
+import os
+import re
+import shlex
+import shutil
+import sys
+from pathlib import Path
+from typing import ClassVar
+
+from msgspec import Struct
+from msgspec.structs import replace
+
+from remit.adapters import can_rewrite, has_sandbox, replace_arguments, replace_command
+from remit.core.call import ToolCall
+from remit.core.decision import Decision, Finding
+from remit.core.display_text import sanitise_line
+from remit.core.facts import Facts, Waiver
+from remit.core.shell.permissions import Permission
+from remit.gate.answer import Answer
+from remit.gate.context import WorkspaceContext
+from remit.gate.effects.between_calls import ChangesBetweenCalls, add_session_with_commands
+from remit.gate.rules.companions import scope_at_decision
+from remit.gate.rules.load import Rules
+from remit.gate.state.baseline import baseline_head
+from remit.gate.state.database import StateError
+from remit.gate.state.tickets import Tickets
+from remit.gate.state.workspace_state import PendingCall
+from remit.policy.classify import classify
+from remit.policy.commands.background import BACKGROUND_ARGUMENTS, find_background_word
+from remit.policy.decide import CONTAIN_RULE
+from remit.workspace.agents.transcripts import is_codex_unsandboxed
+from remit.workspace.place.workspace import Workspace, locate_workspace
+from remit.workspace.sandbox.containment import Containment, find_containment, kind_for_workspace
+
+CLIENT_PATH = ".local/share/remit/bin/hook"
+"""Below HOME; `wiring.client` puts it there."""
+
+PYTHON_WORDS = ("-I", "-c", "from remit.cli import main; main()")
+
+SHELL = "bash" if shutil.which("bash") else "sh"
+"""The shell that agents run commands with. No variable may tell it: Claude Code has a person check such a command."""
+
+MAX_LINE_BYTES = 120_000
+"""Bytes of the launcher's command line: Linux takes no argument of 128 KiB (MAX_ARG_STRLEN, execve(2))."""
+
+MAX_SHOWN_CHARS = 2000
+"""Characters of a command in a question to a person."""
+
+CONFINING_WAYS = frozenset({"overlay", "bind"})
+"""The ways that hold back all that lies out of scope while the command runs."""
+
+ENTERED_FOLDER = re.compile(r"""\s*cd[ \t]+([\w./@%+:][\w./@%+:-]*|'[^']*')[ \t]*&&\s*(?=\S)""")
+"""Entering a folder first. It stays outside: some agents go on in the folder that their shell was left in."""
+
+LAUNCHER_LINE = re.compile(
+    rf" exec --session \S.*? --call (?P<token>[0-9a-f]{{16}}) -- {SHELL} -c (?P<text>.*)", re.DOTALL
+)
+
+
+class ContainmentCache:
+    """What works on this machine, looked up once in a process."""
+
+    by_home: ClassVar[dict[Path, Containment]] = {}
+
+
+class ContainmentPlan(Struct, frozen=True):
+    """How a call is carried out. `uncontained` says why it is not contained, where it should be. `permission` is what
+    the person's own rules say of one that is.
+    """
+
+    decision: Decision
+    uncontained: str = ""
+    permission: Permission = Permission("agent")
+
+
+class CommandRewriter:
+    """Decides how one call of an agent runs contained, and makes it so."""
+
+    def __init__(self, site: WorkspaceContext) -> None:
+        self.site = site
+
+    @property
+    def containment(self) -> Containment:
+        """The containment that works here. Raises OSError."""
+        around = self.site.environment
+        found = ContainmentCache.by_home.get(around.home)
+        if found is None:
+            found = ContainmentCache.by_home[around.home] = find_containment(around.home, around.temporary)
+        return found
+
+    def is_available(self, call: ToolCall, rules: Rules, waived: frozenset[Waiver]) -> bool:
+        """Whether this command could be contained. One that a person said yes to for what it writes is not."""
+        if call.command is None or rules.mode != "enforce" or rules.config.containment.rewrite == "off":
+            return False
+        if any(code != "USER_REJECTED" for code, _ in waived) or classify(call) != "destructive":
+            return False
+        try:
+            return self.containment.way in CONFINING_WAYS
+        except OSError:
+            return False
+
+    def explain_bare_run(self, call: ToolCall, rules: Rules, *, available: bool) -> str:
+        """Why this command, which leaves something running, would run as it is, in enforce; empty where it can be
+        contained. Raises OSError.
+        """
+        if call.command is None or rules.mode != "enforce" or classify(call) != "destructive":
+            return ""
+        if not find_background_word(call.command, call.arguments):
+            return ""
+        if available:
+            return self.explain_unavailable(call)
+        off = rules.config.containment.rewrite == "off"
+        return "that is switched off in remit.toml" if off else "nothing on this machine can contain it"
+
+    def resolve_containment(self, call: ToolCall, decision: Decision) -> "ContainmentPlan":
+        """What is done: contained where the agent lets us, compared afterwards where it does not, with why not.
+
+        What cannot be given to the launcher is refused: whoever wants to get round it would only have to try. So is
+        what the person's own rules deny: the agent compares them with the launcher's words.
+        """
+        if decision.effect != "contain":
+            return ContainmentPlan(decision)
+        if any(f.verdict == "contain" and f.rule != CONTAIN_RULE for f in decision.findings):
+            return ContainmentPlan(
+                refuse_uncontainable(decision, "a hook wants this call contained, and only commands of a shell can be")
+            )
+        why = self.explain_unavailable(call)
+        if why:
+            return ContainmentPlan(replace(decision, effect="allow"), why)
+        if (
+            "\0" in (call.command or "")
+            or len(self.format_launcher_line(call, "0" * 16).encode("utf-8", "surrogateescape")) > MAX_LINE_BYTES
+        ):
+            why = f"a command that has to run contained has at most {MAX_LINE_BYTES} bytes: put it into a file, and run that"  # noqa: E501
+            return ContainmentPlan(refuse_uncontainable(decision, why))
+        # For start-up speed: readers of three forms of rules, and only a contained command needs them.
+        from remit.gate.approvals.agent_permissions import evaluate_permission
+
+        own = evaluate_permission(
+            call, self.format_launcher_line(call, "0" * 16), self.site.workspace.root, self.site.environment
+        )
+        if own.effect == "deny":
+            return ContainmentPlan(refuse_uncontainable(decision, f"{own.reason} denies this command"))
+        if own.effect == "as written":
+            why = f"{call.agent} asks its person by the command's own words ({own.reason} decides)"
+            return ContainmentPlan(replace(decision, effect="allow"), why)
+        return ContainmentPlan(decision, permission=own)
+
+    def explain_unavailable(self, call: ToolCall) -> str:
+        """Why the agent cannot be made to run the launcher; empty where it can."""
+        if not can_rewrite(call) or replace_command(call, "") is None:
+            return f"{call.agent} takes no other command from its hook"
+        if has_sandbox(call.agent) and not is_codex_unsandboxed(call.transcript):
+            return f"{call.agent} runs it in a sandbox of its own, in which no other works"
+        if not Path(call.cwd).resolve().is_relative_to(self.site.workspace.root):
+            return "it runs outside this workspace"
+        return ""
+
+    @property
+    def has_overlay(self) -> bool:
+        """Whether nothing of a contained command happens before it is judged: then nothing has to be kept before it."""
+        return kind_for_workspace(self.containment, self.site.workspace) == "overlay"
+
+    def make_pending_call(self, call: ToolCall, facts: Facts, decision: Decision, rules: Rules) -> PendingCall:
+        """A staged call as it is remembered: by its hooks nothing has to be compared."""
+        return PendingCall(
+            intent_id=facts.session.intent_id,
+            verdict=decision.verdict,
+            mode=decision.mode,
+            rules=tuple(f.rule for f in decision.findings),
+            judged=(),
+            whole=False,
+            head=None,
+            before={},
+            intent_sha256=rules.document.sha256 if rules.document else "",
+            agent=call.agent,
+            effect=call.effect,
+            transcript=call.transcript,
+            owned_scope=scope_at_decision(facts, decision),
+        )
+
+    def put_pending_call(self, call: ToolCall, facts: Facts, decision: Decision, rules: Rules) -> None:
+        """A staged call is under way. Raises what CannotRecord names.
+
+        Nothing is looked at before it; but what the workspace was has to be known once, should it run bare after all.
+        """
+        state = self.site.state
+        if baseline_head(state) is None and not state.list_open_calls():
+            ChangesBetweenCalls(self.site).record_unattributed_changes(
+                "before a command", self.site.observe(), call.session
+            )
+        pending, now = self.make_pending_call(call, facts, decision, rules), self.site.environment.clock()
+        with state.group_changes():
+            state.put_pending_call(call.session, call.call_id, call.tool, call.arguments_sha256, pending, now)
+            if call.transcript:
+                state.put_transcript(call.session, call.agent, call.transcript)
+
+    def rewrite_answer(self, answer: Answer, call: ToolCall, facts: Facts, own: Permission) -> Answer:
+        """The answer with the arguments that make the agent run the launcher, with leave to run this command, and with
+        what the person's own rules say of it.
+
+        Raises StateError.
+        """
+        around = self.site.environment
+        ticket = Tickets(self.site.state).issue_ticket(
+            call,
+            split_entered_folder(call, self.site.workspace)[1],
+            facts.session.intent_id,
+            str(around.temporary),
+            around.clock(),
+        )
+        found = replace_command(call, self.format_launcher_line(call, ticket.token))
+        if found is None:
+            raise AssertionError("only the command of a shell tool is carried out contained")
+        if own.effect not in ("allow", "ask"):
+            return replace(answer, arguments=found)
+        return replace(answer, arguments=found, permission=own.effect, reason=describe_permission(call, own))
+
+    def unwrap_returned_call(self, call: ToolCall) -> ToolCall:
+        """A call that came back, as the agent made it."""
+        made = unwrap_call(call, self.launcher_start)
+        if made is call:
+            return call
+        try:
+            _, pending = self.site.state.find_pending_call(made.session, made.call_id, made.tool, made.arguments_sha256)
+        except StateError:
+            return call
+        return made if pending is not None and pending.verdict == "contain" else call
+
+    def report_missed_launcher(self, call: ToolCall) -> str:
+        """What is told of a call that came back though the launcher never ran: its agent may have run it bare.
+
+        What it changed is nobody's for certain then. A call in the background may come back before it begins.
+        """
+        if call.command is None or any(call.arguments.get(key) for key in BACKGROUND_ARGUMENTS):
+            return ""
+        tickets = Tickets(self.site.state)
+        left = next(
+            (
+                t
+                for t in tickets.list_tickets()
+                if not t.folder and t.is_for_call(call, split_entered_folder(call, self.site.workspace)[1])
+            ),
+            None,
+        )
+        if left is None:
+            return ""
+        tickets.delete_ticket(left.token)
+        add_session_with_commands(self.site.state, call.session.session_id)
+        ChangesBetweenCalls(self.site).record_unattributed_changes("after a command", self.site.observe(), call.session)
+        return (
+            f"Remit: this command was to run contained, and did not: {call.agent} ran it as it was, or not at all. "
+            "What it changed is recorded as of unknown origin. Tell the person."
+        )
+
+    def format_launcher_line(self, call: ToolCall, token: str) -> str:
+        """The launcher's command line, for any shell that an agent uses."""
+        first, rest = split_entered_folder(call, self.site.workspace)
+        words = shlex.join(["exec", "--session", call.session.session_id, "--call", token])
+        return f"{first}{self.launcher_start} {words} -- {SHELL} -c {shlex.quote(rest)}"
+
+    @property
+    def launcher_start(self) -> str:
+        """The words that start the launcher: the thin client, or where there is none Remit itself."""
+        client = self.site.environment.home / CLIENT_PATH
+        return shlex.join((str(client),) if can_launch(client) else (sys.executable, *PYTHON_WORDS))
+
+
+def describe_permission(call: ToolCall, own: Permission) -> str:
+    """Return what the person is shown with a question, and the agent notes of a yes: the command as it was written."""
+    command = sanitise_line(call.command or "", MAX_SHOWN_CHARS)
+    if own.effect == "allow":
+        return f"{own.reason} allows `{command}`; Remit runs it contained"
+    why = (
+        f"{own.reason} asks about it"
+        if own.rule is not None
+        else "no permission rule allows it yet; /permissions adds one"
+    )
+    return f"`{command}` needs a person's yes: {why}. Remit runs it contained."
+
+
+def can_launch(client: Path) -> bool:
+    """Whether the client is there, and one that can run commands: one of an older Remit only speaks for hooks."""
+    try:
+        return client.with_name("hook.conf").read_bytes().endswith(b"\nexec\n") and os.access(client, os.X_OK)
+    except OSError:
+        return False
+
+
+def split_entered_folder(call: ToolCall, workspace: Workspace) -> tuple[str, str]:
+    """The command's entering of a folder of the workspace, and all that comes after it.
+
+    A command that enters another place goes to the launcher whole: there, none has leave to run.
+    """
+    command = call.command or ""
+    found = ENTERED_FOLDER.match(command)
+    if found is None:
+        return "", command
+    folder = Path(os.path.join(call.cwd, found[1].strip("'")))  # noqa: PTH118
+    own = locate_workspace(folder) if folder.is_dir() else None
+    if own is None or own.root != workspace.root:
+        return "", command
+    return command[: found.end()], command[found.end() :]
+
+
+def find_token(command: str) -> str:
+    """The ticket that the launcher's words name; empty for any other command."""
+    found = LAUNCHER_LINE.search(command)
+    return found["token"] if found else ""
+
+
+def unwrap_call(call: ToolCall, start: str) -> ToolCall:
+    """The call without the words of the launcher, which `start` begins, around its command."""
+    first, begun, rest = (call.command or "").partition(start)
+    found = LAUNCHER_LINE.fullmatch(rest) if begun and (not first or ENTERED_FOLDER.match(f"{first}x")) else None
+    if found is None:
+        return call
+    try:
+        words = shlex.split(found["text"])
+    except ValueError:
+        return call
+    arguments = replace_command(call, first + words[0]) if len(words) == 1 else None
+    return call if arguments is None else replace_arguments(call, arguments)
+
+
+def refuse_uncontainable(decision: Decision, why: str) -> Decision:
+    """The decision where containing is due and cannot be: nothing may run then."""
+    finding = Finding(rule=CONTAIN_RULE, code="COMMAND_BLOCKED", message=f"{why}.")
+    left = tuple(f for f in decision.findings if f.verdict != "contain")
+    return replace(decision, effect="deny", verdict="deny", findings=(finding, *left))

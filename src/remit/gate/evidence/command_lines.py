@@ -1,0 +1,310 @@
+"""Which of the lines that changed while a call ran are the call's, as far as its own text proves it.
+
+Whoever saves a file while `make` runs is seen by nobody; so of what changed in such a window only that is the agent's
+which the text of its call names or holds. All else is of unknown origin, and the call a candidate. The rules:
+
+- a file whose content the text says is replaced (`> f`, `cp a f`, `open("f", "w")`, `--output f`): all of it, unless
+  the text holds lines of that content: then those;
+- a file in which the text says that parts are replaced (`sed -i`): the lines whose new part stands in the text, and
+  not in another line of the file that the text holds;
+- in any file: lines that stand in the text one after the other, one of them at least being nobody else's to write;
+- in a file that the text names as written: such lines, too, where they are nobody else's only together; and the lines,
+  however plain, where the text holds all that are new;
+- in a file to which a diff in the text adds lines: such lines, too; and the lines, however plain, where it adds all
+  that are new; in no other file those that only diffs of files which did change add.
+
+A file that is merely mentioned, or lies in a folder that is, is not named: a person may save the very test that runs.
+
+Files that a command gave another name: nobody wrote their lines just then.
+
+Whose the lines of a moved file are, its move does not tell. They stay of unknown origin where they were not all the
+same session's before: who moves a person's file did not write it.
+
+Lines between the marks of a conflict: who settles it keeps them, wherever they go, and wrote none of them.
+"""
+
+import sqlite3
+from collections import Counter
+from collections.abc import Generator, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
+from typing import TYPE_CHECKING, Any, cast
+
+from msgspec.structs import replace
+
+from remit.core.call import ToolCall
+from remit.core.diff.contents import LineRange
+from remit.core.diff.distinctive_lines import is_distinctive_line
+from remit.core.diff.edit_script import diff_small, split_lines
+from remit.core.diff.line_spans import Span, make_spans, merge_spans, subtract_spans
+from remit.gate.environment import Environment
+from remit.gate.evidence.command_text import (
+    MAX_TEXT_BYTES,
+    CommandText,
+    contains_all,
+    parse_added_lines,
+    remove_added_lines,
+)
+from remit.gate.records.record_parts import Difference, paths_in_workspace
+from remit.gate.state.workspace_state import PendingCall
+from remit.ledger.segments import LedgerError
+from remit.workspace.files.read_files import ObservedFile
+from remit.workspace.observe.observation import Change
+from remit.workspace.place.workspace import Workspace
+
+if TYPE_CHECKING:
+    from remit.ledger.index.index import Index
+    from remit.policy.commands.outputs import OutputKind
+
+
+INDEX_ERRORS = (OSError, LedgerError, sqlite3.Error)
+"""Then nothing is proved; what is to be recorded must not be lost for that."""
+
+MAX_STEPS = 100
+"""Changes of one file that are looked through for another's hand."""
+
+
+def find_moved_source(change: Change, done: Iterable[Change]) -> ObservedFile | None:
+    """The file that is gone, and of which the new one holds most lines; None where there is no such."""
+    if change.before is not None or change.after is None or not change.after.content:
+        return None
+    gone = [c.before for c in done if c.after is None and c.before and c.before.content]
+    same = next((was for was in gone if was.version.sha256 == change.after.version.sha256), None)
+    if same is not None or not gone:
+        return same
+    new = distinct_lines(change.after.content)
+    likest = max(gone, key=lambda was: len(new & distinct_lines(was.content or b"")))
+    return likest if 2 * len(new & distinct_lines(likest.content or b"")) > len(new) else None
+
+
+def distinct_lines(content: bytes) -> set[bytes]:
+    """The lines of a content that are not empty, each once."""
+    return {line.strip() for line in split_lines(content) if line.strip()}
+
+
+def is_own_content(workspace: Workspace, session_id: str, sha256: str) -> bool:
+    """Whether that content came about by calls of this session alone, as far as records prove it."""
+    with suppress(*INDEX_ERRORS), open_index(workspace) as index:
+        for _ in range(MAX_STEPS):
+            last = next(iter(reversed(index.list_changes_to_content(sha256))), None)
+            if last is None or last.session_id != session_id or last.is_found_by_comparison or last.unproved_lines:
+                return False
+            if last.before_blob is None:
+                return True
+            before = [c for c in index.list_changes(last.path) if c.after_blob == last.before_blob]
+            sha256 = before[-1].after_sha or "" if before else ""
+    return False
+
+
+def recorded_unproved_lines(workspace: Workspace, session_id: str, change: Change) -> tuple[Span, ...] | None:
+    """What the newest record of this session of that very change left open; None where there is none."""
+    before = change.before.version.git_blob if change.before else None
+    after = change.after.version.git_blob if change.after else None
+    with suppress(*INDEX_ERRORS), open_index(workspace) as index:
+        for known in reversed(index.list_changes(change.path)):
+            if (known.session_id, known.before_blob, known.after_blob) == (session_id, before, after):
+                return None if known.is_found_by_comparison else known.unproved_lines
+    return None
+
+
+@contextmanager
+def open_index(workspace: Workspace) -> Generator["Index"]:
+    """The index, as new as the log. Raises what UNREADABLE names."""
+    # For start-up speed: only a command that moved a file, or two calls at once, ask for it.
+    from remit.ledger.index.index import Index
+
+    with Index.open(workspace.state / "index.db", workspace.log_folder) as index:
+        index.catch_up()
+        yield index
+
+
+def find_unproved_lines(
+    call: ToolCall,
+    pending: PendingCall | None,
+    done: Sequence[Change],
+    known: Mapping[str, Difference],
+    workspace: Workspace,
+    environment: Environment,
+) -> dict[str, tuple[LineRange, ...]]:
+    """By path, the new lines of these changes that nothing proves to be the call's."""
+    # For start-up speed: only a command that changed something asks for it.
+    from remit.policy.commands.outputs import find_outputs
+
+    said = CommandText(text_of_call(call))
+    named: dict[str, OutputKind] = {
+        path: output.how
+        for output in (find_outputs(call.command) if call.command else ())
+        for path in paths_in_workspace(workspace, call, [output.path], environment)
+    }
+    told = lines_added_by_diffs(call, workspace, environment)
+    beside = text_beside_diffs(call, told, done) or said
+    if pending is None:
+        named |= {path: "edited" for path in paths_in_workspace(workspace, call, call.paths, environment)}
+    left = {
+        c.path: unproved_moved_lines(c, was, said, named.get(c.path), call, workspace)
+        if named.get(c.path) != "whole" and (was := find_moved_source(c, done))
+        else find_unproved_in_file(
+            c, known.get(c.path), said if c.path in told else beside, named.get(c.path), told=c.path in told
+        )
+        for c in done
+        if c.after is not None and not has_all_in_diff(c, known.get(c.path), told.get(c.path))
+    }
+    return {path: lines for path, lines in left.items() if lines}
+
+
+def text_beside_diffs(call: ToolCall, told: Mapping[str, Counter[bytes]], done: Sequence[Change]) -> CommandText | None:
+    """What the call says of files that its diffs do not name; None where these may be other files than it seems."""
+    if not told or not call.command or not told.keys() <= {change.path for change in done}:
+        return None
+    return CommandText(remove_added_lines(call.command)[:MAX_TEXT_BYTES].encode("utf-8", "replace"))
+
+
+def lines_added_by_diffs(call: ToolCall, workspace: Workspace, environment: Environment) -> dict[str, Counter[bytes]]:
+    """By path, what diffs in the call's text add."""
+    diffs = parse_added_lines(call.command or "").items()
+    return {path: added for raw, added in diffs for path in paths_in_workspace(workspace, call, [raw], environment)}
+
+
+def has_all_in_diff(change: Change, known: Difference | None, told: Counter[bytes] | None) -> bool:
+    """Whether a diff in the call's text adds every new line of a file."""
+    after = change.after.content if change.after else None
+    if told is None or known is None or after is None:
+        return False
+    new = split_lines(after)
+    return contains_all((new[n - 1] for n in new_line_numbers(known, new)), told)
+
+
+def new_line_numbers(known: Difference, new: Sequence[bytes]) -> list[int]:
+    """The numbers of the new lines, from 1."""
+    return [n for hunk in known.hunks for n in hunk.new_range if 0 < n <= len(new)]
+
+
+def unproved_moved_lines(
+    change: Change,
+    was: ObservedFile,
+    said: "CommandText",
+    how: "OutputKind | None",
+    call: ToolCall,
+    workspace: Workspace,
+) -> tuple[LineRange, ...]:
+    """The lines of a file that another one became, but for those that the call wrote itself."""
+    after = change.after.content if change.after else None
+    hunks = diff_small(was.content, after) if was.content is not None and after is not None else None
+    if hunks is None:
+        return whole_file(change)
+    left = find_unproved_in_file(replace(change, before=was), Difference(hunks), said, how)
+    if is_own_content(workspace, call.session.session_id, was.version.sha256):
+        return left
+    fresh = [(hunk.new, hunk.new + hunk.new_lines - 1) for hunk in hunks if hunk.new_lines]
+    stay = subtract_spans([(lines.start, lines.end) for lines in whole_file(change)], fresh)
+    return tuple(LineRange(*span) for span in merge_spans([*stay, *((lines.start, lines.end) for lines in left)]))
+
+
+def is_change_in_text(change: Change, known: Difference | None, words: str) -> bool:
+    """Whether words hold every new line of a change, one of them nobody else's to write: then who said them wrote it,
+    and nobody wrote there since.
+    """
+    if known is None or change.after is None or change.after.content is None:
+        return False
+    new = split_lines(change.after.content)
+    fresh = [new[n - 1] for n in new_line_numbers(known, new)]
+    said = CommandText(words[:MAX_TEXT_BYTES].encode("utf-8", "replace"))
+    return any(is_distinctive_line(line) for line in fresh) and not find_unproved_in_file(change, known, said, None)
+
+
+def text_of_call(call: ToolCall) -> bytes:
+    """What the call itself says: its command, or all strings of its arguments."""
+    words = [call.command] if call.command is not None else list(json_strings(call.arguments))
+    return "\n".join(words)[:MAX_TEXT_BYTES].encode("utf-8", "replace")
+
+
+def json_strings(value: Any) -> Iterator[str]:
+    """All strings in a JSON value."""
+    if isinstance(value, str):
+        yield value
+    elif isinstance(value, dict):
+        for part in cast("dict[str, Any]", value).values():
+            yield from json_strings(part)
+    elif isinstance(value, list | tuple):
+        for part in cast("list[Any]", value):
+            yield from json_strings(part)
+
+
+def find_unproved_in_file(
+    change: Change, known: Difference | None, said: "CommandText", how: "OutputKind | None", *, told: bool = False
+) -> tuple[LineRange, ...]:
+    """The new lines of one file that are not proved. `told`: a diff in the text adds lines to it."""
+    if change.after is None or change.after.content is None or known is None:
+        return () if how == "whole" else whole_file(change)
+    new = split_lines(change.after.content)
+    fresh = new_line_numbers(known, new)
+    if how == "whole" and not any(is_distinctive_line(line) and said.has_line(line) for line in new):
+        return ()
+    surplus = said.find_surplus_lines((new[n - 1] for n in fresh), new if how == "whole" else ())
+    if how is not None and not surplus and all(said.has_line(new[n - 1]) for n in fresh):
+        return ()
+    old = split_lines(change.before.content) if change.before and change.before.content else []
+    ours = set(
+        said.find_runs_in_text(new, fresh, surplus | {line.strip() for line in old}, named=told or how is not None)
+    )
+    if how == "edited":
+        ours |= {n for n in said.find_replaced_lines(old, new, known.hunks) if new[n - 1].strip() not in surplus}
+    left = make_spans(set(fresh) - ours)
+    if not any(new[n - 1].strip() for first, last in left for n in range(first, last + 1)):
+        left = [(first, last) for first, last in left if ours.isdisjoint((first - 1, last + 1))]
+    return tuple(LineRange(*span) for span in left)
+
+
+def whole_file(change: Change) -> tuple[LineRange]:
+    """All lines of the file."""
+    return (LineRange(1, max(1, change.after.version.lines if change.after else 1)),)
+
+
+def exclude_lines(lines: Sequence[LineRange], left: Sequence[LineRange]) -> tuple[LineRange, ...]:
+    """Those lines but for the ones that are left open."""
+    found = subtract_spans([(one.start, one.end) for one in lines], [(one.start, one.end) for one in left])
+    return tuple(LineRange(*span) for span in found)
+
+
+CONFLICT_START, CONFLICT_END = b"<<<<<<< ", b">>>>>>> "
+CONFLICT_MARKERS = (CONFLICT_START, b"||||||| ", b"=======", CONFLICT_END)
+"""Source: git-merge(1), read 2026-11."""
+
+UnprovedLines = dict[str, tuple[LineRange, ...]]
+"""By path, lines that nothing proves to be the call's."""
+
+
+def add_conflict_lines(left: UnprovedLines, done: Iterable[Change], known: Mapping[str, Difference]) -> UnprovedLines:
+    """Those lines, and the ones that were taken out of a conflict and put in again at another place."""
+    found = {c.path: spans for c in done if (spans := make_spans(find_settled_lines(c, known.get(c.path))))}
+    both = {path: [*((one.start, one.end) for one in left.get(path, ())), *spans] for path, spans in found.items()}
+    return {**left, **{path: tuple(LineRange(*span) for span in merge_spans(spans)) for path, spans in both.items()}}
+
+
+def find_settled_lines(change: Change, known: Difference | None) -> Iterator[int]:
+    """The new lines, from 1, that stood in a conflict of the content before."""
+    before, after = change.before.content if change.before else None, change.after.content if change.after else None
+    if (
+        not before
+        or after is None
+        or known is None
+        or not (before.startswith(CONFLICT_START) or b"\n" + CONFLICT_START in before)
+    ):
+        return
+    old, new = split_lines(before), split_lines(after)
+    held = set(conflict_lines(old))
+    gone = Counter(old[n - 1].strip() for hunk in known.hunks for n in hunk.old_range if n in held and old[n - 1])
+    for hunk in known.hunks:
+        for number in hunk.new_range:
+            if number <= len(new) and gone[text := new[number - 1].strip()] > 0:
+                gone[text] -= 1
+                yield number
+
+
+def conflict_lines(lines: Iterable[bytes]) -> Iterator[int]:
+    """The lines, from 1, between the marks of conflicts, less the marks."""
+    within = False
+    for number, line in enumerate(lines, 1):
+        if line.startswith(CONFLICT_MARKERS):
+            within = not line.startswith(CONFLICT_END) if line.startswith((CONFLICT_START, CONFLICT_END)) else within
+        elif within:
+            yield number

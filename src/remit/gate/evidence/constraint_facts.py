@@ -1,0 +1,103 @@
+"""What constraints ask for: what a call would leave in its files, and what the intent has changed before."""
+
+import sqlite3
+from collections.abc import Iterable, Iterator
+
+from msgspec.structs import replace
+
+from remit.core.call import ToolCall
+from remit.core.diff.edits import ProposedFile
+from remit.core.facts import Facts, Target
+from remit.core.intent import Intent
+from remit.gate.evidence.file_tool_lines import predict_contents
+from remit.ledger.index.index import Index
+from remit.ledger.segments import LedgerError
+from remit.workspace.observe.observation import Change, try_observe_file
+from remit.workspace.place.workspace import Workspace
+
+LINK_MODE = "120000"
+"""Git's mode of a symbolic link."""
+
+INTENT_WIDE_KINDS = frozenset({"max_files", "require_test_change"})
+"""Constraints that ask what the intent has changed before."""
+
+
+def add_constraint_facts(facts: Facts, call: ToolCall, workspace: Workspace) -> Facts:
+    """The facts with what constraints ask for. Raises OSError, LedgerError."""
+    intent = facts.active
+    if intent is None:
+        return facts
+    changed = tuple(find_paths_changed_under(intent.id, workspace)) if needs_changed_paths(intent) else ()
+    return replace(facts, proposed=tuple(propose_contents(call, facts.targets, workspace)), changed=changed)
+
+
+def find_broken_constraints(intent: Intent, changes: Iterable[Change]) -> dict[str, str]:
+    """By path, in words, the constraints that a change broke by itself.
+
+    Those about all that the intent changes are not looked at, and what cannot be looked into breaks nothing here.
+    """
+    # For those who have constraints: all kinds of them are loaded.
+    from remit.policy.checks.constraints.breach import ProposedChange
+    from remit.policy.checks.constraints.evaluate import describe_breach, find_all_breaches
+
+    found: dict[str, str] = {}
+    for change in changes:
+        situation = ProposedChange(tuple(changed_contents(change)), (change.path,))
+        told = [
+            describe_breach(intent.id, constraint, breach)
+            for constraint, breach in find_all_breaches(intent, situation)
+            if breach.weight and not breach.is_remark and constraint.kind not in INTENT_WIDE_KINDS
+        ]
+        if told:
+            found[change.path] = " ".join(told)
+    return found
+
+
+def changed_contents(change: Change) -> Iterator[ProposedFile]:
+    """What a change made of the content of its file, where both sides are at hand; of a link, nothing."""
+    sides = [side for side in (change.before, change.after) if side is not None]
+    if all(side.content is not None and side.version.mode != LINK_MODE for side in sides):
+        before, after = change.before, change.after
+        yield ProposedFile(change.path, before.content if before else None, after.content if after else None)
+
+
+def needs_changed_paths(intent: Intent) -> bool:
+    """Whether one of the intent's constraints is about all that it changes."""
+    return any(constraint.kind in INTENT_WIDE_KINDS for constraint in intent.rules)
+
+
+def propose_contents(call: ToolCall, targets: Iterable[Target], workspace: Workspace) -> list[ProposedFile]:
+    """What each file inside the workspace holds, and would."""
+    inside = [t for t in targets if t.path is not None]
+    seen = {str(t.path): try_observe_file(workspace.root / str(t.path)) for t in inside}
+    before = {path: found.content if found else None for path, found in seen.items()}
+    unkept = {path for path, found in seen.items() if found is not None and found.content is None}
+    by_raw = {t.raw: str(t.path) for t in inside}
+    if call.effect == "delete" and call.command is None:
+        return [ProposedFile(path, content, None) for path, content in before.items()]
+    after = predict_contents(call, lambda raw: before.get(by_raw.get(raw, "")))
+    return [
+        ProposedFile(path, before[path], after.get(t.raw), t.raw in after and path not in unkept)
+        for t, path in ((t, str(t.path)) for t in inside)
+    ]
+
+
+def find_paths_changed_under(intent_id: str, workspace: Workspace) -> dict[str, str | None]:
+    """The files that records of this intent changed, and the git name of what each held before the first of them.
+
+    A file that is again as it was then is none: Remit undid the change, or somebody took it back. Raises OSError,
+    LedgerError.
+    """
+    try:
+        with Index.open(workspace.state / "index.db", workspace.log_folder) as index:
+            index.catch_up()
+            found = index.list_files_of_intent(intent_id)
+    except sqlite3.Error as error:
+        raise LedgerError(f"the index of the ledger cannot be asked: {error}") from error
+    return {path: blob for path, blob in found.items() if read_current_blob(workspace, path) != blob}
+
+
+def read_current_blob(workspace: Workspace, path: str) -> str | None:
+    """The git name of what stands at a path; None where there is no file."""
+    seen = try_observe_file(workspace.root / path)
+    return seen.version.git_blob if seen is not None else None

@@ -1,0 +1,101 @@
+"""Closing an intent: its criteria are proved first, as far as commands can prove them."""
+
+from remit.core.call import SessionKey
+from remit.core.display_text import sanitise_line
+from remit.core.intent import Intent
+from remit.core.intents.lifecycle import find_completion_obstacles
+from remit.gate.context import WorkspaceContext
+from remit.gate.intents.refusals import IntentRefused, make_refusal, selectable_intent_ids
+from remit.gate.team_hooks.verify_commands import CriteriaVerification
+
+COMPLETE_TOOL = "complete_intent"
+
+
+class IntentCompletion:
+    """Completes intents of one workspace."""
+
+    def __init__(self, site: WorkspaceContext) -> None:
+        self.site = site
+
+    def complete(self, session: SessionKey, agent: str, intent_id: str, notes: str, *, vouched: bool = False) -> Intent:
+        """Close an intent as DONE on an agent's word, once its commands agree, and release it.
+
+        `vouched`: a person said that the criteria are met whose commands may not run. Raises Refused; also what keeps
+        a record from being written.
+        """
+        intents = self.site.intents
+        intent = self.require_completable(session, intent_id, vouched=vouched)
+        failures = CriteriaVerification(self.site, intent).run_trusted_commands(session.session_id)
+        if failures:
+            raise completion_refusal(intent_id, failures)
+        if self.require_completable(session, intent_id, vouched=vouched) != intent:
+            raise completion_refusal(intent_id, ("it was changed while its criteria were verified; complete it again",))
+        done = intents.set_status(intent_id, "DONE", by=agent, notes=notes, session=session)
+        intents.clear(session, agent)
+        return done
+
+    def require_completable(self, session: SessionKey, intent_id: str, *, vouched: bool) -> Intent:
+        """The session's active intent, where nothing but its criteria stands in the way. Raises Refused."""
+        intents = self.site.intents
+        active = self.site.state.active_session(session).intent_id
+        if active != intent_id:
+            raise make_refusal(
+                "INTENT_MISMATCH",
+                f"{sanitise_line(intent_id, 60)} is not the active intent of this session ({active or 'none is'}).",
+                COMPLETE_TOOL,
+                active,
+                selectable_intent_ids(self.site.rules),
+            )
+        intent = intents.find_intent(intent_id)
+        if intent is None:
+            raise completion_refusal(intent_id, (f"{intent_id} is no longer in active_intents.yaml",))
+        obstacles = self.find_obstacles(intent, vouched=vouched)
+        if obstacles:
+            raise completion_refusal(intent_id, obstacles)
+        return intent
+
+    def find_unrun_criteria(self, intent: Intent) -> list[str]:
+        """The criteria whose commands are not run: what a repository brings is not run untrusted."""
+        _, untrusted = CriteriaVerification(self.site, intent).split_by_trust()
+        return [c.text for c in intent.acceptance_criteria if c.verify in untrusted]
+
+    def find_obstacles(self, intent: Intent, *, vouched: bool = False) -> tuple[str, ...]:
+        """Why an agent cannot complete the intent, before any of its commands was run."""
+        waiting = find_completion_obstacles(intent, self.site.intents.document.intents)
+        waiting = (*waiting, *self.find_broken_constraints(intent))
+        unrun = [] if vouched else self.find_unrun_criteria(intent)
+        if not unrun:
+            return waiting
+        why = (
+            "criteria with a `verify` command were not run, because no person has trusted them "
+            f"({'; '.join(map(sanitise_line, unrun))}): ask the person to run `remit trust`, or to check them and run "
+            f"`remit intent set-status {intent.id} DONE`"
+        )
+        return (*waiting, why)
+
+    def find_broken_constraints(self, intent: Intent) -> tuple[str, ...]:
+        """The constraints that what was changed under the intent does not keep to. Raises OSError, LedgerError."""
+        if not intent.rules:
+            return ()
+        from remit.gate.team_hooks.constraints import (
+            ConstraintCheck,  # all kinds of constraints, for those who have one
+        )
+
+        return ConstraintCheck(self.site).find_obstacles(intent)
+
+    def verify_for_person(self, intent_id: str) -> tuple[str, ...]:
+        """Hold the constraints and run what proves the criteria, for a person who completes; the commands that were
+        not run. Raises Refused.
+        """
+        intent = self.site.intents.get(intent_id)
+        verifying = CriteriaVerification(self.site, intent)
+        failures = (*self.find_broken_constraints(intent), *verifying.run_trusted_commands(None))
+        if failures:
+            raise completion_refusal(intent_id, failures)
+        return verifying.split_by_trust()[1]
+
+
+def completion_refusal(intent_id: str, obstacles: tuple[str, ...]) -> IntentRefused:
+    """The refusal to complete."""
+    why = "; ".join(obstacle.rstrip("\n") for obstacle in obstacles)
+    return make_refusal("USER_REJECTED", f"{intent_id} cannot be completed: {why}.", COMPLETE_TOOL, intent_id)

@@ -1,0 +1,97 @@
+"""The versions that an intent had: each change of it is a record, which names the content that the file then had."""
+
+from collections.abc import Iterator
+from typing import Any, cast
+
+from msgspec import Struct
+
+from remit.core.display_text import sanitise_line
+from remit.core.intent import Constraint, Criterion, Intent
+from remit.gate.context import WorkspaceContext
+from remit.gate.intents.intents import record_body
+from remit.gate.rules.load import VERSIONS_FOLDER, copies_folder
+from remit.ledger.index.index import Index
+from remit.workspace.intents_file.storage import read_intents
+
+MAX_VERSIONS = 10_000
+"""Older versions are not counted."""
+
+IGNORED_FIELDS = frozenset({"id", "created_at", "updated_at"})
+
+
+class IntentVersion(Struct, frozen=True):
+    """One version. `intent` is None where it was deleted, or where the content of the file is not kept here."""
+
+    version: int
+    at: str
+    by: str
+    content_sha256: str
+    record_id: str
+    intent: Intent | None = None
+    is_deleted: bool = False
+    changes: tuple[str, ...] = ()
+
+
+def intent_history(site: WorkspaceContext, intent_id: str, limit: int) -> list[IntentVersion]:
+    """Return the newest versions of an intent, the oldest of them first. Raises OSError, LedgerError, sqlite3.Error."""
+    with Index.open(site.workspace.state / "index.db", site.workspace.log_folder) as index:
+        documents = index.find(event="intent_changed", intent_id=intent_id, limit=MAX_VERSIONS)[::-1]
+    first = max(0, len(documents) - limit)
+    before = load_version(site, intent_id, first, documents[first - 1], None).intent if first else None
+    found: list[IntentVersion] = []
+    for number, document in enumerate(documents[first:], first + 1):
+        found.append(load_version(site, intent_id, number, document, before))
+        before = found[-1].intent
+    return found
+
+
+def load_version(
+    site: WorkspaceContext, intent_id: str, number: int, document: dict[str, Any], before: Intent | None
+) -> IntentVersion:
+    """Return the version that a record names."""
+    body = record_body(document)
+    digest = str(body.get("content_sha256") or "")
+    is_deleted = bool(body.get("removed"))
+    intent = None if is_deleted else load_stored_intent(site, intent_id, digest)
+    return IntentVersion(
+        version=number,
+        at=str(document.get("timestamp") or ""),
+        by=str(body.get("by") or ""),
+        content_sha256=digest,
+        record_id=str(document.get("id") or ""),
+        intent=intent,
+        is_deleted=is_deleted,
+        changes=tuple(describe_differences(before, intent)) if intent else (),
+    )
+
+
+def load_stored_intent(site: WorkspaceContext, intent_id: str, digest: str) -> Intent | None:
+    """Return the intent as the file of that content has it; None where that content is not kept."""
+    document = read_intents(copies_folder(site.workspace) / VERSIONS_FOLDER / digest) if digest.isalnum() else None
+    return next((i for i in document.intents if i.id == intent_id), None) if document else None
+
+
+def describe_differences(before: Intent | None, after: Intent) -> Iterator[str]:
+    """Return what is different, a line for each: `status DRAFT → DONE`, `owned_scope + docs/**`."""
+    if before is None:
+        return
+    for name in Intent.__struct_fields__:
+        old, new = field_lines(before, name), field_lines(after, name)
+        if old == new or name in IGNORED_FIELDS:
+            continue
+        if isinstance(getattr(after, name), tuple):
+            gone, come = [x for x in old if x not in new], [x for x in new if x not in old]
+            yield from (f"{name} - {item}" for item in gone)
+            yield from (f"{name} + {item}" for item in come)
+            if not gone and not come:
+                yield f"{name} in another order"
+        else:
+            yield f"{name} {' '.join(old) or '(none)'} → {' '.join(new) or '(none)'}"
+
+
+def field_lines(intent: Intent, name: str) -> list[str]:
+    """Return a field of an intent, each item of a list on a line; none where it is empty."""
+    value: object = getattr(intent, name)
+    items = cast("tuple[object, ...]", value) if isinstance(value, tuple) else (value,)
+    told = (item.text if isinstance(item, Constraint | Criterion) else str(item or "") for item in items)
+    return [sanitise_line(line, 200) for line in told if line]

@@ -1,0 +1,328 @@
+"""Who works under which intent. Each change of that is a record.
+
+The intents file of one workspace: what it says, and every change of it. Each change is a record.
+"""
+
+import sqlite3
+from collections.abc import Mapping, Sequence
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING, Any
+
+from msgspec import UNSET, Struct, json
+
+from remit.core.call import SessionKey
+from remit.core.diff.contents import sha256
+from remit.core.display_text import sanitise_line
+from remit.core.intent import Intent, IntentsDocument, LintFinding, Status
+from remit.core.intents.context_block import RecentChange, render_context_block
+from remit.core.intents.lifecycle import check_transition, describe_intent_change
+from remit.core.record import KEY, Body, EventName, Record
+from remit.core.secrets.redaction import redact
+from remit.gate.intents.lessons import find_relevant_lessons
+from remit.gate.intents.refusals import (
+    IntentError,
+    IntentRefused,
+    dependency_warnings,
+    require_selectable,
+    scope_warnings,
+    validate_scope,
+)
+from remit.gate.records.recorder import Recorder
+from remit.gate.rules.load import Rules, copies_signature, load_rules, save_copies
+from remit.gate.state.workspace_state import SessionState, State
+from remit.ledger.index.index import Index
+from remit.ledger.segments import LedgerError
+from remit.workspace.place.workspace import Workspace
+
+if TYPE_CHECKING:
+    from remit.gate.intents.edit import IntentsFileEditor
+
+
+class IntentsFile:
+    """The intents of one workspace, as its file has them."""
+
+    def __init__(self, workspace: Workspace, state: State, recorder: Recorder) -> None:
+        self.workspace = workspace
+        self.state = state
+        self.recorder = recorder
+
+    @property
+    def rules(self) -> Rules:
+        """What governs now."""
+        return load_rules(self.workspace)
+
+    @property
+    def document(self) -> IntentsDocument:
+        """The intents file; an empty one where there is none."""
+        return self.rules.document or IntentsDocument()
+
+    def find_intent(self, intent_id: str | None) -> Intent | None:
+        """The intent of that id, if the file has it."""
+        return next((i for i in self.document.intents if i.id == intent_id), None)
+
+    def get(self, intent_id: str) -> Intent:
+        """The intent of that id. Raises IntentError."""
+        found = self.find_intent(intent_id)
+        if found is None:
+            ids = ", ".join(i.id for i in self.document.intents) or "none"
+            raise IntentError(f"there is no intent {intent_id!r} (known: {ids}); see `remit intent list`")
+        return found
+
+    def lint(self) -> tuple[LintFinding, ...]:
+        """All findings of the file, in its order."""
+        return self.document.findings
+
+    def set_status(
+        self,
+        intent_id: str,
+        to: Status,
+        *,
+        by: str,
+        notes: str = "",
+        session: SessionKey | None = None,
+        reason: str | None = None,
+    ) -> Intent:
+        """Move an intent along its life, and record it. Raises IllegalTransition, IntentError, EditRefused."""
+        intent = self.get(intent_id)
+        check_transition(intent, to)
+        changes: dict[str, Any] = {"status": to}
+        if to == "BLOCKED":
+            changes["blocked_reason"] = reason
+        elif intent.blocked_reason is not None:
+            changes["blocked_reason"] = None
+        self.editor.change_fields(intent_id, changes)
+        detail = {"from": intent.status, "to": to, "notes": redact_statement(notes), "by": by}
+        self.recorder.append([self.make_record("intent_transition", intent_id, session, detail)])
+        self.record_file_changes(self.rules, by=by)
+        return self.get(intent_id)
+
+    def create(self, intent: Intent, *, by: str) -> Intent:
+        """Add an intent to the file, which is made where there is none. Raises IntentError, EditRefused.
+
+        Only `remit init` starts governing: where Remit does not govern, that is an IntentError.
+        """
+        validate_scope(intent.owned_scope)
+        if not self.workspace.is_governed:
+            raise IntentError("Remit does not govern this repository; start with `remit init`")
+        made = self.editor.append_intent(intent, self.document)
+        self.record_file_changes(self.rules, by=by)
+        return self.get(made)
+
+    def edit(self, intent_id: str, changes: Mapping[str, Any], *, by: str) -> Intent:
+        """Change fields of an intent. Raises IntentError, EditRefused."""
+        validate_scope(changes.get("owned_scope", ()), required="owned_scope" in changes)
+        self.get(intent_id)
+        self.editor.change_fields(intent_id, changes)
+        self.record_file_changes(self.rules, by=by)
+        return self.get(intent_id)
+
+    def delete(self, intent_id: str, *, by: str) -> None:
+        """Take out a DRAFT that nothing was recorded under. Raises IntentError."""
+        intent = self.get(intent_id)
+        if intent.status != "DRAFT":
+            raise IntentError(
+                f"{intent_id} is {intent.status}; only a DRAFT can be deleted. "
+                f"`remit intent set-status {intent_id} ABORTED` ends it."
+            )
+        with Index.open(self.workspace.state / "index.db", self.workspace.log_folder) as index:
+            used = [
+                d for d in index.find(intent_id=intent_id, limit=50) if record_body(d).get("event") != "intent_changed"
+            ]
+        if used:
+            raise IntentError(f"{intent_id} has records; `remit intent set-status {intent_id} ABORTED` ends it.")
+        self.editor.delete_intent(intent_id)
+        self.record_file_changes(self.rules, by=by)
+
+    @property
+    def editor(self) -> "IntentsFileEditor":
+        """Who changes the file's text."""
+        from remit.gate.intents.edit import (
+            IntentsFileEditor,  # a YAML parser: milliseconds, and few calls change the file
+        )
+
+        return IntentsFileEditor(self.workspace, self.format_now())
+
+    def record_file_changes(self, rules: Rules, *, by: str) -> None:
+        """Record what changed in the file since Remit last looked, whoever changed it."""
+        now = copies_signature(self.workspace)
+        if now != self.state.read_fact("kept"):
+            save_copies(self.workspace)
+            self.state.put_fact("kept", now)
+        document = rules.document
+        if document is None or not document.sha256 or document.sha256 == self.state.read_fact("intents_sha256"):
+            return
+        before = json.decode(self.state.read_fact("intents") or "[]", type=tuple[Intent, ...])
+        old = {i.id: i for i in before}
+        new = {i.id: i for i in document.intents}
+        pairs = [(i, old.get(i), new.get(i)) for i in (*new, *(i for i in old if i not in new))]
+        pairs = [pair for pair in pairs if pair[1] != pair[2]]
+        known = {"content_sha256": document.sha256, "by": by}
+        records = [
+            self.make_record("intent_changed", intent_id, None, {**known, **describe_intent_change(then, now)})
+            for intent_id, then, now in pairs
+        ]
+        self.recorder.append(records)
+        self.state.put_fact("intents", json.encode(document.intents).decode())
+        self.state.put_fact("intents_sha256", document.sha256)
+
+    def format_now(self) -> str:
+        """The time, as the file writes it."""
+        moment = datetime.fromtimestamp(self.recorder.environment.clock(), UTC)
+        return moment.isoformat(timespec="seconds").replace("+00:00", "Z")
+
+    def make_record(
+        self,
+        event: EventName,
+        intent_id: str | None,
+        session: SessionKey | None,
+        detail: dict[str, Any],
+        agent: str | None = None,
+    ) -> Record:
+        """A record about an intent."""
+        body = Body(
+            event=event,
+            intent_id=intent_id,
+            session_id=session.session_id if session else None,
+            agent_id=(session.agent_id if session else "") or UNSET,
+            detail=detail,
+        )
+        return self.recorder.make_record(body, agent)
+
+
+def redact_statement(text: str) -> str:
+    """What an agent said about its own work, as records may hold it."""
+    return sanitise_line(redact(text[:8_000]), 2_000)
+
+
+def record_body(document: dict[str, Any]) -> dict[str, Any]:
+    """Remit's own part of a record that was read from the log."""
+    return document.get("metadata", {}).get(KEY, {})
+
+
+class IntentBinding(Struct, frozen=True):
+    """An intent that a session's surroundings name: `REMIT_INTENT` (`environment`) or its `branch`."""
+
+    intent_id: str
+    source: str
+
+
+class SelectedIntent(Struct, frozen=True):
+    """A selected intent and what the agent is told about it."""
+
+    intent: Intent
+    block: str
+    warnings: tuple[str, ...] = ()
+
+
+class Intents(IntentsFile):
+    """The intents of one workspace, and the sessions that work under them."""
+
+    def select(
+        self,
+        session: SessionKey,
+        agent: str,
+        intent_id: str,
+        *,
+        reasoning: str = "",
+        expected: Sequence[str] = (),
+        tool: str = "select_active_intent",
+        source: str = "selected",
+    ) -> SelectedIntent:
+        """Work under an intent from now on. Raises Refused; also what keeps a record from being written."""
+        rules = self.rules
+        active = self.state.active_session(session)
+        intent = require_selectable(intent_id, active, rules, tool)
+        intents = self.document.intents
+        warnings = [*dependency_warnings(intent, intents), *scope_warnings(intent, expected, intents)]
+        if intent.status == "DRAFT":
+            intent = self.set_status(intent.id, "IN_PROGRESS", by=agent, session=session)
+        by = agent if source == "selected" else source
+        detail: dict[str, Any] = {"reasoning": redact_statement(reasoning), "by": by}
+        if expected:
+            detail["expected_mutations"] = [sanitise_line(path) for path in expected[:100]]
+        self.recorder.append([self.make_record("intent_selected", intent.id, session, detail, agent)])
+        block = self.format_block(intent)
+        self.bind_session(session, agent, intent.id, source, block)
+        return SelectedIntent(intent, block, tuple(warnings))
+
+    def bind_session(self, session: SessionKey, agent: str, intent_id: str | None, source: str, block: str) -> None:
+        """This session now works under that intent, and has been told `block`. A session stays its first agent's.
+
+        A person who selects for it is in the record; what the session's processes do is the agent's all the same.
+        """
+        known = self.state.find_session(session) or SessionState()
+        fresh = SessionState(
+            agent=known.agent or agent,
+            model=known.model,
+            intent_id=intent_id,
+            source=source,
+            told=sha256(block.encode("utf-8", "replace")) if block else "",
+        )
+        self.state.put_session(session, fresh, self.recorder.environment.clock())
+
+    def clear(self, session: SessionKey, agent: str) -> str | None:
+        """Work under no intent any more; the id that was released. Raises what keeps a record from being written."""
+        active = self.state.active_session(session).intent_id
+        if active is None:
+            return None
+        self.recorder.append([self.make_record("intent_cleared", active, session, {"by": agent}, agent)])
+        self.bind_session(session, agent, None, "cleared", "")
+        return active
+
+    def bind_unselected_session(self, session: SessionKey, agent: str, binding: IntentBinding | None) -> str:
+        """Bind a session that has selected nothing to what its surroundings name; the block it must be told.
+
+        Nothing where there is no such binding, or where the intent cannot be selected: then nothing is bound.
+        """
+        active = self.state.active_session(session)
+        if binding is None or active.intent_id is not None or active.source == "cleared":
+            return ""
+        try:
+            return self.select(session, agent, binding.intent_id, source=binding.source).block
+        except IntentRefused:
+            return ""
+
+    def deliver_block(self, session: SessionKey, *, only_changed: bool = False) -> str:
+        """The active intent's block; with `only_changed`, nothing where the session was told exactly this."""
+        active = self.state.active_session(session)
+        intent = self.find_intent(active.intent_id)
+        if intent is None:
+            return ""
+        block = self.format_block(intent)
+        digest = sha256(block.encode("utf-8", "replace"))
+        if only_changed and digest == active.told:
+            return ""
+        self.bind_session(session, active.agent, active.intent_id, active.source, block)
+        return block
+
+    def format_block(self, intent: Intent) -> str:
+        """The context block of an intent: the smallest that constrains the next step."""
+        document = self.document
+        others = [i for i in document.intents if i.status == "IN_PROGRESS" and i.id != intent.id]
+        return render_context_block(
+            intent,
+            intents=document.intents,
+            recent_changes=self.find_recent_changes(intent.id),
+            lessons=find_relevant_lessons(self.workspace, intent),
+            other_intents=others,
+        )
+
+    def find_recent_changes(self, intent_id: str, limit: int = 10) -> list[RecentChange]:
+        """The newest changes under an intent, from the ledger; none where its index cannot be used."""
+        try:
+            with Index.open(self.workspace.state / "index.db", self.workspace.log_folder) as index:
+                found = index.find(event="mutation", intent_id=intent_id, limit=limit)
+        except (sqlite3.Error, OSError, LedgerError):
+            return []
+        return [change for document in found for change in changes_in_record(document)][:limit]
+
+
+def changes_in_record(document: dict[str, Any]) -> list[RecentChange]:
+    """The files of a mutation record, as the context block tells them."""
+    body = record_body(document)
+    computed: str | None = body.get("mutation_class", {}).get("computed")
+    files: list[dict[str, Any]] = body.get("files", [])
+    return [
+        RecentChange(str(f.get("path")), str(document.get("timestamp")), computed, str(body.get("session_id") or ""))
+        for f in files
+    ]

@@ -1,0 +1,283 @@
+"""Lessons and todo lists: what a session leaves for the next one, in files that people read too."""
+
+import os
+import re
+from collections.abc import Callable, Sequence
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Literal, TypeAlias
+
+from msgspec import UNSET, Struct
+from msgspec.structs import replace
+
+from remit.core.call import SessionKey
+from remit.core.diff.contents import sha256
+from remit.core.display_text import sanitise_line
+from remit.core.ids import make_uuid7
+from remit.core.intent import Intent
+from remit.core.intents.context_block import MAX_LESSONS, LessonEntry
+from remit.core.record import Body
+from remit.core.scope.globs import Scope
+from remit.core.secrets.redaction import redact
+from remit.gate.records.recorder import Recorder
+from remit.gate.rules.load import COPIES_FOLDER, load_rules, source_folder
+from remit.gate.state.workspace_state import State
+from remit.ledger import lock
+from remit.workspace.agents.shared_brain import (
+    MAX_BRAIN_BYTES,
+    BrainEntry,
+    append_block,
+    escape_one_line,
+    format_block,
+    read_entries,
+    replace_block,
+    split_blocks,
+    to_plain_line,
+)
+from remit.workspace.files.atomic import read_regular_file
+from remit.workspace.files.safe_paths import write_below
+from remit.workspace.place.workspace import ORCHESTRATION_FOLDER, Workspace
+
+LESSONS_FILE = "AGENT.md"
+TODO_FILE = "TODO.md"
+MAX_TODO_ITEMS = 200
+MAX_SHOWN_ITEMS = 20
+MAX_OTHER_LISTS = 3
+
+HOOK_TO_COMMAND_S = 600.0
+"""The longest time between a hook and the command that its agent then runs."""
+
+TodoStatus: TypeAlias = Literal["pending", "in_progress", "done"]
+CHECKBOXES: dict[TodoStatus, str] = {"pending": "[ ]", "in_progress": "[~]", "done": "[x]"}
+PLAIN_SESSION_NAME = re.compile(r"[A-Za-z0-9_.:-]{1,100}")
+
+
+class LessonError(ValueError):
+    """A lesson or a todo list cannot be written. The message names the next step."""
+
+
+class TodoItem(Struct, frozen=True, forbid_unknown_fields=True):
+    """One thing to do."""
+
+    text: str
+    status: TodoStatus = "pending"
+
+
+def find_lessons_path(workspace: Workspace) -> Path:
+    """The file that lessons are in: `AGENT.md` beside the intents, or what `[lessons] file` names at the root.
+
+    A link is followed only to another such file of the workspace. Raises LessonError.
+    """
+    name = load_rules(workspace).config.lessons.file
+    folder = source_folder(workspace)
+    path = folder / LESSONS_FILE if name == LESSONS_FILE else workspace.root / name
+    real = path.resolve()
+    known = {folder.resolve() / LESSONS_FILE, *(workspace.root / n for n in ("CLAUDE.md", "AGENTS.md", LESSONS_FILE))}
+    if real not in known:
+        raise LessonError(f"{name} is a link to {str(real)[:200]!r}; expected a file: ask the person to put one there")
+    return real
+
+
+def read_lessons(workspace: Workspace) -> tuple[BrainEntry, ...]:
+    """All that was written down, oldest first. Raises LessonError, OSError."""
+    return read_entries(read_text(find_lessons_path(workspace)))
+
+
+def find_relevant_lessons(workspace: Workspace, intent: Intent, limit: int = MAX_LESSONS) -> list[LessonEntry]:
+    """What an agent under `intent` should know, newest first; nothing where the file cannot be read.
+
+    An entry that names files touches the intents that own one of them; one that names none, the intent it was
+    made under; one without either, all.
+    """
+    try:
+        found = read_lessons(workspace)
+    except (LessonError, OSError):
+        return []
+    near = [e for e in reversed(found) if is_relevant(e, intent)]
+    return [LessonEntry(e.kind, e.summary) for e in near[:limit]]
+
+
+def is_relevant(entry: BrainEntry, intent: Intent) -> bool:
+    """Whether an entry concerns an intent."""
+    if entry.paths:
+        scope = Scope(intent.owned_scope)
+        return any(scope.matches(path) for path in entry.paths)
+    return entry.intent_id in (None, intent.id)
+
+
+class LessonsWriter:
+    """Writes them, for one workspace."""
+
+    def __init__(self, workspace: Workspace, state: State, recorder: Recorder) -> None:
+        self.workspace = workspace
+        self.state = state
+        self.recorder = recorder
+
+    def record_lesson(self, session: SessionKey | None, agent: str, wanted: BrainEntry) -> BrainEntry:
+        """Write an entry down and record it; what stands there now. Raises LessonError, OSError.
+
+        An entry that stands there already is not written again: a model would read it twice.
+        """
+        now = self.recorder.environment.clock()
+        active = self.state.active_session(session).intent_id if session else None
+        entry = replace(
+            clean_entry(wanted),
+            id=make_uuid7(int(now * 1000), os.urandom(10)),
+            date=datetime.fromtimestamp(now, UTC).date().isoformat(),
+            intent_id=wanted.intent_id or active,
+        )
+        if not entry.lesson:
+            raise LessonError("the lesson is empty; say in a sentence or two what to remember")
+        path = self.require_writable(find_lessons_path(self.workspace))
+        known: list[BrainEntry] = []
+
+        def append_if_new(text: str) -> str:
+            known.extend(e for e in read_entries(text) if is_repeated_lesson(e, entry, by_session=session is not None))
+            return text if known else append_block(text, format_block(entry))
+
+        self.rewrite_file(path, append_if_new)
+        if known:
+            return known[-1]
+        body = Body(
+            event="lesson",
+            intent_id=entry.intent_id,
+            session_id=session.session_id if session else None,
+            agent_id=(session.agent_id if session else "") or UNSET,
+            detail={"lesson": self.lesson_detail(entry, path), "by": agent},
+        )
+        self.recorder.append_or_spool([self.recorder.make_record(body, agent)])
+        return entry
+
+    def lesson_detail(self, entry: BrainEntry, path: Path) -> dict[str, object]:
+        """The entry as its record holds it."""
+        file = path.relative_to(self.workspace.root) if path.is_relative_to(self.workspace.root) else path.name
+        return {
+            "id": entry.id,
+            "kind": entry.kind,
+            "text": entry.summary[:500],
+            "paths": entry.paths,
+            "file": str(file),
+        }
+
+    def write_todo(self, session: SessionKey, agent: str, items: Sequence[TodoItem]) -> str:
+        """Write this session's list into `TODO.md`; none takes its block out. The list as it stands there."""
+        name = format_block_name(session)
+        lines = [
+            f"- {CHECKBOXES[i.status]} {text}"
+            for i in items[:MAX_TODO_ITEMS]
+            if (text := escape_one_line(redact(i.text)))
+        ]
+        intent = self.state.active_session(session).intent_id
+        title = f"## {agent}, {intent or 'no intent'}"
+        added = "\n".join((f"<!-- remit:todo {name} -->", title, *lines, "<!-- /remit -->", "")) if lines else ""
+        path = self.require_writable(source_folder(self.workspace) / TODO_FILE)
+        self.rewrite_file(path, lambda text: replace_block(text, "todo", name, added))
+        return "\n".join(lines)
+
+    def require_writable(self, path: Path) -> Path:
+        """The path, where its folder is there. Raises LessonError: a folder made here would change what governs."""
+        if not path.parent.is_dir() or path.parent == self.workspace.state / COPIES_FOLDER:
+            raise LessonError(f"{ORCHESTRATION_FOLDER}/ is missing here; ask the person to restore it")
+        return path
+
+    def rewrite_file(self, path: Path, change: Callable[[str], str]) -> None:
+        """Change the file, whole or not at all, one writer at a time. Raises LessonError, OSError."""
+        held = lock.acquire(self.workspace.state / "lessons.lock")
+        try:
+            old = read_text(path)
+            text = change(old)
+            if text == old:
+                return
+            fresh = text.encode("utf-8", "surrogateescape")
+            if len(fresh) > MAX_BRAIN_BYTES:
+                raise LessonError(
+                    f"{path.name} would be larger than {MAX_BRAIN_BYTES >> 20} MiB; ask the person to tidy it"
+                )
+            mode = path.stat().st_mode & 0o777 if path.exists() else 0o644
+            places = (self.workspace.root, source_folder(self.workspace).parent)
+            root = next((place for place in places if path.is_relative_to(place)), self.workspace.root)
+            write_below(root, path, fresh, mode)
+        finally:
+            lock.release(held)
+
+
+def is_repeated_lesson(known: BrainEntry, entry: BrainEntry, *, by_session: bool) -> bool:
+    """Whether a new entry says what a known one does.
+
+    The hook writes an agent's entry before the agent's shell runs `remit lesson`, which may not see that it runs for
+    an agent: so one that no session wrote is the same as one just made, under whichever intent.
+    """
+    ages = {"id": "", "date": "", "intent_id": None}
+    if replace(known, **ages) != replace(entry, **ages):
+        return False
+    just_made = creation_ms(entry.id) - creation_ms(known.id) < HOOK_TO_COMMAND_S * 1000
+    return known.intent_id == entry.intent_id or (not by_session and entry.intent_id is None and just_made)
+
+
+def creation_ms(entry_id: str) -> int:
+    """When an entry with that id was made; 0 where an older tool, or a person, gave it another."""
+    digits = entry_id.replace("-", "")[:12]
+    return int(digits, 16) if re.fullmatch(r"[0-9a-f]{12}", digits) else 0
+
+
+def read_todo_lists(workspace: Workspace) -> list[tuple[str, str]]:
+    """(session, list) of each block of `TODO.md`. Raises OSError."""
+    text = read_text(source_folder(workspace) / TODO_FILE)
+    return [(name, "\n".join(lines)) for kind, name, lines in split_blocks(text) if kind == "todo"]
+
+
+def describe_open_items(workspace: Workspace, session: SessionKey) -> str:
+    """What a session that begins is told of the lists in `TODO.md`: its own open items, and that others left some.
+
+    Raises OSError.
+    """
+    own_name = format_block_name(session)
+    lists = {
+        name: [line for line in body.splitlines() if is_open_item(line)] for name, body in read_todo_lists(workspace)
+    }
+    own = lists.pop(own_name, [])
+    others = [(name, items) for name, items in lists.items() if items][-MAX_OTHER_LISTS:]
+    parts: list[str] = []
+    if own:
+        items = "\n".join(sanitise_line(line, 300) for line in own[:MAX_SHOWN_ITEMS])
+        more = f"\nand {len(own) - MAX_SHOWN_ITEMS} more" if len(own) > MAX_SHOWN_ITEMS else ""
+        parts.append(
+            f"Remit: your list in {ORCHESTRATION_FOLDER}/{TODO_FILE} has {len(own)} open items:\n{items}{more}"
+        )
+    if others:
+        left = ", ".join(f"{sanitise_line(name, 60)} ({len(items)})" for name, items in others)
+        parts.append(
+            f"Remit: {ORCHESTRATION_FOLDER}/{TODO_FILE} holds open items of other sessions: {left}. Read it if you take their work up."  # noqa: E501
+        )
+    return "\n".join(parts)
+
+
+def is_open_item(line: str) -> bool:
+    """Whether a line of a list is an item that is not done."""
+    return line.startswith(tuple(f"- {CHECKBOXES[status]}" for status in ("pending", "in_progress")))
+
+
+def read_text(path: Path) -> str:
+    """The file's text, any bytes of it kept; empty where there is none. Raises OSError."""
+    try:
+        return read_regular_file(path, MAX_BRAIN_BYTES).decode("utf-8", "surrogateescape")
+    except FileNotFoundError:
+        return ""
+
+
+def clean_entry(entry: BrainEntry) -> BrainEntry:
+    """The entry without secrets, hidden characters and line ends."""
+    return replace(
+        entry,
+        lesson=to_plain_line(redact(entry.lesson)),
+        problem=to_plain_line(redact(entry.problem)),
+        resolution=to_plain_line(redact(entry.resolution)),
+        pattern=to_plain_line(redact(entry.pattern)),
+        paths=tuple(filter(None, (to_plain_line(path)[:300] for path in entry.paths[:50]))),
+    )
+
+
+def format_block_name(session: SessionKey) -> str:
+    """What a session's block is called: its id, as far as a mark can hold it."""
+    name = f"{session.session_id}.{session.agent_id}" if session.agent_id else session.session_id
+    return name if PLAIN_SESSION_NAME.fullmatch(name) else sha256(name.encode("utf-8", "replace"))[:32]

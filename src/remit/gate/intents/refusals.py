@@ -1,0 +1,107 @@
+"""What may not be done with an intent: a refusal says why not and what to do, a warning what to know."""
+
+from collections.abc import Sequence
+
+from remit.core.call import SessionKey, ToolCall
+from remit.core.decision import Decision, ErrorType, Finding, Violation
+from remit.core.display_text import sanitise_line
+from remit.core.intent import FINAL_STATUSES, Intent, is_intent_id
+from remit.core.intents.lifecycle import find_unfinished_dependencies
+from remit.core.scope.globs import Scope, glob_error, is_absolute_pattern
+from remit.gate.rules.load import Rules
+from remit.gate.state.workspace_state import SessionState
+from remit.policy.violations import make_violation
+
+REPLACEABLE_SOURCES = ("branch", "worktree", "parent", "")
+"""Sources of an active intent that a first explicit selection replaces without a clear."""
+
+
+class IntentRefused(Exception):
+    """An intent operation that the rules refuse. The violation says why and what to do."""
+
+    def __init__(self, violation: Violation) -> None:
+        super().__init__(violation.error)
+        self.violation = violation
+
+
+class IntentError(ValueError):
+    """A person asked for something that cannot be done. The message names the next step."""
+
+
+def require_selectable(intent_id: str, active: SessionState, rules: Rules, tool: str) -> Intent:
+    """The intent, where this session may select it. Raises Refused."""
+
+    def refuse(code: ErrorType, message: str) -> IntentRefused:
+        return make_refusal(code, message, tool, active.intent_id, selectable_intent_ids(rules))
+
+    if not is_intent_id(intent_id):
+        raise refuse("INVALID_INTENT_ID", f"{sanitise_line(intent_id, 60)!r} is not an intent id, such as INT-001.")
+    if rules.document is None:
+        raise refuse("INTENTS_FILE_MISSING", "There is no active_intents.yaml: ask the person for an intent.")
+    if rules.document.errors:
+        first = rules.document.errors[0]
+        raise refuse(
+            "INTENTS_FILE_INVALID",
+            f"active_intents.yaml:{first.line}:{first.column}: {first.code}: {first.message}",
+        )
+    intent = next((i for i in rules.document.intents if i.id == intent_id), None)
+    if intent is None:
+        known = ", ".join(i.id for i in rules.document.intents[:20]) or "none"
+        raise refuse("INTENT_NOT_FOUND", f"There is no intent {intent_id} (known: {known}).")
+    if intent.status == "BLOCKED":
+        why = f": {sanitise_line(intent.blocked_reason)}" if intent.blocked_reason else ""
+        raise refuse("INTENT_BLOCKED", f"{intent_id} is BLOCKED{why}.")
+    if intent.status in FINAL_STATUSES:
+        raise refuse("INTENT_CLOSED", f"{intent_id} is {intent.status}; it cannot be worked under again.")
+    if intent_id in rules.ignore.intents:
+        raise refuse("INTENT_IGNORED", f"{intent_id} is barred by .intentignore.")
+    if active.intent_id not in (None, intent_id) and active.source not in REPLACEABLE_SOURCES:
+        bound = " (bound by REMIT_INTENT)" if active.source == "environment" else ""
+        raise refuse("INTENT_ALREADY_ACTIVE", f"{active.intent_id} is active in this session{bound}. Clear it first.")
+    return intent
+
+
+def selectable_intent_ids(rules: Rules) -> list[str]:
+    """The ids one may select."""
+    intents = rules.document.intents if rules.document else ()
+    return [i.id for i in intents if i.status in ("DRAFT", "IN_PROGRESS") and i.id not in rules.ignore.intents]
+
+
+def make_refusal(
+    code: ErrorType, message: str, tool: str, active: str | None, available: Sequence[str] = ()
+) -> IntentRefused:
+    """A refusal of one of Remit's own tools."""
+    finding = Finding(rule="intents", code=code, message=message, context={"available_intents": list(available)})
+    call = ToolCall(agent="", session=SessionKey(""), tool=tool, effect="meta", cwd="")
+    return IntentRefused(make_violation(finding, call, Decision("deny", "deny", "meta", "enforce", (finding,), active)))
+
+
+def dependency_warnings(intent: Intent, intents: Sequence[Intent]) -> list[str]:
+    """Unfinished dependencies warn, never refuse."""
+    waiting = find_unfinished_dependencies(intent, intents)
+    return [f"{intent.id} depends on {', '.join(waiting)}, which is not DONE."] if waiting else []
+
+
+def scope_warnings(intent: Intent, expected: Sequence[str], intents: Sequence[Intent]) -> list[str]:
+    """Expected paths that lie outside the scope, with the intents that own them."""
+    outside = [path for path in expected[:100] if not Scope(intent.owned_scope).matches(path)]
+    found: list[str] = []
+    for path in outside:
+        owners = [i.id for i in intents if i.id != intent.id and Scope(i.owned_scope).matches(path)]
+        owned = f" (owned by {', '.join(owners)})" if owners else ""
+        found.append(f"{sanitise_line(path, 120)} is outside the scope of {intent.id}{owned}.")
+    return found
+
+
+def validate_scope(patterns: Sequence[str], *, required: bool = True) -> None:
+    """Raise IntentError for a scope that the file would refuse."""
+    if required and not [p for p in patterns if not p.startswith("!")]:
+        raise IntentError("an intent needs at least one pattern that it owns, such as --scope 'src/**'")
+    for pattern in patterns:
+        why = (
+            "it is absolute; patterns start at the workspace root"
+            if is_absolute_pattern(pattern)
+            else glob_error(pattern)
+        )
+        if why:
+            raise IntentError(f"the scope pattern {pattern!r} cannot be used: {why}")

@@ -1,0 +1,81 @@
+"""Templates of intents: a team's own in `.orchestration/templates/`, and a few that Remit brings."""
+
+import re
+from collections.abc import Mapping
+
+from remit.core.intent import Constraint, Criterion, Intent
+from remit.gate.intents.refusals import IntentError
+from remit.gate.rules.load import source_folder
+from remit.workspace.files.atomic import read_regular_file
+from remit.workspace.intents_file.parse import parse_template
+from remit.workspace.place.workspace import Workspace
+
+TEMPLATES_FOLDER = "templates"
+TEMPLATE_SUFFIX = ".yaml"
+MAX_TEMPLATE_BYTES = 64 * 1024
+TEMPLATE_NAME = re.compile(r"[A-Za-z0-9][\w.-]{0,63}", re.ASCII)
+
+
+def make_template(description: str, constraints: tuple[str, ...], criteria: tuple[str, ...], *scope: str) -> Intent:
+    """Return a template that Remit brings."""
+    return Intent(
+        id="",
+        owned_scope=scope,
+        description=description,
+        constraints=tuple(map(Constraint, constraints)),
+        acceptance_criteria=tuple(map(Criterion, criteria)),
+    )
+
+
+BUILT_IN_TEMPLATES: Mapping[str, Intent] = {
+    "bugfix": make_template(
+        "Mend a defect at its cause.",
+        ("Change no more than the defect needs",),
+        ("A test fails before the change and passes after it", "All other tests pass"),
+    ),
+    "feature": make_template(
+        "Add something that users can do.",
+        ("What exists goes on to work as before",),
+        ("Tests cover what is new", "The documentation says how to use it"),
+    ),
+    "refactor": make_template(
+        "Change the form of code, and not what it does.",
+        ("What the code does stays as it is", "No test changes what it claims"),
+        ("All tests pass as before",),
+    ),
+    "docs": make_template(
+        "Write or mend documentation.",
+        ("No code changes",),
+        ("Each link leads somewhere, and each example works",),
+        "docs/**",
+        "*.md",
+    ),
+}
+
+
+def template_names(workspace: Workspace) -> list[str]:
+    """Return the names of all templates, the team's own first. Raises OSError."""
+    folder = source_folder(workspace) / TEMPLATES_FOLDER
+    own = [path.stem for path in folder.iterdir() if path.suffix == TEMPLATE_SUFFIX] if folder.is_dir() else []
+    own = sorted(name for name in own if TEMPLATE_NAME.fullmatch(name))
+    return [*own, *(name for name in BUILT_IN_TEMPLATES if name not in own)]
+
+
+def load_template(workspace: Workspace, name: str) -> Intent:
+    """Return the template of that name: the team's own, else one that Remit brings. Raises IntentError."""
+    if TEMPLATE_NAME.fullmatch(name):
+        path = source_folder(workspace) / TEMPLATES_FOLDER / f"{name}{TEMPLATE_SUFFIX}"
+        try:
+            intent, findings = parse_template(read_regular_file(path, MAX_TEMPLATE_BYTES))
+        except FileNotFoundError:
+            if name in BUILT_IN_TEMPLATES:
+                return BUILT_IN_TEMPLATES[name]
+        except OSError as error:
+            raise IntentError(f"the template {name!r} cannot be read: {error.strerror or error}") from error
+        else:
+            if intent is None or findings:
+                why = "; ".join(f"line {f.line}: {f.message}" for f in findings)
+                raise IntentError(f"the template {name!r} cannot be used: {why}")
+            return intent
+    known = ", ".join(template_names(workspace))
+    raise IntentError(f"there is no template {name!r} (known: {known})")

@@ -1,0 +1,55 @@
+"""Dropping old records: what may go, and the record that says so before anything does."""
+
+from msgspec import Struct
+
+from remit.core.record import Body
+from remit.gate.gate import Gate
+from remit.gate.log_sharing.check_logs import check_ledger
+from remit.ledger.index.index import remove_index
+from remit.ledger.prune import (
+    PruningPlan,
+    build_keep_rule,
+    build_pruning_detail,
+    plan_pruning,
+    prune,
+    read_pruned_ranges,
+)
+from remit.workspace.git.tracked_files import list_existing_paths
+
+
+class LedgerPruning(Struct, frozen=True):
+    """What would go of the records older than `before`; `newest` is the tree head that covers it."""
+
+    before: str
+    plan: PruningPlan
+    newest: str
+    all_records: bool
+
+
+def plan_log_pruning(gate: Gate, before: str, *, all_records: bool) -> LedgerPruning:
+    """What may be dropped of the records older than `before`, as records write times.
+
+    Raises OSError, LedgerError, GitError, InvalidKey.
+    """
+    folder = gate.recorder.log.folder
+    report = check_ledger(gate.recorder, gate.rules.config)
+    heads = report.heads
+    standing = None if all_records else list_existing_paths(gate.workspace)
+    plan = plan_pruning(
+        folder, before, heads.witnessed, [f for f in report.findings if not f.log], build_keep_rule(folder, standing)
+    )
+    return LedgerPruning(before, plan, heads.newest, all_records)
+
+
+def prune_log(gate: Gate, found: LedgerPruning) -> int:
+    """Say so in the log, drop the records, and let the index be made again; how many bytes that freed.
+
+    Raises OSError, LedgerError.
+    """
+    folder, recorder = gate.recorder.log.folder, gate.recorder
+    told = {"before": found.before, "all": found.all_records, "head": found.newest}
+    detail = build_pruning_detail(found.plan, read_pruned_ranges(folder), **told)
+    recorder.append([recorder.make_record(Body(event="pruned", intent_id=None, session_id=None, detail=detail))])
+    freed = prune(folder, found.plan)
+    remove_index(gate.workspace.state / "index.db")
+    return freed

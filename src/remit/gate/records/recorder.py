@@ -1,0 +1,334 @@
+"""Making records and getting them into the log: durably before an answer, and never lost after a deed.
+
+No line of the log is longer than 64 KB: a record of many files becomes several, and long lists are counted.
+
+The parts of one record are appended together. Each says the same of its own files, and its `part` names the others.
+What no file makes long is cut: a list keeps its beginning, its count and a digest stand beside it.
+"""
+
+import os
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import suppress
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any, TypeVar, cast
+
+import msgspec
+from msgspec import UNSET, UnsetType
+from msgspec.structs import replace
+
+from remit.core.diff.contents import sha256
+from remit.core.ids import derive_part_id, make_uuid7
+from remit.core.lazy_property import LazyProperty
+from remit.core.record import Body, MutatedFile, Record, Tool, TracedFile, Vcs
+from remit.core.secrets.redaction import compile_team_pattern, redact_struct, redact_value
+from remit.gate.environment import Environment
+from remit.gate.records.tree_heads import sign_after_append
+from remit.gate.rules.load import load_rules
+from remit.ledger.log import AppendedRecord, MachineLog
+from remit.ledger.segments import LedgerError
+from remit.ledger.spool import Spool
+from remit.workspace.git.command import GitError
+from remit.workspace.git.identity import machine_id, repository_id
+from remit.workspace.git.refs import head_commit
+from remit.workspace.place.workspace import Workspace, is_folder
+
+T = TypeVar("T")
+
+MAX_LINE_BYTES = 64 * 1024
+CHAIN_BYTES = 1024
+"""What the place in the chain and the names around a record come to."""
+
+MAX_RECORD_BYTES = MAX_LINE_BYTES - CHAIN_BYTES
+MAX_ENTRIES = 50
+"""Entries of a list, or a table, that are kept where a record is too long."""
+
+MAX_CHARS = 2048
+"""Characters of a text that are kept where a record is too long."""
+
+MAX_UNPROVED = 200
+
+
+def split_records(records: Iterable[Record]) -> list[Record]:
+    """Return the records, those too long for a line in several, or cut."""
+    return [part for record in records for part in split_record(record)]
+
+
+def split_record(record: Record) -> Iterator[Record]:
+    """Return one record, or as many as its files need."""
+    if encoded_size(record) <= MAX_RECORD_BYTES:
+        yield record
+        return
+    files = record.body.files
+    if isinstance(files, UnsetType) or not files:
+        yield cut_record(record)
+        return
+    bare = cut_record(make_part(record, (), (), 1, 1))
+    groups = list(
+        group_files(
+            [shrink_file(pair, MAX_RECORD_BYTES - encoded_size(bare)) for pair in pair_files(record)],
+            MAX_RECORD_BYTES - encoded_size(bare),
+        )
+    )
+    for number, group in enumerate(groups, 1):
+        mutated, traced = zip(*group, strict=True)
+        part = make_part(record, mutated, tuple(one for one in traced if one is not None), number, len(groups))
+        yield part if encoded_size(part) <= MAX_RECORD_BYTES else cut_record(part)
+
+
+def encoded_size(part: object) -> int:
+    """Return how many bytes it comes to on a line."""
+    return len(msgspec.json.encode(part))
+
+
+FilePair = tuple[MutatedFile, TracedFile | None]
+
+
+def pair_files(record: Record) -> list[FilePair]:
+    """Return each changed file with its published form."""
+    files = () if isinstance(record.body.files, UnsetType) else record.body.files
+    traced = {one.path: one for one in record.files}
+    return [(file, traced.get(file.path)) for file in files]
+
+
+def group_files(found: Sequence[FilePair], room: int) -> Iterator[list[FilePair]]:
+    """Return the files, as many at a time as have room. A path stands in the files of the call, too."""
+    group: list[FilePair] = []
+    left = room
+    for pair in found:
+        needs = encoded_size(pair) + encoded_size(pair[0].path) + 2
+        if group and needs > left:
+            yield group
+            group, left = [], room
+        group.append(pair)
+        left -= needs
+    yield group
+
+
+def make_part(
+    record: Record, files: tuple[MutatedFile, ...], traced: tuple[TracedFile, ...], number: int, count: int
+) -> Record:
+    """Return one part of a record, the first of which keeps its id."""
+    body = record.body
+    every = () if isinstance(body.files, UnsetType) else body.files
+    names = {file.path for file in files}
+    detail: dict[str, Any] = {} if isinstance(body.detail, UnsetType) else dict(body.detail)
+    if count > 1 or not files:
+        detail["part"] = {"first": record.id, "number": number, "of": count}
+        if any(is_deletion(file) for file in every) and not any(is_deletion(file) for file in files):
+            detail["took_away"] = True
+    call = body.call
+    if not isinstance(call, UnsetType) and not isinstance(call.paths, UnsetType):
+        own = {file.path for file in every}
+        call = replace(call, paths=tuple(path for path in call.paths if path in names or path not in own))
+    scoped = isinstance(body.in_scope, bool) and bool(files)
+    part = replace(
+        body,
+        files=files,
+        call=call,
+        detail=detail or UNSET,
+        in_scope=all(file.in_scope is not False for file in files) if scoped else body.in_scope,
+    )
+    return replace(record, id=derive_part_id(record.id, number), body=part, files=traced)
+
+
+def is_deletion(file: MutatedFile) -> bool:
+    """Return whether a file was taken away."""
+    return file.after is UNSET and file.before is not UNSET
+
+
+def shrink_file(pair: FilePair, room: int) -> FilePair:
+    """Return a file that has room on a line by itself. Its blobs tell what a reader no longer finds here.
+
+    Lines that nothing proves to be the call's never become its own: where they are too many, all lines are open.
+    """
+    file, traced = pair
+    if encoded_size(pair) <= room // 2:
+        return pair
+    if traced is not None:
+        file = replace(file, ranges=UNSET)
+    if not isinstance(file.unproved, UnsetType) and len(file.unproved) > MAX_UNPROVED:
+        file = replace(file, unproved=((1, max(end for _, end in file.unproved)),))
+    if encoded_size((file, traced)) <= room // 2:
+        return file, traced
+    file = replace(file, hunks=UNSET, ranges=first_entries(file.ranges, MAX_UNPROVED))
+    if traced is not None and not isinstance(traced.conversations, UnsetType):
+        spoken = tuple(replace(one, ranges=first_entries(one.ranges, MAX_UNPROVED)) for one in traced.conversations)
+        traced = replace(traced, conversations=spoken)
+    return file, traced
+
+
+def first_entries(entries: "tuple[T, ...] | UnsetType", limit: int) -> "tuple[T, ...] | UnsetType":
+    """Return the first entries."""
+    return entries if isinstance(entries, UnsetType) else entries[:limit]
+
+
+# -- what no file makes long -----------------------------------------------------------------------------------
+
+
+def cut_record(record: Record) -> Record:
+    """Return a record whose lists and texts are cut until it has room on a line."""
+    entries, chars = MAX_ENTRIES, MAX_CHARS
+    while True:
+        part = replace(record, body=cut_body(record.body, entries, chars))
+        if encoded_size(part) <= MAX_RECORD_BYTES or entries <= 1:
+            return part
+        entries, chars = entries // 2, chars // 2
+
+
+def cut_body(body: Body, entries: int, chars: int) -> Body:
+    """Return a record's own part with shorter lists and texts."""
+    call, detail = body.call, {} if isinstance(body.detail, UnsetType) else body.detail
+    if not isinstance(call, UnsetType) and not isinstance(call.paths, UnsetType) and len(call.paths) > entries:
+        detail = {**detail, **count_entries("call_paths", call.paths)}
+        call = replace(call, paths=call.paths[:entries])
+    return replace(
+        body,
+        call=call,
+        detail=shorten_value(detail, entries, chars) if detail else UNSET,
+        violation=shorten_value(body.violation, entries, chars) if isinstance(body.violation, dict) else UNSET,
+        result=shorten_value(body.result, entries, chars) if isinstance(body.result, dict) else UNSET,
+    )
+
+
+def shorten_value(value: Any, entries: int, chars: int) -> Any:
+    """Return a JSON value with its lists, tables and texts cut; what was cut in a table is counted beside it."""
+    match value:
+        case str():
+            return value if len(value) <= chars else f"{value[:chars]}…"
+        case list() | tuple():
+            return [shorten_value(one, entries, chars) for one in cast("list[Any]", value)[:entries]]
+        case dict():
+            table = cast("dict[str, Any]", value)
+            short = {key: shorten_value(table[key], entries, chars) for key in list(table)[:entries]}
+            for key in list(short):
+                if isinstance(table[key], list | tuple | dict) and len(table[key]) > entries:
+                    short |= count_entries(key, table[key])
+            return short
+        case _:
+            return value
+
+
+def count_entries(name: str, entries: Any) -> dict[str, Any]:
+    """Return how many entries there were, with a digest of all of them."""
+    digest = sha256(msgspec.json.encode(entries, order="sorted"))
+    return {f"{name}_count": len(entries), f"{name}_digest": f"sha256:{digest}"}
+
+
+SPOOL_FOLDER = ".local/state/remit/spool"
+
+
+class Recorder:
+    """Writes the records of one workspace."""
+
+    def __init__(self, workspace: Workspace, environment: Environment) -> None:
+        self.workspace = workspace
+        self.environment = environment
+        self.patterns: tuple[str, ...] | None = None
+        """A team's own patterns of secrets, as they were when the rules were last read."""
+
+    @LazyProperty
+    def machine(self) -> str:
+        """This machine's name. Raises OSError."""
+        return machine_id(self.environment.home)
+
+    @LazyProperty
+    def repository(self) -> str:
+        """The repository's name. Raises OSError."""
+        return repository_id(self.workspace)
+
+    @property
+    def log(self) -> MachineLog:
+        """The machine log. Raises OSError where machine or repository have no name and none can be written."""
+        return self._open_log
+
+    @LazyProperty
+    def _open_log(self) -> MachineLog:
+        name = f"{self.repository}/{self.machine}"
+        return MachineLog.open(self.workspace.log_folder, name, make_recovery=self.recovery_record)
+
+    def close(self) -> None:
+        """Let go of the log."""
+        log = self.__dict__.get("_opened_log")
+        if isinstance(log, MachineLog):
+            log.close()
+
+    @LazyProperty
+    def spool(self) -> Spool:
+        """Where records wait that could not be appended."""
+        name = self.workspace.root.name + "-" + str(path_hash(str(self.workspace.root)))
+        return Spool(self.environment.home / SPOOL_FOLDER / f"{name}.jsonl")
+
+    @property
+    def vcs(self) -> Vcs | None:
+        """HEAD now; None before the first commit, or where git cannot tell."""
+        head = head_commit(self.workspace)
+        return Vcs(type="git", revision=head, revision_id=head) if head else None
+
+    def make_record(
+        self,
+        body: Body,
+        agent: str | None = None,
+        files: tuple[TracedFile, ...] = (),
+        *,
+        vcs: Vcs | UnsetType | None = UNSET,
+    ) -> Record:
+        """A record of now. Here, and only here, secrets are taken out of it, whatever field they stand in.
+
+        `vcs` is HEAD, where the caller has looked already.
+        """
+        now = self.environment.clock()
+        if self.patterns is None:
+            self.patterns = load_rules(self.workspace).config.redact.patterns
+        extra = tuple(map(compile_team_pattern, self.patterns))
+        return Record(
+            id=make_uuid7(int(now * 1000), os.urandom(10)),
+            timestamp=datetime.fromtimestamp(now, UTC).isoformat(timespec="microseconds").replace("+00:00", "Z"),
+            body=redact_struct(body, extra),
+            vcs=self.vcs if vcs is UNSET else vcs,
+            tool=Tool(name=redact_value(agent, extra)) if agent else None,
+            files=redact_value(files, extra),
+        )
+
+    def recovery_record(self, detail: dict[str, Any]) -> Record:
+        """The record of a repair of the log."""
+        return self.make_record(Body(event="recovery", intent_id=None, session_id=None, detail=detail))
+
+    def append(self, records: Sequence[Record], *, sync: bool = True) -> tuple[AppendedRecord, ...]:
+        """Append, durably when `sync`. What waits in the spool goes first.
+
+        Raises OSError, LedgerError: then nothing of this is in the log.
+        """
+        if self.spool.count_pending():
+            self.spool.drain(self.log, views=self.views)
+        return self.log.append(split_records(records), sync=sync, views=self.views)
+
+    @property
+    def views(self) -> tuple[Path, ...]:
+        """The live view, where the workspace has its folder."""
+        return (self.workspace.view_path,) if is_folder(self.workspace.folder) else ()
+
+    def append_or_spool(self, records: Sequence[Record], *, sync: bool = True) -> str | None:
+        """Append what already happened; what cannot be appended waits in the spool.
+
+        The reason in words where it had to wait; raises OSError where even that failed. No decision waits for this,
+        so tree heads are made here when they are due.
+        """
+        try:
+            appended = self.append(records, sync=sync)
+        except (OSError, LedgerError, GitError) as error:
+            self.spool.store(split_records(records))
+            return str(error)
+        if appended:
+            self.sign_when_due(records, appended[-1].seq)
+        return None
+
+    def sign_when_due(self, records: Sequence[Record], newest_seq: int) -> None:
+        """Sign the log where it is time. One that cannot be signed now is signed the next time: nothing is lost."""
+        with suppress(OSError, LedgerError, GitError):
+            sign_after_append(self, records, newest_seq)
+
+
+def path_hash(text: str) -> int:
+    """A short number for a path, the same in every process."""
+    return int(sha256(text.encode("utf-8", "surrogateescape"))[:12], 16)

@@ -1,0 +1,204 @@
+"""Signing a log's tree head, and giving it to a commit's note, where it outlives the state folder.
+
+Nothing of this lies on the way to a decision: it runs after a call, at a session's end, or when a person asks.
+"""
+
+import re
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any, Protocol
+
+from msgspec.structs import replace
+
+from remit.core.config import Config
+from remit.core.record import Body, Record
+from remit.core.tree_head import (
+    InvalidTreeHead,
+    TreeHead,
+    derive_public_key,
+    parse_public_key,
+    parse_signed_head,
+    sign_head,
+)
+from remit.gate.environment import Environment
+from remit.gate.rules.load import load_rules
+from remit.ledger.integrity.tree_heads import (
+    HEAD_INTERVAL_RECORDS,
+    MAX_WHOLE_BYTES,
+    FoundHead,
+    build_altered_detail,
+    measure_log_bytes,
+    measure_tree,
+    read_frontier,
+    read_stored_heads,
+    store_head,
+)
+from remit.ledger.log import MachineLog
+from remit.ledger.segments import LedgerError
+from remit.workspace.contents.remit_repository import RemitRepository
+from remit.workspace.git.command import Git
+from remit.workspace.git.identity import machine_id
+from remit.workspace.git.refs import head_commit
+from remit.workspace.place.workspace import Workspace
+
+NOTES_REF = "refs/notes/remit"
+HEAD_SEPARATOR = "---\n"
+"""Heads of several machines may stand in one commit's note."""
+
+IDENTITY = ("-c", "user.name=Remit", "-c", "user.email=remit@localhost")
+
+SESSION_END_EVENTS = frozenset({"session_end"})
+FINISHED_EVENTS = frozenset({"mutation", "tool_result"})
+"""Events that are recorded when no decision waits any more."""
+
+
+class LogWriter(Protocol):
+    """What signing needs of whoever writes a workspace's records."""
+
+    @property
+    def workspace(self) -> Workspace:
+        """Where the log lies."""
+        ...
+
+    @property
+    def environment(self) -> Environment:
+        """Where the key lies."""
+        ...
+
+    @property
+    def log(self) -> MachineLog:
+        """The log that is signed."""
+        ...
+
+    @property
+    def views(self) -> tuple[Path, ...]:
+        """Where its lines are copied to."""
+        ...
+
+    def make_record(self, body: Body, /) -> Record:
+        """A record of now."""
+        ...
+
+    def recovery_record(self, detail: dict[str, Any], /) -> Record:
+        """The record of a repair."""
+        ...
+
+
+class KeyUnusable(LedgerError):
+    """This machine's key cannot sign."""
+
+    def __init__(self, path: Path, why: str) -> None:
+        super().__init__(
+            f"the key {str(path)!r} cannot sign: {why}\n"
+            "hint: move it and the file `machine` beside it away; a new key is made, and older heads become unproved"
+        )
+
+
+def key_path(home: Path) -> Path:
+    """This machine's private key."""
+    return home / ".local/state/remit/key"
+
+
+def read_private_key(home: Path) -> bytes:
+    """The private key, made at first use. Raises OSError, KeyUnusable."""
+    machine_id(home)
+    path = key_path(home)
+    try:
+        seed = path.read_bytes()
+    except FileNotFoundError:
+        raise KeyUnusable(path, "it is not there") from None
+    if len(seed) != 32:
+        raise KeyUnusable(path, f"it has {len(seed)} bytes; an Ed25519 key has 32")
+    return seed
+
+
+def trusted_keys(home: Path, config: Config) -> tuple[bytes, ...]:
+    """The public keys whose signatures count here: this machine's, and those in `[ledger] trusted_keys`."""
+    trusted = tuple(map(parse_public_key, config.ledger.trusted_keys))
+    return (derive_public_key(read_private_key(home)), *trusted)
+
+
+def make_head(recorder: LogWriter, *, whole: bool = False) -> FoundHead | None:
+    """Sign the log as it is, record that, and keep the head beside the log; None where the log is empty.
+
+    Unless the log is large it is hashed as a whole, and where an earlier head's lines are no longer what they were
+    a `recovery` record says so first, with both roots. Raises OSError, LedgerError.
+    """
+    folder = recorder.log.folder
+    known = read_frontier(folder)
+    measured = measure_tree(folder, known, whole=whole or measure_log_bytes(folder) <= MAX_WHOLE_BYTES)
+    if known is not None and measured.earlier_root != known.root:
+        recorder.log.append([recorder.recovery_record(build_altered_detail(known, measured))], views=recorder.views)
+        measured = measure_tree(folder, None, whole=True)
+    now = measured.frontier
+    if now is None:
+        return None
+    head = TreeHead(recorder.log.name, now.size, bytes.fromhex(now.root))
+    note = sign_head(head, read_private_key(recorder.environment.home))
+    recorder.log.append([_head_record(recorder, head, note)], views=recorder.views)
+    store_head(folder, note, replace(now, commit=head_commit(recorder.workspace)))
+    return FoundHead(note, f"heads, {now.size} records")
+
+
+def _head_record(recorder: LogWriter, head: TreeHead, note: str) -> Record:
+    detail = {"size": head.size, "root": head.root.hex(), "note": note}
+    return recorder.make_record(Body(event="tree_head", intent_id=None, session_id=None, detail=detail))
+
+
+def sign_after_append(recorder: LogWriter, records: Sequence[Record], newest_seq: int) -> None:
+    """What an append that no decision waited for may bring with it: a head, and a commit's note.
+
+    Raises OSError, LedgerError, GitError; the records themselves are safe.
+    """
+    events = {record.body.event for record in records}
+    ended = not events.isdisjoint(SESSION_END_EVENTS)
+    if not ended and events.isdisjoint(FINISHED_EVENTS):
+        return
+    known = read_frontier(recorder.log.folder)
+    if ended:
+        made = make_head(recorder)
+        if made is not None and head_commit(recorder.workspace) != (known.commit if known else None):
+            write_head_note(recorder, "HEAD", made.note, shown=load_rules(recorder.workspace).config.share.notes)
+    elif newest_seq + 1 - (known.size if known else 0) >= HEAD_INTERVAL_RECORDS:
+        make_head(recorder)
+
+
+def newest_head(folder: Path) -> str | None:
+    """The newest head beside the log."""
+    return next((head.note for head in reversed(list(read_stored_heads(folder)))), None)
+
+
+def write_head_note(recorder: LogWriter, commit: str, note: str, *, shown: bool) -> str | None:
+    """Write a head into a commit's note; the commit, or None where there is none. Raises GitError, OSError.
+
+    Heads of other logs in that note stay. Nothing but the notes ref changes: where it is `shown`, that of the user's
+    repository, which `git log --all` lists; else that of Remit's own.
+    """
+    workspace = recorder.workspace
+    if workspace.common_dir is None:
+        return None
+    git = Git(workspace.root)
+    found = git.text("rev-parse", "--verify", "--quiet", "--end-of-options", f"{commit}^{{commit}}", ok=(0, 1, 128))
+    if not found:
+        return None
+    own = RemitRepository(workspace)
+    if not shown:
+        own.create()
+    run = git.run if shown else own.run
+    old = run("notes", f"--ref={NOTES_REF}", "show", found, ok=(0, 1)).decode("utf-8", "replace")
+    kept = [part for part in split_heads(old) if _origin(part) != recorder.log.name]
+    text = HEAD_SEPARATOR.join([*kept, note])
+    run(*IDENTITY, "notes", f"--ref={NOTES_REF}", "add", "-f", "-F", "-", found, stdin=text.encode())
+    return found
+
+
+def split_heads(text: str) -> list[str]:
+    """The heads in a commit's note."""
+    return [part.removesuffix("\n") + "\n" for part in re.split(r"^---\n", text, flags=re.MULTILINE) if part.strip()]
+
+
+def _origin(note: str) -> str | None:
+    try:
+        return parse_signed_head(note).head.origin
+    except InvalidTreeHead:
+        return None

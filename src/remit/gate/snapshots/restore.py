@@ -1,0 +1,232 @@
+"""Going back: which snapshot is meant, and the records of a restore.
+
+Undoing what one session changed, and nothing that others changed in the same files.
+"""
+
+import os
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+
+from msgspec import Struct
+
+from remit.core.display_text import quote_path
+from remit.core.ids import match_ids
+from remit.core.record import Body
+from remit.gate.context import WorkspaceContext
+from remit.gate.gate import Gate
+from remit.gate.snapshots.take import SnapshotTaker
+from remit.ledger.file_changes import SessionChange
+from remit.workspace.contents.content_store import ContentStore, scratch_files
+from remit.workspace.files.atomic import FileToWrite
+from remit.workspace.git.command import Git, GitError
+from remit.workspace.snapshots.restore import ApplyResult, Restorer, RestoreResult
+from remit.workspace.snapshots.snapshot import Occasion, Snapshot
+
+MAX_NAMED_PATHS = 200
+LATEST = "latest"
+MAX_NAMED_CANDIDATES = 10
+
+
+class NoSuchSnapshot(ValueError):
+    """Nothing, or more than one thing, is meant."""
+
+
+def open_restore(gate: Gate) -> Restorer:
+    """Restores of the gate's workspace."""
+    config = gate.rules.config
+    most, secrets = config.snapshots.max_file_mib, config.snapshots.secret_days > 0
+    return Restorer(gate.workspace, gate.snapshots, gate.environment.clock, most, secrets=secrets)
+
+
+def select_offered(found: Sequence[Snapshot]) -> list[Snapshot]:
+    """The snapshots that people are shown: not those that only served to finish a restore."""
+    return [s for s in found if s.occasion.kind != "resume"]
+
+
+def find_snapshot(found: Sequence[Snapshot], point: str) -> Snapshot:
+    """The snapshot whose id begins so. Raises NoSuchSnapshot."""
+    states = [s for s in select_offered(found) if s.occasion.kind != "undone"]
+    if point == LATEST and states:
+        return states[0]
+    fitting = match_ids(point, (s.id for s in found))
+    if len(fitting) > 1:
+        few = ", ".join(fitting[:MAX_NAMED_CANDIDATES])
+        raise NoSuchSnapshot(f"{point!r} fits {len(fitting)} snapshots: {few}; give more of the name")
+    if not fitting:
+        raise NoSuchSnapshot(f"no snapshot is named {point!r}; `remit restore list` shows what there is")
+    return next(s for s in found if s.id == fitting[0])
+
+
+def find_snapshot_before(found: Sequence[Snapshot], what: str) -> Snapshot:
+    """The state before an intent or a session did anything, or before the last command that says `what`.
+
+    `found` has the newest first. Raises NoSuchSnapshot.
+    """
+    of_one = [
+        s for s in found if s.occasion.kind in ("call", "session") and what in (s.occasion.intent, s.occasion.session)
+    ]
+    if of_one:
+        return of_one[-1]
+    for snapshot in found:
+        if snapshot.occasion.kind == "call" and what in (snapshot.occasion.command or snapshot.occasion.tool):
+            return snapshot
+    raise NoSuchSnapshot(
+        f"no snapshot precedes {what!r}: no intent or session of that name, no command with these words; "
+        "`remit restore list` shows what there is"
+    )
+
+
+def find_last_restore(found: Sequence[Snapshot]) -> tuple[Snapshot, Snapshot | None]:
+    """The state before the last restore, and the snapshot that it went back to. Raises NoSuchSnapshot."""
+    for snapshot in found:
+        if snapshot.occasion.kind == "restore":
+            return snapshot, next((s for s in found if s.id == snapshot.occasion.point), None)
+    raise NoSuchSnapshot("there is no restore to undo")
+
+
+def record_restore(gate: Gate, done: RestoreResult, *, finished: bool = False) -> str | None:
+    """Record a restore that was made; why that has to wait, where it has to."""
+    if done.saved is None:
+        return None
+    records = [SnapshotTaker(gate).make_record(done.saved, done.saved.occasion, None, 0)]
+    detail: dict[str, object] = {
+        "to": done.point.id,
+        "saved": done.saved.id,
+        "written": len(done.plan.write),
+        "deleted": len(done.plan.delete),
+        "paths": [quote_path(p) for p in [*done.plan.write, *done.plan.delete][:MAX_NAMED_PATHS]],
+    }
+    detail |= {"undo": True} if done.undoing else {}
+    detail |= {"finished": True} if finished else {}
+    detail |= {"failed": {quote_path(p): why for p, why in done.failed.items()}} if done.failed else {}
+    records.append(gate.recorder.make_record(Body(event="restore", intent_id=None, session_id=None, detail=detail)))
+    return gate.recorder.append_or_spool(records)
+
+
+MAX_MERGE_CONFLICTS = 127
+"""`git merge-file` ends with the number of conflicts, at most 127, and with 255 for an error. Source: its manual."""
+
+
+class SessionUndo(Struct, frozen=True):
+    """The files that an undo would write and delete, and the files that it leaves, each with the reason."""
+
+    write: dict[str, bytes]
+    delete: tuple[str, ...]
+    left: dict[str, str]
+
+    @property
+    def is_empty(self) -> bool:
+        """Whether there is nothing to write and nothing to delete."""
+        return not self.write and not self.delete
+
+
+def plan_session_undo(site: WorkspaceContext, store: ContentStore, changes: Iterable[SessionChange]) -> SessionUndo:
+    """Return what undoes these changes: each is taken out of its file as it is now, the newest first.
+
+    Lines that others changed since stay. A file in which both changed the same lines is left as it is. Raises GitError,
+    OSError.
+    """
+    now: dict[str, bytes | None] = {}
+    first: dict[str, bytes | None] = {}
+    left: dict[str, str] = {}
+    for change in reversed(tuple(changes)):
+        path = change.path
+        if path in left:
+            continue
+        if path not in now:
+            try:
+                now[path] = first[path] = read_current(site.workspace.root / path)
+            except OSError as error:
+                left[path] = error.strerror or str(error)
+                continue
+        try:
+            now[path] = remove_change(site.workspace.state, store, change, now[path])
+        except CannotUndo as error:
+            left[path] = str(error)
+    done = {path: content for path, content in now.items() if path not in left and content != first[path]}
+    return SessionUndo(
+        write={path: content for path, content in done.items() if content is not None},
+        delete=tuple(path for path, content in done.items() if content is None),
+        left=left,
+    )
+
+
+class CannotUndo(ValueError):
+    """One change cannot be taken out of its file. The message is the reason, without the file's name."""
+
+
+def remove_change(folder: Path, store: ContentStore, change: SessionChange, now: bytes | None) -> bytes | None:
+    """Return the content `now` without one change; None for no file. Raises CannotUndo."""
+    before, after = load_content(store, change.before), load_content(store, change.after)
+    if now == after:
+        return before
+    if now == before:
+        return now
+    if now is None:
+        raise CannotUndo("somebody deleted it since")
+    if after is None:
+        raise CannotUndo("it was deleted, and somebody made it anew since")
+    if before is None:
+        raise CannotUndo("the session made it, and somebody changed it since")
+    return merge_contents(folder, now, after, before)
+
+
+def merge_contents(folder: Path, current: bytes, base: bytes, other: bytes) -> bytes:
+    """Return `current` with the way from `base` to `other` applied. Raises CannotUndo where both changed a line."""
+    with scratch_files(folder, current, base, other) as files:
+        try:
+            return Git(folder).run("merge-file", "-p", "--quiet", *files)
+        except GitError as error:
+            if error.code is not None and 0 < error.code <= MAX_MERGE_CONFLICTS:
+                raise CannotUndo("somebody changed the same lines since") from error
+            raise CannotUndo("git cannot merge its contents") from error
+
+
+def load_content(store: ContentStore, blob: str | None) -> bytes | None:
+    """Return the content of that name; None for no file. Raises CannotUndo where the content is gone."""
+    if blob is None:
+        return None
+    content = store.load(blob) if blob else None
+    if content is None:
+        raise CannotUndo("its content was not kept, or no longer is")
+    return content
+
+
+def read_current(path: Path) -> bytes | None:
+    """Return the file's bytes, None where there is none. Raises OSError where it is no regular file."""
+    if not os.path.lexists(path):
+        return None
+    if path.is_symlink() or not path.is_file():
+        raise OSError("it is not a regular file")
+    return path.read_bytes()
+
+
+def undo_session(gate: Gate, plan: SessionUndo, session: str) -> ApplyResult:
+    """Save the present state as a snapshot, then write and delete as planned, and record it.
+
+    `remit restore undo` goes back to that snapshot. Raises GitError, OSError where the present cannot be saved: then
+    nothing was changed.
+    """
+    files = {
+        path: FileToWrite(read_file_mode(gate.workspace.root / path), content) for path, content in plan.write.items()
+    }
+    occasion = Occasion("restore", session=session)
+    done = open_restore(gate).apply_changes(files, plan.delete, occasion)
+    detail: dict[str, object] = {
+        "session": session,
+        "saved": done.saved.id,
+        "written": len(plan.write),
+        "deleted": len(plan.delete),
+        "paths": [quote_path(path) for path in [*plan.write, *plan.delete][:MAX_NAMED_PATHS]],
+    }
+    left = {**plan.left, **done.failed}
+    detail |= {"failed": {quote_path(path): why for path, why in left.items()}} if left else {}
+    snapshot = SnapshotTaker(gate).make_record(done.saved, occasion, None, 0)
+    body = Body(event="restore", intent_id=None, session_id=None, detail=detail)
+    gate.recorder.append_or_spool([snapshot, gate.recorder.make_record(body)])
+    return done
+
+
+def read_file_mode(path: Path) -> str:
+    """Return git's mode of the file as it is now; that of a plain file where there is none."""
+    return "100755" if os.access(path, os.X_OK) else "100644"

@@ -1,0 +1,218 @@
+"""The database behind the state: its tables, and what is done where it is old, damaged or held."""
+
+import sqlite3
+from collections.abc import Generator
+from contextlib import contextmanager
+from pathlib import Path
+
+from remit.core.display_text import quote_path
+from remit.ledger.sqlite_file import copy_to_memory, enable_write_ahead, is_unwritable
+
+SCHEMA_VERSION = 5
+
+BUSY_TIMEOUT_S = 5.0
+"""How long one statement waits for another process. A hook that waits too long is passed over by its agent."""
+
+TABLES = """
+CREATE TABLE IF NOT EXISTS sessions(
+  workspace TEXT, session_id TEXT, agent_id TEXT, agent TEXT, model TEXT, intent_id TEXT, source TEXT,
+  told TEXT, seen_at REAL, PRIMARY KEY(workspace, session_id, agent_id)) WITHOUT ROWID;
+CREATE TABLE IF NOT EXISTS reads(
+  workspace TEXT, session_id TEXT, agent_id TEXT, path TEXT, sha256 TEXT, git_blob TEXT,
+  PRIMARY KEY(workspace, session_id, agent_id, path)) WITHOUT ROWID;
+CREATE TABLE IF NOT EXISTS calls(
+  id INTEGER PRIMARY KEY, workspace TEXT, session_id TEXT, agent_id TEXT, call_id TEXT, tool TEXT,
+  arguments_sha256 TEXT, at REAL, before BLOB);
+CREATE INDEX IF NOT EXISTS calls_by_session ON calls(workspace, session_id, agent_id);
+CREATE INDEX IF NOT EXISTS calls_by_id ON calls(call_id);
+CREATE TABLE IF NOT EXISTS remit_calls(
+  id INTEGER PRIMARY KEY, session_id TEXT, agent_id TEXT, agent TEXT, call_id TEXT, digest TEXT, at REAL);
+CREATE TABLE IF NOT EXISTS kept(git_blob TEXT PRIMARY KEY) WITHOUT ROWID;
+CREATE TABLE IF NOT EXISTS approvals(
+  id TEXT PRIMARY KEY, workspace TEXT, question BLOB, reply BLOB, expires_at REAL, closed INTEGER DEFAULT 0,
+  owner BLOB, seen_at REAL DEFAULT 0, digest TEXT DEFAULT '', used INTEGER DEFAULT 0, answered_at REAL DEFAULT 0);
+CREATE TABLE IF NOT EXISTS grants(id TEXT PRIMARY KEY, workspace TEXT, body BLOB, until REAL);
+CREATE TABLE IF NOT EXISTS setbacks(
+  workspace TEXT, session_id TEXT, agent_id TEXT, denial TEXT, denials INTEGER, failures INTEGER, at REAL,
+  PRIMARY KEY(workspace, session_id, agent_id)) WITHOUT ROWID;
+CREATE TABLE IF NOT EXISTS denied(
+  workspace TEXT, session_id TEXT, path TEXT, code TEXT, tool TEXT, at REAL,
+  PRIMARY KEY(workspace, session_id, path)) WITHOUT ROWID;
+CREATE TABLE IF NOT EXISTS baseline(
+  workspace TEXT, path TEXT, version BLOB, PRIMARY KEY(workspace, path)) WITHOUT ROWID;
+CREATE TABLE IF NOT EXISTS told(id INTEGER PRIMARY KEY, workspace TEXT, digest TEXT, at REAL, event BLOB);
+CREATE TABLE IF NOT EXISTS transcripts(
+  workspace TEXT, session_id TEXT, agent_id TEXT, agent TEXT, path TEXT,
+  PRIMARY KEY(workspace, session_id, agent_id)) WITHOUT ROWID;
+CREATE TABLE IF NOT EXISTS facts(workspace TEXT, name TEXT, value TEXT, PRIMARY KEY(workspace, name)) WITHOUT ROWID;
+"""
+
+ADDED_COLUMNS = {
+    "approvals": {
+        "owner": "BLOB",
+        "seen_at": "REAL DEFAULT 0",
+        "digest": "TEXT DEFAULT ''",
+        "used": "INTEGER DEFAULT 0",
+        "answered_at": "REAL DEFAULT 0",
+    }
+}
+"""Columns that came after a table was first made: a file of an older version gets them when it is opened."""
+
+
+class StateError(RuntimeError):
+    """The state database cannot be used."""
+
+    def __init__(self, path: Path, why: str) -> None:
+        super().__init__(f"Remit's state {str(path)!r} cannot be used: {why}")
+        self.path = path
+
+
+class StateDatabase:
+    """The open database of one workspace. `aside` is where a damaged file was moved when this one was made."""
+
+    def __init__(self, path: Path, workspace: Path) -> None:
+        self.path = path
+        self.workspace = quote_path(str(workspace))
+        self.connection, self.aside = open_database(path)
+        status = path.stat() if path.exists() else None
+        self.identity = (status.st_dev, status.st_ino) if status else None
+
+    def is_current(self) -> bool:
+        """Whether the open database is still the one at its path."""
+        try:
+            status = self.path.stat()
+        except OSError:
+            return False
+        return (status.st_dev, status.st_ino) == self.identity
+
+    def close(self) -> None:
+        """Let go of the file."""
+        self.connection.close()
+
+    @contextmanager
+    def transaction(self) -> Generator[sqlite3.Connection]:
+        """One transaction, or a part of the one that `together` began. Raises StateError for what cannot be written."""
+        try:
+            if self.connection.in_transaction:
+                yield self.connection
+                return
+            with self.connection:
+                self.connection.execute("BEGIN IMMEDIATE")
+                yield self.connection
+        except sqlite3.Error as error:
+            raise StateError(self.path, explain_error(error)) from error
+
+    @contextmanager
+    def group_changes(self) -> Generator[None]:
+        """Several changes as one: a commit costs more than any of them. Raises StateError."""
+        with self.transaction():
+            yield
+
+    def fetch_row(self, query: str, *values: object) -> sqlite3.Row | None:
+        """The first row of a query."""
+        try:
+            return self.connection.execute(query, values).fetchone()
+        except sqlite3.Error as error:
+            raise StateError(self.path, explain_error(error)) from error
+
+    def fetch_rows(self, query: str, *values: object) -> list[sqlite3.Row]:
+        """All rows of a query."""
+        try:
+            return self.connection.execute(query, values).fetchall()
+        except sqlite3.Error as error:
+            raise StateError(self.path, explain_error(error)) from error
+
+    def read_fact(self, name: str) -> str | None:
+        """A remembered value of this workspace."""
+        row = self.fetch_row("SELECT value FROM facts WHERE workspace=? AND name=?", self.workspace, name)
+        return None if row is None else row[0]
+
+    def put_fact(self, name: str, value: str) -> None:
+        """Remember a value for this workspace."""
+        with self.transaction() as connection:
+            connection.execute("INSERT OR REPLACE INTO facts VALUES(?,?,?)", (self.workspace, name, value))
+
+
+def open_database(path: Path) -> tuple[sqlite3.Connection, Path | None]:
+    """The database, made where it is missing; a damaged one is moved aside, never overwritten, and where to is told.
+
+    Where this user may not write there, it is a copy in memory that can be read, and every change fails. Raises
+    StateError.
+    """
+    try:
+        if path.parent.is_dir() and is_unwritable(path):
+            return open_read_only(path), None
+        path.parent.mkdir(parents=True, exist_ok=True)
+        return open_writable(path), None
+    except sqlite3.DatabaseError as error:
+        if isinstance(error, sqlite3.OperationalError):
+            raise StateError(path, explain_error(error)) from error
+        return replace_damaged(path)
+    except OSError as error:
+        raise StateError(path, error.strerror or str(error)) from error
+
+
+def open_writable(path: Path) -> sqlite3.Connection:
+    """The database with its tables."""
+    connection = sqlite3.connect(path, timeout=BUSY_TIMEOUT_S, isolation_level=None, check_same_thread=False)
+    if connection.execute("PRAGMA user_version").fetchone()[0] != SCHEMA_VERSION:
+        enable_write_ahead(connection, BUSY_TIMEOUT_S)
+        update_schema(connection)
+    connection.execute("PRAGMA synchronous=NORMAL")
+    return connection
+
+
+def open_read_only(path: Path) -> sqlite3.Connection:
+    """A copy of the database with its tables, which no change reaches."""
+    connection = copy_to_memory(path)
+    if connection.execute("PRAGMA user_version").fetchone()[0] != SCHEMA_VERSION:
+        update_schema(connection)
+    connection.execute("PRAGMA query_only=ON")
+    return connection
+
+
+def update_schema(connection: sqlite3.Connection) -> None:
+    """Make what is missing: tables, and columns of tables that an older version made. Nothing is taken away."""
+    connection.execute("BEGIN IMMEDIATE")
+    try:
+        for statement in filter(str.strip, TABLES.split(";")):
+            connection.execute(statement)
+        for table, columns in ADDED_COLUMNS.items():
+            there = {row[1] for row in connection.execute(f"PRAGMA table_info({table})")}
+            for name in columns.keys() - there:
+                connection.execute(f"ALTER TABLE {table} ADD COLUMN {name} {columns[name]}")
+        connection.execute(f"PRAGMA user_version={SCHEMA_VERSION}")
+    except sqlite3.Error:
+        connection.execute("ROLLBACK")
+        raise
+    connection.execute("COMMIT")
+
+
+def replace_damaged(path: Path) -> tuple[sqlite3.Connection, Path]:
+    """A new database in place of a damaged one, which stays beside it under another name."""
+    aside = path.with_name(f"{path.name}.damaged")
+    count = 1
+    while aside.exists():
+        aside, count = path.with_name(f"{path.name}.damaged.{count}"), count + 1
+    try:
+        path.replace(aside)
+        for suffix in ("-wal", "-shm"):
+            path.with_name(path.name + suffix).unlink(missing_ok=True)
+        return open_writable(path), aside
+    except (OSError, sqlite3.Error) as error:
+        raise StateError(path, explain_error(error)) from error
+
+
+def explain_error(error: Exception) -> str:
+    """What SQLite says, and what to do about it."""
+    said = str(error)
+    if "malformed" in said or "not a database" in said:
+        return f"{said}. Move the file away: sessions then select their intent again, and no record is lost"
+    if "locked" in said:
+        return f"{said}: another process has held it for more than {BUSY_TIMEOUT_S:.0f} s; try again when it is done"
+    return f"{said}: make room and give yourself write permission there" if is_write_error(said) else said
+
+
+def is_write_error(said: str) -> bool:
+    """Whether SQLite could not write."""
+    return any(part in said for part in ("full", "readonly", "unable to open", "disk I/O"))

@@ -1,0 +1,101 @@
+"""Making proofs over a log: from the hashes beside its archives, and the lines that are not archived yet."""
+
+from bisect import bisect_right
+from pathlib import Path
+
+from msgspec import Struct
+
+from remit.core.formats.merkle import compute_root, hash_node
+from remit.core.formats.proofs import ConsistencyProof, InclusionProof, build_consistency_path, build_inclusion_path
+from remit.core.tree_head import TreeHead
+from remit.ledger.reader import LogLine, LogPosition, find_tree_range, read_positions, read_segment_lines
+from remit.ledger.segments import LedgerError, first_seq, list_archived_segments, list_live_segments, list_segments
+from remit.ledger.tail_segment import read_seq
+from remit.ledger.tiles import HASH_BYTES, TILE_WIDTH, read_tile_row, split_hashes
+
+
+class NoSuchRecord(LedgerError):
+    """The log has no record with that number."""
+
+    def __init__(self, seq: int) -> None:
+        super().__init__(f"the log has no record {seq}\nhint: `remit ledger verify` says how many there are")
+
+
+class TreePlace(Struct, frozen=True):
+    """A record's place in the tree. `line` has only a leaf where the record was pruned."""
+
+    index: int
+    line: LogLine
+
+
+class LogTree:
+    """The hash tree of a log as it is now. Opening reads the lines that are not archived."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        archived, live = list_archived_segments(folder), list_live_segments(folder)
+        self.tile_leaves = find_tree_range(folder, archived[-1])[1] if archived else 0
+        """How many leaves are kept beside the archives."""
+        start = LogPosition(live[0], 0, first_seq(live[0])) if live else None
+        if archived and live and live[0] in archived:
+            self.tile_leaves = find_tree_range(folder, live[0])[0]
+        found = read_positions(folder, start) if live else ()
+        self._tail = b"".join(line.leaf_digest for line in found if line.ended)
+
+    @property
+    def size(self) -> int:
+        """How many leaves there are."""
+        return self.tile_leaves + len(self._tail) // HASH_BYTES
+
+    def compute_root(self, low: int, high: int) -> bytes:
+        """The root over the leaves from `low` to before `high`."""
+        count = high - low
+        if count & (count - 1) or low % count:
+            middle = low + (1 << (count - 1).bit_length() - 1)
+            return hash_node(self.compute_root(low, middle), self.compute_root(middle, high))
+        level, width = self._find_widest_level(high, count)
+        if level or high <= self.tile_leaves:
+            return compute_root(split_hashes(self._read_tiles(level, low // width, count // width)))
+        if low >= self.tile_leaves:
+            start = (low - self.tile_leaves) * HASH_BYTES
+            return compute_root(split_hashes(self._tail[start : start + count * HASH_BYTES]))
+        middle = low + count // 2
+        return hash_node(self.compute_root(low, middle), self.compute_root(middle, high))
+
+    def _find_widest_level(self, high: int, count: int) -> tuple[int, int]:
+        """The level of hashes over the most leaves that fit, and over how many those are."""
+        level, width = 0, 1
+        while width * TILE_WIDTH <= count and high <= self.tile_leaves:
+            level, width = level + 1, width * TILE_WIDTH
+        return level, width
+
+    def _read_tiles(self, level: int, start: int, count: int) -> bytes:
+        return read_tile_row(self.folder, level, start, count).ljust(count * HASH_BYTES, b"\0")
+
+
+def find_tree_place(folder: Path, seq: int) -> TreePlace:
+    """Where the record with that number stands. Raises NoSuchRecord."""
+    names = list_segments(folder)
+    number = bisect_right([first_seq(name) for name in names], seq) - 1
+    if number >= 0:
+        index = find_tree_range(folder, names[number])[0]
+        for line in read_segment_lines(folder, names[number]):
+            if (line.seq if line.leaf else read_seq(line.raw)) == seq:
+                return TreePlace(index, line)
+            index += 1
+    raise NoSuchRecord(seq)
+
+
+def prove_inclusion(folder: Path, place: TreePlace, head: TreeHead, note: str) -> InclusionProof:
+    """The proof that a record is under a head, which has to be large enough."""
+    path = build_inclusion_path(place.index, head.size, LogTree(folder).compute_root)
+    told = None if place.line.leaf else place.line.raw.decode("utf-8", "surrogateescape")
+    leaf = place.line.leaf_digest.hex()
+    return InclusionProof(head.origin, place.index, head.size, leaf, tuple(h.hex() for h in path), note, told)
+
+
+def prove_consistency(folder: Path, old: tuple[TreeHead, str], new: tuple[TreeHead, str]) -> ConsistencyProof:
+    """The proof that the log under one head begins with the log under an older one."""
+    path = build_consistency_path(old[0].size, new[0].size, LogTree(folder).compute_root)
+    sizes = (old[0].size, new[0].size)
+    return ConsistencyProof(new[0].origin, *sizes, tuple(h.hex() for h in path), old[1], new[1])

@@ -1,0 +1,81 @@
+"""A person's words for a time, as records write theirs: UTC, microseconds and a Z."""
+
+import re
+from datetime import UTC, datetime, timedelta
+
+UNITS = {
+    "second": timedelta(seconds=1),
+    "minute": timedelta(minutes=1),
+    "hour": timedelta(hours=1),
+    "day": timedelta(days=1),
+    "week": timedelta(weeks=1),
+    "month": timedelta(days=30),
+    "year": timedelta(days=365),
+}
+UNIT_LETTERS = {"s": "second", "m": "minute", "h": "hour", "d": "day", "w": "week", "y": "year"}
+WEEKDAYS = ("monday", "tuesday", "wednesday", "thursday", "friday", "saturday", "sunday")
+
+NUMBER_WORDS = ("one", "two", "three", "four", "five", "six", "seven", "eight", "nine", "ten", "eleven", "twelve")
+WORD_NUMBERS = {"a": 1, "an": 1, **{word: n for n, word in enumerate(NUMBER_WORDS, 1)}}
+
+_COUNT = rf"([0-9]{{1,5}}|{'|'.join(WORD_NUMBERS)})"
+_AGO_PATTERN = re.compile(rf"{_COUNT}[ _.-]*({'|'.join(UNITS)})s?[ _.-]+ago")
+_SHORT_PATTERN = re.compile(rf"([0-9]{{1,5}}) ?([{''.join(UNIT_LETTERS)}])")
+_LAST_PATTERN = re.compile(rf"(?:last|past) (?:{_COUNT} )?({'|'.join(UNITS)})s?")
+_WEEKDAY_PATTERN = re.compile(rf"(?:last )?({'|'.join(WEEKDAYS)})")
+_MONTH_PATTERN = re.compile(r"\d{4}(?:-\d\d)?")
+
+
+class NotATime(ValueError):
+    """A text that names no time."""
+
+    def __init__(self, text: str) -> None:
+        super().__init__(
+            f"{text[:60]!r} is no time; expected 2026-02-21, 2026-02-21T12:00:00Z, 7d, '2 days ago', yesterday, "
+            "monday or 'last week'"
+        )
+
+
+def parse_time(text: str, now: datetime) -> str:
+    """The time that `text` names, seen from `now`, which has a zone. Raises NotATime.
+
+    A date without a zone is in UTC, and days begin at midnight there; a month is 30 days, a year 365.
+    """
+    asked = " ".join(text.lower().split())
+    try:
+        found = _parse_relative(asked, now.astimezone(UTC)) or _parse_iso(asked)
+    except (ValueError, OverflowError):
+        found = None
+    if found is None:
+        raise NotATime(text)
+    return found.isoformat(timespec="microseconds").replace("+00:00", "Z")
+
+
+def _parse_relative(asked: str, now: datetime) -> datetime | None:
+    today = now.replace(hour=0, minute=0, second=0, microsecond=0)
+    if asked in ("now", "today", "yesterday"):
+        return {"now": now, "today": today, "yesterday": today - UNITS["day"]}[asked]
+    if ago := _AGO_PATTERN.fullmatch(asked):
+        return now - parse_number(ago[1]) * UNITS[ago[2]]
+    if short := _SHORT_PATTERN.fullmatch(asked):
+        return now - int(short[1]) * UNITS[UNIT_LETTERS[short[2]]]
+    if last := _LAST_PATTERN.fullmatch(asked):
+        return now - parse_number(last[1] or "a") * UNITS[last[2]]
+    if day := _WEEKDAY_PATTERN.fullmatch(asked):
+        return today - timedelta(days=(today.weekday() - WEEKDAYS.index(day[1]) - 1) % 7 + 1)
+    return None
+
+
+def parse_number(word: str) -> int:
+    """What a word of `_MANY` stands for."""
+    return WORD_NUMBERS.get(word) or int(word)
+
+
+def _parse_iso(asked: str) -> datetime | None:
+    """ISO 8601, also a year or a month alone. Raises ValueError."""
+    if not asked.isascii() or not asked[:4].isdigit():
+        return None
+    if _MONTH_PATTERN.fullmatch(asked):
+        asked = f"{asked}-01-01"[:10]
+    found = datetime.fromisoformat(asked.upper())
+    return found.replace(tzinfo=UTC) if found.tzinfo is None else found.astimezone(UTC)

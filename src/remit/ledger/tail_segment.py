@@ -1,0 +1,175 @@
+"""The newest segment of a log, open from one append to the next: where its last line ends, and room for more."""
+
+import os
+from typing import TYPE_CHECKING, Any
+
+from msgspec import Struct, json
+
+from remit.core.diff.contents import sha256
+from remit.core.formats.merkle import hash_leaf
+from remit.ledger.record_views import RecordLine
+from remit.ledger.segments import (
+    DECODE_ERRORS,
+    Head,
+    find_last_line_end,
+    find_newest_segment,
+    first_seq,
+    flush,
+    flush_folder,
+    list_archived_segments,
+    read_line_before,
+    segment_name,
+    write_all,
+)
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+TORN_TAIL = "torn_tail"
+"""The reason in the detail of a `recovery` record."""
+
+
+class TailSegment:
+    """The segment that the next record goes into, of a log whose lock is held."""
+
+    def __init__(self, folder: "Path", most_bytes: int, most_records: int) -> None:
+        self.folder = folder
+        self.name = ""
+        self.last_head: Head | None = None
+        """The last line as it was left; None where the segment was opened anew since."""
+        self.torn_tails: list[dict[str, Any]] = []
+        """What was set aside and has no record yet."""
+        self._folder_path = str(folder)
+        self._descriptor = -1
+        self._max_bytes = most_bytes
+        self._max_records = most_records
+
+    def open_newest(self) -> int:
+        """Have the newest segment open; its size, or 0 where there is none."""
+        newest = find_newest_segment(self._folder_path)
+        if not newest:
+            self.close()
+            return 0
+        return self._open_segment(newest)
+
+    def read_last_line(self, end: int) -> Head:
+        """The last whole line before `end`, read; a torn tail behind it is set aside, and noted in `torn`."""
+        return self._read_head_before(self._drop_torn_tails(end))
+
+    def open_with_room(self, last: Head) -> int:
+        """Have the segment open that takes the next record; the offset where it goes."""
+        if self.name and last.end < self._max_bytes and self._has_room(last.seq):
+            return last.end
+        if self.name:
+            flush(self._descriptor)
+        end = self._open_segment(segment_name(last.seq + 1), os.O_CREAT)
+        flush_folder(self.folder)
+        return end
+
+    def write(self, blob: bytes, offset: int, sync: bool) -> None:
+        """Put `blob` at `offset`, the end; all of it or nothing. Raises OSError."""
+        try:
+            write_all(self._descriptor, blob)
+            if sync:
+                flush(self._descriptor)
+        except OSError:
+            self.last_head = None
+            os.ftruncate(self._descriptor, offset)
+            raise
+
+    def close(self) -> None:
+        """Let go of it; it is opened again when it is asked for."""
+        if self._descriptor >= 0:
+            os.close(self._descriptor)
+        self._descriptor, self.name, self.last_head = -1, "", None
+
+    def _open_segment(self, segment: str, flags: int = 0) -> int:
+        path = f"{self._folder_path}/{segment}"
+        if segment == self.name:
+            known = os.fstat(self._descriptor)
+            if os.path.samestat(known, os.stat(path)):  # noqa: PTH116  at every append
+                return known.st_size
+        self.close()
+        access = os.O_RDWR | os.O_APPEND | os.O_CLOEXEC | os.O_NOFOLLOW
+        self._descriptor = os.open(path, access | flags, 0o600)
+        self.name = segment
+        return os.fstat(self._descriptor).st_size
+
+    def _drop_torn_tails(self, end: int) -> int:
+        """Have the newest segment that holds a whole line open; the offset where its last one ends."""
+        while self.name:
+            whole = find_last_line_end(self._descriptor, end)
+            if whole < end:
+                self._set_aside(whole, end)
+            if whole:
+                return whole
+            (self.folder / self.name).unlink()
+            end = self.open_newest()
+        return 0
+
+    def _set_aside(self, whole: int, end: int) -> None:
+        """Move the bytes after the last newline out of the log: a crash left them, or a stranger."""
+        torn = os.pread(self._descriptor, end - whole, whole)
+        digest = sha256(torn)
+        aside = self.folder / "torn"
+        aside.mkdir(mode=0o700, exist_ok=True)
+        descriptor = os.open(aside / f"{digest}.bin", os.O_WRONLY | os.O_CREAT | os.O_CLOEXEC, 0o600)
+        try:
+            write_all(descriptor, torn)
+            flush(descriptor)
+        finally:
+            os.close(descriptor)
+        flush_folder(aside)
+        os.ftruncate(self._descriptor, whole)
+        detail = {"torn_sha256": digest, "bytes": len(torn), "segment": self.name, "offset": whole}
+        self.torn_tails.append({"reason": TORN_TAIL, **detail})
+
+    def _read_head_before(self, end: int) -> Head:
+        if not end:
+            return _find_archived_end(self.folder)
+        line = read_line_before(self._descriptor, end)
+        seq = read_seq(line)
+        if seq is None:
+            seq = first_seq(self.name) + self._count_lines(end) - 1
+        return Head(seq, hash_leaf(line).hex(), self.name, end)
+
+    def _count_lines(self, end: int) -> int:
+        step = 1024 * 1024
+        return sum(os.pread(self._descriptor, step, at).count(b"\n") for at in range(0, end, step))
+
+    def _has_room(self, seq: int) -> bool:
+        return seq + 1 - first_seq(self.name) < self._max_records
+
+
+def _find_archived_end(folder: "Path") -> Head:
+    """The last line of a log whose unarchived segments were all taken away; the default where nothing is archived."""
+    newest = max(list_archived_segments(folder), default="")
+    if not newest:
+        return Head()
+    # For start-up speed: a log that nobody cut never comes here, and the hook path reads no archives.
+    from remit.ledger.reader import LogPosition, read_positions
+
+    last = Head()
+    for line in read_positions(folder, LogPosition(newest, 0, first_seq(newest))):
+        leaf = line.leaf or hash_leaf(line.raw)
+        last = Head(line.seq, leaf.hex(), line.segment, line.offset + line.size)
+    return last
+
+
+class _SeqChain(Struct):
+    seq: int
+
+
+class _SeqView(Struct):
+    chain: _SeqChain
+
+
+_SEQ_RECORD = json.Decoder(RecordLine[_SeqView])
+
+
+def read_seq(line: bytes) -> int | None:
+    """The seq a line claims; None where it cannot be read."""
+    try:
+        return _SEQ_RECORD.decode(line).metadata.body.chain.seq
+    except DECODE_ERRORS:
+        return None

@@ -1,0 +1,75 @@
+"""Where the pattern of a constraint stands in a file."""
+
+from msgspec import Struct
+
+from remit.core.code.pattern_search import (
+    InvalidPattern,
+    detect_language,
+    find_regex_lines,
+    find_related_languages,
+    find_syntax_lines,
+)
+from remit.core.code.source_text import TextPiece, split_pieces, split_text_lines
+from remit.core.display_text import sanitise_line
+from remit.core.intent import Constraint
+
+
+class PatternMatch(Struct, frozen=True):
+    """One place: the cell it stands in (empty for a plain file), the line, 1-based, and what stands there."""
+
+    cell: str
+    line: int
+    text: str
+
+
+def find_matches(constraint: Constraint, path: str, content: bytes) -> list[PatternMatch] | None:
+    """Each match. None where the pattern is not for it.
+
+    Raises BadPattern, Uncheckable.
+    """
+    regex = constraint.options.get("regex")
+    found: list[PatternMatch] = []
+    fitting = False
+    for piece in split_pieces(path, content):
+        at = f"{piece.where} " if piece.where else ""
+        if regex is not None:
+            lines = find_regex_lines(str(regex), piece.text)
+        else:
+            language = choose_language(constraint, path, piece)
+            if language is None:
+                continue
+            lines = match_syntax(constraint, piece.text, language)
+            if lines is None:
+                continue
+        fitting = True
+        texts = split_text_lines(piece.text)
+        found += (PatternMatch(at, line, texts[line - 1].strip() if line <= len(texts) else "") for line in lines)
+    return found if fitting else None
+
+
+def match_syntax(constraint: Constraint, text: str, language: str) -> list[int] | None:
+    """The lines of the matches; None where the pattern is none of a language that the constraint does not name."""
+    try:
+        return find_syntax_lines(str(constraint.options["pattern"]), text, language)
+    except InvalidPattern:
+        if constraint.options.get("language") is None:
+            return None
+        raise
+
+
+def choose_language(constraint: Constraint, path: str, piece: TextPiece) -> str | None:
+    """The language to read the text in; None where the pattern is for another, or there is none.
+
+    A file whose name tells no language is read in the constraint's where its `paths` name the file.
+    """
+    asked, told = constraint.options.get("language"), piece.language or detect_language(path)
+    if asked is None:
+        return told
+    if told is None:
+        return str(asked) if constraint.options.get("paths") is not None else None
+    return told if told in find_related_languages(str(asked)) else None
+
+
+def describe_pattern(constraint: Constraint) -> str:
+    """The pattern, as it is told."""
+    return f"`{sanitise_line(str(constraint.options.get('regex') or constraint.options.get('pattern')), 120)}`"

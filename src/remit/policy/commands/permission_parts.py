@@ -1,0 +1,87 @@
+"""The simple commands of a command, as an agent's own permission rules are compared with them."""
+
+import re
+from typing import TYPE_CHECKING
+
+from remit.core.shell.permissions import CommandPart, ShellCommand
+from remit.core.shell.simple_commands import SimpleCommand, UnreadableShell, parse_simple_commands
+from remit.policy.commands.analysis import analyse
+from remit.policy.commands.parse.syntax_tree import parse_tree
+from remit.policy.commands.parse.words import UnprovedCommand, node_source
+
+if TYPE_CHECKING:
+    from tree_sitter import Node
+
+JOINING_OPERATORS = frozenset({"&&", "||", ";", "|", "\n"})
+CONTAINER_NODES = frozenset({"program", "list", "pipeline"})
+NESTED_COMMANDS = frozenset({"command_substitution", "process_substitution", "heredoc_redirect", "herestring_redirect"})
+HARMLESS_REDIRECTS = frozenset(
+    {"2>&1", "1>&2", ">&2", ">/dev/null", "2>/dev/null", "1>/dev/null", "&>/dev/null", "</dev/null"}
+)
+
+SEPARATORS = re.compile(r"[;&|()\n]+")
+ANSI_C = re.compile(r"\$'[^'\\]*'")
+MAX_PARTS = 100
+MAX_CHARS = 20_000
+"""Characters of a command that is cut into parts; a longer one is not plain."""
+
+
+def split_command(text: str) -> ShellCommand:
+    """Return the command in its parts. What cannot be read is no plain command, and never raises."""
+    try:
+        found = tuple(make_loose_part(one) for one in parse_simple_commands(text))
+    except UnreadableShell:
+        found = tuple(CommandPart(piece, tuple(piece.split())) for piece in SEPARATORS.split(text))
+    if len(text) > MAX_CHARS or not text.isascii():
+        return ShellCommand(text, found)
+    try:
+        root = parse_tree(text)
+    except UnprovedCommand:
+        return ShellCommand(text, found)
+    collected: list[str] = []
+    redirects: list[str] = []
+    plain = not root.has_error and collect_commands(root, collected, redirects)
+    if not plain or not 0 < len(collected) <= MAX_PARTS:
+        return ShellCommand(text, (*found, CommandPart(text)), redirects=bool(redirects))
+    return ShellCommand(text, (*map(make_plain_part, collected),), plain=True, redirects=bool(redirects))
+
+
+def collect_commands(node: "Node", parts: list[str], redirects: list[str]) -> bool:
+    """Add the texts of the commands below `node`; whether nothing else stands there."""
+    if node.type in CONTAINER_NODES:
+        return all(collect_commands(child, parts, redirects) for child in node.children)
+    if node.type == "redirected_statement":
+        body, *others = node.children
+        redirects += ["".join(node_source(one).split()) for one in others]
+        return set(redirects) <= HARMLESS_REDIRECTS and collect_commands(body, parts, redirects)
+    if node.type == "command":
+        parts.append(node_source(node))
+        return not has_nested_command(node)
+    return node.type in JOINING_OPERATORS
+
+
+def has_nested_command(node: "Node") -> bool:
+    """Whether a substitution or a here-document stands below `node`."""
+    return any(child.type in NESTED_COMMANDS or has_nested_command(child) for child in node.children)
+
+
+def make_plain_part(text: str) -> CommandPart:
+    """Return the part of that text."""
+    try:
+        [one] = parse_simple_commands(text)
+    except (UnreadableShell, ValueError):
+        return CommandPart(text)
+    literal = all(word.literal for word in one.words)
+    return CommandPart(
+        text, unquoted_words(one), literal=literal, reads=literal and analyse(text).outcome == "read_only"
+    )
+
+
+def make_loose_part(command: SimpleCommand) -> CommandPart:
+    """Return a part of a command that is not plain."""
+    return CommandPart(" ".join(unquoted_words(command)), unquoted_words(command))
+
+
+def unquoted_words(command: SimpleCommand) -> tuple[str, ...]:
+    """Return the words without their quotes, `$'…'` included."""
+    return tuple(word.text[2:-1] if ANSI_C.fullmatch(word.text) else word.text for word in command.words)

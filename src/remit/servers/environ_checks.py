@@ -1,0 +1,27 @@
+"""Whose home it is.
+
+What of the environment would mislead git, taken out. Nothing is imported here but built-in modules.
+"""
+
+import os
+
+
+class NoHome(RuntimeError):
+    """Nobody's home is named: Remit would write a stranger's settings, key and state."""
+
+    def __init__(self, value: str) -> None:
+        said = f"HOME is {value!r}, no absolute path" if value else "HOME is not set"
+        super().__init__(f"{said}, so whose settings and state to use is not known; set it, as in HOME=/home/you")
+
+
+KEPT_VARIABLES = ("GIT_CONFIG_NOSYSTEM", "GIT_SSL_CAINFO")
+
+
+def drop_git_variables() -> None:
+    """Drop git's own variables, and the parts of PATH that mean the current folder.
+
+    In a git hook the variables name another repository; and a repository may hold a program called `git`.
+    """
+    os.environ["PATH"] = os.pathsep.join(p for p in os.get_exec_path() if p.startswith("/"))
+    for name in [n for n in os.environ if n.startswith("GIT_") and n not in KEPT_VARIABLES]:
+        del os.environ[name]

@@ -1,0 +1,248 @@
+"""The hook client, where agents find it whatever becomes of the environment that Remit was installed into.
+
+Best first: a binary that came with the wheel, one compiled here from `client.c`, the pure-Python client.
+"""
+
+import _socket
+import platform
+import py_compile
+import re
+import shlex
+import shutil
+import subprocess
+import sys
+from importlib.metadata import version
+from importlib.util import find_spec
+from pathlib import Path
+
+from remit.core.diff.contents import sha256
+from remit.wiring.insertions import as_object
+from remit.workspace.files.atomic import write_atomically
+
+CLIENT_FOLDER = ".local/share/remit/bin"
+"""Below HOME."""
+
+CACHE_FOLDER = "__pycache__"
+
+CLIENT_NAME, CLIENT_SETTINGS, CLIENT_MODULE = "hook", "hook.conf", "hook_client"
+LOADER_SCRIPT = f"""import sys
+from posix import open, read
+known = {{"__name__": "{CLIENT_MODULE}"}}
+try:
+    import _imp, marshal
+    from _frozen_importlib import ModuleSpec
+    from _frozen_importlib_external import MAGIC_NUMBER
+    code = read(open(COMPILED, 0), 1 << 18)
+    if code[:4] != MAGIC_NUMBER:
+        raise ImportError
+    found = _imp.create_dynamic(ModuleSpec("_socket", None, origin=SOCKETS))
+    _imp.exec_dynamic(found)
+    sys.modules["_socket"], code = found, marshal.loads(code[16:])
+except Exception:
+    code = read(open(SOURCE, 0), 1 << 18)
+exec(code, known)
+known["run"]()
+"""
+"""The script that agents start. What it runs is compiled once: for a script Python does that at each start. Both that
+and the one module that it needs are loaded from where they are: searching for them takes as long as loading them.
+"""
+
+SOCKET_PATH = ".local/state/remit/daemon.sock"
+"""Below HOME: where the daemon listens; `servers.daemon` names the same place."""
+
+LAUNCHES_LINE = "exec"
+"""The last line of its settings: it runs commands contained, too; `gate.contained_calls` looks for it."""
+
+WAIT_TIMEOUT_S = 595
+"""How long a client waits for an answer: what agents are told as their time-out, less 5 s."""
+
+COMPILE_TIMEOUT_S = 60.0
+
+MAX_SHEBANG_CHARS = 126
+"""Characters that every kernel reads of a first line."""
+
+_CLIENT_COMMAND = re.compile(
+    r"(?:/remit_hook/__main__\.py|/share/remit/bin/[^/'\"\s|]+)['\"]* [\w-]+ (?:pre|post|note) \|\| "
+)
+
+
+class NoClient(RuntimeError):
+    """This installation of Remit has no hook client in it."""
+
+
+def client_path(home: Path) -> Path:
+    """Where the client is; the same place for either kind, so that settings need not tell."""
+    return home / CLIENT_FOLDER / CLIENT_NAME
+
+
+def client_words(home: Path) -> str:
+    """The shell words that start the client, quoted. Raises NoClient where the path is no text."""
+    path = str(client_path(home))
+    try:
+        f"{sys.executable}{path}".encode()
+    except UnicodeEncodeError as error:
+        raise NoClient(f"{path!r} is not UTF-8, and no settings file can name it") from error
+    return shlex.quote(path)
+
+
+def install_client(home: Path, noted: str = "") -> str:
+    """Put the client and its settings in place, and give the shell words that start it; what is current stays.
+
+    `noted` is what `hash_client` was when Remit last installed it. Raises OSError, NoClient.
+    """
+    words = client_words(home)
+    if not is_client_current(home) or is_client_altered(home, noted):
+        folder = home / CLIENT_FOLDER
+        folder.mkdir(parents=True, exist_ok=True)
+        if not install_binary(folder / CLIENT_NAME):
+            install_script(folder / CLIENT_NAME)
+        write_atomically(folder / CLIENT_SETTINGS, render_client_settings(home), 0o644)
+    return words
+
+
+def install_script(path: Path) -> None:
+    """Put the pure-Python client at `path`, run by this interpreter. Raises OSError, NoClient."""
+    module = path.with_name(f"{CLIENT_MODULE}.py")
+    write_atomically(module, read_shipped_file("__main__.py"), 0o644)
+    compiled = str(path.with_name(CACHE_FOLDER) / f"{CLIENT_MODULE}.{sys.implementation.cache_tag}.pyc")
+    py_compile.compile(str(module), compiled, doraise=True)
+    script = render_loader(str(module), compiled)
+    direct = f"#!{sys.executable} -ISE\n"
+    if len(direct) <= MAX_SHEBANG_CHARS and not set(sys.executable) & set(" \t\n"):
+        write_atomically(path, f"{direct}{script}".encode(), 0o755)
+        return
+    beside = path.with_name(f"{CLIENT_NAME}.py")
+    write_atomically(beside, script.encode(), 0o644)
+    words = f"{shlex.quote(sys.executable)} -I -S -E {shlex.quote(str(beside))}"
+    write_atomically(path, f'#!/bin/sh\nexec {words} "$@"\n'.encode(), 0o755)
+
+
+def render_loader(source: str, compiled: str) -> str:
+    """The script for these files. Where Python has `_socket` built in, that is found by its name."""
+    places = {"SOURCE": source, "COMPILED": compiled, "SOCKETS": getattr(_socket, "__file__", "")}
+    return re.sub("|".join(places), lambda found: ascii(places[found[0]]), LOADER_SCRIPT)
+
+
+def render_client_settings(home: Path) -> bytes:
+    """What the client reads: version, interpreter, socket, seconds to wait; then what it was made from, and can do."""
+    made_from = sha256(read_shipped_file("client.c") + read_shipped_file("__main__.py") + LOADER_SCRIPT.encode())
+    lines = (version("remit"), sys.executable, str(home / SOCKET_PATH), str(WAIT_TIMEOUT_S), made_from, LAUNCHES_LINE)
+    return "".join(f"{line}\n" for line in lines).encode("utf-8", "surrogateescape")
+
+
+def is_client_current(home: Path) -> bool:
+    """Whether the client is there and the one of this version. Raises NoClient."""
+    try:
+        said = (home / CLIENT_FOLDER / CLIENT_SETTINGS).read_bytes()
+    except OSError:
+        return False
+    return said == render_client_settings(home) and client_path(home).is_file()
+
+
+def hash_client(home: Path) -> str:
+    """What tells this client from any other; empty where there is none. Raises OSError."""
+    found = [file.read_bytes() for file in list_client_files(home / CLIENT_FOLDER) if file.is_file()]
+    return sha256(b"\0".join(found)) if found else ""
+
+
+def list_client_files(folder: Path) -> tuple[Path, ...]:
+    """The files that run when an agent starts the client."""
+    compiled = sorted((folder / CACHE_FOLDER).glob(f"{CLIENT_MODULE}.*.pyc"))
+    return (*(folder / name for name in (CLIENT_NAME, f"{CLIENT_NAME}.py", f"{CLIENT_MODULE}.py")), *compiled)
+
+
+def is_client_altered(home: Path, noted: str) -> bool:
+    """Whether the client is another than the one that Remit installed; not known where that was not noted."""
+    return noted != "" and hash_client(home) != noted
+
+
+def install_binary(path: Path) -> bool:
+    """Put a binary that runs on this machine at `path`: the wheel's, else one compiled here; whether there is one."""
+    found = find_package() / "bin" / f"hook-{sys.platform}-{platform.machine().lower()}"
+    fresh = path.with_name(f".{path.name}.new")
+    made = copy_binary(found, fresh) if found.is_file() else compile_client(fresh)
+    if not (made and is_runnable(fresh)):
+        fresh.unlink(missing_ok=True)
+        return False
+    fresh.replace(path)
+    return True
+
+
+def copy_binary(source: Path, target: Path) -> bool:
+    """Copy a binary, executable."""
+    shutil.copyfile(source, target)
+    target.chmod(0o755)
+    return True
+
+
+def compile_client(target: Path) -> bool:
+    """Compile the client, static where the system can; False where there is no compiler, or it fails."""
+    compiler = shutil.which("cc") or shutil.which("gcc") or shutil.which("clang")
+    source = find_package() / "client.c"
+    if compiler is None or not source.is_file():
+        return False
+    return any(
+        subprocess.run(
+            [compiler, "-O2", *linking, "-o", target, source],
+            capture_output=True,
+            timeout=COMPILE_TIMEOUT_S,
+            check=False,
+        ).returncode
+        == 0
+        for linking in (["-static"], [])
+    )
+
+
+def is_runnable(binary: Path) -> bool:
+    """Whether the binary runs here at all: without arguments it says how it is used, and exits 2."""
+    try:
+        done = subprocess.run(
+            [binary], stdin=subprocess.DEVNULL, capture_output=True, timeout=COMPILE_TIMEOUT_S, check=False
+        )
+    except OSError:
+        return False
+    return done.returncode == 2 and b"usage" in done.stderr
+
+
+def remove_client(home: Path) -> None:
+    """Take the client away, what the daemon leaves too, and the folders that are empty then. Raises OSError.
+
+    A daemon that finds its door gone ends itself.
+    """
+    folder, state = home / CLIENT_FOLDER, (home / SOCKET_PATH).parent
+    own = (home / SOCKET_PATH, state / "daemon.lock", state / "daemon.log")
+    for path in (*list_client_files(folder), folder / CLIENT_SETTINGS, *own):
+        path.unlink(missing_ok=True)
+    for emptied in (folder / CACHE_FOLDER, folder, folder.parent, state / "governed", state / "spool", state):
+        if emptied.is_dir() and not any(emptied.iterdir()):
+            emptied.rmdir()
+
+
+def find_package() -> Path:
+    """The folder of `remit_hook` in this installation. Raises NoClient."""
+    found = find_spec("remit_hook")
+    for folder in (found.submodule_search_locations if found else None) or ():
+        return Path(folder)
+    raise NoClient("this installation has no remit_hook; install Remit again")
+
+
+def read_shipped_file(name: str) -> bytes:
+    """A file of the client. Raises NoClient."""
+    path = find_package() / name
+    if not path.is_file():
+        raise NoClient(f"this installation has no remit_hook/{name}; install Remit again")
+    return path.read_bytes()
+
+
+def server_command() -> tuple[str, ...]:
+    """What starts Remit's MCP server."""
+    script = Path(sys.executable).with_name("remit")
+    if script.is_file():
+        return (str(script), "mcp")
+    return (sys.executable, "-I", "-c", "from remit.cli import main; main()", "mcp")
+
+
+def is_own_handler(item: object) -> bool:
+    """Whether a hook handler of some settings runs our client, of whatever version and place."""
+    command = (as_object(item) or {}).get("command")
+    return isinstance(command, str) and _CLIENT_COMMAND.search(command) is not None

@@ -1,0 +1,39 @@
+"""What is mounted where, as the kernel tells it. Source: proc_pid_mountinfo(5), read 2026-11."""
+
+import os
+import re
+from functools import lru_cache
+from pathlib import Path
+
+MOUNT_TABLE = Path("/proc/self/mountinfo")
+
+
+def list_mounts() -> tuple[tuple[str, str], ...]:
+    """(where, which kind of file system) of each, the last mounted last; none where the system does not tell."""
+    try:
+        return parse_mount_table(MOUNT_TABLE.read_bytes())
+    except OSError:
+        return ()
+
+
+def find_mount_below(place: Path | str) -> str:
+    """The first thing that is mounted below a folder; empty where nothing is."""
+    start = f"{str(place).rstrip('/')}/"
+    return next((where for where, _ in list_mounts() if where.startswith(start)), "")
+
+
+@lru_cache(4)
+def parse_mount_table(table: bytes) -> tuple[tuple[str, str], ...]:
+    """The same from the kernel's table."""
+    found: list[tuple[str, str]] = []
+    for line in table.splitlines():
+        words, _, rest = line.partition(b" - ")
+        found.append(
+            (os.fsdecode(unescape_mount_point(words.split(b" ")[4])), rest.split(b" ")[0].decode("ascii", "replace"))
+        )
+    return tuple(found)
+
+
+def unescape_mount_point(name: bytes) -> bytes:
+    """A mount point as it is called: blanks, line ends and backslashes are written in octal."""
+    return re.sub(rb"\\([0-7]{3})", lambda found: bytes([int(found[1], 8)]), name)

@@ -1,0 +1,285 @@
+"""What git ignores by the rules that were committed: the `.gitignore` files of a commit, and a person's own patterns.
+
+The working tree's `.gitignore` files are not enough: the command that made a file may have written them. So git is
+asked in a private repository whose working tree holds nothing but the `.gitignore` files of the commit. A path counts
+only where the files that lie in the working tree ignore it as well.
+"""
+
+import os
+import shutil
+import stat
+import tempfile
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import suppress
+from itertools import islice
+from pathlib import Path
+
+from msgspec import Struct
+
+from remit.core.diff.contents import sha256
+from remit.workspace.git.command import Git
+from remit.workspace.git.hidden_files import IGNORE_FILE, MAX_NAMED_PATHS, PRIVATE_EXCLUDES, prefix_in_repository
+from remit.workspace.place.workspace import Workspace
+
+MAX_RULES_BYTES = 256 * 1024
+"""Of one file of patterns; a larger one counts as empty."""
+
+MAX_RULES_FILES = 5000
+MAX_HIDDEN = 2000
+"""Files that new rules hide and that are looked at all the same."""
+
+MAX_PROBES = 4
+"""Private repositories that are kept, the newest used ones: each commit of other rules has its own."""
+
+EMPTY_REPOSITORY = {
+    "HEAD": b"ref: refs/heads/main\n",
+    "config": b"[core]\n\trepositoryformatversion = 0\n\tbare = true\n",
+}
+"""Files that make a folder a repository. Source: gitrepository-layout(5), read 2026-11."""
+
+RulesByFolder = Mapping[str, bytes]
+"""By the folder from the repository's root, empty for that itself: the patterns in it."""
+
+
+class IgnoredPaths(Struct, frozen=True):
+    """Of some paths, those that git ignores."""
+
+    by_folder: Mapping[str, str] = {}
+    """By path, the topmost ignored folder that it is, or lies in."""
+    by_name: frozenset[str] = frozenset()
+    """Those that no ignored folder holds: their own names are ignored."""
+
+
+def find_ignored(
+    workspace: Workspace,
+    commit: str | None,
+    paths: Iterable[str],
+    folders: Iterable[str] = (),
+    *,
+    with_private_rules: bool = True,
+    with_worktree_rules: bool = True,
+) -> IgnoredPaths:
+    """Those of `paths` and `folders`, relative to the root, that git ignores and does not track.
+
+    By the rules of `commit`, and where `private` by the repository's `info/exclude`; where `by_tree`, the `.gitignore`
+    files in the working tree have to ignore it, too. Without a commit no rule counts. Raises GitError, OSError.
+    """
+    paths, folders = list(paths), list(folders)
+    if workspace.common_dir is None or commit is None or not (paths or folders):
+        return IgnoredPaths()
+    prefix = prefix_in_repository(workspace)
+    asked = IgnoreQuery([prefix + path for path in paths], [prefix + path for path in folders])
+    probe = create_ignore_probe(workspace, commit, with_private_rules=with_private_rules)
+    found = asked.run_in_probe(probe, workspace.root)
+    changed = find_changed_rules(workspace, prefix, found, probe) if with_worktree_rules else {}
+    if changed:
+        with tempfile.TemporaryDirectory(dir=workspace.state) as scratch:
+            now = Path(scratch) / "now"
+            shutil.copytree(probe, now, symlinks=True)
+            write_rules(now, changed)
+            found = intersect_ignored(found, asked.run_in_probe(now, workspace.root))
+    tracked = list_tracked(workspace, list(dict.fromkeys((*found.by_folder.values(), *found.by_name))))
+    return IgnoredPaths(
+        {path[len(prefix) :]: top for path, top in found.by_folder.items() if path not in tracked},
+        frozenset(path[len(prefix) :] for path in found.by_name if path not in tracked),
+    )
+
+
+def find_hidden(workspace: Workspace, commit: str, entries: Iterable[str]) -> list[str]:
+    """Those of these ignored files and folders (their paths end in `/`) that the rules of `commit` do not ignore.
+
+    Of a folder all files, no more than 2,000 altogether. Raises GitError, OSError.
+    """
+    entries = list(entries)
+    folders = [path.rstrip("/") for path in entries if path.endswith("/")]
+    files = [path for path in entries if not path.endswith("/")]
+    found = find_ignored(workspace, commit, files, folders, with_worktree_rules=False)
+    hidden = [path for path in files if path not in found.by_folder and path not in found.by_name]
+    for folder in folders:
+        if folder not in found.by_folder and len(hidden) < MAX_HIDDEN:
+            hidden += islice(list_files_below(workspace.root, folder), MAX_HIDDEN - len(hidden))
+    return hidden[:MAX_HIDDEN]
+
+
+def list_files_below(root: Path, folder: str) -> Iterator[str]:
+    """All files in a folder, relative to the root; links are not followed."""
+    for place, _, names in os.walk(root / folder):
+        yield from (os.path.relpath(os.path.join(place, name), root) for name in names)  # noqa: PTH118
+
+
+class IgnoreQuery:
+    """Paths from the repository's root, with every folder above them."""
+
+    def __init__(self, paths: list[str], folders: list[str]) -> None:
+        self.paths = paths
+        self.folders = folders
+        self.above = {path: tuple(parent_folders(path)) for path in paths}
+        self.above |= {path: (*parent_folders(path), path) for path in folders}
+
+    def run_in_probe(self, probe: Path, root: Path) -> IgnoredPaths:
+        """Those that the rules in this private repository ignore."""
+        every = dict.fromkeys(folder for above in self.above.values() for folder in above)
+        said = check_ignored(probe, root, [*(f"{folder}/" for folder in every), *self.paths])
+        below: dict[str, str] = {}
+        for path, above in self.above.items():
+            top = next((folder for folder in above if f"{folder}/" in said), None)
+            if top is not None:
+                below[path] = top
+        return IgnoredPaths(below, frozenset(path for path in self.paths if path in said and path not in below))
+
+
+def intersect_ignored(one: IgnoredPaths, other: IgnoredPaths) -> IgnoredPaths:
+    """What both ignore, as the first says it."""
+    every = {*other.by_folder, *other.by_name}
+    return IgnoredPaths({p: top for p, top in one.by_folder.items() if p in every}, one.by_name & every)
+
+
+def parent_folders(path: str) -> Iterator[str]:
+    """Every folder above a path, the topmost first."""
+    at = path.find("/")
+    while at > 0:
+        yield path[:at]
+        at = path.find("/", at + 1)
+
+
+def check_ignored(probe: Path, root: Path, paths: Iterable[str]) -> set[str]:
+    """Those of `paths` that the rules in a private repository ignore; a folder's path ends in `/`.
+
+    The pattern file that the user's own settings name counts, unless it lies in the workspace at `root`, where agents
+    may write. Raises GitError.
+    """
+    question = "".join(f"{path}\0" for path in paths)
+    out = Git(probe).run(
+        *("--git-dir=git", "--work-tree=tree", "check-ignore", "--no-index", "--verbose", "-z", "--stdin"),
+        stdin=os.fsencode(question),
+        ok=(0, 1),
+    )
+    fields = os.fsdecode(out).split("\0")
+    within = f"{root}{os.sep}"
+    own = {source for source in fields[0::4] if source[:1] != "/" or Path(source).is_relative_to(probe)}
+    return {
+        path
+        for source, pattern, path in zip(fields[0::4], fields[2::4], fields[3::4], strict=False)
+        if not pattern.startswith("!") and (source in own or not os.path.realpath(source).startswith(within))
+    }
+
+
+# -- the private repository ----------------------------------------------------------------------------------
+
+
+def create_ignore_probe(workspace: Workspace, commit: str, *, with_private_rules: bool) -> Path:
+    """A repository whose working tree holds the `.gitignore` files of `commit` alone; made once for each commit.
+
+    Raises GitError, OSError.
+    """
+    exclude = read_private_rules(workspace) if with_private_rules else b""
+    folder = workspace.state / "ignored"
+    probe = folder / sha256(commit.encode() + b"\0" + exclude)[:24]
+    if probe.is_dir():
+        with suppress(OSError):
+            os.utime(probe)
+        return probe
+    folder.mkdir(parents=True, exist_ok=True)
+    with tempfile.TemporaryDirectory(dir=folder) as scratch:
+        fresh = Path(scratch) / "probe"
+        for name in ("tree", "git/info", "git/objects", "git/refs"):
+            (fresh / name).mkdir(parents=True)
+        for name, content in (*EMPTY_REPOSITORY.items(), (PRIVATE_EXCLUDES, exclude)):
+            (fresh / "git" / name).write_bytes(content)
+        write_rules(fresh, read_committed_rules(workspace, commit))
+        with suppress(FileExistsError, OSError):
+            fresh.rename(probe)
+    trim_probes(folder)
+    return probe
+
+
+def read_private_rules(workspace: Workspace) -> bytes:
+    """The repository's own patterns outside of its tree; empty where there are none. Raises OSError."""
+    return read_rules_file(workspace.common_dir / PRIVATE_EXCLUDES) if workspace.common_dir is not None else b""
+
+
+def read_committed_rules(workspace: Workspace, commit: str) -> dict[str, bytes]:
+    """The `.gitignore` files of a commit, by folder; links are none. Raises GitError."""
+    git = Git(workspace.root)
+    listed = os.fsdecode(git.run("ls-tree", "-r", "-z", "--full-tree", commit)).split("\0")
+    blobs: dict[str, str] = {}
+    for entry in listed:
+        head, _, path = entry.partition("\t")
+        if path.rpartition("/")[2] == IGNORE_FILE and head.startswith("100"):
+            blobs[path.rpartition("/")[0]] = head.split(" ")[2]
+    names = list(dict.fromkeys(blobs.values()))[:MAX_RULES_FILES]
+    out = git.run("cat-file", "--batch", stdin="".join(f"{name}\n" for name in names).encode()) if names else b""
+    contents: dict[str, bytes] = {}
+    at = 0
+    for name in names:
+        end = out.index(b"\n", at)
+        size = int(out[at:end].split()[2])
+        content = out[end + 1 : end + 1 + size]
+        contents[name] = content if size <= MAX_RULES_BYTES else b""
+        at = end + 2 + size
+    return {folder: contents[name] for folder, name in blobs.items() if name in contents}
+
+
+def write_rules(probe: Path, rules: RulesByFolder) -> None:
+    """Put patterns into the private working tree. Raises OSError."""
+    for folder, content in rules.items():
+        place = probe / "tree" / folder
+        place.mkdir(parents=True, exist_ok=True)
+        (place / IGNORE_FILE).write_bytes(content)
+
+
+def trim_probes(folder: Path) -> None:
+    """Remove all private repositories but the newest."""
+    found = sorted(folder.iterdir(), key=lambda path: path.stat().st_mtime_ns, reverse=True)
+    for path in found[MAX_PROBES:]:
+        shutil.rmtree(path, ignore_errors=True)
+
+
+# -- what is there now ---------------------------------------------------------------------------------------
+
+
+def find_changed_rules(workspace: Workspace, prefix: str, found: IgnoredPaths, probe: Path) -> dict[str, bytes]:
+    """The patterns in the folders above ignored paths that are not those of the commit, as they are now."""
+    top = workspace.root.parents[prefix.count("/") - 1] if prefix else workspace.root
+    folders = {""}
+    for path, ignored in found.by_folder.items():
+        folders.update(parent_folders(ignored if ignored != path else path))
+    for path in found.by_name:
+        folders.update(parent_folders(path))
+    changed: dict[str, bytes] = {}
+    for folder in folders:
+        now, then = read_rules_file(top / folder / IGNORE_FILE), read_rules_file(probe / "tree" / folder / IGNORE_FILE)
+        if now != then:
+            changed[folder] = now
+    return changed
+
+
+def read_rules_file(path: Path) -> bytes:
+    """The content of a regular file of patterns; empty for none, a link, a pipe, and a large one. Raises OSError."""
+    try:
+        found = path.lstat()
+    except (FileNotFoundError, NotADirectoryError):
+        return b""
+    if not stat.S_ISREG(found.st_mode) or found.st_size > MAX_RULES_BYTES:
+        return b""
+    with open(os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_NOFOLLOW | os.O_CLOEXEC), "rb") as file:  # noqa: PTH123
+        return file.read(MAX_RULES_BYTES)
+
+
+def find_tracked(workspace: Workspace, paths: Iterable[str]) -> frozenset[str]:
+    """Those of `paths`, relative to the root, that are in git's index. Raises GitError."""
+    paths = list(paths)
+    if workspace.common_dir is None or not paths:
+        return frozenset()
+    prefix = prefix_in_repository(workspace)
+    listed = list_tracked(workspace, [prefix + path for path in paths])
+    return frozenset(path for path in paths if prefix + path in listed)
+
+
+def list_tracked(workspace: Workspace, tops: list[str]) -> set[str]:
+    """The paths in git's index, from the repository's root, that are or lie below one of `tops`. Raises GitError."""
+    if not tops:
+        return set()
+    asked = [f":(top,literal){path}" for path in tops] if len(tops) <= MAX_NAMED_PATHS else [":(top)"]
+    listed = Git(workspace.root).run("ls-files", "-z", "--full-name", "--", *asked)
+    return set(os.fsdecode(listed).split("\0"))

@@ -1,0 +1,165 @@
+"""Programs that a repository's own settings name, which git would run although it was only asked to look.
+
+The user's own settings (`~/.gitconfig`, the system's) are theirs and trusted; those that lie in the repository came
+with it, or an agent wrote them. Source: git-config(1), gitattributes(5), githooks(5), read 2026-11.
+"""
+
+import os
+import re
+import stat
+from functools import lru_cache
+from pathlib import Path
+
+from remit.workspace.git.early_start import PROGRAM_SETTING_WORDS
+from remit.workspace.git.process import run_git_process
+from remit.workspace.place.workspace import is_folder, path_exists, resolve_common_folder, resolve_git_folder
+
+PROGRAM_SETTINGS = (
+    r"core\.(?:fsmonitor|pager)|pager\..+|interactive\.difffilter|diff\.external|diff\..+\.(?:command|textconv)"
+    r"|filter\..+\.(?:clean|smudge|process)|gpg\.(?:.+\.)?program"
+)
+"""Settings, in small letters, that make one of git's reading commands start a program. These and the two below are
+compiled when they are needed: few repositories have such settings.
+"""
+
+PARTIAL_CLONE_SETTINGS = r"extensions\.partialclone|remote\..+\.promisor"
+"""A partial clone fetches what it lacks, by whatever transport, helper or proxy its settings name."""
+
+MAY_NAME_PROGRAM = re.compile(b"|".join(PROGRAM_SETTING_WORDS), re.IGNORECASE)
+"""Where it finds nothing in a settings file, git is not asked."""
+
+HARMLESS_VALUES = frozenset({"", "true", "false", "yes", "no", "on", "off", "0", "1", "cat"})
+GIT_LFS_COMMANDS = r"git-lfs (?:clean|smudge|filter-process)(?: --skip)?(?: -- %f)?"
+"""What `git lfs install --local` writes: that program is the user's."""
+
+READING_HOOK = "post-index-change"
+"""The hook that `git status` starts when it brings the index up to date."""
+
+CONFIG_TIMEOUT_S = 10.0
+
+
+def find_git_folder(folder: Path) -> Path | None:
+    """The git folder that git would use in `folder`: the nearest `.git`, or a bare repository on the way up."""
+    for place in (folder, *folder.parents):
+        if path_exists(place / ".git"):
+            return resolve_git_folder(place)
+        if path_exists(place / "HEAD") and is_folder(place / "objects") and is_folder(place / "refs"):
+            return place
+    return None
+
+
+def find_programs(folder: Path) -> tuple[str, ...]:
+    """The names of what the repository around `folder` would make git run on reading: settings, hooks. Empty is well.
+
+    Settings that cannot be read count: `?`.
+    """
+    found = find_git_folder(folder)
+    if found is None:
+        return ()
+    named = [key for key, value in read_repository_settings(found).items() if starts_program(key, value)]
+    hook = (f"the hook {READING_HOOK}",) if path_exists(hooks_folder(found) / READING_HOOK) else ()
+    return (*named, *hook)
+
+
+def hooks_folder(git_dir: Path) -> Path:
+    """Where the repository keeps its hooks."""
+    named = read_repository_settings(git_dir).get("core.hookspath", "")
+    common = Path(resolve_common_folder(str(git_dir)))
+    return common.parent / named if named else common / "hooks"
+
+
+def starts_program(key: str, value: str) -> bool:
+    """Whether this setting starts a program when git reads."""
+    if key == "?" or re.fullmatch(PARTIAL_CLONE_SETTINGS, key, re.DOTALL):
+        return value != "false"
+    if not re.fullmatch(PROGRAM_SETTINGS, key, re.DOTALL):
+        return False
+    return value.lower() not in HARMLESS_VALUES and not re.fullmatch(GIT_LFS_COMMANDS, value)
+
+
+def read_repository_settings(git_dir: Path) -> dict[str, str]:
+    """What the repository's own settings files say, as far as it can run or hide something; keys in small letters."""
+    common = Path(resolve_common_folder(str(git_dir)))
+    files = tuple(dict.fromkeys((common / "config", common / "config.worktree", git_dir / "config.worktree")))
+    return read_settings_files(tuple(f for f in files if path_exists(f)), tuple(map(file_state, files)))
+
+
+def file_state(path: Path) -> tuple[int, ...]:
+    """What changes whenever the file does."""
+    try:
+        status = path.stat()
+    except OSError:
+        return ()
+    return (status.st_dev, status.st_ino, status.st_size, status.st_mtime_ns, status.st_ctime_ns)
+
+
+@lru_cache(64)
+def read_settings_files(files: tuple[Path, ...], _states: tuple[tuple[int, ...], ...]) -> dict[str, str]:
+    """The settings in these files, those that they include too. `_states` only keeps an old answer from being used."""
+    found: dict[str, str] = {}
+    for file in files:
+        try:
+            if MAY_NAME_PROGRAM.search(read_settings_file(file)):
+                found |= list_settings(file)
+        except OSError:
+            found["?"] = str(file)
+    return found
+
+
+def read_settings_file(file: Path) -> bytes:
+    """The bytes of a settings file. Raises OSError where it is a pipe or a device: git might read others from it."""
+    with open(os.open(file, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC), "rb") as opened:  # noqa: PTH123
+        if not stat.S_ISREG(os.fstat(opened.fileno()).st_mode):
+            raise OSError(f"{str(file)!r} is not a regular file")
+        return opened.read()
+
+
+def list_settings(file: Path) -> dict[str, str]:
+    """All that one settings file says. A key without a value is `true`. Raises OSError."""
+    command = ["git", "config", "--file", str(file), "--includes", "--null", "--list"]
+    code, out, said = run_git_process(command, b"", CONFIG_TIMEOUT_S, str(file.parent))
+    if code:
+        raise OSError(said.decode("utf-8", "replace"))
+    entries = (entry.partition("\n") for entry in out.decode("utf-8", "surrogateescape").split("\0") if entry)
+    return {lower_key(key): value if line else "true" for key, line, value in entries}
+
+
+def lower_key(key: str) -> str:
+    """The key in small letters, but for its middle part, where capitals count."""
+    section, _, rest = key.partition(".")
+    middle, dot, name = rest.rpartition(".")
+    return f"{section.lower()}.{middle}{dot}{name.lower()}"
+
+
+DRIVER_OVERRIDES: dict[str, dict[str, str]] = {
+    "filter": {"clean": "", "smudge": "", "process": "", "required": "false"},
+    "diff": {"textconv": "cat"},
+}
+"""What stands in for the programs of a driver; an empty text converter would be run as a command."""
+
+
+def override_options(folder: Path) -> tuple[str, ...]:
+    """Arguments for `git` that take out the filters and text converters of the repository around `folder`.
+
+    All else GUARDS take out. Raises ValueError for a name that an argument cannot hold.
+    """
+    git_dir = find_git_folder(folder)
+    known = read_repository_settings(git_dir) if git_dir else {}
+    drivers = [found for key, value in known.items() if (found := parse_driver_key(key)) and starts_program(key, value)]
+    if "?" in known or any("=" in name or "\n" in name for _, name, _ in drivers):
+        raise ValueError(
+            f"the settings of {str(git_dir)!r} cannot be read, or name a filter that cannot be switched off"
+        )
+    return tuple(
+        part
+        for kind, name in dict.fromkeys((kind, name) for kind, name, key in drivers if key in DRIVER_OVERRIDES[kind])
+        for key, value in DRIVER_OVERRIDES[kind].items()
+        for part in ("-c", f"{kind}.{name}.{key}={value}")
+    )
+
+
+def parse_driver_key(key: str) -> tuple[str, str, str] | None:
+    """(kind, name, setting) of a driver's setting; None for other settings."""
+    kind, _, rest = key.partition(".")
+    name, dot, setting = rest.rpartition(".")
+    return (kind, name, setting) if dot and kind in DRIVER_OVERRIDES else None

@@ -1,0 +1,1 @@
+"""Intents file."""

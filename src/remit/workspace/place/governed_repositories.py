@@ -1,0 +1,57 @@
+"""Which repositories this user lets Remit govern, remembered outside them: who deletes `.git/remit` ends nothing."""
+
+import os
+from pathlib import Path
+
+from remit.core.diff.contents import sha256
+from remit.workspace.place.workspace import Workspace, locate_workspace
+
+GOVERNED_FOLDER = ".local/state/remit/governed"
+
+
+def registry_file_path(home: Path, workspace: Workspace) -> Path:
+    """The file that stands for this repository."""
+    return home / GOVERNED_FOLDER / sha256(str(workspace.state).encode("utf-8", "surrogateescape"))[:32]
+
+
+def register_repository(home: Path, workspace: Workspace) -> None:
+    """Remember it. Raises OSError."""
+    path = registry_file_path(home, workspace)
+    if not path.exists():
+        path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+        path.write_bytes(repository_mark(workspace) + os.fsencode(workspace.root) + b"\n")
+
+
+def is_repository_registered(home: Path, workspace: Workspace) -> bool:
+    """Whether it is remembered. Another clone at the same path is another repository."""
+    try:
+        return registry_file_path(home, workspace).read_bytes().startswith(repository_mark(workspace))
+    except OSError:
+        return False
+
+
+def repository_mark(workspace: Workspace) -> bytes:
+    """What tells this repository from another one that may stand at its path one day."""
+    status = (workspace.common_dir or workspace.root).stat()
+    return b"%d:%d\n" % (status.st_dev, status.st_ino)
+
+
+def list_governed_roots(home: Path) -> list[str]:
+    """The repositories that are remembered and still there; one whose folder is gone is forgotten.
+
+    Entries that an older version wrote name no folder.
+    """
+    found: list[str] = []
+    for path in sorted((home / GOVERNED_FOLDER).iterdir()) if (home / GOVERNED_FOLDER).is_dir() else []:
+        root = os.fsdecode(path.read_bytes().partition(b"\n")[2].removesuffix(b"\n"))
+        workspace = locate_workspace(Path(root)) if root else None
+        if workspace is not None and is_repository_registered(home, workspace):
+            found.append(root)
+        elif root and not Path(root).exists():
+            path.unlink(missing_ok=True)
+    return found
+
+
+def unregister_repository(home: Path, workspace: Workspace) -> None:
+    """Forget it. Raises OSError."""
+    registry_file_path(home, workspace).unlink(missing_ok=True)

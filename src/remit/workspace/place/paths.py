@@ -1,0 +1,179 @@
+"""What a path in a call really names: links followed, and every way an agent may read it judged."""
+
+import os
+import re
+import stat
+from collections.abc import Iterable
+from functools import lru_cache
+from pathlib import Path
+
+from msgspec import Struct
+
+from remit.core.facts import Target
+from remit.core.scope.repopath import InvalidPath, OutsideWorkspace, RepoPath, check_path_text, fold_case
+from remit.workspace.files.read_files import ObservedFile
+from remit.workspace.place.workspace import ORCHESTRATION_FOLDER, Workspace
+
+MAX_LINKS_FOLLOWED = 40
+"""Links that a kernel follows in one path. Source: path_resolution(7), read 2026-11."""
+
+
+INVISIBLE_CHARACTERS = re.compile("[\u00ad\u200b-\u200f\u202a-\u202e\u2060-\u206f\ufeff]")
+"""Characters that some file systems that fold case leave out: HFS+, and ext4 of many kernels."""
+
+PROC_LINKS = re.compile(r"/+proc/+(?:self|thread-self|\d+)/(?:.*/)?(?:cwd|root|fd|map_files)(?:/|$)", re.DOTALL)
+"""Links that the kernel makes up for the process that asks. Source: proc_pid_cwd(5) and its kin, read 2026-11."""
+
+
+class MachinePlaces(Struct, frozen=True):
+    """Where the machine's own places are. `settings` and `own_folders` come from the agents' rows."""
+
+    home: Path
+    temporary: Path
+    settings: tuple[str, ...] = ()
+    own_folders: tuple[str, ...] = ()
+
+
+def resolve_real_paths(raw: str, cwd: Path, home: Path) -> tuple[str, ...]:
+    """The absolute paths that `raw` may name, links followed: one, or two where agents differ.
+
+    `a/link/../b` is `a/b` to an agent that tidies the text first, and something else to the kernel.
+    Raises InvalidPath, also for white space at the ends, which some agents cut off and others keep.
+    """
+    if raw != raw.strip():
+        raise InvalidPath(raw, "it begins or ends with white space")
+    expanded = str(home) + raw[1:] if raw == "~" or raw.startswith("~/") else raw
+    joined = os.path.join(cwd, check_path_text(expanded))  # noqa: PTH118  Path would tidy `..` away
+    spelled = dict.fromkeys((os.path.normpath(joined), joined))
+    if any(PROC_LINKS.match(path) for path in spelled):
+        raise InvalidPath(raw, "it goes through /proc, where each process finds another file")
+    return tuple(dict.fromkeys(map(follow_links, spelled)))
+
+
+def follow_links(path: str) -> str:
+    """The path, links followed. What stands behind a link that leads to itself `realpath` leaves as it is.
+
+    Raises InvalidPath.
+    """
+    for _ in range(MAX_LINKS_FOLLOWED):
+        try:
+            real = os.path.realpath(path)
+        except OSError as error:
+            raise InvalidPath(path, f"a link on the way cannot be read: {error.strerror}") from error
+        if real == path:
+            return real
+        path = real
+    raise InvalidPath(path, "its links lead round and round")
+
+
+def resolve_target(workspace: Workspace, real: str, raw: str, around: MachinePlaces) -> Target:
+    """`real` as a target in this workspace; its content is the caller's to fill in."""
+    try:
+        path: RepoPath | None = RepoPath.parse(real, str(workspace.root))
+    except OutsideWorkspace:
+        path = None
+    inside = (
+        (inside_protection_reason(path, around.settings) or moved_settings_reason(real, around.settings))
+        if path
+        else None
+    )
+    why = inside if path else outside_protection_reason(workspace, real, around)
+    return Target(
+        raw=raw,
+        resolved=real,
+        path=path,
+        protected=why,
+        tolerated=path is None and why is None and is_tolerated_path(workspace, real, around),
+    )
+
+
+def add_content(target: Target, now: ObservedFile | None, seen_sha256: str | None, diff: str) -> Target:
+    """The target with what is on disk and what the session last saw."""
+    return Target(
+        raw=target.raw,
+        resolved=target.resolved,
+        path=target.path,
+        protected=target.protected,
+        tolerated=target.tolerated,
+        sha256=now.version.sha256 if now else None,
+        seen_sha256=seen_sha256,
+        diff=diff,
+        ignored_by=target.ignored_by,
+        folds=target.folds,
+    )
+
+
+def special_file_reason(path: Path) -> str | None:
+    """What a file is beside a plain one of one name: writing it may write elsewhere. None for all others."""
+    try:
+        found = path.lstat()
+    except OSError:
+        return None
+    if stat.S_ISREG(found.st_mode):
+        return "has other names (hard links), which may lie anywhere" if found.st_nlink > 1 else None
+    if stat.S_ISBLK(found.st_mode) or stat.S_ISCHR(found.st_mode):
+        return "is a device"
+    return "is a pipe or a socket" if stat.S_ISFIFO(found.st_mode) or stat.S_ISSOCK(found.st_mode) else None
+
+
+STEERS_AGENT = "it steers an agent"
+
+
+def inside_protection_reason(path: str, settings: Iterable[str]) -> str | None:
+    """Why a path inside the workspace is protected. Any spelling counts, on any file system."""
+    folded = fold_case(INVISIBLE_CHARACTERS.sub("", path))
+    parts = folded.split("/")
+    if ".git" in parts:
+        return "it is git's own"
+    if ORCHESTRATION_FOLDER in parts or parts[-1] == ".intentignore":
+        return "it governs agents"
+    rooted = f"/{folded}/"
+    return STEERS_AGENT if any(place in rooted for place in fold_settings(tuple(settings))) else None
+
+
+@lru_cache(16)
+def fold_settings(settings: tuple[str, ...]) -> tuple[str, ...]:
+    """The settings as they stand in a folded path with a `/` at both ends; the same ones come with every call."""
+    return tuple(f"/{fold_case(setting)}/" for setting in settings)
+
+
+def moved_settings_reason(real: str, settings: Iterable[str]) -> str | None:
+    """Why a path is protected where an agent's own folder was moved into the workspace."""
+    moved = (Path(setting) for setting in settings if setting.startswith("/"))
+    return STEERS_AGENT if any(is_inside(real, place) for place in moved) else None
+
+
+def outside_protection_reason(workspace: Workspace, real: str, around: MachinePlaces) -> str | None:
+    """Why a path outside the workspace is protected, beyond being outside."""
+    places = [
+        (workspace.common_dir, "it is git's own"),
+        (around.home / ".local/state/remit", "it is Remit's own"),
+        (around.home / ".local/share/remit", "it is Remit's own"),
+        *((around.home / setting, STEERS_AGENT) for setting in around.settings),
+    ]
+    return next((why for place, why in places if place and is_inside(real, place)), None)
+
+
+def is_tolerated_path(workspace: Workspace, real: str, around: MachinePlaces) -> bool:
+    """A temporary folder, or one of the agent's own. A workspace inside the temporary folder has no such neighbours."""
+    places = [around.home / folder for folder in around.own_folders]
+    if not is_inside(str(workspace.root), around.temporary):
+        places.append(around.temporary)
+    return any(is_inside(real, place) for place in places)
+
+
+def is_inside(real: str, place: Path) -> bool:
+    """Whether the absolute path is that place or lies in it, links in the place's own name followed."""
+    folder = os.path.realpath(place)
+    return real == folder or real.startswith(folder.rstrip("/") + "/")
+
+
+def folds_case(root: Path) -> bool:
+    """Whether the file system at `root` takes `A` and `a` for one, told by a name that is there anyway."""
+    if not root.name:
+        return False
+    swapped = root.with_name(root.name.swapcase())
+    try:
+        return swapped.name != root.name and swapped.samefile(root)
+    except OSError:
+        return False

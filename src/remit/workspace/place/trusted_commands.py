@@ -1,0 +1,67 @@
+"""Which of the commands that a repository brings a person said yes to, on this machine. Kept outside the repository."""
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import msgspec
+from msgspec import Struct
+
+from remit.core.diff.contents import sha256
+from remit.core.team_hooks import TrustItem
+from remit.workspace.files.atomic import write_atomically
+
+TRUST_FOLDER = ".local/state/remit/trust"
+
+
+class Trust(Struct, frozen=True):
+    """A person's yes for one repository. `root` is where it was given, `at` when: UTC, ISO 8601."""
+
+    repository: str
+    root: str
+    at: str
+    commands: tuple[TrustItem, ...]
+
+    @property
+    def digests(self) -> frozenset[str]:
+        """What may run."""
+        return frozenset(command.digest for command in self.commands)
+
+
+def trust_file_path(home: Path, repository: str) -> Path:
+    """The file that holds what is trusted of this repository."""
+    return home / TRUST_FOLDER / f"{sha256(repository.encode())[:32]}.json"
+
+
+def read_trust(home: Path, repository: str) -> Trust | None:
+    """What is trusted of this repository; None where nothing is. A file that cannot be read trusts nothing."""
+    found = read_trust_file(trust_file_path(home, repository))
+    return found if found is not None and found.repository == repository else None
+
+
+def read_trust_file(path: Path) -> Trust | None:
+    """One file of the folder."""
+    try:
+        return msgspec.json.decode(path.read_bytes(), type=Trust)
+    except (OSError, msgspec.MsgspecError, UnicodeDecodeError):
+        return None
+
+
+def write_trust(home: Path, trust: Trust) -> None:
+    """Trust exactly these commands, in place of those before. Raises OSError."""
+    path = trust_file_path(home, trust.repository)
+    path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+    write_atomically(path, msgspec.json.encode(trust) + b"\n")
+
+
+def forget_trust(home: Path, repository: str) -> bool:
+    """Trust nothing of this repository any more; False where nothing was trusted. Raises OSError."""
+    path = trust_file_path(home, repository)
+    known = path.exists()
+    path.unlink(missing_ok=True)
+    return known
+
+
+def list_trusts(home: Path) -> Iterator[Trust]:
+    """What is trusted on this machine, by file name."""
+    found = (read_trust_file(path) for path in sorted((home / TRUST_FOLDER).glob("*.json")))
+    return (trust for trust in found if trust is not None)

@@ -1,0 +1,138 @@
+"""Running a command that a person trusted: bounded in time and in what it may say, and ended with all it started."""
+
+import os
+import selectors
+import signal
+import subprocess
+import tempfile
+import time
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
+from pathlib import Path
+from typing import IO
+
+from msgspec import Struct
+
+READ_BYTES = 1 << 16
+POLL_INTERVAL_S = 0.2
+"""How often a command is looked at that says nothing: it may be gone, and its pipe held by what it left behind."""
+
+
+class CommandResult(Struct, frozen=True):
+    """What came of a command. `exit_code` is None where it was ended or never began; `why` then says so.
+
+    `output` is both its streams, as far as they were asked for: the first bytes, and the last.
+    """
+
+    exit_code: int | None
+    output: bytes
+    duration_ms: int
+    failure: str = ""
+    is_truncated: bool = False
+    """It said more than was kept."""
+
+
+class OutputBuffer:
+    """The first bytes that came, and the last: what lies between is let go."""
+
+    def __init__(self, head_bytes: int, tail_bytes: int) -> None:
+        self.first, self.last = head_bytes, tail_bytes
+        self.head, self.tail = b"", b""
+        self.is_truncated = False
+
+    def add(self, block: bytes) -> None:
+        """Some more bytes."""
+        room = self.first - len(self.head)
+        self.head += block[:room]
+        rest = self.tail + block[room:] if room < len(block) else self.tail
+        self.is_truncated = self.is_truncated or len(rest) > self.last
+        self.tail = rest[-self.last :] if self.last else b""
+
+
+def run_trusted_command(
+    command: str | Sequence[str],
+    *,
+    folder: Path,
+    variables: Mapping[str, str],
+    timeout_s: float,
+    stdin: bytes = b"",
+    head_bytes: int = 0,
+    tail_bytes: int = 0,
+    with_stderr: bool = False,
+) -> CommandResult:
+    """Run words, or a text by /bin/sh, in `folder` with these variables and no others.
+
+    Its standard output is kept (`first` and `last` bytes of it), with `errors_too` its standard error as well. What it
+    starts belongs to its process group, which is killed when the time is over and when it ends.
+    """
+    words = ["/bin/sh", "-c", command] if isinstance(command, str) else list(command)
+    began = time.monotonic()
+    kept = OutputBuffer(head_bytes, tail_bytes)
+    with tempfile.TemporaryFile() as given:
+        given.write(stdin)
+        given.seek(0)
+        try:
+            process = subprocess.Popen(
+                words,
+                cwd=folder,
+                env=dict(variables),
+                stdin=given,
+                stdout=subprocess.PIPE,
+                stderr=subprocess.STDOUT if with_stderr else subprocess.DEVNULL,
+                start_new_session=True,
+            )
+        except (OSError, ValueError) as error:
+            return CommandResult(None, b"", 0, f"it could not be started ({error})")
+    try:
+        ended = read_output(process, kept, began + timeout_s)
+    finally:
+        kill_group(process)
+    took = int((time.monotonic() - began) * 1000)
+    why = "" if ended else f"it was ended after {timeout_s:.3g} s"
+    return CommandResult(process.returncode if ended else None, kept.head + kept.tail, took, why, kept.is_truncated)
+
+
+def read_output(process: subprocess.Popen[bytes], kept: OutputBuffer, until: float) -> bool:
+    """Read what the command says until it is gone; False where the time was over first."""
+    pipe = process.stdout
+    if pipe is None:
+        raise AssertionError("the command was started with a pipe")
+    os.set_blocking(pipe.fileno(), False)
+    with selectors.DefaultSelector() as selector:
+        selector.register(pipe, selectors.EVENT_READ)
+        while (left := until - time.monotonic()) > 0:
+            gone = process.poll() is not None
+            if selector.select(0 if gone else min(left, POLL_INTERVAL_S)):
+                block = read_available(pipe)
+                if not block:
+                    return wait_until(process, until)
+                kept.add(block)
+            elif gone:
+                return True
+    return process.poll() is not None
+
+
+def read_available(pipe: IO[bytes]) -> bytes:
+    """What there is to read; nothing at the end."""
+    try:
+        return os.read(pipe.fileno(), READ_BYTES)
+    except OSError:
+        return b""
+
+
+def wait_until(process: subprocess.Popen[bytes], until: float) -> bool:
+    """Whether the command, which has closed its output, ends in time."""
+    try:
+        process.wait(max(0.0, until - time.monotonic()))
+    except subprocess.TimeoutExpired:
+        return False
+    return True
+
+
+def kill_group(process: subprocess.Popen[bytes]) -> None:
+    """Kill the group, whether or not its first process is still there, and collect that one."""
+    with suppress(ProcessLookupError, PermissionError):
+        os.killpg(process.pid, signal.SIGKILL)
+    process.wait()
+    if process.stdout is not None:
+        process.stdout.close()

@@ -1,0 +1,190 @@
+"""Sockets of programs that would do something for whoever asks, with rights of their own: out of a command's sight.
+
+A sandbox does not keep anybody from asking: a socket is no file, and a read-only folder does not guard it.
+Source of the places: ssh-agent(1) of OpenSSH 10.1, X(7), dbus-daemon(1), tmux(1), `docker context ls`, read 2026-11.
+"""
+
+import os
+import re
+import stat
+from collections.abc import Container, Iterable, Iterator
+from contextlib import suppress
+from itertools import islice
+from pathlib import Path
+
+ENGINE_SOCKETS = (
+    "/run/docker.sock",
+    "/run/podman/podman.sock",
+    "/run/containerd/containerd.sock",
+    "/run/dbus/system_bus_socket",
+    "/run/systemd/private",
+)
+"""Sockets of services that start programs elsewhere."""
+
+HOME_SOCKETS = (".docker/run", ".docker/desktop", ".colima", ".lima", ".1password")
+SSH_HOME_SOCKETS = (".ssh/agent", ".gnupg/S.gpg-agent.ssh")
+SSH_USER_SOCKETS = (
+    *("keyring/ssh", "gcr/ssh", "openssh_agent", "ssh-agent", "ssh-agent.socket"),
+    "gnupg/S.gpg-agent.ssh",
+)
+"""Below the user's folder in /run."""
+
+SSH_SOCKET_NAME = re.compile(r"ssh-.+")
+TEMPORARY_SOCKET_NAMES = re.compile(
+    r"tmux-\d+|\.X11-unix|\.ICE-unix|dbus-.+|vscode-.+|cursor-.+|code-.+|emacs\d+|\.?screens?|kitty-.+|wezterm.*"
+    r"|(docker|podman|containerd|colima|lima|orbstack).*|systemd-private-.+|\.?docker.*"
+)
+"""What display servers, buses, terminals, editors and container engines call their sockets, or the folders of them."""
+
+MAX_ENTRIES = 100_000
+MAX_INNER_FOLDERS = 500
+"""In one temporary folder: more are looked through by name alone."""
+
+MAX_SOCKETS = 200
+"""Doors in one folder, the oldest first: a command could make any number of its own, later."""
+
+
+def find_sockets(
+    home: Path, temporary: Iterable[Path], *, ssh_agent: bool = False, excluded: Container[str] = frozenset()
+) -> tuple[Path, ...]:
+    """Those that are there, to be hidden. With `ssh_agent` its own are left out, and so are the sockets in `own`."""
+    user = Path(f"/run/user/{os.getuid()}")
+    places = [*map(Path, ENGINE_SOCKETS), user, *(home / name for name in HOME_SOCKETS)]
+    if not ssh_agent:
+        places += [home / name for name in SSH_HOME_SOCKETS]
+    folders = dict.fromkeys(place.resolve() for place in temporary)
+    known = [Path(path) for path in list_unix_sockets(Path("/proc/net/unix"))] if folders else []
+    for folder in folders:
+        found = find_temporary_sockets(folder, ssh_agent=ssh_agent)
+        found |= {str(path): at for path in known if folder in path.parents and (at := socket_change_time_ns(path))}
+        oldest = sorted((at, path) for path, at in found.items() if path not in excluded and must_hide(path, ssh_agent))
+        places += [Path(path) for _, path in oldest[:MAX_SOCKETS]]
+    return keep_outermost(p.resolve() for p in places if p.exists())
+
+
+def keep_outermost(places: Iterable[Path]) -> tuple[Path, ...]:
+    """Return the places without those that lie in another one: a hidden folder hides all that is in it."""
+    found = dict.fromkeys(places)
+    return tuple(place for place in found if found.keys().isdisjoint(place.parents))
+
+
+def must_hide(path: str, ssh_agent: bool) -> bool:
+    """Whether to hide a door in a temporary folder: all are, but an ssh-agent's where a person allowed it."""
+    return not (ssh_agent and "ssh" in path and not TEMPORARY_SOCKET_NAMES.fullmatch(path.rpartition("/")[2]))
+
+
+def list_unix_sockets(table: Path) -> dict[str, str]:
+    """Return by path the inode of each socket with a name in this network namespace. A path may be gone by now.
+
+    Source: proc_net_unix(5), read 2026-11.
+    """
+    try:
+        lines = table.read_bytes().decode("utf-8", "surrogateescape").splitlines()[1:]
+    except OSError:
+        return {}
+    fields = (line.split(maxsplit=7) for line in lines)
+    return {each[7]: each[6] for each in fields if len(each) == 8 and each[7].startswith("/")}
+
+
+def socket_change_time_ns(path: Path) -> int:
+    """When a socket came to be; 0 where none is there."""
+    try:
+        status = path.lstat()
+    except OSError:
+        return 0
+    return status.st_ctime_ns if stat.S_ISSOCK(status.st_mode) else 0
+
+
+def find_contained_sockets(launchers: Iterable[int]) -> frozenset[str]:
+    """Return the paths of the sockets that contained commands listen on: those have no more rights than another one.
+
+    `launchers` are the processes that run the commands.
+    """
+    found: set[str] = set()
+    for launcher in launchers:
+        for first in (first for sandbox in list_children(launcher) for first in list_children(sandbox)):
+            held = {target for process in list_namespace_processes(first) for target in list_descriptors(process)}
+            table = list_unix_sockets(Path(f"/proc/{first}/net/unix"))
+            found |= {path for path, inode in table.items() if f"socket:[{inode}]" in held}
+    return frozenset(found)
+
+
+def list_children(process: int) -> list[int]:
+    """Return the processes that one started. Source: proc_pid_task_children(5), read 2026-11."""
+    try:
+        return [int(pid) for pid in Path(f"/proc/{process}/task/{process}/children").read_text().split()]
+    except OSError:
+        return []
+
+
+def list_namespace_processes(first: int) -> Iterator[str]:
+    """Return the processes in the process namespace of `first`."""
+    try:
+        own = os.readlink(f"/proc/{first}/ns/pid")  # noqa: PTH115
+    except OSError:
+        return
+    for pid in os.listdir("/proc"):  # noqa: PTH208
+        with suppress(OSError):
+            if pid.isdecimal() and os.readlink(f"/proc/{pid}/ns/pid") == own:  # noqa: PTH115
+                yield pid
+
+
+def list_descriptors(process: str) -> Iterator[str]:
+    """Return what the open descriptors of a process lead to."""
+    with suppress(OSError):
+        for name in os.listdir(f"/proc/{process}/fd"):  # noqa: PTH208
+            with suppress(OSError):
+                yield os.readlink(f"/proc/{process}/fd/{name}")  # noqa: PTH115
+
+
+def find_ssh_sockets(ssh_agent: bool) -> tuple[Path, ...]:
+    """The ssh-agent's own below a folder that is hidden, where it is to be seen all the same."""
+    user = Path(f"/run/user/{os.getuid()}")
+    return tuple(user / name for name in SSH_USER_SOCKETS if (user / name).exists()) if ssh_agent else ()
+
+
+def may_be_ssh_socket(door: Path) -> bool:
+    """Whether an ssh-agent may be behind it."""
+    return "ssh" in door.name or door.parent.name == ".ssh" or door.parts[:3] == ("/", "run", "user")
+
+
+def find_temporary_sockets(folder: Path, *, ssh_agent: bool) -> dict[str, int]:
+    """Return the doors in one temporary folder, and when they came to be: sockets, also one folder further down, and
+    folders by the names that programs use.
+    """
+    found: dict[str, int] = {}
+    inner: list[str] = []
+    with suppress(OSError), os.scandir(folder) as entries:
+        for entry in islice(entries, MAX_ENTRIES):
+            if TEMPORARY_SOCKET_NAMES.fullmatch(entry.name) or (
+                not ssh_agent and SSH_SOCKET_NAME.fullmatch(entry.name)
+            ):
+                found.update((entry.path, at) for at in list_change_times(entry))
+            elif entry.is_dir(follow_symlinks=False):
+                inner.append(entry.path)
+            elif is_socket(entry):
+                found[entry.path] = entry.stat(follow_symlinks=False).st_ctime_ns
+    for path in inner[:MAX_INNER_FOLDERS]:
+        with suppress(OSError):
+            found.update((name, socket_change_time_ns(Path(name))) for name in list_sockets(path))
+    return found
+
+
+def list_change_times(entry: os.DirEntry[str]) -> Iterator[int]:
+    """When it came to be, where it is a socket or a folder with one in it; nothing for what speaks to nobody."""
+    with suppress(OSError):
+        if is_socket(entry) or (entry.is_dir(follow_symlinks=False) and any(list_sockets(entry.path))):
+            yield entry.stat(follow_symlinks=False).st_ctime_ns
+
+
+def is_socket(entry: os.DirEntry[str]) -> bool:
+    """Whether an entry is a socket. The system is asked only about what is neither file, folder nor link."""
+    if entry.is_file(follow_symlinks=False) or entry.is_dir(follow_symlinks=False) or entry.is_symlink():
+        return False
+    return stat.S_ISSOCK(entry.stat(follow_symlinks=False).st_mode)
+
+
+def list_sockets(folder: str) -> Iterator[str]:
+    """Return the sockets right in that folder. Raises OSError."""
+    with os.scandir(folder) as entries:
+        yield from (entry.path for entry in islice(entries, MAX_ENTRIES) if is_socket(entry))
