@@ -71,7 +71,7 @@ def test_before_the_first_commit(tmp_path: Path, home: Path) -> None:
     assert sessions(tmp_path, "src/new.py") == [ME]
 
 
-def test_what_does_not_exist_is_an_error(agent: Agent) -> None:
+def test_blaming_a_missing_file_or_line_is_an_error(agent: Agent) -> None:
     with pytest.raises(GitError, match="no such path"):
         blame(agent.cwd, "src/none.py")
     with pytest.raises(GitError, match="has only 2 lines"):
@@ -146,7 +146,7 @@ def test_lines_moved_from_another_file_are_followed_there(agent: Agent) -> None:
     assert sessions(agent.cwd, "src/person.py", "-C")[1:] == [ME] * 36
 
 
-def test_white_space_and_revisions_are_gits_to_follow(agent: Agent) -> None:
+def test_whitespace_and_revision_options_are_passed_to_git(agent: Agent) -> None:
     agent.write("src/new.py", "one\ntwo\n")
     commit(agent.cwd)
     (agent.cwd / "src" / "new.py").write_text("  one\ntwo\n")
@@ -169,7 +169,7 @@ def second(depth):
 """
 
 
-def test_lines_that_git_takes_for_new_ones_stay_theirs_where_records_tell_of_every_step(agent: Agent) -> None:
+def test_lines_exchanged_by_git_keep_their_author_if_records_cover_every_step(agent: Agent) -> None:
     other = Agent(agent.cwd, agent.home, "session-2")
     other.select()
     agent.write("src/new.py", HEAD + END + "\n" + "TAIL = 1\n")
@@ -181,7 +181,7 @@ def test_lines_that_git_takes_for_new_ones_stay_theirs_where_records_tell_of_eve
     assert sessions(agent.cwd, "src/new.py")[10:] == [ME, ME, ME, "session-2", ME]
 
 
-def test_a_plain_line_amid_what_a_person_wrote_is_no_line_of_the_block_that_waits(repository: Path, home: Path) -> None:
+def test_a_common_line_amid_a_persons_text_is_not_part_of_a_shelved_block(repository: Path, home: Path) -> None:
     """An agent's two blocks are committed one after the other, each with a person's below it. What the first commit
     holds of the second block is alike only.
     """

@@ -9,7 +9,7 @@ import pytest
 
 from conftest import run_git
 from gate.driving import governed, machine
-from provenance.speaking import Speaker
+from provenance.speaker import Speaker
 from remit.gate.gate import Gate
 from remit.ledger.index.index import Index
 from remit.provenance.blame.blame import Blamer

@@ -144,7 +144,7 @@ def test_a_teams_own_patterns_are_masked(tmp_path: Path) -> None:
     assert store.texts() == ["use [redacted]"]
 
 
-def test_what_came_of_reading_a_file_of_secrets_is_not_kept(store: Store) -> None:
+def test_the_result_of_reading_a_secret_file_is_not_kept(store: Store) -> None:
     store.append(call("t1", "cat .env"), call("t2", "cat app.py"))
     store.take_in()
     store.append(result("t1", "COLOUR=blue"), result("t2", "colour = 1"))
@@ -152,7 +152,7 @@ def test_what_came_of_reading_a_file_of_secrets_is_not_kept(store: Store) -> Non
     assert store.texts() == ["cat .env", "cat app.py", SECRET_PLACEHOLDER, "colour = 1"]
 
 
-def test_what_was_said_too_long_ago_is_forgotten_and_does_not_return(store: Store) -> None:
+def test_expired_entries_are_deleted_and_not_read_again(store: Store) -> None:
     secret = next(iter(SECRETS))
     store.append(line(f"say {secret} never"), line("later", timestamp="2026-12-20T00:00:00Z"))
     store.take_in()
@@ -172,7 +172,7 @@ def test_a_part_of_a_conversation_may_be_older_than_the_rest(store: Store) -> No
     assert store.texts() == ["young", "youngest"]
 
 
-def test_where_nothing_is_to_be_kept_nothing_is_on_disk(store: Store) -> None:
+def test_without_retention_no_file_is_written(store: Store) -> None:
     store.append(line("one"))
     store.take_in()
     store.retain_days = 0
@@ -182,7 +182,7 @@ def test_where_nothing_is_to_be_kept_nothing_is_on_disk(store: Store) -> None:
     assert list(store.folder.iterdir()) == []
 
 
-def test_nobody_else_may_read_it(store: Store) -> None:
+def test_the_database_is_readable_by_its_owner_only(store: Store) -> None:
     store.append(line("one"))
     store.take_in()
     assert (store.folder / DATABASE_FILE).stat().st_mode & 0o077 == 0
@@ -195,7 +195,7 @@ def test_a_damaged_file_is_moved_aside(store: Store) -> None:
     assert (store.folder / f"{DATABASE_FILE}.damaged").exists()
 
 
-def test_where_nothing_can_be_written_the_conversation_is_read_all_the_same(store: Store) -> None:
+def test_on_a_read_only_disk_the_conversation_is_still_read(store: Store) -> None:
     store.append(line("one"))
     (store.folder / DATABASE_FILE).mkdir()
     with Conversations.open(store.folder, 90) as kept:
@@ -205,7 +205,7 @@ def test_where_nothing_can_be_written_the_conversation_is_read_all_the_same(stor
 
 
 @pytest.mark.parametrize("place", ["/dev/zero", "/nowhere/at.jsonl", "a\0b", ".", ""])
-def test_what_is_no_file_is_no_transcript(store: Store, place: str) -> None:
+def test_a_path_that_is_no_file_is_no_transcript(store: Store, place: str) -> None:
     with Conversations.open(store.folder, 90) as kept:
         assert kept.read_transcripts([TranscriptSource(place, "claude-code", "s")], NOW) == 0
 
@@ -249,7 +249,7 @@ def heard_in(store: Store, *words: str, **more: Any) -> list[tuple[str, str]]:
         return [(one.role, one.around) for one in search_conversations(kept.database, words, 10, **more)]
 
 
-def test_what_was_said_is_found_by_its_words_also_what_came_after_the_first_search(tmp_path: Path) -> None:
+def test_entries_are_found_by_their_words_including_later_ones(tmp_path: Path) -> None:
     store = Store(tmp_path)
     store.append(line("please rename the greeter"), line("I renamed greeters", "assistant"))
     store.take_in()
@@ -263,7 +263,7 @@ def test_what_was_said_is_found_by_its_words_also_what_came_after_the_first_sear
         heard_in(store, "***")
 
 
-def test_no_search_finds_what_was_forgotten(tmp_path: Path) -> None:
+def test_no_search_finds_deleted_entries(tmp_path: Path) -> None:
     store = Store(tmp_path, retain_days=30)
     store.append(line("an old confession"))
     store.take_in()

@@ -34,7 +34,7 @@ def worked(repository: Path, home: Path) -> Agent:
     return agent
 
 
-def test_only_what_was_judged_by_name_counts_as_judged(repository: Path, home: Path) -> None:
+def test_only_files_named_by_a_judged_call_count_as_covered(repository: Path, home: Path) -> None:
     found = covered(worked(repository, home).cwd)
     assert (found.overall.changed, found.overall.covered_files) == (3, 1)
     assert found.overall.ungoverned == ("README.md", "src/b.py")
@@ -52,7 +52,7 @@ def test_one_unjudged_change_makes_a_file_ungoverned() -> None:
     assert (found.changed, found.covered_files) == (1, 0)
 
 
-def test_what_people_write_needs_no_verdict_and_is_counted_apart(repository: Path, home: Path) -> None:
+def test_changes_by_people_need_no_verdict_and_are_counted_apart(repository: Path, home: Path) -> None:
     agent = Agent(governed(repository), home)
     agent.send("SessionStart", source="startup")
     agent.select()
@@ -75,7 +75,7 @@ def test_each_change_without_a_verdict_names_its_likeliest_writer(repository: Pa
     assert "perhaps by session session-1 of claude-code" in listed
 
 
-def test_what_changed_long_ago_is_not_this_weeks(repository: Path, home: Path) -> None:
+def test_older_changes_are_outside_the_asked_time(repository: Path, home: Path) -> None:
     worked(repository, home)
     place = Gate.open(repository).workspace
     with Index.open(place.state / "index.db", place.log_folder) as index:
@@ -84,7 +84,7 @@ def test_what_changed_long_ago_is_not_this_weeks(repository: Path, home: Path) -
         assert measure_coverage(index, until="2999-01-01T00:00:00.000000Z").overall.changed == 3
 
 
-def test_of_a_range_of_commits_each_file_counts_by_how_it_got_its_content(repository: Path, home: Path) -> None:
+def test_each_file_of_a_range_counts_by_the_origin_of_its_content(repository: Path, home: Path) -> None:
     root = worked(repository, home).cwd
     (root / "src" / "later.py").write_text("nobody saw this\n")
     run_git(root, "add", "src", "README.md")

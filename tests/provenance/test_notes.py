@@ -162,7 +162,7 @@ def test_the_ledger_stands_before_a_note(agent: Agent) -> None:
     assert (first.origin, first.agent) == ("unknown", None), "that commit did not add the first line"
 
 
-def test_what_others_wrote_stays(agent: Agent) -> None:
+def test_entries_of_other_writers_stay(agent: Agent) -> None:
     agent.write("src/app.py", "def start_of_everything():\n    return 2\n")
     commit(agent.cwd)
     put_note(agent.cwd, FOREIGN)
@@ -172,7 +172,7 @@ def test_what_others_wrote_stays(agent: Agent) -> None:
     assert [len(file.entries) for file in found.files] == [2]
 
 
-def test_a_note_that_is_none_is_left_alone(agent: Agent) -> None:
+def test_a_text_that_is_no_note_is_left_alone(agent: Agent) -> None:
     agent.write("src/app.py", "def main():\n    return 2\n")
     head = commit(agent.cwd)
     put_note(agent.cwd, "reviewed by nobody")
@@ -181,7 +181,7 @@ def test_a_note_that_is_none_is_left_alone(agent: Agent) -> None:
     assert [finding.code for finding in audit_notes(notes_of(agent.cwd)).findings] == ["NOTE_UNREADABLE"]
 
 
-def test_a_tree_of_another_depth_becomes_one_of_ours(agent: Agent) -> None:
+def test_a_notes_tree_of_another_depth_is_converted(agent: Agent) -> None:
     first = run_git(agent.cwd, "rev-parse", "HEAD").strip()
     put_note(agent.cwd, FOREIGN)
     agent.write("src/app.py", "def main():\n    return 2\n")
@@ -243,17 +243,25 @@ def test_many_commits_take_a_few_processes(agent: Agent, tmp_path: Path) -> None
     assert len(re.findall(r"git.c:\d+ +trace: built-in: ", trace.read_text())) < 20
 
 
+APPEND_TO_NOTES = """
+import sys
+from pathlib import Path
+from remit.workspace.place.workspace import find_git_root, workspace_at
+from remit.workspace.sharing.authorship_notes import NotesRef
+
+root, text = Path(sys.argv[1]), sys.argv[2].encode()
+notes = NotesRef(workspace_at(root, find_git_root(root)))
+for commit in sys.argv[3:]:
+    notes.update_notes([commit], lambda known: {commit: known.get(commit, b"") + text})
+"""
+
+
 def test_two_writers_at_once_lose_nothing(agent: Agent) -> None:
     heads = [commit_one(agent, n) for n in range(8)]
-    script = "import sys\nfrom pathlib import Path\nfrom remit.workspace.sharing.authorship_notes import Notes\n"
-    script += "from remit.workspace.place.workspace import git_root, workspace_at\nroot = Path(sys.argv[1])\n"
-    script += "notes = Notes(workspace_at(root, git_root(root)))\n"
-    script += (
-        "for c in sys.argv[3:]: notes.update([c], lambda known, c=c: {c: known.get(c, b'') + sys.argv[2].encode()})"
-    )
     orders = {"a": heads, "b": heads[::-1], "c": heads}
     writers = [
-        subprocess.Popen([sys.executable, "-c", script, str(agent.cwd), me, *order]) for me, order in orders.items()
+        subprocess.Popen([sys.executable, "-c", APPEND_TO_NOTES, str(agent.cwd), me, *order])
+        for me, order in orders.items()
     ]
     assert [process.wait(60) for process in writers] == [0, 0, 0]
     assert [sorted(note(agent.cwd, head).strip()) for head in heads] == [["a", "b", "c"]] * 8
@@ -271,14 +279,22 @@ def noted_clone(tmp_path: Path, name: str, text: str, commit: str = "HEAD") -> P
     return clone
 
 
+SYNC_NOTES = """
+import sys
+from pathlib import Path
+from remit.workspace.place.workspace import find_git_root, workspace_at
+from remit.workspace.sharing.authorship_notes import NotesRef
+
+root = Path(sys.argv[1])
+NotesRef(workspace_at(root, find_git_root(root))).sync_remote("origin", push=True)
+"""
+
+
 def test_two_clones_that_write_at_once_end_with_both(repository: Path, tmp_path: Path) -> None:
     run_git(tmp_path, "clone", "-q", "--bare", str(repository), "bare.git")
     other = FOREIGN.replace("0123456789abcd", "fedcba98765432").replace(" 1\n", " 2\n")
     one, two = noted_clone(tmp_path, "one", FOREIGN), noted_clone(tmp_path, "two", other)
-    script = "import sys\nfrom pathlib import Path\nfrom remit.workspace.sharing.authorship_notes import Notes\n"
-    script += "from remit.workspace.place.workspace import git_root, workspace_at\nroot = Path(sys.argv[1])\n"
-    script += "Notes(workspace_at(root, git_root(root))).sync('origin', push=True)"
-    both = [subprocess.Popen([sys.executable, "-c", script, str(clone)]) for clone in (one, two)]
+    both = [subprocess.Popen([sys.executable, "-c", SYNC_NOTES, str(clone)]) for clone in (one, two)]
     assert [process.wait(60) for process in both] == [0, 0]
     assert notes_of(one).sync_remote("origin", push=True).unread == ()
     notes_of(two).sync_remote("origin", push=True)
@@ -291,7 +307,7 @@ def test_two_clones_that_write_at_once_end_with_both(repository: Path, tmp_path:
     assert len(found.metadata["sessions"]) == 2
 
 
-def test_a_sync_that_has_nothing_to_say_changes_nothing(repository: Path, tmp_path: Path) -> None:
+def test_a_sync_without_new_notes_changes_nothing(repository: Path, tmp_path: Path) -> None:
     run_git(tmp_path, "clone", "-q", "--bare", str(repository), "bare.git")
     clone = noted_clone(tmp_path, "one", FOREIGN)
     assert notes_of(clone).sync_remote("origin", push=True).pushed
@@ -326,7 +342,7 @@ def test_a_path_that_leads_out_of_the_repository_is_named_and_stops_no_audit(rep
     assert (finding.code, finding.path) == ("NOTE_OVERCLAIMS", path)
 
 
-def test_a_range_that_ends_before_it_begins_and_maps_that_are_none_are_named(repository: Path) -> None:
+def test_reversed_ranges_and_malformed_maps_are_reported(repository: Path) -> None:
     put_note(repository, FOREIGN.replace(" 1\n", " 2-1\n"))
     assert [finding.lines for finding in audit_notes(notes_of(repository)).findings] == ["2-1"]
     put_note(repository, 'src/app.py\n  h_31dce776f88375 1\n---\n{"schema_version":"authorship/3.0.0","humans":5}')
@@ -341,7 +357,7 @@ def test_a_note_with_any_number_of_entries_has_few_findings(repository: Path) ->
     assert f"{2 * MAX_FINDINGS} more" in found[-1].message
 
 
-def test_ours_stays_readable_beside_an_entry_that_holds_no_line(agent: Agent) -> None:
+def test_a_note_stays_readable_beside_an_entry_without_lines(agent: Agent) -> None:
     agent.write("src/app.py", "def main():\n    return 2\n")
     commit(agent.cwd)
     put_note(agent.cwd, FOREIGN.replace(" 1\n", " 2-1\n"))
@@ -394,7 +410,7 @@ def test_a_quoted_name_and_a_file_without_a_last_newline_are_read_from_the_patch
     assert {a.path: a.spans for a in find_additions_to_paths(Git(repository), [head], [odd])} == {odd: ((1, 2),)}
 
 
-def test_a_merge_that_takes_out_the_end_of_a_file_hides_no_other_commit(repository: Path) -> None:
+def test_a_merge_that_removes_the_end_of_a_file_hides_no_other_commit(repository: Path) -> None:
     path = repository / "src" / "plain.py"
     path.write_text("".join(f"line_{n} = {n}\n" for n in range(9)))
     commit(repository)

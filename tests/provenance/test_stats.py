@@ -16,7 +16,8 @@ from remit.core.scope.globs import Scope
 from remit.gate.gate import Gate
 from remit.ledger.index.index import Filters, Index
 from remit.provenance.blame.blame import Blamer
-from remit.provenance.stats.figures import DAY_S, Figures, find_refusable_calls, measure_figures, propose_scope
+from remit.provenance.stats.figures import DAY_S, Figures, measure_figures
+from remit.provenance.stats.mode_suggestion import find_refusable_calls, propose_scope
 from remit.provenance.stats.record_counts import MIN_ANSWERS, ApprovalFigures, finish_approvals
 
 
@@ -56,7 +57,7 @@ def dated(root: Path, day: int) -> None:
     subprocess.run(["git", "commit", "-qm", "work"], cwd=root, env=environment, check=True)
 
 
-def test_what_became_of_lines_is_replayed_from_history(repository: Path, home: Path) -> None:
+def test_the_fate_of_lines_is_replayed_from_history(repository: Path, home: Path) -> None:
     agent = Agent(governed(repository), home)
     agent.select()
     agent.write("src/new.py", "".join(f"first_line_{n} = {n}\n" for n in range(8)))
@@ -77,7 +78,7 @@ def test_what_became_of_lines_is_replayed_from_history(repository: Path, home: P
     assert (group.generated, group.accepted, group.overridden, group.at_head) == (9, 9, 1, found.ai)
 
 
-def test_only_what_fits_is_counted(repository: Path, home: Path) -> None:
+def test_only_selected_records_are_counted(repository: Path, home: Path) -> None:
     first, second = Agent(governed(repository), home), Agent(repository, home, session="session-2")
     first.send("SessionStart", source="startup", model="model-a")
     second.send("SessionStart", source="startup", model="model-b")
@@ -94,7 +95,7 @@ def test_only_what_fits_is_counted(repository: Path, home: Path) -> None:
     assert set(figures(repository).by_model) == {"model-a", "model-b"}
 
 
-def test_a_repository_of_longer_names_is_counted(tmp_path: Path, home: Path) -> None:
+def test_a_sha256_repository_is_counted(tmp_path: Path, home: Path) -> None:
     run_git(tmp_path, "init", "-q", "--object-format=sha256")
     agent = Agent(governed(tmp_path), home)
     agent.select()
@@ -117,7 +118,7 @@ def test_the_time_of_a_call_counts_once(repository: Path, home: Path) -> None:
     assert (timed, found.mean_ms) == ({"Write": (1, 100.0), "Read": (2, 25.0)}, 50.0)
 
 
-def test_a_person_who_allows_nearly_everything_is_asked_too_much() -> None:
+def test_a_person_who_approves_nearly_everything_is_asked_too_often() -> None:
     for allowed, denied, told in ((MIN_ANSWERS, 0, True), (MIN_ANSWERS - 1, 0, False), (90, 10, False)):
         answers = ApprovalFigures(asked=allowed + denied, allowed=allowed, denied=denied)
         finish_approvals(answers)
@@ -130,7 +131,7 @@ def test_before_the_first_commit_there_are_no_lines(tmp_path: Path) -> None:
     assert (found.lines, found.ai, found.files) == (0, 0, ())
 
 
-def test_what_enforce_would_have_refused_is_counted(repository: Path, home: Path) -> None:
+def test_calls_that_enforce_would_have_refused_are_counted(repository: Path, home: Path) -> None:
     agent = Agent(governed(repository, mode="observe"), home)
     agent.write("src/a.py", "x\n")
     agent.select()

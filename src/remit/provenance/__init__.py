@@ -1,1 +1,1 @@
-"""EXPLAIN: the read path. Which record put a line where it is."""
+"""Explaining: which record wrote each line, by contents and records."""

@@ -16,10 +16,9 @@ from remit.ledger.index.index import Index
 from remit.ledger.index.search import search_documents
 from remit.ledger.parse_time import parse_time
 from remit.provenance.blame.blame import Blamer
-from remit.provenance.why.conversations import Talk
 from remit.provenance.why.explain import Explainer as Telling
 from remit.provenance.why.explain import blame_lines
-from remit.provenance.why.explanation import Explanation
+from remit.provenance.why.explanation import Explanation, Talk
 from remit.provenance.why.explanation_text import render_explanation
 from remit.tools.conversations import conversations
 from remit.tools.result import Caller, ToolAnswer, ToolText

@@ -28,7 +28,7 @@ from remit.gate.intents.intents import changes_in_record
 from remit.gate.intents.templates import load_template
 from remit.gate.sessions.turn_summary import propose_intent_name
 from remit.ledger.index.index import Index
-from remit.provenance.stats.figures import propose_scope
+from remit.provenance.stats.mode_suggestion import propose_scope
 from remit.workspace.git.command import Git, GitError
 from remit.workspace.observe.observation import walk_paths
 

@@ -16,7 +16,7 @@ from remit.core.intent import Intent
 from remit.core.scope.globs import Scope
 from remit.gate.approvals.agent_permissions import describe_rules
 from remit.gate.rules.load import Rules, set_mode
-from remit.provenance.stats.figures import RefusableCalls, find_refusable_calls
+from remit.provenance.stats.mode_suggestion import RefusableCalls, find_refusable_calls
 from remit.wiring.doctor_checks import describe_containment_warning
 
 if TYPE_CHECKING:

@@ -1,1 +1,1 @@
-"""`remit blame`: what git says of each line, and who wrote it."""
+"""Blame: the author of each line that git blame reports."""

@@ -1,7 +1,8 @@
-"""git blame's own output with what Remit knows put between: take our part out, and git's bytes are left."""
+"""git blame's own output with Remit's columns or headers inserted. Removing them restores git's bytes."""
 
 import re
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
 from functools import lru_cache
 from itertools import groupby
 
@@ -13,53 +14,50 @@ from remit.provenance.origins.evidence import LIKELY
 PREFIX = b"remit-"
 GLYPHS = {"ai": "✦", "human": "●", "mixed": "◐", "unknown": "·"}
 LETTERS = {"ai": "A", "human": "H", "mixed": "M", "unknown": "?"}
-"""For terminals that have no other signs."""
+"""Marks for terminals without other characters."""
 
 COLOURS = (31, 32, 33, 34, 35, 36, 91, 92, 93, 94, 95, 96)
 NON_ASCII = re.compile(rb"[\x80-\xff]")
 BLANK_BYTE = re.compile(rb"[ \t]")
 COLOUR_START = re.compile(rb"\x1b\[[0-9;]*m")
-"""What git paints a line with: it stands before the commit."""
+"""Colour sequence that git writes before the commit."""
 COLOUR_RESET = b"\x1b[m"
 ESCAPE_BYTE = b"\x1b"
 COMMIT_NAME_BYTES = 40
-"""Where a line for people shows no number of its own yet."""
+"""Bytes at the start of a line that hold no line number yet."""
 
 FACTS = ("origin", "agent", "model", "intent", "session", "class", "grade")
 CACHED_VALUES = 4096
-"""Answers that are kept at hand: neighbouring lines have the same."""
+"""Cached results: neighbouring lines share their values."""
 
 FactPairs = tuple[tuple[str, str], ...]
-
-
 ColumnValues = tuple[str, str | None, str | None, str | None, str | None]
 
 
 def column_values(line: BlamedLine) -> ColumnValues:
-    """All that the columns tell of a line: for many lines the same."""
+    """Return the values of Remit's columns, equal for many lines."""
     return line.origin, line.agent, line.model, line.intent_id, line.grade
 
 
 def facts_of_line(line: BlamedLine) -> FactPairs:
-    """What is known of a line, as (name, value); what is not known is left out."""
-    known = (line.origin, line.agent, line.model, line.intent_id, line.session_id, line.mutation_class, line.grade)
-    return name_facts(known)
+    """Return the known facts of a line as (name, value); unknown ones are left out."""
+    values = (line.origin, line.agent, line.model, line.intent_id, line.session_id, line.mutation_class, line.grade)
+    return name_facts(values)
 
 
 @lru_cache(CACHED_VALUES)
-def name_facts(known: tuple[str | None, ...]) -> FactPairs:
-    """The names to those values, in the order of `FACTS`."""
-    return tuple((name, sanitise_line(value, 200)) for name, value in zip(FACTS, known, strict=True) if value)
+def name_facts(values: tuple[str | None, ...]) -> FactPairs:
+    return tuple((name, sanitise_line(value, 200)) for name, value in zip(FACTS, values, strict=True) if value)
 
 
 @lru_cache(CACHED_VALUES)
-def render_headers(known: FactPairs) -> list[bytes]:
-    """The header lines of one line. Names come from agents: none of them can begin a line of its own."""
-    return [PREFIX + f"{name} {value}".encode("utf-8", "replace") for name, value in known]
+def render_headers(facts: FactPairs) -> list[bytes]:
+    """Return the header lines of one line. Names come from agents: line breaks are escaped."""
+    return [PREFIX + f"{name} {value}".encode("utf-8", "replace") for name, value in facts]
 
 
 def annotate_porcelain(output: bytes, lines: Sequence[BlamedLine], *, quoted: bool) -> Iterator[bytes]:
-    """`--porcelain` and `--line-porcelain` with our headers before each content."""
+    """Yield `--porcelain` and `--line-porcelain` with Remit's headers before each content."""
     rest = iter(lines)
     for raw in output.split(b"\n")[:-1]:
         if raw.startswith(b"\t"):
@@ -68,7 +66,7 @@ def annotate_porcelain(output: bytes, lines: Sequence[BlamedLine], *, quoted: bo
 
 
 def select_lines(output: bytes, wanted: set[int]) -> Iterator[bytes]:
-    """Of a `--line-porcelain`, the wanted lines: each stands for itself, as a group of one."""
+    """Yield the wanted lines of a `--line-porcelain`, each as a group of one."""
     entry: list[bytes] = []
     number = 0
     for raw in output.split(b"\n")[:-1]:
@@ -83,7 +81,7 @@ def select_lines(output: bytes, wanted: set[int]) -> Iterator[bytes]:
 
 
 def annotate_incremental(output: bytes, lines: Sequence[BlamedLine], *, quoted: bool) -> Iterator[bytes]:
-    """`--incremental`: before each entry's `filename` `remit-lines FIRST COUNT` for lines that share the headers."""
+    """Yield `--incremental` with `remit-lines FIRST COUNT` and headers before each entry's `filename`."""
     by_number = {line.line: line for line in lines}
     first = count = 0
     for raw in output.split(b"\n")[:-1]:
@@ -95,7 +93,6 @@ def annotate_incremental(output: bytes, lines: Sequence[BlamedLine], *, quoted: 
 
 
 def render_spans(lines: Sequence[BlamedLine]) -> Iterator[bytes]:
-    """The headers of neighbouring lines, once for those that have the same."""
     for _, run in groupby(lines, key=facts_of_line):
         same = list(run)
         yield PREFIX + b"lines %d %d" % (same[0].line, len(same))
@@ -103,7 +100,7 @@ def render_spans(lines: Sequence[BlamedLine]) -> Iterator[bytes]:
 
 
 def quote_path_as_git(raw: bytes) -> bytes:
-    """A header whose file name git would quote, for signs outside ASCII, unless told not to. Source: git-config(1)."""
+    """Quote a non-ASCII file name in a header as git does by default. Source: git-config(1)."""
     if not NON_ASCII.search(raw) or not raw.startswith((b"filename ", b"previous ")):
         return raw
     parts = 1 if raw.startswith(b"filename ") else 2
@@ -121,42 +118,42 @@ def annotate_text(
     coloured: bool = False,
     compact: bool = False,
 ) -> list[bytes]:
-    """Git's lines for people with our columns after the commit. `plain` has letters for glyphs."""
+    """Insert Remit's columns behind the commit of git's default output. `letters` replace the glyphs."""
     at = commit_column_width(raw_lines)
     glyphs = LETTERS if letters else GLYPHS
-    told = list(map(column_values, lines))
-    alike = dict(zip(told, lines, strict=True))
-    rows = {said: render_columns(line, glyphs, compact=compact) for said, line in alike.items()}
+    # Most lines share their values: each combination is rendered once.
+    values = list(map(column_values, lines))
+    examples = dict(zip(values, lines, strict=True))
+    rows = {value: render_columns(line, glyphs, compact=compact) for value, line in examples.items()}
     widths = [max(map(len, column)) for column in zip(*rows.values(), strict=True)]
-    ours: dict[ColumnValues, bytes] = {}
-    for said, row in rows.items():
+    rendered: dict[ColumnValues, bytes] = {}
+    for value, row in rows.items():
         cells = " ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True) if width)
-        known = (colour_columns(cells, alike[said]) if coloured else cells).encode("utf-8", "replace")
-        ours[said] = b" " + known if at else known + b" "
-    pairs = [(raw, ours[said]) for raw, said in zip(raw_lines, told, strict=True)]
+        columns = (colour_columns(cells, examples[value]) if coloured else cells).encode("utf-8", "replace")
+        rendered[value] = b" " + columns if at else columns + b" "
+    pairs = [(raw, rendered[value]) for raw, value in zip(raw_lines, values, strict=True)]
     if any(raw[:1] == ESCAPE_BYTE for raw in raw_lines):
-        return [insert_after_colour(raw, at, known, coloured=coloured) for raw, known in pairs]
-    return [raw[:at] + known + raw[at:] for raw, known in pairs]
+        return [insert_after_colour(raw, at, columns, coloured=coloured) for raw, columns in pairs]
+    return [raw[:at] + columns + raw[at:] for raw, columns in pairs]
 
 
-def insert_after_colour(raw: bytes, at: int, known: bytes, *, coloured: bool) -> bytes:
-    """A line that git may have painted, with ours at `at`, the paint not counted; it goes on where our colour ends."""
-    paint = leading_colour(raw)
-    end = at + len(paint)
-    return raw[:end] + known + (paint if coloured else b"") + raw[end:]
+def insert_after_colour(raw: bytes, at: int, columns: bytes, *, coloured: bool) -> bytes:
+    """Insert columns at byte `at`, not counting git's colour sequence; git's colour continues behind."""
+    colour = leading_colour(raw)
+    end = at + len(colour)
+    return raw[:end] + columns + (colour if coloured else b"") + raw[end:]
 
 
 def escape_for_terminal(raw: bytes) -> bytes:
-    """A line without signs that move a terminal's cursor, or hide others. What git painted stays so."""
-    paint = leading_colour(raw)
-    if not paint:
+    """Escape characters that move a terminal's cursor or hide others. git's colours stay."""
+    colour = leading_colour(raw)
+    if not colour:
         return escape_unprintable(raw)
-    said, end, content = raw[len(paint) :].partition(COLOUR_RESET)
-    return paint + escape_unprintable(said) + end + escape_unprintable(content)
+    coloured_part, end, content = raw[len(colour) :].partition(COLOUR_RESET)
+    return colour + escape_unprintable(coloured_part) + end + escape_unprintable(content)
 
 
 def escape_unprintable(raw: bytes) -> bytes:
-    """The text, with each sign that a terminal would not show written out."""
     line = raw.decode("utf-8", "replace")
     if line.isprintable():
         return raw
@@ -164,13 +161,12 @@ def escape_unprintable(raw: bytes) -> bytes:
 
 
 def leading_colour(raw: bytes) -> bytes:
-    """What git paints that line with."""
     found = COLOUR_START.match(raw)
     return found[0] if found else b""
 
 
 def commit_column_width(raw_lines: Sequence[bytes]) -> int:
-    """How wide the column of commits is; 0 where all of them are blank."""
+    """Return the width of the commit column; 0 if every commit is blank."""
     heads = {raw[:COMMIT_NAME_BYTES] for raw in raw_lines}  # for many lines the same
     if not all(map(BLANK_BYTE.search, heads)):
         heads = set(raw_lines)
@@ -179,17 +175,18 @@ def commit_column_width(raw_lines: Sequence[bytes]) -> int:
 
 
 def render_columns(line: BlamedLine, glyphs: Mapping[str, str], *, compact: bool) -> list[str]:
-    """Our columns: a sign and who, the model, the intent, how strong the evidence is."""
-    who = f"{glyphs[line.origin]} {sanitise_line(line.agent or ('person' if line.origin == 'human' else ''), 40)}".rstrip()  # noqa: E501
+    """Return the columns: glyph and agent, model, intent, grade."""
+    name = line.agent or ("person" if line.origin == "human" else "")
+    author = f"{glyphs[line.origin]} {sanitise_line(name, 40)}".rstrip()
     if compact and line.grade == LIKELY:
-        who += f" ({LIKELY})"
-    more = [] if compact else [sanitise_line(line.model or "", 40)]
+        author += f" ({LIKELY})"
+    model = [] if compact else [sanitise_line(line.model or "", 40)]
     grade = [] if compact else [line.grade or "-"]
-    return [who, *more, sanitise_line(line.intent_id or "-", 40), *grade]
+    return [author, *model, sanitise_line(line.intent_id or "-", 40), *grade]
 
 
 def colour_columns(cells: str, line: BlamedLine) -> str:
-    """The columns in the colour of the intent: the same one each time, and never the only sign."""
+    """Colour the columns by intent; the colour is never the only sign."""
     if line.origin == "unknown":
         return f"\x1b[2m{cells}\x1b[0m"
     colour = COLOURS[sum((line.intent_id or "").encode()) % len(COLOURS)]
@@ -197,6 +194,5 @@ def colour_columns(cells: str, line: BlamedLine) -> str:
 
 
 def count_origins(lines: Sequence[BlamedLine]) -> str:
-    """How many lines are whose, in words."""
-    by: Callable[[str], int] = lambda origin: sum(line.origin == origin for line in lines)  # noqa: E731
-    return f"{len(lines)} lines: " + ", ".join(f"{by(origin)} {origin}" for origin in GLYPHS)
+    counts = Counter(line.origin for line in lines)
+    return f"{len(lines)} lines: " + ", ".join(f"{counts[origin]} {origin}" for origin in GLYPHS)

@@ -1,7 +1,4 @@
-"""One line of a file with what is known of it.
-
-Who may have made a change of which nothing proves who did: never more than a list of names.
-"""
+"""One blamed line, and the calls that may have written a line of unknown origin."""
 
 from collections.abc import Collection, Iterator
 from typing import Any, Literal
@@ -13,7 +10,7 @@ from remit.provenance.origins.blame_porcelain import GitLine
 
 
 class Candidate(Struct, frozen=True):
-    """A call that was under way. `command` is what it ran, or the tool's name; what is not known is None."""
+    """A call that ran when a line came. `command` is the command line, or the tool's name; unknown fields are None."""
 
     session_id: str
     agent: str | None = None
@@ -22,7 +19,7 @@ class Candidate(Struct, frozen=True):
 
 
 def read_candidates(document: dict[str, Any]) -> tuple[Candidate, ...]:
-    """The candidates that a record names: its own call, where it is a call's, else those that it lists."""
+    """Return the candidates that a record names: the record's own call, or the listed ones."""
     body: dict[str, Any] = document["metadata"][KEY]
     if body.get("event") != "human_edit":
         call: dict[str, Any] = body.get("call", {})
@@ -32,20 +29,23 @@ def read_candidates(document: dict[str, Any]) -> tuple[Candidate, ...]:
     return tuple(parse_candidates(body.get("candidates", [])))
 
 
-def parse_candidates(found: list[Any]) -> Iterator[Candidate]:
-    """The candidates in a list, of which older records hold the sessions only."""
-    for one in found:
-        if isinstance(one, str):
-            yield Candidate(one)
+def parse_candidates(entries: list[Any]) -> Iterator[Candidate]:
+    """Parse a list of candidates. Older records list only session ids."""
+    for entry in entries:
+        if isinstance(entry, str):
+            yield Candidate(entry)
         else:
-            yield Candidate(str(one.get("session_id")), one.get("agent"), one.get("intent_id"), one.get("command"))
+            yield Candidate(
+                str(entry.get("session_id")), entry.get("agent"), entry.get("intent_id"), entry.get("command")
+            )
 
 
 class BlamedLine(Struct, frozen=True):
-    """One line of the file: the shape of contracts §9. `line` is 1-based; `grade` is the strength of the evidence.
+    """One line of a file with its origin: the shape of contracts §9. `line` counts from 1; `grade` is the strength of
+    the evidence.
 
-    `candidates` are the calls that ran when a line of unknown origin came: one of them may have written it, or none.
-    `declared` is the class by the agent's own word, `class` what its contents show.
+    `candidates` are calls that ran when a line of unknown origin came. `declared` is the class declared by the agent,
+    `class` the computed one.
     """
 
     line: int
@@ -63,18 +63,16 @@ class BlamedLine(Struct, frozen=True):
     declared: str | None = None
 
 
-def make_blamed_line(line: GitLine, known: tuple[Any, ...]) -> BlamedLine:
-    """One line with what is known of it."""
-    return BlamedLine(line.line, line.content.decode("utf-8", "replace"), line.version.commit, *known)
+def make_blamed_line(line: GitLine, fields: tuple[Any, ...]) -> BlamedLine:
+    return BlamedLine(line.line, line.content.decode("utf-8", "replace"), line.version.commit, *fields)
 
 
 def filter_by_grade(line: BlamedLine, grades: Collection[str]) -> BlamedLine:
-    """The line, of unknown origin where its evidence is none of these grades."""
+    """Return the line, with unknown origin if its grade is not among `grades`."""
     if line.grade is None or line.grade in grades:
         return line
     return BlamedLine(line.line, line.content, line.commit)
 
 
 def lacks_class(line: BlamedLine) -> bool:
-    """Whether a line is an agent's, of a change whose record has no class."""
     return line.origin == "ai" and line.mutation_class is None

@@ -1,7 +1,7 @@
-"""Lines that records of other machines and tools tell of, where the content is the one that they name.
+"""Authors of lines by records of other machines and tools.
 
-A position alone says nothing: files change. A range counts where its hash is that of the lines that stand there
-and they are not everybody's, or where the whole file is the one that the record left.
+Files change, hence a position alone proves nothing. A range counts if its hash matches distinctive lines at that
+position, or if the whole file is the recorded one.
 """
 
 import os
@@ -25,7 +25,7 @@ NO_VIEW = Path(os.devnull)
 
 
 class ImportedRange(Struct, frozen=True):
-    """Lines of a file by a foreign record. `content_hash` is of those lines; `after` are hashes of the whole file."""
+    """A range of a file by a foreign record. `content_hash` covers the range; `after` are hashes of the whole file."""
 
     path: str
     start: int
@@ -36,15 +36,15 @@ class ImportedRange(Struct, frozen=True):
 
 
 class ImportedLines:
-    """What was imported into one workspace."""
+    """Foreign records imported into one workspace."""
 
     def __init__(self, attributor: LineAttributor) -> None:
         self.attributor = attributor
 
     def find_authors(self, lines: Sequence[GitLine], keys: Sequence[bytes] | None = None) -> dict[int, Author]:
-        """Who wrote those lines, by their number in the file asked about; the newest record wins.
+        """Return the authors by line number of the file asked about; the newest record wins.
 
-        Where `keys` are given, only records count that a tree head signed by one of them covers.
+        With `keys`, only records count that a tree head signed by one of the keys covers.
         """
         workspace = self.attributor.workspace
         folder, tracked = workspace.log_folder, list_other_logs(workspace.tracked_logs, workspace.state)
@@ -54,34 +54,43 @@ class ImportedLines:
         records = read_foreign_records(NO_VIEW, folder, (), keys or (), tracked)
         if keys is not None:
             records = [document for document in records if not document["metadata"][KEY].get("unproved")]
-        told = [one for d in records for one in ranges_of_record(d) if one.path in paths]
-        places = dict.fromkeys(line.version for line in lines if told)
-        self.attributor.load_named(place.name for place in places)
-        self.attributor.load_contents({blob for place in places if (blob := self.attributor.version_blob(place))})
-        found: dict[int, Author] = {}
-        for place in places:
-            version = self.attributor.blobs_by_name.get(place.name)
-            content = self.attributor.contents_by_blob.get(version or "")
-            if version is None or content is None:
+        ranges = [line_range for d in records for line_range in ranges_of_record(d) if line_range.path in paths]
+        versions = dict.fromkeys(line.version for line in lines if ranges)
+        self.attributor.load_named(version.name for version in versions)
+        self.attributor.load_contents({blob for version in versions if (blob := self.attributor.version_blob(version))})
+        authors: dict[int, Author] = {}
+        for version in versions:
+            blob = self.attributor.blobs_by_name.get(version.name)
+            content = self.attributor.contents_by_blob.get(blob or "")
+            if blob is None or content is None:
                 continue
-            named = frozenset({version, sha256(content)})
-            for one in (one for one in told if one.path == place.path and matches_content(one, content, named)):
-                own = (line for line in lines if line.version == place and one.start <= line.number <= one.end)
-                found |= {line.line: one.author for line in own}
-        return found
+            hashes = frozenset({blob, sha256(content)})
+            for line_range in (
+                line_range
+                for line_range in ranges
+                if line_range.path == version.path and matches_content(line_range, content, hashes)
+            ):
+                lines_in_range = (
+                    line
+                    for line in lines
+                    if line.version == version and line_range.start <= line.number <= line_range.end
+                )
+                authors |= {line.line: line_range.author for line in lines_in_range}
+        return authors
 
 
-def matches_content(one: ImportedRange, content: bytes, named: frozenset[str]) -> bool:
-    """Whether that content holds what the record tells of."""
-    if named & one.after:
+def matches_content(line_range: ImportedRange, content: bytes, hashes: frozenset[str]) -> bool:
+    if hashes & line_range.after:
         return True
-    if one.content_hash is None or hash_line_range(content, one.start, one.end) != one.content_hash:
+    if (
+        line_range.content_hash is None
+        or hash_line_range(content, line_range.start, line_range.end) != line_range.content_hash
+    ):
         return False
-    return is_distinctive(content.split(b"\n")[one.start - 1 : one.end])
+    return is_distinctive(content.split(b"\n")[line_range.start - 1 : line_range.end])
 
 
 def ranges_of_record(document: dict[str, Any]) -> Iterator[ImportedRange]:
-    """The lines that a foreign record tells of."""
     body = as_object(document["metadata"].get(KEY))
     if body.get("event") != "mutation":
         return
@@ -90,18 +99,22 @@ def ranges_of_record(document: dict[str, Any]) -> Iterator[ImportedRange]:
         path = str(file.get("path"))
         after = frozenset(str(v) for k, v in sides.get(path, {}).items() if k in ("sha256", "git_blob"))
         for conversation in map(as_object, as_array(file.get("conversations"))):
-            who = _author_of_contributor(document, body, as_object(conversation.get("contributor")))
-            for one in map(as_object, as_array(conversation.get("ranges"))) if who else ():
-                start, end, content_hash = one.get("start_line"), one.get("end_line"), one.get("content_hash")
-                if who and isinstance(start, int) and isinstance(end, int) and 0 < start <= end:
-                    hashed = content_hash if isinstance(content_hash, str) else None
-                    yield ImportedRange(path, start, end, hashed, after, who)
+            author = _author_of_contributor(document, body, as_object(conversation.get("contributor")))
+            for line_range in map(as_object, as_array(conversation.get("ranges"))) if author else ():
+                start, end, content_hash = (
+                    line_range.get("start_line"),
+                    line_range.get("end_line"),
+                    line_range.get("content_hash"),
+                )
+                if author and isinstance(start, int) and isinstance(end, int) and 0 < start <= end:
+                    range_hash = content_hash if isinstance(content_hash, str) else None
+                    yield ImportedRange(path, start, end, range_hash, after, author)
 
 
 def _author_of_contributor(
     document: dict[str, Any], body: dict[str, Any], contributor: dict[str, Any]
 ) -> Author | None:
-    """Who the record says wrote it; None for a word that is neither a person nor an agent."""
+    """Return the author named by a contributor entry; None for a type that is neither person nor agent."""
     kind = contributor.get("type", "ai")
     if kind == "human":
         return Author("human")

@@ -1,4 +1,4 @@
-"""Blame of lines that git has told already: with a content of the asker's own, or read backwards."""
+"""Blame of lines that git has already reported: for a supplied content, or in reverse."""
 
 from collections.abc import Callable, Iterable, Sequence
 from functools import partial
@@ -16,13 +16,13 @@ from remit.workspace.contents.content_store import ContentStore
 from remit.workspace.place.workspace import Workspace
 
 MAX_PREFETCHED_CHANGES = 64
-"""Changes whose contents are read before it is known that they are wanted."""
+"""Changes whose contents are prefetched before a need for them is known."""
 
 OPTIONS_NOT_REVERSED = ("-L", "--reverse", "--contents", "--ignore-rev", "--since", "--after", "--until", "--before")
 
 
 class SuppliedLinesBlamer(Blamer):
-    """Blame in one workspace, of `lines`. `content` stands for the work tree's, where it is given."""
+    """Blame of given `lines` in one workspace. `content` replaces the work tree's content."""
 
     def __init__(
         self,
@@ -34,14 +34,14 @@ class SuppliedLinesBlamer(Blamer):
         super().__init__(workspace, index, store)
         self.lines: list[GitLine] = []
         self.records_by_id: dict[str, dict[str, Any]] = {}
-        """The records that were asked for, by id: those of one file."""
+        """Records of one file by id."""
         if content is not None:
             self.attributor = SuppliedContentAttributor(workspace, index, store, content)
 
     def prefetch(self, path: str, is_over: Callable[[], bool], *, classes: bool) -> None:
-        """Read what was recorded of a file, while git still looks for where its lines come from.
+        """Read the records of a file while git still traces its lines.
 
-        `classes` says whether those of the changes will be asked for; they are looked into until git is `over`.
+        `classes` requests the mutation classes. Reading stops when `is_over` returns True.
         """
         if not self.attributor.has_records:
             return
@@ -54,20 +54,18 @@ class SuppliedLinesBlamer(Blamer):
         self.prefetch_records(path, is_over)
 
     def prefetch_records(self, path: str, is_over: Callable[[], bool]) -> None:
-        """Read the records of that file's changes, the newest first, until it is `over`."""
+        """Read the records of the file's changes, newest first, until `is_over`."""
         for change, _ in reversed(self.attributor.calls_by_path[path]):
             if is_over():
                 return
             self.load_records([change.id])
 
     def load_records(self, names: Iterable[str]) -> dict[str, dict[str, Any]]:
-        """See `Blamer`: each is read once."""
-        asked = set(names)
-        self.records_by_id |= super().load_records(asked - self.records_by_id.keys())
-        return {name: self.records_by_id[name] for name in asked & self.records_by_id.keys()}
+        wanted = set(names)
+        self.records_by_id |= super().load_records(wanted - self.records_by_id.keys())
+        return {name: self.records_by_id[name] for name in wanted & self.records_by_id.keys()}
 
     def prefetch_classes(self, path: str) -> None:
-        """Have at hand what tells the classes of a file's changes, where they are few."""
         from remit.provenance.map.change_classes import (
             prefetch_contents,  # for start-up speed: not every answer tells classes
         )
@@ -77,30 +75,26 @@ class SuppliedLinesBlamer(Blamer):
             prefetch_contents(changes, self.attributor.store)
 
     def read_git_lines(self, path: str, arguments: Sequence[str]) -> list[GitLine]:
-        """The lines that were given."""
         return self.lines
 
 
 class SuppliedContentAttributor(LineAttributor):
-    """Attribution where the work tree's file has another content."""
+    """Line attributor with another content for the work tree's file."""
 
     def __init__(self, workspace: Workspace, index: Index, store: ContentStore, content: bytes) -> None:
         super().__init__(workspace, index, store)
         self.content = content
 
     def load_working_file(self, path: str) -> str | None:
-        """The git name of the content that was given."""
-        name = hash_git_blob(self.content)
-        self.contents_by_blob[name] = self.content
-        return name
+        blob = hash_git_blob(self.content)
+        self.contents_by_blob[blob] = self.content
+        return blob
 
 
 def blame_reversed(
     blamer: Blamer, path: str, first: str, options: Sequence[str], lines: Sequence[GitLine]
 ) -> list[BlamedLine]:
-    """Lines that git traced to the last version that has them, each with who wrote it: that is told of `first`, the
-    version whose lines they are. Raises GitError.
-    """
+    """Return the lines that `git blame --reverse` traced, with their authors as of version `first`. Raises GitError."""
     forwards = [option for option in options if not option.startswith(OPTIONS_NOT_REVERSED)]
     written = {line.line: line for line in blamer.blame(path, [*forwards, first])}
     unknown = partial(BlamedLine, content="", commit="")

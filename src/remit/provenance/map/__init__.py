@@ -1,1 +1,1 @@
-"""`intent_map.md`: intents, their files, and the definitions that were touched."""
+"""Intent map: `intent_map.md`, the intents with their changed files and definitions."""

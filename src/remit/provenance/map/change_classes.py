@@ -1,7 +1,6 @@
-"""What the syntax trees say of a recorded change: its class, and the definitions that it touched.
+"""Class of a recorded change, and the definitions touched, by syntax trees.
 
-Records that were made where there was time for it carry both. Of the others they are worked out from the contents that
-were kept; where one is not at hand any more, nothing is said.
+Some records hold both. For the rest they are computed from the kept contents; if a content is gone, the result is None.
 """
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -18,14 +17,14 @@ from remit.workspace.contents.content_store import ContentStore
 from remit.workspace.git.refs import OID
 
 BATCH_RECORDS = 200
-"""Records whose contents are asked of git together."""
+"""Records whose contents are requested from git together."""
 
 MAX_ANSWER_BYTES = 64 * 1024
-"""Of larger files the class is not worked out for an answer that somebody waits for."""
+"""Size above which no class is computed for an answer that a person waits for."""
 
 MAX_MAP_BYTES = 256 * 1024
-"""Of larger files the map shows each change: working out that one is a refactoring takes a second for a megabyte, for
-which the background process would answer no hook.
+"""Size above which the map shows each change: recognising a refactoring takes a second per megabyte, during which
+the daemon would answer no hook.
 """
 
 Contents = Mapping[str, bytes]
@@ -89,52 +88,53 @@ class _SyntaxRecord(Struct):
 
 
 def read_map_entries(documents: Iterable[dict[str, Any]], store: ContentStore) -> Iterator[MapEntry]:
-    """What each record tells the intent map, oldest first; those that tell it nothing are passed over."""
-    waiting = (record for document in documents if (record := parse_record(document)) is not None)
-    while batch := list(islice(waiting, BATCH_RECORDS)):
-        named = (name for record in batch for name in blob_names(record.metadata.body.files))
-        contents = store.load_many(filter(OID.fullmatch, named))
-        yield from (found for record in batch if (found := map_entry_of(record, contents)) is not None)
+    """Yield the map entry of each record, oldest first; records without an entry are skipped."""
+    records = (record for document in documents if (record := parse_record(document)) is not None)
+    while batch := list(islice(records, BATCH_RECORDS)):
+        blobs = (name for record in batch for name in blob_names(record.metadata.body.files))
+        contents = store.load_many(filter(OID.fullmatch, blobs))
+        yield from (entry for record in batch if (entry := map_entry_of(record, contents)) is not None)
 
 
 def add_computed_classes(documents: Sequence[dict[str, Any]], store: ContentStore) -> list[dict[str, Any]]:
-    """The records, with the class that the syntax trees show where none was recorded: the hook has no time for it."""
-    found = [parse_record(document) for document in documents]
-    open_ = {r.id: r for r in found if r and r.metadata.body.event == "mutation" and not recorded_class(r)}
-    contents = load_small_contents((name for r in open_.values() for name in blob_names(r.metadata.body.files)), store)
-    classes = {name: compute_class(r.metadata.body, contents) for name, r in open_.items()}
+    """Return the records, with computed classes where the record has none: the hook has no time for them."""
+    records = [parse_record(document) for document in documents]
+    unclassed = {r.id: r for r in records if r and r.metadata.body.event == "mutation" and not recorded_class(r)}
+    contents = load_small_contents(
+        (name for r in unclassed.values() for name in blob_names(r.metadata.body.files)), store
+    )
+    classes = {name: compute_class(r.metadata.body, contents) for name, r in unclassed.items()}
     return [set_computed_class(document, classes.get(str(document.get("id")))) for document in documents]
 
 
 def prefetch_contents(changes: Iterable[RecordedChange], store: ContentStore) -> None:
-    """Have the contents at hand that `classed` asks for, where the store holds what it was asked for once."""
+    """Load the contents that `add_computed_classes` needs, if the store caches them."""
     load_small_contents((name for change in changes for name in (change.before_blob, change.after_blob) if name), store)
 
 
 def load_small_contents(names: Iterable[str], store: ContentStore) -> Contents:
-    """Those contents that are at hand and not too large: of the others only the size is asked."""
+    """Return the contents below the size limit; of larger ones only the size is requested."""
     sizes = store.content_sizes(filter(OID.fullmatch, names))
     return store.load_many(name for name, size in sizes.items() if size <= MAX_ANSWER_BYTES)
 
 
 def recorded_class(record: _SyntaxRecord) -> str | None:
-    """The computed class that a record holds."""
-    known = record.metadata.body.mutation_class
-    return known.computed if known else None
+    mutation_class = record.metadata.body.mutation_class
+    return mutation_class.computed if mutation_class else None
 
 
-def set_computed_class(document: dict[str, Any], found: str | None) -> dict[str, Any]:
-    """The record with that class; as it is where there is none."""
-    if found is None:
+def set_computed_class(document: dict[str, Any], computed: str | None) -> dict[str, Any]:
+    """Return the record with that class, or unchanged for None."""
+    if computed is None:
         return document
     body: dict[str, Any] = document["metadata"][KEY]
-    known: dict[str, Any] = body.get("mutation_class") or {}
-    classes = {**known, "computed": found}
+    recorded: dict[str, Any] = body.get("mutation_class") or {}
+    classes = {**recorded, "computed": computed}
     return {**document, "metadata": {**document["metadata"], KEY: {**body, "mutation_class": classes}}}
 
 
 def parse_record(document: dict[str, Any]) -> _SyntaxRecord | None:
-    """The parts of a record that matter here; None for one that tells the map nothing, or of another shape."""
+    """Parse the needed parts of a record; None for other events and shapes."""
     try:
         record = convert(document, _SyntaxRecord)
     except ValidationError:
@@ -143,13 +143,12 @@ def parse_record(document: dict[str, Any]) -> _SyntaxRecord | None:
 
 
 def blob_names(files: Iterable[_FileEntry]) -> Iterator[str]:
-    """The git names of the contents on both sides."""
     sides = (side for file in files for side in (file.before, file.after))
     return (side.git_blob for side in sides if side is not None and side.git_blob)
 
 
 def map_entry_of(record: _SyntaxRecord, contents: Contents) -> MapEntry | None:
-    """A name, or a change, or nothing: a refactoring only moves what is there."""
+    """Return the map entry of a record; None for a refactoring, which only moves code."""
     body = record.metadata.body
     if body.event == "intent_changed":
         return MapEntry(body.intent_id, body.name, at=record.timestamp) if body.intent_id else None
@@ -161,56 +160,54 @@ def map_entry_of(record: _SyntaxRecord, contents: Contents) -> MapEntry | None:
 
 
 def compute_class(body: _MutationBody, contents: Contents) -> str | None:
-    """The class that the syntax trees show; as recorded, where it was."""
+    """Return the recorded class, else compute the class by the syntax trees."""
     if body.mutation_class is not None and body.mutation_class.computed:
         return body.mutation_class.computed
-    known = [
+    available = [
         file for file in body.files if all(name in contents for name in blob_names([file])) and has_all_blob_names(file)
     ]
-    if not known or any(len(contents[name]) > MAX_MAP_BYTES for name in blob_names(known)):
+    if not available or any(len(contents[name]) > MAX_MAP_BYTES for name in blob_names(available)):
         return None
-    from remit.core.code.refactoring import FileChange, classify_change  # the grammars' tables take a while
+    from remit.core.code.refactoring import FileChange, classify_change  # loads the grammars
 
-    found = classify_change(
-        [FileChange(f.path, side_content(f.before, contents), side_content(f.after, contents)) for f in known]
+    computed = classify_change(
+        [FileChange(f.path, side_content(f.before, contents), side_content(f.after, contents)) for f in available]
     )
-    return None if found == "AST_REFACTOR" and len(known) < len(body.files) else found
+    return None if computed == "AST_REFACTOR" and len(available) < len(body.files) else computed
 
 
 def has_all_blob_names(file: _FileEntry) -> bool:
-    """Whether the record names the contents of the sides that there are."""
     return all(side is None or side.git_blob for side in (file.before, file.after))
 
 
 def side_content(side: _FileSide | None, contents: Contents) -> bytes | None:
-    """The content of one side, where it is there and at hand."""
     return contents.get(side.git_blob) if side is not None and side.git_blob else None
 
 
 def changed_parts(record: _SyntaxRecord, file: _FileEntry, contents: Contents) -> Iterator[ChangedPart]:
-    """The parts of one file that a record changed."""
+    """Yield the changed parts of one file."""
     created, trace = record.timestamp[:10], record.metadata.body.trace_id or record.id
     after = side_content(file.after, contents)
-    found = recorded_ranges(record, file)
-    if not found:
+    ranges = recorded_ranges(record, file)
+    if not ranges:
         yield ChangedPart(0, 0, created=created, trace=trace, gone=file.after is None)
-    for lines in found:
+    for lines in ranges:
         for start, end, node in split_range(file.path, lines, after):
             yield ChangedPart(start, end, node.hash, node.kind, node.name, created, trace)
 
 
 def recorded_ranges(record: _SyntaxRecord, file: _FileEntry) -> Sequence[_RangeFields]:
-    """The ranges of a file as a record has them: Remit's own, else those of the published part."""
+    """Return the ranges of a file: Remit's own, else those of the published part."""
     traced = [r for f in record.files if f.path == file.path for c in f.conversations for r in c.ranges]
     return [r for r in file.ranges if r.start_line > 0] or [r for r in traced if r.start_line > 0]
 
 
 def split_range(path: str, lines: _RangeFields, after: bytes | None) -> Iterator[tuple[int, int, _DefinitionNode]]:
-    """A range by the definitions that it holds; without a name where none can be told."""
+    """Split a range by definitions; without a name if unknown."""
     if lines.node is not None or after is None:
         yield lines.start_line, lines.end_line, lines.node or _DefinitionNode(hash=lines.content_hash)
         return
-    from remit.core.code.definitions import split_by_definition  # the same
+    from remit.core.code.definitions import split_by_definition  # loads the grammars
 
     for span in split_by_definition(path, after, [LineRange(lines.start_line, lines.end_line)]):
         start, end = span.lines.start, span.lines.end

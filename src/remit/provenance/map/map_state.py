@@ -1,6 +1,7 @@
-"""What the intent map was made from, and its lines, so that a change costs what it changes and not the ledger.
+"""State of the intent map: the rendered lines and the position reached in each source.
 
-A file of SQLite beside the log, one for each work tree. It may be deleted at any time and comes back the same.
+A SQLite file beside the log, one per work tree. The file can be deleted at any time and is rebuilt with the same
+content.
 """
 
 import sqlite3
@@ -29,7 +30,7 @@ LOG_KEY = "log"
 ARCHIVES_KEY = "archives"
 FINGERPRINT_KEY = "form"
 WRITTEN_KEY = "written"
-"""What changes whenever the map's file does, as it was when it last held this text; empty while it does not."""
+"""Signature of the map file when it last held this text; empty if the text changed since."""
 
 
 _T = TypeVar("_T")
@@ -44,9 +45,9 @@ create table files (name text primary key, mark text not null) without rowid;
 create table lacking (blob text primary key) without rowid;
 create table about (key text primary key, value text not null) without rowid
 """
-"""All is as it is written. A block holds the lines of a file together, in their order: the map is made of blocks.
+"""Texts are stored as rendered. A block holds the lines of one file in order; the map consists of blocks.
 
-SQLite's order of bytes is Python's order of text.
+SQLite's byte order equals Python's order of strings.
 """
 
 UPSERT_NAME = """insert into sections values (?, ?, ?) on conflict (intent) do update
@@ -59,10 +60,12 @@ SELECT_ROWS = """select s.intent, s.name, ifnull(b.path, ''), ifnull(b.text, '')
 
 
 class MapState:
-    """The lines of the map of one work tree, and how far each source was read."""
+    """Rendered lines of one work tree's map, and the position reached in each source."""
 
     def __init__(self, path: Path, fingerprint: str) -> None:
-        """Open or make it; one that is damaged, or of another form, begins anew. Raises OSError, sqlite3.Error."""
+        """Open or create the state; a damaged one, or one with another fingerprint, starts empty. Raises OSError,
+        sqlite3.Error.
+        """
         path.parent.mkdir(parents=True, exist_ok=True)
         try:
             self.database = open_database(path)
@@ -82,50 +85,46 @@ class MapState:
         self.database.close()
 
     def clear(self) -> None:
-        """Forget what was read."""
         with transaction(self.database):
             for table in ("sections", "lines", "blocks", "files", "lacking"):
                 self.database.execute(f"delete from {table}")
             self.database.execute("delete from about where key <> ?", [FINGERPRINT_KEY])
 
-    # -- how far was read -----------------------------------------------------------------------------------
+    # -- positions reached -----------------------------------------------------------------------------------
 
     @property
     def log_marks(self) -> dict[str, LogMark]:
-        """How far each log was read, by its folder."""
         return decode_or_none(self.read_value(LOG_KEY), dict[str, LogMark]) or {}
 
     @property
     def archives(self) -> Archives:
-        """The archives of the log, as they were when it was looked at last."""
         return decode_or_none(self.read_value(ARCHIVES_KEY), Archives) or {}
 
     @archives.setter
-    def archives(self, found: Archives) -> None:
-        self.write_value(ARCHIVES_KEY, json.encode(found).decode())
+    def archives(self, states: Archives) -> None:
+        self.write_value(ARCHIVES_KEY, json.encode(states).decode())
 
     @property
     def file_marks(self) -> dict[str, FileMark]:
-        """How far the files of others were read."""
         rows = self.database.execute("select name, mark from files").fetchall()
         return {name: decode_or_none(mark, FileMark) or FileMark() for name, mark in rows}
 
     @property
     def missing_contents(self) -> list[str]:
-        """The contents that records name, and that were not at hand when these were read."""
+        """Blobs named by records that were unavailable when the records were read."""
         return [blob for (blob,) in self.database.execute("select blob from lacking").fetchall()]
 
     def forget_file(self, name: str) -> None:
-        """Read that file of others anew. Only for one that told nothing: what was told stays."""
+        """Drop the mark of a foreign file, valid only for a file without map entries."""
         self.database.execute("delete from files where name = ?", [name])
 
-    # -- taking in ------------------------------------------------------------------------------------------
+    # -- adding entries ------------------------------------------------------------------------------------------
 
     def add_records(self, entries: Iterable[MapEntry], name: str | None, mark: LogMark | FileMark) -> None:
-        """Add what records tell, and note how far was read: of a log, or of the file of others called `name`."""
+        """Add map entries and store the position reached: in a log, or in the foreign file `name`."""
         with transaction(self.database):
             before = self.database.total_changes
-            for intent, path in {place for one in entries for place in self.add_entry(one)}:
+            for intent, path in {block for entry in entries for block in self.add_entry(entry)}:
                 lines = join_lines(line for (line,) in self.database.execute(SELECT_LINES, [intent, path]))
                 self.database.execute("insert or replace into blocks values (?, ?, ?)", [intent, path, lines])
             if self.database.total_changes != before:
@@ -136,10 +135,10 @@ class MapState:
                 self.database.execute("insert or replace into files values (?, ?)", [name, json.encode(mark).decode()])
 
     def add_entry(self, entry: MapEntry) -> list[tuple[str, str]]:
-        """Add what one record tells; whose blocks that changes."""
+        """Add one map entry; return the (intent, path) pairs whose blocks change."""
         intent, files = escape_markup(escape_surrogates(entry.intent)), list(rendered_files(entry))
         self.database.execute(UPSERT_NAME, [intent, *latest_name(entry)])
-        rows = ((intent, path, *line) for path, found in files for line in found)
+        rows = ((intent, path, *line) for path, parts in files for line in parts)
         self.database.executemany("insert or ignore into lines values (?, ?, ?, ?, ?)", rows)
         lacking = ((escape_surrogates(blob),) for blob in entry.lacking)
         self.database.executemany("insert or ignore into lacking values (?)", lacking)
@@ -149,25 +148,20 @@ class MapState:
 
     @property
     def has_changes(self) -> bool:
-        """Whether any change is in the map."""
         return self.database.execute("select 1 from lines limit 1").fetchone() is not None
 
     def render(self) -> str:
-        """The map."""
         return join_sections(self.database.execute(SELECT_ROWS))
 
     def read_value(self, key: str) -> str:
-        """What is noted there; empty for nothing."""
         row = self.database.execute("select value from about where key = ?", [key]).fetchone()
         return str(row[0]) if row else ""
 
     def write_value(self, key: str, value: str) -> None:
-        """Note it."""
         self.database.execute("insert or replace into about values (?, ?)", [key, value])
 
 
 def open_database(path: Path) -> sqlite3.Connection:
-    """The database at `path`, with its tables."""
     database = sqlite3.connect(path, timeout=BUSY_TIMEOUT_S, isolation_level=None)
     try:
         path.chmod(0o600)
@@ -182,7 +176,7 @@ def open_database(path: Path) -> sqlite3.Connection:
 
 
 def create_tables(database: sqlite3.Connection) -> None:
-    """Make the tables where there are none, or those of another version."""
+    """Create the tables, dropping those of another version."""
     if database.execute("pragma user_version").fetchone()[0] == VERSION:
         return
     for (name,) in database.execute("select name from sqlite_master where type = 'table'").fetchall():
@@ -192,7 +186,7 @@ def create_tables(database: sqlite3.Connection) -> None:
 
 
 def decode_or_none(text: str, kind: type[_T]) -> _T | None:
-    """What was noted; None where nothing was, or nothing of that kind."""
+    """Decode JSON; None if empty or of another type."""
     try:
         return json.decode(text, type=kind) if text else None
     except (DecodeError, ValidationError):

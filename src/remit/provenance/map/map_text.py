@@ -1,8 +1,8 @@
-"""`intent_map.md`: which intent changed which parts of which files. Derived from the ledger, and rebuilt from it.
+"""Text of `intent_map.md`: the intents, their files, and the changed parts of each file.
 
-The text is a function of the set of records, whatever their order: a map to which each was added as it came
-(`state`) equals one that is made anew, byte for byte. Names and paths are other people's words: what could be read
-as markup is written as a character reference, and each line stays one line.
+The text is a function of the set of records, in any order: adding records one by one (`map_state`) and a rebuild give
+the same bytes. Names and paths come from agents and people: characters that Markdown would interpret become character
+references, and each line stays one line.
 """
 
 import re
@@ -18,23 +18,25 @@ from remit.core.display_text import escape_surrogates
 
 TITLE = "# Intent Map\n"
 NO_INTENT = "No intent"
-"""The heading of what changed while no intent was selected. Ids of intents hold no space."""
+"""Heading of changes without a selected intent. Intent ids contain no space."""
 
 MARKUP_CHARS = frozenset("\\`*[]<>&#|~!·")
 MARKUP_IN_CONTEXT = re.compile(r"(?<![^\W_])_+|_+(?![^\W_])|:(?=//)|(?<=www)\.(?=\S)", re.IGNORECASE)
-"""Signs that mark up where they stand: `__init__` is bold to a viewer and `snake_case` is not; an address is a link."""
+"""Characters that are markup by context: a viewer shows `__init__` bold and `snake_case` plain, and links an
+address.
+"""
 MAX_NAME_CHARS = 400
-"""Characters of a name that are shown; what is longer ends in `…`. Paths and ids are shown whole."""
+"""Characters of a name that are shown; longer names end in `…`. Paths and ids are shown whole."""
 
 MAX_LINE_NUMBER = 1 << 62
-"""Line numbers are sorted up to there: a record of others may claim any."""
+"""Upper bound of line numbers in the sort key: a foreign record may claim any number."""
 
 
 class ChangedPart(Struct, frozen=True):
-    """One change of one part of a file. With `start` 0 there are no lines: the file is gone, or lines only went.
+    """One change of one part of a file. `start` 0 means no lines: the file is gone, or lines were only removed.
 
-    `kind` and `name` are those of the definition that was changed, empty where the lines belong to none; `hash` is the
-    definition's, else that of the lines. `created` is a date.
+    `kind` and `name` are of the changed definition, empty if the lines belong to none; `hash` is of the definition,
+    else of the lines. `created` is a date.
     """
 
     start: int
@@ -48,10 +50,10 @@ class ChangedPart(Struct, frozen=True):
 
 
 class MapEntry(Struct, frozen=True):
-    """What one record tells the map. An empty `intent` means that none was selected; `name` is what it was called.
+    """Content of one record for the map. An empty `intent` means none selected; `name` is the intent's name at the
+    time.
 
-    `at` is the record's time, as records write it. `lacking` are the git names of contents that were not at hand: with
-    them more might be told.
+    `at` is the record's time. `lacking` are blobs that were unavailable: with them the entry might hold more.
     """
 
     intent: str
@@ -62,32 +64,32 @@ class MapEntry(Struct, frozen=True):
 
 
 class IntentSection(Struct):
-    """One intent: what it was called last and when, and its lines by path."""
+    """One intent: its newest name with the time, and its lines by path."""
 
     named_at: tuple[str, str] = ("", "")
     files: dict[str, set["RenderedPart"]] = {}
 
 
 RenderedPart: TypeAlias = tuple[int, int, str]
-"""One part as it is written, after what it is sorted by."""
+"""One rendered part, behind its sort key."""
 
 SectionRow: TypeAlias = tuple[str, str, str, str]
-"""Intent, its name, a path, and the lines below that, all as they are written; the last two may be empty."""
+"""Intent, intent name, path and lines, as rendered; the last two may be empty."""
 
 
 def render_map(entries: Iterable[MapEntry]) -> str:
-    """The map of these records."""
+    """Return the map of these records."""
     sections: dict[str, IntentSection] = {}
-    for one in entries:
-        section = sections.setdefault(escape_markup(escape_surrogates(one.intent)), IntentSection())
-        section.named_at = max(section.named_at, latest_name(one))
-        for path, lines in rendered_files(one):
+    for entry in entries:
+        section = sections.setdefault(escape_markup(escape_surrogates(entry.intent)), IntentSection())
+        section.named_at = max(section.named_at, latest_name(entry))
+        for path, lines in rendered_files(entry):
             section.files.setdefault(path, set()).update(lines)
     return join_sections(row for intent in sorted(sections) for row in section_rows(intent, sections[intent]))
 
 
 def latest_name(entry: MapEntry) -> tuple[str, str]:
-    """When the intent was called what; of two names at one time the later in the order of characters counts."""
+    """Return time and name of the intent; of two names at one time the greater counts."""
     return (
         (escape_markup(entry.at), escape_markup(truncate(entry.name)))
         if entry.intent and entry.name is not None
@@ -96,7 +98,6 @@ def latest_name(entry: MapEntry) -> tuple[str, str]:
 
 
 def rendered_files(entry: MapEntry) -> Iterator[tuple[str, list[RenderedPart]]]:
-    """The paths and lines that a record adds."""
     for path, parts in entry.files:
         if path and parts:
             yield (
@@ -106,7 +107,7 @@ def rendered_files(entry: MapEntry) -> Iterator[tuple[str, list[RenderedPart]]]:
 
 
 def section_rows(intent: str, section: IntentSection) -> Iterator[SectionRow]:
-    """The files of one intent, in their order."""
+    """Yield the files of one intent in order."""
     name = section.named_at[1]
     if not section.files:
         yield intent, name, "", ""
@@ -118,24 +119,23 @@ def section_rows(intent: str, section: IntentSection) -> Iterator[SectionRow]:
 
 
 def join_sections(rows: Iterable[SectionRow]) -> str:
-    """The text of rows that are in their order; what changed under no intent comes last."""
-    found: list[str] = []
-    last: list[str] = []
+    """Join the rows, which are in order; changes without intent come last."""
+    sections: list[str] = []
+    without_intent: list[str] = []
     for (intent, name), files in groupby(rows, itemgetter(0, 1)):
-        blocks = found if intent else last
+        blocks = sections if intent else without_intent
         blocks += [f"## {render_heading(intent, name)}\n", "### Files\n"]
         for *_, path, lines in files:
             blocks += [f"#### {path}\n", lines] if path else []
-    return "\n".join([TITLE, *found, *last])
+    return "\n".join([TITLE, *sections, *without_intent])
 
 
 def join_lines(lines: Iterable[str]) -> str:
-    """Lines as they stand below their path."""
     return "".join(f"{line}\n" for line in lines)
 
 
 def render_heading(intent: str, name: str) -> str:
-    """The heading of an intent. Its id and its name are `plain` already."""
+    """Return the heading of an intent. Id and name are escaped already."""
     if not intent:
         return NO_INTENT
     title = intent.replace(" ", "&#32;")
@@ -143,32 +143,31 @@ def render_heading(intent: str, name: str) -> str:
 
 
 def render_part(part: ChangedPart) -> str:
-    """One part on one line."""
     lines = f"Lines {part.start}-{part.end}" if part.start else "Deleted" if part.gone else "Changed"
     digest = f" (`{escape_word(part.hash)}`)" if part.hash else ""
     node = f" {escape_word(part.kind)} `{escape_code(part.name)}`" if part.kind and part.name else ""
     return f"- **{lines}**{digest}{node} · created {escape_word(part.created)} · trace {escape_word(part.trace)}"
 
 
-def escape_markup(text: str, also: str = "") -> str:
-    """`text` inside a line of Markdown: it reads as itself, and marks nothing up."""
+def escape_markup(text: str, more: str = "") -> str:
+    """Escape `text` for a line of Markdown without markup."""
     last = len(text) - 1
-    marks = {n for found in MARKUP_IN_CONTEXT.finditer(text) for n in range(found.start(), found.end())}
+    markup_positions = {n for match in MARKUP_IN_CONTEXT.finditer(text) for n in range(match.start(), match.end())}
     return "".join(
         f"&#{ord(c)};"
-        if c in MARKUP_CHARS or c in also or n in marks or is_unprintable(c) or (c == " " and n in (0, last))
+        if c in MARKUP_CHARS or c in more or n in markup_positions or is_unprintable(c) or (c == " " and n in (0, last))
         else c
         for n, c in enumerate(text)
     )
 
 
 def escape_word(text: str) -> str:
-    """`text` as one word of a line; `-` where there is none."""
-    return escape_markup(truncate(text), also=" ()") or "-"
+    """Escape `text` as one word of a line; `-` if empty."""
+    return escape_markup(truncate(text), more=" ()") or "-"
 
 
 def escape_code(text: str) -> str:
-    """`text` inside backquotes, where no reference is read: what would end them is written as `\\u{60}`."""
+    """Escape `text` between backquotes, inside which Markdown reads no references: a backquote becomes `\\u{60}`."""
     cut = truncate(text)
     last = len(cut) - 1
     return "".join(
@@ -182,10 +181,9 @@ def escape_code(text: str) -> str:
 
 
 def truncate(text: str) -> str:
-    """`text`, cut where it is too long."""
     return escape_surrogates(text if len(text) <= MAX_NAME_CHARS else text[: MAX_NAME_CHARS - 1] + "…")
 
 
 def is_unprintable(character: str) -> bool:
-    """Whether a character ends lines, moves the cursor or hides others."""
+    """Return whether a character ends lines, moves the cursor or hides others."""
     return unicodedata.category(character)[0] == "C" or (character != " " and unicodedata.category(character)[0] == "Z")

@@ -1,6 +1,6 @@
-"""The records that the intent map is made of: this repository's logs, and what others wrote, each read from a mark on.
+"""Sources of the intent map: the logs of the repository and the files of foreign records, each read from a mark on.
 
-A mark says how far was read, and enough of what stood there to notice that it is not the same any more.
+A mark stores the position reached, and a hash of the bytes before the position, to notice changes.
 """
 
 import os
@@ -23,17 +23,19 @@ from remit.workspace.place.workspace import TRACKED_LOGS_FOLDER
 from remit.workspace.sharing.tracked_logs import list_other_logs
 
 BATCH_LINES = 100
-"""Lines of the log that are taken in at once."""
+"""Log lines that are read at once."""
 
 TAIL_BYTES = 4096
-"""Bytes before a mark that have to be the same still."""
+"""Bytes before a mark whose hash is compared."""
 
 Document: TypeAlias = dict[str, Any]
 Archives: TypeAlias = dict[str, tuple[int, ...]]
 
 
 class LogMark(Struct, frozen=True):
-    """How far a log was read: its last line, and what follows. `log` is its folder, from the log folder."""
+    """Position reached in a log: the last line read, and the place behind. `log` is the folder, relative to the log
+    folder.
+    """
 
     log: str
     segment: str
@@ -44,7 +46,7 @@ class LogMark(Struct, frozen=True):
 
 
 class FileMark(Struct, frozen=True):
-    """How far a file of others was read, and how many of its records told something."""
+    """Position reached in a foreign file, and the number of its records that gave map entries."""
 
     offset: int = 0
     tail: str = ""
@@ -52,9 +54,8 @@ class FileMark(Struct, frozen=True):
 
 
 class RecordSources(Struct, frozen=True, dict=True):
-    """Where records lie: the logs of this repository, the live view, and beside the logs what was taken in.
-
-    `own` names this machine's log.
+    """Places of records: the repository's logs, the live view, and imported files. `own_log` names the log of this
+    machine.
     """
 
     log_folder: Path
@@ -63,24 +64,22 @@ class RecordSources(Struct, frozen=True, dict=True):
 
     @property
     def files(self) -> dict[str, Path]:
-        """The files in which others' records may be, by a name that stays."""
-        taken = sorted((self.log_folder / FOLDER).glob("*.jsonl"))
+        imported = sorted((self.log_folder / FOLDER).glob("*.jsonl"))
         logs = self.view.parent / Path(TRACKED_LOGS_FOLDER).name
         tracked = {f"{TRACKED_LOGS_FOLDER}/{path.name}": path for path in list_other_logs(logs, self.log_folder.parent)}
-        return {**{path.name: path for path in taken}, **tracked, "": self.view}
+        return {**{path.name: path for path in imported}, **tracked, "": self.view}
 
     @property
     def logs(self) -> list[str]:
-        """The folders of the logs that can be read, from the log folder."""
         return list_readable_places(self.log_folder)
 
     @cached_property
     def local_names(self) -> frozenset[str]:
-        """What the logs of this repository are called: their records in other files say nothing new."""
+        """Names of the repository's logs: copies of their records in other files are ignored."""
         return list_local_names(self.log_folder, self.own_log)
 
     def read_every_record(self) -> Iterator[Document]:
-        """Every record, in no order that matters. Raises OSError."""
+        """Yield every record, in any order. Raises OSError."""
         for log in self.logs:
             for batch, _ in self.read_log(log, None):
                 yield from batch
@@ -89,19 +88,19 @@ class RecordSources(Struct, frozen=True, dict=True):
                 yield from batch
 
     def read_log(self, log: str, mark: LogMark | None) -> Iterator[tuple[list[Document], LogMark]]:
-        """The records of a log after the mark, in lots, each with the mark after it. Raises OSError."""
-        found = read_lines(self.log_folder / log, mark.after if mark else None)
-        while batch := list(islice(found, BATCH_LINES)):
+        """Yield the records of a log behind the mark in batches, each with the next mark. Raises OSError."""
+        log_lines = read_lines(self.log_folder / log, mark.after if mark else None)
+        while batch := list(islice(log_lines, BATCH_LINES)):
             yield [d for line in batch if (d := parse_line(line)) is not None], mark_after_line(log, batch[-1])
 
     def read_file(self, name: str, mark: FileMark) -> Iterator[tuple[list[Document], FileMark]]:
-        """The records of a file of others after the mark, as `of_log`; `told` is left to who takes them."""
+        """Yield the records of a foreign file behind the mark, as `read_log`; the caller updates `told`."""
         path = self.files[name]
         for batch, end in read_foreign_lots(path, self.local_names, mark.offset):
             yield batch, FileMark(end, hash_tail(path, end), mark.told)
 
     def log_line_unchanged(self, mark: LogMark) -> bool:
-        """Whether the line that was read last stands where it stood: nothing was moved away or cut off."""
+        """Return whether the line read last is still in place."""
         try:
             line = read_bytes(self.log_folder / mark.log, mark.segment, mark.offset, mark.length)
         except (LineNotThere, PermissionError):
@@ -109,24 +108,24 @@ class RecordSources(Struct, frozen=True, dict=True):
         return hash_leaf(line).hex() == mark.leaf
 
     def archive_states(self) -> Archives:
-        """The archives of all logs, each with what changes when it is written anew. Raises OSError."""
-        found = (path for log in self.logs for path in (self.log_folder / log / ARCHIVE_FOLDER).glob("*.gz"))
-        return {str(path.relative_to(self.log_folder)): file_state(path) for path in found}
+        """Return the archives of all logs with their file states. Raises OSError."""
+        paths = (path for log in self.logs for path in (self.log_folder / log / ARCHIVE_FOLDER).glob("*.gz"))
+        return {str(path.relative_to(self.log_folder)): file_state(path) for path in paths}
 
     def was_pruned_since(self, known: Archives, now: Archives) -> bool:
-        """Whether records went that were there when the archives were those in `known`. Raises OSError."""
-        gone = any(now.get(name) != state for name, state in known.items())
-        fresh = (self.log_folder / name for name in now if name not in known)
-        return gone or any(has_pruned_records(path.parent.parent, path.name.removesuffix(".gz")) for path in fresh)
+        """Return whether records were pruned since the archives were as in `known`. Raises OSError."""
+        is_gone = any(now.get(name) != state for name, state in known.items())
+        added = (self.log_folder / name for name in now if name not in known)
+        return is_gone or any(has_pruned_records(path.parent.parent, path.name.removesuffix(".gz")) for path in added)
 
     def file_start_unchanged(self, name: str, mark: FileMark) -> bool:
-        """Whether a file of others still begins with what was read, as far as the end of that tells."""
+        """Return whether a foreign file still begins with the part already read, by its last bytes."""
         path = self.files.get(name)
         return not mark.offset or (path is not None and hash_tail(path, mark.offset) == mark.tail)
 
 
 def parse_line(line: LogLine) -> Document | None:
-    """The record on a line; None where there is none, which is `remit ledger verify`'s to tell."""
+    """Return the record of a log line; None for an unreadable line, which `remit ledger verify` reports."""
     try:
         line.raw.decode()
         return json.decode(line.raw, type=dict[str, Any])
@@ -135,21 +134,20 @@ def parse_line(line: LogLine) -> Document | None:
 
 
 def mark_after_line(log: str, line: LogLine) -> LogMark:
-    """The mark after that line of a log."""
     return LogMark(log, line.segment, line.offset, len(line.raw), hash_leaf(line.raw).hex(), line.next_position)
 
 
 def file_state(path: Path) -> tuple[int, ...]:
-    """What changes whenever the file does, which is there. Raises OSError."""
-    found = path.stat()
-    return (found.st_ino, found.st_size, found.st_mtime_ns)
+    """Return values that change whenever the file does. Raises OSError."""
+    stat = path.stat()
+    return (stat.st_ino, stat.st_size, stat.st_mtime_ns)
 
 
 def hash_tail(path: Path, end: int) -> str:
-    """The hash of the bytes before `end`; empty where the file is no regular one, or not so long any more."""
+    """Return the hash of the bytes before `end`; empty if the file is shorter or not regular."""
     if not path.is_file():
         return ""
     with path.open("rb") as file:
         start = max(0, end - TAIL_BYTES)
-        found = os.pread(file.fileno(), end - start, start)
-    return sha256(found) if len(found) == end - start else ""
+        tail = os.pread(file.fileno(), end - start, start)
+    return sha256(tail) if len(tail) == end - start else ""

@@ -1,1 +1,1 @@
-"""Authorship notes: written from labels, kept up, audited."""
+"""Authorship notes: written from attributions, kept up to date, audited."""

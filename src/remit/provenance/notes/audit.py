@@ -1,4 +1,4 @@
-"""Whether notes say only what they can know: that a commit added the lines that they attest."""
+"""Audit of authorship notes: a note may attest only lines that its commit added."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from itertools import islice
@@ -14,11 +14,11 @@ from remit.workspace.git.refs import NOTES_REF
 from remit.workspace.sharing.authorship_notes import NotesRef
 
 MAX_FINDINGS = 100
-"""That are named one by one in one note: it may have any number of entries."""
+"""Findings listed per note, which may have any number of entries."""
 
 
 class NoteFinding(Struct, frozen=True):
-    """Something that a note should not say. `code` is NOTE_OVERCLAIMS or NOTE_UNREADABLE."""
+    """A false or unreadable claim of a note. `code` is NOTE_OVERCLAIMS or NOTE_UNREADABLE."""
 
     code: str
     commit: str
@@ -29,7 +29,7 @@ class NoteFinding(Struct, frozen=True):
 
 
 class AuditResult(Struct, frozen=True):
-    """What was found in so many notes. `absent` are noted commits that this repository does not have."""
+    """Findings in a number of notes. `absent` counts noted commits missing from the repository."""
 
     notes: int
     findings: tuple[NoteFinding, ...] = ()
@@ -37,48 +37,48 @@ class AuditResult(Struct, frozen=True):
 
 
 def audit_notes(notes: NotesRef, commits: Iterable[str] | None = None) -> AuditResult:
-    """Hold the notes of those commits, or all that there are, against what git says each commit added.
-
-    Raises GitError.
-    """
+    """Compare the notes of those commits, or every note, with the lines git says each commit added. Raises GitError."""
     noted = notes.list_notes(notes.read_tip())
     wanted = sorted(noted) if commits is None else [commit for commit in dict.fromkeys(commits) if commit in noted]
-    here = present_commits(notes.git, wanted)
-    asked = [commit for commit in wanted if commit in here]
-    found: list[NoteFinding] = []
-    for start in range(0, len(asked), COMMITS_AT_ONCE):
-        found += audit_batch(notes, asked[start : start + COMMITS_AT_ONCE])
-    return AuditResult(len(asked), tuple(found), len(wanted) - len(asked))
+    present = present_commits(notes.git, wanted)
+    audited = [commit for commit in wanted if commit in present]
+    findings: list[NoteFinding] = []
+    for start in range(0, len(audited), COMMITS_AT_ONCE):
+        findings += audit_batch(notes, audited[start : start + COMMITS_AT_ONCE])
+    return AuditResult(len(audited), tuple(findings), len(wanted) - len(audited))
 
 
 def audit_batch(notes: NotesRef, commits: list[str]) -> list[NoteFinding]:
-    """What is wrong with the notes of a few commits."""
+    """Return the findings in the notes of a few commits."""
     texts = notes.read_notes(commits)
-    found = [
+    findings = [
         make_unreadable(commit, f"it is not there as a blob of {NOTES_REF}")
         for commit in commits
         if commit not in texts
     ]
-    read: dict[str, Note] = {}
+    parsed: dict[str, Note] = {}
     for commit, text in texts.items():
         try:
-            read[commit] = parse_note(text.decode())
+            parsed[commit] = parse_note(text.decode())
         except (InvalidNote, UnicodeError) as error:
-            found.append(make_unreadable(commit, str(error).partition("\n")[0]))
+            findings.append(make_unreadable(commit, str(error).partition("\n")[0]))
             continue
-        if why := find_malformed_part(read[commit]):
-            found.append(make_unreadable(commit, why))
-    attested = {file.path for note in read.values() for file in note.files}
-    likely = {path for note in read.values() for lines in read_likely_lines(note).values() for path in lines}
+        if why := find_malformed_part(parsed[commit]):
+            findings.append(make_unreadable(commit, why))
+    attested = {file.path for note in parsed.values() for file in note.files}
+    likely = {path for note in parsed.values() for lines in read_likely_lines(note).values() for path in lines}
     paths = sorted(attested | likely)
-    added = {(a.commit, a.path): a.spans for a in find_additions_to_paths(notes.git, read, paths)} if paths else {}
-    return [*found, *(finding for commit, note in read.items() for finding in find_overclaims(commit, note, added))]
+    added = {(a.commit, a.path): a.spans for a in find_additions_to_paths(notes.git, parsed, paths)} if paths else {}
+    return [
+        *findings,
+        *(finding for commit, note in parsed.items() for finding in find_overclaims(commit, note, added)),
+    ]
 
 
 def find_overclaims(
     commit: str, note: Note, added: Mapping[tuple[str, str], tuple[Span, ...]]
 ) -> Iterable[NoteFinding]:
-    """What a note attests and the commit did not add: one finding a file and key, and not more than `MAX_FINDINGS`."""
+    """Yield claims that the commit did not add: one finding per file and key, up to `MAX_FINDINGS`."""
     claimed: dict[tuple[str, str], list[Span]] = {}
     for file in note.files:
         for entry in file.entries:
@@ -86,32 +86,31 @@ def find_overclaims(
     for key, lines in read_likely_lines(note).items():
         for path, spans in lines.items():
             claimed.setdefault((path, key), []).extend(spans)
-    found = (
+    overclaims = (
         make_overclaim(commit, path, key, beyond)
         for (path, key), spans in claimed.items()
         if (beyond := spans_not_added(spans, added.get((commit, path), ())))
     )
-    yield from islice(found, MAX_FINDINGS)
-    if left := sum(1 for _ in found):
-        message = f"the note of {commit[:12]} attests lines that it did not add by {left} more files and keys"
+    yield from islice(overclaims, MAX_FINDINGS)
+    if omitted := sum(1 for _ in overclaims):
+        message = f"the note of {commit[:12]} attests lines that it did not add by {omitted} more files and keys"
         yield NoteFinding("NOTE_OVERCLAIMS", commit, message)
 
 
 def spans_not_added(spans: Sequence[Span], added: Sequence[Span]) -> tuple[Span, ...]:
-    """The spans, or parts of them, that are no added lines; also those that end before they begin."""
+    """Return the spans, or their parts, outside the added lines, and spans that end before they begin."""
     return (*subtract_spans(spans, added), *(span for span in spans if span[0] > span[1]))
 
 
 def make_overclaim(commit: str, path: str, key: str, beyond: Sequence[Span]) -> NoteFinding:
-    """The finding that a key claims those lines."""
     lines = ",".join(str(a) if a == b else f"{a}-{b}" for a, b in beyond[:MAX_FINDINGS])
-    said = f"the note of {commit[:12]} attests lines {sanitise_line(lines, 120)} of {sanitise_line(path, 200)!r}"
-    message = f"{said} to {sanitise_line(key, 60)}; that commit did not add them"
+    claim = f"the note of {commit[:12]} attests lines {sanitise_line(lines, 120)} of {sanitise_line(path, 200)!r}"
+    message = f"{claim} to {sanitise_line(key, 60)}; that commit did not add them"
     return NoteFinding("NOTE_OVERCLAIMS", commit, message, path, key, lines)
 
 
 def find_malformed_part(note: Note) -> str | None:
-    """What in the JSON of a note is of another kind than the form says, so that no reader knows who its keys are."""
+    """Return the part of a note's JSON with a wrong type; None if valid."""
     for name in ("prompts", "humans", "sessions"):
         if not isinstance(note.metadata.get(name, {}), dict):
             return f"its {name!r} is no object"
@@ -119,15 +118,14 @@ def find_malformed_part(note: Note) -> str | None:
 
 
 def make_unreadable(commit: str, why: str) -> NoteFinding:
-    """The finding that a note cannot be read."""
     return NoteFinding(
         "NOTE_UNREADABLE", commit, f"the note of {commit[:12]} cannot be read: {sanitise_line(why, 300)}"
     )
 
 
 def present_commits(git: Git, commits: Iterable[str]) -> set[str]:
-    """Those of the commits that this repository has: a shallow clone, or gc, leaves some out."""
-    asked = list(commits)
-    names = "".join(f"{commit}\n" for commit in asked).encode()
-    out = git.run("cat-file", "--batch-check=%(objecttype)", stdin=names) if asked else b""
-    return {name for name, kind in zip(asked, out.splitlines(), strict=True) if kind == b"commit"}
+    """Return the commits that exist in the repository: shallow clones and gc drop some."""
+    names_asked = list(commits)
+    names = "".join(f"{commit}\n" for commit in names_asked).encode()
+    output = git.run("cat-file", "--batch-check=%(objecttype)", stdin=names) if names_asked else b""
+    return {name for name, kind in zip(names_asked, output.splitlines(), strict=True) if kind == b"commit"}

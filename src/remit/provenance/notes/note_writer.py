@@ -1,10 +1,6 @@
-"""Notes of commits from the ledger: for each line that a commit added and a record explains, who wrote it.
+"""Authorship notes of commits, written from the ledger: the author of each added line that a record explains.
 
-A note is transport: where the ledger is at hand, the ledger is read. What others wrote into a note stays.
-
-Keeping notes up with HEAD, from a process that is idle.
-
-Which agents wrote the lines that the next commit would add.
+A note is transport: a machine with the ledger reads the ledger. Entries of other writers in a note are kept.
 """
 
 import os
@@ -57,18 +53,26 @@ MAX_COMMITS = 5000
 """Commits that are noted without being named."""
 
 MAX_SEARCHED_FILES = 40
-"""Files of one run whose unexplained lines are looked for elsewhere: each costs a few git processes."""
+"""Files per run whose unexplained lines are searched elsewhere: each costs a few git processes."""
+
+MAX_COMMITS_PER_TURN = 20
+"""Commits noted per turn: a call that comes meanwhile waits."""
+
+STAGED_TIME_S = 1 << 60
+"""Time after every record: staged lines may come from any record."""
 
 LEDGER_ATTRIBUTE = "remit.ledger"
 
 NumbersByKey = dict[str, list[int]]
-"""Line numbers by key."""
+"""Line numbers by note key."""
 
 
 class WrittenNotes(Struct, frozen=True):
-    """What was written. `commits` have a new note; `unread` had one that is no authorship note, and keep it.
+    """Result of writing notes. `commits` have a new note; `unread` had a text that is no authorship note and keep the
+    text.
 
-    `unspeakable` are paths that the form cannot hold; in `unsearched` more files moved lines may be left unexplained.
+    `unspeakable` are paths that the note format cannot hold; `unsearched` counts files whose moved lines may lack an
+    author.
     """
 
     commits: tuple[str, ...] = ()
@@ -78,7 +82,7 @@ class WrittenNotes(Struct, frozen=True):
 
 
 class NoteWriter:
-    """Makes the notes of commits in one workspace."""
+    """Writer of the notes of commits in one workspace."""
 
     def __init__(self, blamer: Blamer) -> None:
         self.blamer = blamer
@@ -87,19 +91,21 @@ class NoteWriter:
         self.searched_files = 0
 
     def write(self, commits: Iterable[str]) -> WrittenNotes:
-        """Give those commits their notes. Raises GitError, NotesBusy."""
-        own = self.make_notes(commits)
+        """Write the notes of those commits. Raises GitError, NotesBusy."""
+        notes = self.make_notes(commits)
         unread: set[str] = set()
         written: set[str] = set()
 
-        def change(known: NotesByCommit) -> NotesByCommit:
+        def change(existing: NotesByCommit) -> NotesByCommit:
             unread.clear()
-            fresh = {commit: merge_with_existing(known.get(commit), note) for commit, note in own.items()}
-            unread.update(commit for commit, text in fresh.items() if text is None)
-            written.update(commit for commit, text in fresh.items() if text is not None and text != known.get(commit))
-            return {commit: text for commit, text in fresh.items() if text is not None}
+            merged = {commit: merge_with_existing(existing.get(commit), note) for commit, note in notes.items()}
+            unread.update(commit for commit, text in merged.items() if text is None)
+            written.update(
+                commit for commit, text in merged.items() if text is not None and text != existing.get(commit)
+            )
+            return {commit: text for commit, text in merged.items() if text is not None}
 
-        NotesRef(self.blamer.workspace).update_notes(own, change)
+        NotesRef(self.blamer.workspace).update_notes(notes, change)
         return WrittenNotes(
             tuple(sorted(written)),
             tuple(sorted(unread)),
@@ -108,62 +114,80 @@ class NoteWriter:
         )
 
     def make_notes(self, commits: Iterable[str]) -> dict[str, Note]:
-        """The notes of those commits of which the ledger knows something. Raises GitError."""
+        """Return the notes of the commits that the ledger knows lines of. Raises GitError."""
         if not self.attributor.has_records:
             return {}
-        found = list(find_additions(self.blamer.git, commits))
-        labels = dict(self.attribute_additions(found))
-        records = self.blamer.load_records(label.record for own in labels.values() for label in own.values())
+        additions = list(find_additions(self.blamer.git, commits))
+        attributed = dict(self.attribute_additions(additions))
+        records = self.blamer.load_records(
+            attribution.record for by_line in attributed.values() for attribution in by_line.values()
+        )
         by_commit: dict[str, list[tuple[Addition, NumbersByKey, NumbersByKey]]] = {}
-        for addition, own in labels.items():
-            lines = group_by_key(addition, {n: label for n, label in own.items() if label.proved}, records)
-            likely = group_by_key(addition, {n: label for n, label in own.items() if label.likely}, records)
+        for addition, by_line in attributed.items():
+            lines = group_by_key(
+                addition, {n: attribution for n, attribution in by_line.items() if attribution.proved}, records
+            )
+            likely = group_by_key(
+                addition, {n: attribution for n, attribution in by_line.items() if attribution.likely}, records
+            )
             if (lines or likely) and not is_attestable_path(addition.path):
                 self.unsupported_paths.add(addition.path)
             elif lines or likely:
                 by_commit.setdefault(addition.commit, []).append((addition, lines, likely))
         return {commit: self.make_note(commit, files, records) for commit, files in by_commit.items()}
 
-    def attribute_additions(self, found: Sequence[Addition]) -> Iterator[tuple[Addition, dict[int, Attribution]]]:
-        """Each of them with the labels of the lines that were added: as blame would label them, in a few batches."""
-        whole = self.attributor.attribute_versions(map(self.version_of, found))
-        own = {
-            a: {n: label for n in expand_spans(a.spans) if (label := attribution_at(whole[self.version_of(a)], n))}
-            for a in found
+    def attribute_additions(self, additions: Sequence[Addition]) -> Iterator[tuple[Addition, dict[int, Attribution]]]:
+        """Yield each addition with the attributions of its lines, as blame would attribute them, in a few batches."""
+        by_version = self.attributor.attribute_versions(map(self.version_of, additions))
+        by_addition = {
+            a: {
+                n: attribution
+                for n in expand_spans(a.spans)
+                if (attribution := attribution_at(by_version[self.version_of(a)], n))
+            }
+            for a in additions
         }
-        unsure = {addition for addition in found if self.needs_closer_look(addition, own[addition])}
+        unsure = {addition for addition in additions if self.needs_closer_look(addition, by_addition[addition])}
         self.attributor.load_named(self.version_of(addition).name for addition in unsure)
-        for addition in found:
-            yield addition, self.attribute_closely(addition, own[addition]) if addition in unsure else own[addition]
+        for addition in additions:
+            yield (
+                addition,
+                self.attribute_closely(addition, by_addition[addition])
+                if addition in unsure
+                else by_addition[addition],
+            )
 
     def version_of(self, addition: Addition) -> FileVersion:
-        """The version that an addition is of."""
         return version_of_addition(addition, self.attributor.prefix)
 
     def needs_closer_look(self, addition: Addition, attributions: Mapping[int, Attribution]) -> bool:
-        """Whether lines of it have no label, or one that a closer look may take away."""
+        """Return whether lines lack an attribution, or have one that a closer look may drop."""
         if any(map(self.attributor.is_found_by_comparison, attributions.values())):
             return True
-        place = self.version_of(addition)
-        return len(attributions) < len(expand_spans(addition.spans)) and self.attributor.may_hold_recorded_lines(place)
+        version = self.version_of(addition)
+        return len(attributions) < len(expand_spans(addition.spans)) and self.attributor.may_hold_recorded_lines(
+            version
+        )
 
     def attribute_closely(self, addition: Addition, attributions: Mapping[int, Attribution]) -> dict[int, Attribution]:
-        """The labels after that closer look; where too many ask for it, those that need none."""
-        place = self.version_of(addition)
-        texts = self.attributor.lines_of_name(place.name)
-        lines = [GitLine(place, n, n, texts[n - 1]) for n in expand_spans(addition.spans) if n <= len(texts)]
-        sure = {
-            number: label for number, label in attributions.items() if not self.attributor.is_found_by_comparison(label)
+        """Return the attributions after a closer look; beyond the limit of files, the certain ones."""
+        version = self.version_of(addition)
+        texts = self.attributor.lines_of_name(version.name)
+        lines = [GitLine(version, n, n, texts[n - 1]) for n in expand_spans(addition.spans) if n <= len(texts)]
+        certain = {
+            number: attribution
+            for number, attribution in attributions.items()
+            if not self.attributor.is_found_by_comparison(attribution)
         }
-        if len(sure) == len(attributions) and not is_distinctive(
+        if len(certain) == len(attributions) and not is_distinctive(
             line.content for line in lines if line.line not in attributions
         ):
-            return sure
+            return certain
         self.searched_files += 1
         return (
-            sure
+            certain
             if self.searched_files > MAX_SEARCHED_FILES
-            else self.blamer.attribute_lines(place.path, [place.commit], lines)
+            else self.blamer.attribute_lines(version.path, [version.commit], lines)
         )
 
     def make_note(
@@ -172,7 +196,7 @@ class NoteWriter:
         files: Sequence[tuple[Addition, NumbersByKey, NumbersByKey]],
         records: Mapping[str, dict[str, Any]],
     ) -> Note:
-        """The note of one commit: of each file the lines that are attested, and those that are likely an edit's."""
+        """Return the note of one commit: per file the attested lines and the likely lines."""
         attested = [
             FileAttestation(
                 addition.path, tuple(Attestation(key, make_spans(numbers)) for key, numbers in lines.items())
@@ -188,10 +212,10 @@ class NoteWriter:
         people = {make_human_key(addition.author): {"author": addition.author} for addition, _, _ in files}
         humans = {key: people[key] for key in sorted(keys & people.keys())}
         sessions = self.describe_sessions(keys, likely, records)
-        about: dict[str, Any] = {"schema_version": VERSION, "base_commit_sha": commit, "prompts": {}}
-        about |= {"humans": humans} if humans else {}
-        about |= {"sessions": sessions} if sessions else {}
-        return Note(tuple(attested), about)
+        metadata: dict[str, Any] = {"schema_version": VERSION, "base_commit_sha": commit, "prompts": {}}
+        metadata |= {"humans": humans} if humans else {}
+        metadata |= {"sessions": sessions} if sessions else {}
+        return Note(tuple(attested), metadata)
 
     def describe_sessions(
         self,
@@ -199,7 +223,7 @@ class NoteWriter:
         likely: Mapping[str, Mapping[str, Sequence[Span]]],
         records: Mapping[str, dict[str, Any]],
     ) -> dict[str, Any]:
-        """What the note tells of the sessions that those keys name, and of their `likely` lines."""
+        """Return the session entries of the note for those keys, with their likely lines."""
         traces: dict[str, dict[str, dict[str, str]]] = {}
         agents: dict[str, dict[str, str]] = {}
         for name in sorted(records):
@@ -208,24 +232,23 @@ class NoteWriter:
             if trace and (key in keys or key in likely):
                 traces.setdefault(session, {})[trace] = edit_attributes(records[name])
                 agents.setdefault(session, describe_agent(records[name]))
-        found: dict[str, Any] = {}
-        for session, own in sorted(traces.items()):
-            attributes = {**merge_attributes(own), **self.ledger_head}
-            for trace in sorted(own):
+        result: dict[str, Any] = {}
+        for session, attributes_by_trace in sorted(traces.items()):
+            attributes = {**merge_attributes(attributes_by_trace), **self.ledger_head}
+            for trace in sorted(attributes_by_trace):
                 if lines := likely.get(f"{session}::{trace}"):
                     attributes |= encode_likely_lines(trace, lines)
-            found[session] = {"agent_id": agents[session], **({"custom_attributes": attributes} if attributes else {})}
-        return found
+            result[session] = {"agent_id": agents[session], **({"custom_attributes": attributes} if attributes else {})}
+        return result
 
     @cached_property
     def ledger_head(self) -> dict[str, str]:
-        """The newest signed head of the log, as an attribute; nothing where none was signed yet."""
+        """The newest signed head of the log as an attribute; empty if none was signed."""
         newest = next((head.note for head in reversed(list(read_stored_heads(self.blamer.workspace.log_folder)))), None)
         return {LEDGER_ATTRIBUTE: newest} if newest else {}
 
     def find_commits(self, wanted: str | None) -> list[str]:
-        """The commits that `wanted` names, a commit or a range; None is all that may hold recorded lines.
-
+        """Return the commits of `wanted`, a commit or a range; for None every commit that may hold recorded lines.
         Raises GitError.
         """
         git = self.blamer.git
@@ -239,13 +262,12 @@ class NoteWriter:
 
 
 def resolve_commits(git: Git, wanted: str) -> list[str]:
-    """The commits of a range as `main..HEAD`; a single name is that commit alone. Raises GitError."""
+    """Return the commits of a range such as `main..HEAD`; a single name is that commit alone. Raises GitError."""
     single = () if ".." in wanted or wanted.startswith("^") else ("--no-walk",)
     return git.text("rev-list", *single, "--end-of-options", wanted, "--").split()
 
 
 def version_of_addition(addition: Addition, prefix: str) -> FileVersion:
-    """The version that an addition is of, in a workspace that lies at `prefix` in its repository."""
     previous = f"{addition.parent} {addition.source}" if addition.parent and addition.source else None
     return relocate_version(FileVersion(addition.commit, addition.path, previous, addition.at), prefix)
 
@@ -253,20 +275,20 @@ def version_of_addition(addition: Addition, prefix: str) -> FileVersion:
 def group_by_key(
     addition: Addition, attributions: Mapping[int, Attribution], records: Mapping[str, dict[str, Any]]
 ) -> NumbersByKey:
-    """The added lines by the key of who wrote them, in the order of the file."""
-    found: NumbersByKey = {}
-    for number, label in sorted(attributions.items()):
-        record = records.get(label.record)
+    """Group the added lines by note key, in file order."""
+    numbers_by_key: NumbersByKey = {}
+    for number, attribution in sorted(attributions.items()):
+        record = records.get(attribution.record)
         key = note_key(record, addition.author) if record else None
         if key:
-            found.setdefault(key, []).append(number)
-    return found
+            numbers_by_key.setdefault(key, []).append(number)
+    return numbers_by_key
 
 
 def note_key(record: Mapping[str, Any], person: str) -> str | None:
-    """The key for what a record put there; None where it says nothing of who did.
+    """Return the note key of a record's author; None if unknown.
 
-    `person` is the commit's author, whom an edit by hand is ascribed to; where it is empty nobody is.
+    `person` is the commit's author, credited with edits by hand; an empty `person` credits none.
     """
     body: dict[str, Any] = record["metadata"][KEY]
     if body.get("event") == "human_edit":
@@ -278,34 +300,32 @@ def note_key(record: Mapping[str, Any], person: str) -> str | None:
 
 
 def describe_agent(record: Mapping[str, Any]) -> dict[str, str]:
-    """The session of a record, in the words of the form."""
     name = str(record.get("tool", {}).get("name") or UNKNOWN_NAME)
     session = str(record["metadata"][KEY].get("session_id") or "")
     return {"tool": FORMAT_TOOL_NAMES.get(name, name), "id": session, "model": model_of(dict(record)) or UNKNOWN_NAME}
 
 
 def edit_attributes(record: Mapping[str, Any]) -> dict[str, str]:
-    """What Remit knows of an edit beside who made it."""
     body: dict[str, Any] = record["metadata"][KEY]
     classes: dict[str, Any] = body.get("mutation_class") or {}
-    known = {
+    attributes = {
         "remit.intent": body.get("intent_id"),
         "remit.class": classes.get("computed"),
         "remit.declared": classes.get("declared"),
         "remit.model": model_of(dict(record)),
     }
-    return {name: value for name, value in known.items() if isinstance(value, str)}
+    return {name: value for name, value in attributes.items() if isinstance(value, str)}
 
 
-def merge_with_existing(known: bytes | None, own: Note) -> bytes | None:
-    """The note with ours in it: what we said before of the same edits is replaced, what others said stays.
+def merge_with_existing(existing: bytes | None, own: Note) -> bytes | None:
+    """Merge the note into an existing one: own older entries are replaced, entries of others stay.
 
-    None where the note that is there is no authorship note: it is not ours to overwrite.
+    Returns None if the existing text is no authorship note: Remit does not overwrite foreign texts.
     """
-    if known is None:
+    if existing is None:
         return write_note(own).encode()
     try:
-        before = parse_note(known.decode())
+        before = parse_note(existing.decode())
     except (InvalidNote, UnicodeError):
         return None
     keys = {file.path: {entry.key for entry in file.entries} for file in own.files}
@@ -315,25 +335,21 @@ def merge_with_existing(known: bytes | None, own: Note) -> bytes | None:
 
 
 def keep_existing_heads(own: Note, before: Note) -> Note:
-    """Our note, with the ledger's head that it had: a later head alone is no reason to write it again."""
+    """Return the note with the ledger head of the existing note: a newer head alone is no reason to rewrite a note."""
     sessions: dict[str, Any] = {}
     for key, session in own.metadata.get("sessions", {}).items():
-        known = find_author(before, f"{key}::")
-        head = known.attributes.get(LEDGER_ATTRIBUTE) if known else None
+        author = find_author(before, f"{key}::")
+        head = author.attributes.get(LEDGER_ATTRIBUTE) if author else None
         attributes = {**session.get("custom_attributes", {}), **({LEDGER_ATTRIBUTE: head} if head else {})}
         sessions[key] = {**session, **({"custom_attributes": attributes} if attributes else {})}
     return Note(own.files, {**own.metadata, **({"sessions": sessions} if sessions else {})})
 
 
-MAX_COMMITS_PER_TURN = 20
-"""Commits of one turn: a call that comes meanwhile waits for it."""
-
-
 def write_new_notes(workspace: Workspace, store: ContentStore) -> int:
-    """Note the newest commits that HEAD gained since the last time; how many were written.
+    """Write notes for the newest commits that HEAD gained since the last run; return the number written.
 
-    Where HEAD stood is kept beside the log, so that a commit made by whatever git is noted once. Older ones than these
-    wait for `remit notes write`. Raises GitError, OSError, LedgerError.
+    The last HEAD is kept beside the log, hence a commit by any git is noted once. Older commits wait for `remit notes
+    write`. Raises GitError, OSError, LedgerError.
     """
     head = head_commit(workspace)
     kept = read_noted_head(workspace)
@@ -351,24 +367,22 @@ def write_new_notes(workspace: Workspace, store: ContentStore) -> int:
 
 
 def new_commits(git: Git, head: str, kept: str | None) -> list[str]:
-    """The commits that `head` has and `kept` had not, the newest first."""
+    """Return the commits of `head` that `kept` does not reach, newest first."""
     limit = f"--max-count={MAX_COMMITS_PER_TURN}"
     try:
         return git.text("rev-list", limit, head, *([f"^{kept}"] if kept else [])).split()
     except GitError:
         if kept is None:
             raise
-        # What was HEAD then may be gone, after `gc` or in another clone of the state.
+        # The former HEAD may be gone: after `gc`, or in another clone of the state.
         return new_commits(git, head, None)
 
 
 def noted_head_file(workspace: Workspace) -> Path:
-    """Where it is kept how far notes go."""
     return workspace.state / "noted"
 
 
 def read_noted_head(workspace: Workspace) -> str | None:
-    """Where HEAD was when notes were written last."""
     try:
         text = noted_head_file(workspace).read_text("ascii").strip()
     except (FileNotFoundError, UnicodeDecodeError):
@@ -377,32 +391,31 @@ def read_noted_head(workspace: Workspace) -> str | None:
 
 
 def write_noted_head(workspace: Workspace, head: str) -> None:
-    """Keep it. Raises OSError."""
-    fresh = noted_head_file(workspace).with_name(f"noted.{os.getpid()}")
-    fresh.write_text(head + "\n", "ascii")
-    fresh.replace(noted_head_file(workspace))
-
-
-STAGED_TIME_S = 1 << 60
-"""Younger than any record: what is staged may hold lines of all of them."""
+    """Store the noted HEAD. Raises OSError."""
+    temporary = noted_head_file(workspace).with_name(f"noted.{os.getpid()}")
+    temporary.write_text(head + "\n", "ascii")
+    temporary.replace(noted_head_file(workspace))
 
 
 def agents_of_staged_lines(writer: NoteWriter) -> list[AgentContribution]:
-    """The agents, who wrote most first; of what is staged alone. Raises GitError."""
+    """Return the agents of the staged lines, most lines first. Raises GitError."""
     blamer = writer.blamer
     if not writer.attributor.has_records:
         return []
-    found = [
+    additions = [
         replace(addition, at=STAGED_TIME_S) for addition in find_staged_additions(blamer.git, blamer.git.read_head())
     ]
     counts = Counter(
-        label.record for _, labels in writer.attribute_additions(found) for label in labels.values() if label.proved
+        attribution.record
+        for _, attributions in writer.attribute_additions(additions)
+        for attribution in attributions.values()
+        if attribution.proved
     )
     lines: Counter[AgentContribution] = Counter()
     for name, record in blamer.load_records(counts).items():
         body = record["metadata"][KEY]
         tool = record.get("tool", {})
         if body.get("event") == "mutation" and tool.get("name"):
-            one = AgentContribution(tool["name"], tool.get("version"), model_of(record), body.get("intent_id"))
-            lines[one] += counts[name]
-    return [one for one, _ in sorted(lines.items(), key=lambda pair: (-pair[1], pair[0].agent))]
+            contribution = AgentContribution(tool["name"], tool.get("version"), model_of(record), body.get("intent_id"))
+            lines[contribution] += counts[name]
+    return [contribution for contribution, _ in sorted(lines.items(), key=lambda pair: (-pair[1], pair[0].agent))]

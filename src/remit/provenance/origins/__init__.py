@@ -1,1 +1,1 @@
-"""Who wrote a line: the labels of versions, from contents and records."""
+"""Origins: attributions of the lines of file versions, from contents and records."""

@@ -1,6 +1,7 @@
-"""Labels for the lines of versions, in one workspace: what `labels` has to know, fetched in a few batches.
+"""Attribute the lines of file versions to the records that wrote them, in one workspace.
 
-However many versions are asked about, git is started a fixed number of times.
+Contents and differences are fetched in a few batches: git starts a fixed number of times, however many versions are
+asked about.
 """
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
@@ -20,7 +21,7 @@ from remit.provenance.origins.carried_attributions import (
 )
 from remit.provenance.origins.evidence import Attribution, Attributions, attribution_at
 from remit.provenance.origins.file_histories import FileHistories
-from remit.provenance.origins.recorded_steps import HistoryStep, certain_route, line_before
+from remit.provenance.origins.recorded_steps import Route, certain_route, line_before
 from remit.provenance.origins.similarity import may_be_moved_lines
 from remit.provenance.origins.token_index import ExpectedLines, TokenIndex, TokenMarks, marks_of_lines
 from remit.workspace.contents.content_store import ContentStore
@@ -28,137 +29,164 @@ from remit.workspace.place.workspace import Workspace
 
 
 class LineAttributor(FileHistories):
-    """Who put the lines there, by the records of one workspace."""
+    """Attribute lines to the records of one workspace."""
 
     def __init__(self, workspace: Workspace, index: Index, store: ContentStore) -> None:
         super().__init__(workspace, index, store)
         self.carried: CarriedCache = {}
-        self.carried_prefixes: dict[tuple[int, ...], tuple[Sequence[HistoryStep], tuple[int, Attributions | None]]] = {}
-        """By the identities of all steps of a way but the last, the way and what `walked` has for those steps."""
+        self.carried_prefixes: dict[tuple[int, ...], tuple[Route, tuple[int, Attributions | None]]] = {}
+        """By the identities of the steps of a route except the last: the route, and the entry of `carried` for those
+        steps.
+        """
         self.marks_by_attributions: dict[int, TokenMarks] = {}
-        """What `walked` has labels for, by the identity of the labels."""
+        """Marks of the attributed lines, by the identity of the attributions."""
         self.marks_by_lines: dict[frozenset[bytes], TokenMarks] = {}
-        """The same, by the lines."""
+        """Marks of the attributed lines, by the lines."""
         self.agrees_with_git: dict[str, bool] = {}
-        """By record, whether git's own diff calls the same lines new."""
+        """By record: whether git's own diff marks the same lines as new."""
         self.token_index = TokenIndex(index, self.store)
 
     def attribute_lines(self, lines: Iterable[GitLine]) -> dict[FileVersion, Attributions]:
-        """The labels of the versions of those lines, as far as it takes to know theirs."""
-        asked: dict[FileVersion, list[GitLine]] = {}
+        lines_by_version: dict[FileVersion, list[GitLine]] = {}
         for line in lines:
-            asked.setdefault(line.version, []).append(line)
-        return self.attribute_versions(asked, asked)
+            lines_by_version.setdefault(line.version, []).append(line)
+        return self.attribute_versions(lines_by_version, lines_by_version)
 
     def attribute_versions(
         self, versions: Iterable[FileVersion], lines: Mapping[FileVersion, Sequence[GitLine]] | None = None
     ) -> dict[FileVersion, Attributions]:
-        """The label of each line of those versions; no labels for one that nothing is known of.
+        """Return the attribution of each line of each version; an empty sequence if no record is known.
 
-        `lines` are those that are asked about, where it is not all: others may have no label that would have one.
+        `lines` limits the question: lines outside may stay None although an attribution exists.
         """
-        wanted = lines or {}
-        asked = list(dict.fromkeys(versions))
+        asked_lines = lines or {}
+        unique = list(dict.fromkeys(versions))
         if not self.has_records:
-            return {place: [] for place in asked}
-        self.resolve_versions(asked)
-        found = {place: self.certain_routes(place) for place in asked}
-        unsure = [place for place in asked if not found[place] and self.may_hold_recorded_lines(place)]
-        found |= self.find_copied_versions(unsure)
-        expected = self.expected_lines_by_version([place for place in unsure if not found[place]], wanted)
-        found |= self.plausible_routes(expected)
-        walked = self.attribute_by_routes(found, wanted)
-        told = {
-            place: fill_from_single_call(labels, found[place], self.parent_blob(place), wanted.get(place))
-            for place, labels in walked.items()
+            return {version: [] for version in unique}
+        self.resolve_versions(unique)
+        routes = {version: self.certain_routes(version) for version in unique}
+        unsure = [version for version in unique if not routes[version] and self.may_hold_recorded_lines(version)]
+        routes |= self.find_copied_versions(unsure)
+        expected = self.expected_lines_by_version([version for version in unsure if not routes[version]], asked_lines)
+        routes |= self.plausible_routes(expected)
+        carried = self.attribute_by_routes(routes, asked_lines)
+        attributed = {
+            version: fill_from_single_call(
+                attributions, routes[version], self.parent_blob(version), asked_lines.get(version)
+            )
+            for version, attributions in carried.items()
         }
-        return {**told, **self.drop_earlier_lines(told)}
+        return {**attributed, **self.drop_earlier_lines(attributed)}
 
     def drop_earlier_lines(self, attributed: Mapping[FileVersion, Attributions]) -> dict[FileVersion, Attributions]:
-        """The labels, without lines that a command only brought from elsewhere in the repository."""
-        asked: dict[FileVersion, dict[str, float]] = {}
-        for place, labels in attributed.items():
-            records = {label.record for label in labels if label and (label.likely or label.record in self.contained)}
-            known = {call.id: at for call, at in self.calls_by_path.get(place.path, ()) if call.id in records}
-            asked |= {place: known} if known else {}
-        if not asked:
+        """Drop attributions of lines that the repository held before the command of the record ran."""
+        calls_by_version: dict[FileVersion, dict[str, float]] = {}
+        for version, attributions in attributed.items():
+            records = {
+                attribution.record
+                for attribution in attributions
+                if attribution and (attribution.likely or attribution.record in self.contained)
+            }
+            call_times = {
+                call.id: time_s for call, time_s in self.calls_by_path.get(version.path, ()) if call.id in records
+            }
+            calls_by_version |= {version: call_times} if call_times else {}
+        if not calls_by_version:
             return {}
         from remit.provenance.origins.other_branches import (
             drop_lines_committed_earlier,  # for start-up speed: few lines ask for it
         )
 
-        return drop_lines_committed_earlier(self, attributed, asked)
+        return drop_lines_committed_earlier(self, attributed, calls_by_version)
 
     def plausible_routes(
         self, expected: Mapping[FileVersion, ExpectedLines | None]
-    ) -> dict[FileVersion, tuple[tuple[HistoryStep, ...], ...]]:
-        """How those versions may have come about: the ways on which there is what is hoped for."""
+    ) -> dict[FileVersion, tuple[Route, ...]]:
+        """Return the possible routes to each version that include an expected record."""
         earlier_contents = self.contents_before(list(expected))
-        found = {place: self.possible_routes(place, earlier_contents.get(place, frozenset())) for place in expected}
-        found = {
-            place: tuple(way for way in ways if includes_expected_record(way, expected[place]))
-            for place, ways in found.items()
+        routes_by_version = {
+            version: self.possible_routes(version, earlier_contents.get(version, frozenset())) for version in expected
         }
-        self.load_routes(way[:-1] for ways in found.values() for way in ways)
-        self.load_contents({before for ways in found.values() for way in ways if (before := way[-1].before)})
-        found = {
-            place: tuple(way for way in ways if self.may_bring_expected_lines(way, expected[place]))
-            for place, ways in found.items()
+        routes_by_version = {
+            version: tuple(route for route in routes if includes_expected_record(route, expected[version]))
+            for version, routes in routes_by_version.items()
+        }
+        self.load_routes(route[:-1] for routes in routes_by_version.values() for route in routes)
+        self.load_contents(
+            {before for routes in routes_by_version.values() for route in routes if (before := route[-1].before)}
+        )
+        routes_by_version = {
+            version: tuple(route for route in routes if self.may_bring_expected_lines(route, expected[version]))
+            for version, routes in routes_by_version.items()
         }
         return {
-            place: tuple(way for way in ways if self.may_hold_added_lines(place, way)) for place, ways in found.items()
+            version: tuple(route for route in routes if self.may_hold_added_lines(version, route))
+            for version, routes in routes_by_version.items()
         }
 
     def attribute_by_routes(
         self,
-        found: Mapping[FileVersion, Sequence[Sequence[HistoryStep]]],
-        wanted: Mapping[FileVersion, Sequence[GitLine]],
+        routes_by_version: Mapping[FileVersion, Sequence[Route]],
+        lines_by_version: Mapping[FileVersion, Sequence[GitLine]],
     ) -> dict[FileVersion, Attributions]:
-        """The labels of versions, by the ways in which they may have come about. The first tells most lines: others are
-        compared only for those that it leaves.
+        """Attribute versions by their possible routes. The first route explains most lines; the rest are compared
+        only for the remaining ones.
         """
-        first = {place: ways[:1] if place in wanted else ways for place, ways in found.items()}
-        self.load_routes(way for ways in first.values() for way in ways)
-        walked = {place: self.attribute_by_first_route(place, ways, wanted.get(place)) for place, ways in first.items()}
-        more = [place for place, ways in found.items() if len(ways) > len(first[place])]
-        more = [place for place in more if any(attribution_at(walked[place], n.number) is None for n in wanted[place])]
-        self.load_routes(way for place in more for way in found[place])
-        return walked | {place: self.attribute_by_first_route(place, found[place], wanted[place]) for place in more}
+        first = {
+            version: routes[:1] if version in lines_by_version else routes
+            for version, routes in routes_by_version.items()
+        }
+        self.load_routes(route for routes in first.values() for route in routes)
+        attributed = {
+            version: self.attribute_by_first_route(version, routes, lines_by_version.get(version))
+            for version, routes in first.items()
+        }
+        incomplete = [version for version, routes in routes_by_version.items() if len(routes) > len(first[version])]
+        incomplete = [
+            version
+            for version in incomplete
+            if any(attribution_at(attributed[version], n.number) is None for n in lines_by_version[version])
+        ]
+        self.load_routes(route for version in incomplete for route in routes_by_version[version])
+        return attributed | {
+            version: self.attribute_by_first_route(version, routes_by_version[version], lines_by_version[version])
+            for version in incomplete
+        }
 
     def attribute_by_first_route(
-        self, version: FileVersion, routes: Sequence[Sequence[HistoryStep]], lines: Sequence[GitLine] | None
+        self, version: FileVersion, routes: Sequence[Route], lines: Sequence[GitLine] | None
     ) -> Attributions:
-        """For each line the label by the first of the ways that gives it one, until all that are asked about have."""
-        several: list[Attributions] = []
-        left = {line.number - 1 for line in lines or ()}
-        for way in routes:
-            if lines is not None and not (left and self.may_attribute(way, left)):
+        """Return for each line the attribution by the first route with one, until each line asked about has one."""
+        results: list[Attributions] = []
+        missing = {line.number - 1 for line in lines or ()}
+        for route in routes:
+            if lines is not None and not (missing and self.may_attribute(route, missing)):
                 continue
-            attributions = self.carry_to_version(version, way)
-            asked = attributions if lines is None else (attribution_at(attributions, i + 1) for i in left)
-            several.append(
-                self.drop_moved_beside_branch(version, way, attributions)
-                if has_moved_lines(way, asked)
+            attributions = self.carry_to_version(version, route)
+            attributions_asked = (
+                attributions if lines is None else (attribution_at(attributions, i + 1) for i in missing)
+            )
+            results.append(
+                self.drop_moved_beside_branch(version, route, attributions)
+                if has_moved_lines(route, attributions_asked)
                 else attributions
             )
-            left = {i for i in left if i >= len(several[-1]) or not several[-1][i]}
-        return first_attributions(several)
+            missing = {i for i in missing if i >= len(results[-1]) or not results[-1][i]}
+        return first_attributions(results)
 
-    def drop_moved_beside_branch(
-        self, version: FileVersion, route: Sequence[HistoryStep], attributions: Attributions
-    ) -> Attributions:
-        """The labels, less those of lines that moved, where the content before the step is another branch's."""
+    def drop_moved_beside_branch(self, version: FileVersion, route: Route, attributions: Attributions) -> Attributions:
+        """Drop attributions of moved lines if the content before the last step belongs to another branch."""
         from remit.provenance.origins.other_branches import (  # for start-up speed: few have moved
             drop_moved,
             is_on_other_branch,
         )
 
         before = route[-1].before
-        beside = version.has_commit and before is not None and is_on_other_branch(self, version, before)
-        return drop_moved(attributions) if beside else attributions
+        is_beside = version.has_commit and before is not None and is_on_other_branch(self, version, before)
+        return drop_moved(attributions) if is_beside else attributions
 
-    def may_attribute(self, route: Sequence[HistoryStep], wanted: Collection[int]) -> bool:
-        """Whether one of those lines, from 0, may have a label after the last step of a way, where that is loose."""
+    def may_attribute(self, route: Route, wanted: Collection[int]) -> bool:
+        """Return whether one of the `wanted` lines (from 0) can have an attribution after an inferred last step."""
         step = route[-1]
         if not step.inferred or step.record:
             return bool(wanted)
@@ -169,56 +197,65 @@ class LineAttributor(FileHistories):
         attributions = self.attributions_before_last_step(route)
         if any(attribution_at(attributions, line_before(hunks, i + 1) or 0) for i in wanted):
             return True
-        return may_be_moved_lines((i for i, label in enumerate(attributions) if label), old, new, hunks, wanted)
+        return may_be_moved_lines(
+            (i for i, attribution in enumerate(attributions) if attribution), old, new, hunks, wanted
+        )
 
-    def carry_to_version(self, version: FileVersion, route: Sequence[HistoryStep]) -> Attributions:
-        """The labels at the end of a way. What was recorded after a version had been seen tells a copy from its
-        original, where it has lines that are nobody else's; a plain line there is only like another.
+    def carry_to_version(self, version: FileVersion, route: Route) -> Attributions:
+        """Return the attributions at the end of a route.
+
+        A record made after the version was seen tells a copy from its original only by distinctive lines; a common line
+        there is merely equal.
         """
         attributions = carry_from(route[-1:], self.content_pairs, self.carried, self.carry_to_last_step(route))[1] or []
         blob = self.version_blob(version)
         if blob is None or route[-1].record is not None:
             return attributions
-        late = self.history_of(version.path).records_after_seen(blob)
-        if not late:
+        late_records = self.history_of(version.path).records_after_seen(blob)
+        if not late_records:
             return attributions
-        told = self.records_agreeing_with_git(version.path, {label.record for label in attributions if label} & late)
-        doubtful = [None if label and label.record in told else label for label in attributions]
-        return drop_common_blocks(doubtful, late, self.lines_of(blob) or ())
+        agreeing = self.records_agreeing_with_git(
+            version.path, {attribution.record for attribution in attributions if attribution} & late_records
+        )
+        kept = [None if attribution and attribution.record in agreeing else attribution for attribution in attributions]
+        return drop_common_blocks(kept, late_records, self.lines_of(blob) or ())
 
     def records_agreeing_with_git(self, path: str, records: Collection[str]) -> frozenset[str]:
-        """Those of the records of a file that call the same lines new as git's own diff does, which tells blocks by
-        their indents: it takes no copy of theirs for an original, and what had been there before is not theirs.
+        """Return the records of a file whose hunks mark the same lines as git's own diff.
+
+        git aligns blocks by their indentation, hence such a record does not take a copy for the original.
         """
-        fresh = [call for call, _ in self.calls_by_path[path] if call.id in records - self.agrees_with_git.keys()]
-        self.load_contents({blob for call in fresh for blob in (call.before_blob, call.after_blob) if blob})
-        known = [
+        calls = [call for call, _ in self.calls_by_path[path] if call.id in records - self.agrees_with_git.keys()]
+        self.load_contents({blob for call in calls for blob in (call.before_blob, call.after_blob) if blob})
+        comparable = [
             c
-            for c in fresh
+            for c in calls
             if c.hunks and c.after_blob in self.contents_by_blob and c.before_blob in self.contents_by_blob
         ]
         pairs = {
-            c.id: (self.contents_by_blob[c.before_blob or ""], self.contents_by_blob[c.after_blob or ""]) for c in known
+            c.id: (self.contents_by_blob[c.before_blob or ""], self.contents_by_blob[c.after_blob or ""])
+            for c in comparable
         }
         diffs = self.store.compute_hunks(pairs)
-        same = {c.id for c in known if [h.new_range for h in c.hunks or ()] == [h.new_range for h in diffs[c.id]]}
-        self.agrees_with_git |= {call.id: call.id in same for call in fresh}
+        agreeing = {
+            c.id for c in comparable if [h.new_range for h in c.hunks or ()] == [h.new_range for h in diffs[c.id]]
+        }
+        self.agrees_with_git |= {call.id: call.id in agreeing for call in calls}
         return frozenset(name for name in records if self.agrees_with_git.get(name))
 
-    def attributions_before_last_step(self, route: Sequence[HistoryStep]) -> Attributions:
-        """The labels before the last step of a way."""
+    def attributions_before_last_step(self, route: Route) -> Attributions:
         return self.carry_to_last_step(route)[1] or []
 
-    def carry_to_last_step(self, route: Sequence[HistoryStep]) -> tuple[int, Attributions | None]:
-        """What `walked` has for all steps of a way but the last: many ways have these in common."""
+    def carry_to_last_step(self, route: Route) -> tuple[int, Attributions | None]:
+        """Carry attributions through the steps of a route except the last, which many routes share."""
         steps = route[:-1]
         key = tuple(map(id, steps))
         if key not in self.carried_prefixes:
             self.carried_prefixes[key] = (route, carry_from(steps, self.content_pairs, self.carried, (0, None)))
         return self.carried_prefixes[key][1]
 
-    def may_bring_expected_lines(self, route: Sequence[HistoryStep], expected: ExpectedLines | None) -> bool:
-        """Whether what is labelled before the last step of the way may be one of the lines that are hoped for."""
+    def may_bring_expected_lines(self, route: Route, expected: ExpectedLines | None) -> bool:
+        """Return whether a line attributed before the last step may be one of the expected lines."""
         if expected is None or not route[-1].inferred:
             return True
         attributions = self.attributions_before_last_step(route)
@@ -226,47 +263,63 @@ class LineAttributor(FileHistories):
             return False
         if id(attributions) not in self.marks_by_attributions:
             lines = self.lines_of(route[-1].before) or ()
-            told = frozenset(line for line, label in zip(lines, attributions, strict=False) if label)
-            self.marks_by_lines[told] = self.marks_by_lines.get(told) or marks_of_lines(told)
-            self.marks_by_attributions[id(attributions)] = self.marks_by_lines[told]
+            attributed_lines = frozenset(
+                line for line, attribution in zip(lines, attributions, strict=False) if attribution
+            )
+            self.marks_by_lines[attributed_lines] = self.marks_by_lines.get(attributed_lines) or marks_of_lines(
+                attributed_lines
+            )
+            self.marks_by_attributions[id(attributions)] = self.marks_by_lines[attributed_lines]
         return any(map(self.marks_by_attributions[id(attributions)].may_contain_start, expected.lines))
 
     def expected_lines_by_version(
         self, versions: Sequence[FileVersion], lines: Mapping[FileVersion, Sequence[GitLine]]
     ) -> dict[FileVersion, ExpectedLines | None]:
-        """Those versions of which a record may explain a line, told first by those that are asked about, then by all
-        that the version added. None where nothing rules a record out.
+        """Return the versions of which a record may explain a line, with the expected lines; None if no record can be
+        ruled out.
+
+        The lines asked about are tested before the versions are compared.
         """
-        known = [place for place in versions if self.version_blob(place) and self.history_of(place.path).recorded]
-        found = [place for place in known if place not in lines or self.may_be_recorded_lines(place, lines[place])]
+        recorded = [
+            version for version in versions if self.version_blob(version) and self.history_of(version.path).recorded
+        ]
+        candidates = [
+            version
+            for version in recorded
+            if version not in lines or self.may_be_recorded_lines(version, lines[version])
+        ]
         self.load_hunks(
-            {(self.parent_blob(place), version) for place in found if (version := self.version_blob(place))}
+            {(self.parent_blob(version), blob) for version in candidates if (blob := self.version_blob(version))}
         )
         expected = {
-            place: self.expected_lines(place, lines.get(place)) for place in found if self.may_add_recorded_words(place)
+            version: self.expected_lines(version, lines.get(version))
+            for version in candidates
+            if self.may_add_recorded_words(version)
         }
-        return {place: hope for place, hope in expected.items() if hope is None or hope.records}
+        return {
+            version: expectation
+            for version, expectation in expected.items()
+            if expectation is None or expectation.records
+        }
 
     def may_add_recorded_words(self, version: FileVersion) -> bool:
-        """Whether a record may have put all words of a line that the version added."""
         added = self.added_lines(version)
         return added is None or self.token_index.may_match_words(quote_path(version.path), added)
 
     def may_be_recorded_lines(self, version: FileVersion, lines: Iterable[GitLine]) -> bool:
-        """Whether a record of that file may have put one of those lines there; any may have put a plain one."""
         return self.token_index.may_match_records(quote_path(version.path), (line.content for line in lines))
 
     def expected_lines(self, version: FileVersion, lines: Sequence[GitLine] | None) -> ExpectedLines | None:
-        """What records may have put there of the lines that are asked about; None where it may be anything: a plain
-        line goes with others around it, whoever asks about them.
+        """Return the expected lines among `lines`, or None if common lines are asked about: those follow their
+        neighbours.
         """
-        asked = [line.content for line in lines or () if find_distinctive_words(line.content)]
-        whole = lines is None or len(asked) < len(lines)
-        return None if whole else self.token_index.expected_lines(quote_path(version.path), asked)
+        distinctive = [line.content for line in lines or () if find_distinctive_words(line.content)]
+        includes_common = lines is None or len(distinctive) < len(lines)
+        return None if includes_common else self.token_index.expected_lines(quote_path(version.path), distinctive)
 
-    def may_hold_added_lines(self, version: FileVersion, route: Sequence[HistoryStep]) -> bool:
-        """Whether the recorded content that a way ends with may hold a line that the version added: one of which it has
-        every word. Most have none, and need not be walked to.
+    def may_hold_added_lines(self, version: FileVersion, route: Route) -> bool:
+        """Return whether the recorded content at the end of a route has every word of an added line. Most have none,
+        and are skipped.
         """
         added, before = self.added_lines(version), route[-1].before
         if added is None or before not in self.contents_by_blob:
@@ -274,31 +327,32 @@ class LineAttributor(FileHistories):
         words = self.distinctive_words(before)
         return any(own and words.issuperset(own) for own in map(find_distinctive_words, added))
 
-    def find_copied_versions(
-        self, versions: Sequence[FileVersion]
-    ) -> dict[FileVersion, tuple[tuple[HistoryStep, ...], ...]]:
-        """How those contents came about that a record left some file with."""
-        left = self.index.find_recorded_blobs({version for place in versions if (version := self.version_blob(place))})
-        known = [place for place in versions if self.version_blob(place) in left]
-        self.load_contents({version for place in known if (version := self.version_blob(place))})
-        return {place: self.find_copied_version(place) for place in known}
+    def find_copied_versions(self, versions: Sequence[FileVersion]) -> dict[FileVersion, tuple[Route, ...]]:
+        recorded = self.index.find_recorded_blobs(
+            {blob for version in versions if (blob := self.version_blob(version))}
+        )
+        copied = [version for version in versions if self.version_blob(version) in recorded]
+        self.load_contents({blob for version in copied if (blob := self.version_blob(version))})
+        return {version: self.find_copied_version(version) for version in copied}
 
-    def find_copied_version(self, version: FileVersion) -> tuple[tuple[HistoryStep, ...], ...]:
-        """How that content came about in another file, where it was recorded: the file was renamed or copied."""
+    def find_copied_version(self, version: FileVersion) -> tuple[Route, ...]:
+        """Return the route by which the content came about in another recorded file, which was then renamed or
+        copied.
+        """
         blob = self.version_blob(version)
         content = self.contents_by_blob.get(blob) if blob else None
         if blob is None or content is None or not any(map(is_distinctive_line, split_lines(content))):
             return ()
         for change in reversed(self.index.list_changes_to_content(sha256(content))):
             route = certain_route(blob, self.parent_blob(version), self.history_at_version(version, change.path))
-            called = any(not step.inferred for step in route)
-            if called and not self.was_unrecorded_file(version.path, change):
+            has_call = any(not step.inferred for step in route)
+            if has_call and not self.was_unrecorded_file(version.path, change):
                 return (route,)
         return ()
 
     def was_unrecorded_file(self, path: str, change: RecordedChange) -> bool:
-        """Whether the file was there before the change with a content that nobody recorded: an agent read it then, and
-        neither a commit nor a record has it. It may have held those lines already, and the change have copied them.
+        """Return whether the file existed before the change with an unrecorded content: an agent had read the file,
+        and neither a commit nor a record holds that content. The change may have copied the lines.
         """
         if any(known.seq < change.seq for known in self.index.list_changes(path)):
             return False
@@ -308,50 +362,49 @@ class LineAttributor(FileHistories):
         return "\n" in name or self.look_up_blobs([name]).get(name) is None
 
 
-def has_moved_lines(route: Sequence[HistoryStep], attributions: Iterable[Attribution | None]) -> bool:
-    """Whether one of the lines with those labels went to another place in a step that nobody recorded."""
+def has_moved_lines(route: Route, attributions: Iterable[Attribution | None]) -> bool:
     if route[-1].record is not None or not route[-1].inferred:
         return False
-    return any(label is not None and label.grade == "moved" for label in attributions)
+    return any(attribution is not None and attribution.grade == "moved" for attribution in attributions)
 
 
-def includes_expected_record(route: Sequence[HistoryStep], expected: ExpectedLines | None) -> bool:
-    """Whether a record that is hoped for is a step of the way."""
+def includes_expected_record(route: Route, expected: ExpectedLines | None) -> bool:
     return expected is None or any(step.record in expected.records for step in route)
 
 
-def drop_common_blocks(attributions: Attributions, late: Collection[str], lines: Sequence[bytes]) -> Attributions:
-    """The labels but for those of `late` records on blocks that hold no line that is nobody else's."""
-    found = list(attributions)
+def drop_common_blocks(
+    attributions: Attributions, late_records: Collection[str], lines: Sequence[bytes]
+) -> Attributions:
+    """Drop the attributions by `late` records of blocks without a distinctive line."""
+    result = list(attributions)
     for block in attributed_blocks(attributions):
         attribution = attributions[block[0]]
         if (
             attribution
-            and attribution.record in late
+            and attribution.record in late_records
             and not any(is_distinctive_line(lines[i]) for i in block if i < len(lines))
         ):
             for i in block:
-                found[i] = None
-    return found
+                result[i] = None
+    return result
 
 
 def fill_from_single_call(
     attributions: Attributions,
-    routes: Sequence[Sequence[HistoryStep]],
+    routes: Sequence[Route],
     parent: str | None,
-    asked: Sequence[GitLine] | None,
+    lines: Sequence[GitLine] | None,
 ) -> Attributions:
-    """The labels, where one call alone lies between a version and the one before: what git calls new is that call's,
-    of the lines `asked` about where that is not all.
+    """Attribute the lines that git calls new to the call, if one call alone lies between a version and its parent.
 
-    Of two lines that are alike, the diff in the record may call another one new than git does. Where the call told
-    the place itself, that holds.
+    The diff in the record may pick another of two equal lines than git. If the tool told the position, the record
+    stands.
     """
     step = routes[0][0] if len(routes) == 1 and len(routes[0]) == 1 else None
     if step is None or step.record is None or step.positions_known or step.inferred or step.before != parent:
         return attributions
     own = Attribution(step.record, "exact", proved=not step.unproved, likely=bool(step.likely))
-    found = list(attributions)
-    for i in range(len(found)) if asked is None else (n.number - 1 for n in asked if n.number <= len(found)):
-        found[i] = found[i] or own
-    return found
+    result = list(attributions)
+    for i in range(len(result)) if lines is None else (n.number - 1 for n in lines if n.number <= len(result)):
+        result[i] = result[i] or own
+    return result

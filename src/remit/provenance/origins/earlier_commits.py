@@ -1,12 +1,13 @@
-"""Which commits were there before a call began: what one of them holds, that call did not write.
+"""Commits that existed before a call began, and contents that existed before a version.
 
-Dates say nothing: whoever commits may choose them. Records say where HEAD stood, and git says what that reaches.
-
-The contents that files had in git's history: each set of paths is asked about once.
+A call did not write a line of a commit older than the call. Commit dates prove nothing, because committers choose them;
+the records name HEAD at the time, and git tells which commits HEAD reaches.
 """
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, TypeAlias
+
+from msgspec import Struct
 
 from remit.core.record import KEY
 from remit.ledger.file_changes import RecordedChange
@@ -15,158 +16,164 @@ from remit.provenance.origins.blame_porcelain import FileVersion
 from remit.workspace.git.command import Git, GitError
 
 MAX_COMMITS = 20_000
-"""Commits since the first record that are looked through; with more, nothing is said."""
+"""Commits since the first record that are searched; with more, the answer is empty."""
 
 USE_LIMITS = (2, 50)
-"""Calls of a session, the newest first, among which one is looked for, and where it is none of the first ones."""
+"""Numbers of calls of a session, newest first, among which a call is searched: first few, then more."""
 
 CommitPath: TypeAlias = tuple[str, str]
-"""A commit, and a path in which calls that may have begun later changed something."""
+"""A commit, and a path changed by calls that may have begun later."""
 
 
 def calls_begun_after_commit(
-    git: Git, index: Index, asked: Mapping[CommitPath, Sequence[RecordedChange]]
+    git: Git, index: Index, changes_by_path: Mapping[CommitPath, Sequence[RecordedChange]]
 ) -> dict[CommitPath, frozenset[str]]:
-    """The records of those calls that began when the commit was there."""
-    calls = {change.id: change for changes in asked.values() for change in changes}
-    began = {name: head for name, call in calls.items() if (head := head_before_change(index, call))}
+    """Return for each commit and path the records of the calls that began when the commit existed."""
+    calls = {change.id: change for changes in changes_by_path.values() for change in changes}
+    head_by_call = {name: head for name, call in calls.items() if (head := head_before_change(index, call))}
     first = first_recorded_head(index)
-    if first is None or not began:
+    if first is None or not head_by_call:
         return {}
-    parents = parents_since(git, first, {commit for commit, _ in asked} | set(began.values()))
+    parents = parents_since(git, first, {commit for commit, _ in changes_by_path} | set(head_by_call.values()))
     if parents is None:
         return {}
-    reached = {head: ancestors_of(head, parents) for head in set(began.values())}
+    reached = {head: ancestors_of(head, parents) for head in set(head_by_call.values())}
     return {
         (commit, path): frozenset(
             change.id
             for change in changes
-            if change.id in began and (commit not in parents or commit in reached[began[change.id]])
+            if change.id in head_by_call and (commit not in parents or commit in reached[head_by_call[change.id]])
         )
-        for (commit, path), changes in asked.items()
+        for (commit, path), changes in changes_by_path.items()
     }
 
 
 def head_before_change(index: Index, change: RecordedChange) -> str | None:
-    """Where HEAD stood when the change's call was let through: the call itself may have committed."""
+    """Return HEAD when the change's call was allowed: the call itself may have committed."""
     documents = index.find_by_id_prefix(change.id)
     return head_at_call(index, documents[0]) if documents else None
 
 
 def head_at_call(index: Index, document: dict[str, Any]) -> str | None:
-    """Where HEAD stood when the call of a record was let through; None where that is not known."""
-    wanted = call_identity(body_part(document, "call"))
-    session, at = document["metadata"][KEY].get("session_id"), str(document["timestamp"])
-    for most in USE_LIMITS if any(wanted) else ():
-        uses = index.find(event="tool_use", session_id=session, until=at, limit=most)
-        if found := next((use for use in uses if call_identity(body_part(use, "call")) == wanted), None):
-            return recorded_head(found)
+    """Return HEAD when the call of a record was allowed; None if unknown."""
+    identity = call_identity(body_part(document, "call"))
+    session, until = document["metadata"][KEY].get("session_id"), str(document["timestamp"])
+    for most in USE_LIMITS if any(identity) else ():
+        uses = index.find(event="tool_use", session_id=session, until=until, limit=most)
+        if use := next((use for use in uses if call_identity(body_part(use, "call")) == identity), None):
+            return recorded_head(use)
     return None
 
 
 def call_identity(call: Mapping[str, Any]) -> tuple[Any, ...]:
-    """What a call is known again by: its id, or what it was given, where the agent gives none."""
+    """Return the identity of a call: its id, or its name and arguments for agents without ids."""
     return (call["id"],) if call.get("id") else (call.get("name"), call.get("arguments_sha256"))
 
 
 def first_recorded_head(index: Index) -> str | None:
-    """Where HEAD stood before the first change was recorded."""
     first = index.find_first_change_time()
-    found = index.find(until=first, limit=1) if first else []
-    return head_at_call(index, found[0]) or recorded_head(found[0]) if found else None
+    documents = index.find(until=first, limit=1) if first else []
+    return head_at_call(index, documents[0]) or recorded_head(documents[0]) if documents else None
 
 
 def recorded_head(document: dict[str, Any]) -> str | None:
-    """The commit that a record names as checked out."""
     return document.get("vcs", {}).get("revision")
 
 
 def body_part(document: dict[str, Any], name: str) -> dict[str, Any]:
-    """A part of a record's body."""
     return document["metadata"][KEY].get(name) or {}
 
 
 def parents_since(git: Git, first: str, commits: Iterable[str]) -> dict[str, list[str]] | None:
-    """Those commits and all behind them, with their parents, less what `first` reaches; None where git cannot tell."""
-    asked = "".join(f"{commit}\n" for commit in (*sorted(commits), f"^{first}"))
-    words = ("--parents", f"--max-count={MAX_COMMITS}", "--stdin")
+    """Return the commits and their ancestors with parents, without commits that `first` reaches; None if git fails."""
+    revisions = "".join(f"{commit}\n" for commit in (*sorted(commits), f"^{first}"))
+    options = ("--parents", f"--max-count={MAX_COMMITS}", "--stdin")
     try:
-        rows = [row.split() for row in git.run("rev-list", *words, stdin=asked.encode()).decode().splitlines()]
+        rows = [row.split() for row in git.run("rev-list", *options, stdin=revisions.encode()).decode().splitlines()]
     except GitError:
         return None
     return {row[0]: row[1:] for row in rows} if len(rows) < MAX_COMMITS else None
 
 
 def ancestors_of(commit: str, parents: Mapping[str, Iterable[str]]) -> set[str]:
-    """The commit and all behind it."""
-    found, waiting = set[str](), [commit]
-    while waiting:
-        one = waiting.pop()
-        if one in parents and one not in found:
-            found.add(one)
-            waiting += parents[one]
-    return found
+    ancestors, pending = set[str](), [commit]
+    while pending:
+        current = pending.pop()
+        if current in parents and current not in ancestors:
+            ancestors.add(current)
+            pending += parents[current]
+    return ancestors
 
 
-def backdated_query(index: Index, at: float) -> tuple[str, ...] | None:
-    """How git is asked for the commits behind HEAD that say they are older than `at`, and that no commit reaches that
-    was there before the first record.
+def backdated_query(index: Index, time_s: float) -> tuple[str, ...] | None:
+    """Return the arguments for `git rev-list` that select ancestors of HEAD dated before `time_s` and not reached by a
+    commit from before the first record.
     """
     first = first_recorded_head(index)
-    return ("rev-list", f"--max-count={MAX_COMMITS}", f"--min-age={int(at)}", "HEAD", f"^{first}") if first else None
+    return (
+        ("rev-list", f"--max-count={MAX_COMMITS}", f"--min-age={int(time_s)}", "HEAD", f"^{first}") if first else None
+    )
 
 
-def find_backdated_commits(git: Git, words: Sequence[str] | None) -> frozenset[str]:
-    """Those commits."""
+def find_backdated_commits(git: Git, arguments: Sequence[str] | None) -> frozenset[str]:
     try:
-        return frozenset(git.text(*words).split()) if words else frozenset()
+        return frozenset(git.text(*arguments).split()) if arguments else frozenset()
     except GitError:
         return frozenset()
 
 
-ContentChange = tuple[str, str, str]
-"""Commit, path and blob of one change."""
+class RawChange(Struct, frozen=True):
+    """Change of one path in git's raw format. `mark` is the text before the change, such as the commit; `kind` is git's
+    status letter.
+    """
+
+    mark: str
+    path: str
+    before: str
+    after: str
+    kind: str
+
+
+def parse_raw_changes(output: bytes) -> Iterator[RawChange]:
+    """Parse `git log` or `git diff-tree` with `--raw -z`. Source: git-diff-tree(1), the raw format, read 2026-11."""
+    mark = header = ""
+    for field in output.decode("utf-8", "surrogateescape").split("\0"):
+        text = field.strip("\n")
+        if header:
+            _, _, before, after, kind = header.split(" ")
+            yield RawChange(mark, field, before, after, kind)
+            header = ""
+        elif text.startswith(":"):
+            header = text
+        elif text:
+            mark = text
 
 
 class PastContents:
-    """What git's log tells of paths in one repository."""
+    """Contents of paths in git's history; each set of paths is read once."""
 
     def __init__(self, git: Git) -> None:
         self.git = git
-        self.logs: dict[frozenset[str], tuple[ContentChange, ...]] = {}
+        self.logs: dict[frozenset[str], tuple[RawChange, ...]] = {}
 
     def contents_before(self, versions: Sequence[FileVersion]) -> Mapping[FileVersion, frozenset[str]]:
-        """The contents that those files had before those versions: one git for all."""
-        asked = frozenset(place.path for place in versions)
-        if asked and asked not in self.logs:
-            self.logs[asked] = self.content_changes(asked)
-        return {place: frozenset(older_contents(self.logs[asked], place)) for place in versions}
+        """Return the contents that each file had before each version, with one git process."""
+        paths = frozenset(version.path for version in versions)
+        if paths and paths not in self.logs:
+            self.logs[paths] = self.content_changes(paths)
+        return {version: frozenset(older_contents(self.logs[paths], version)) for version in versions}
 
-    def content_changes(self, paths: Iterable[str]) -> tuple[ContentChange, ...]:
-        """Each change of those paths, the newest first; none where git says no."""
-        words = ("--topo-order", "--format=%x01%H", "--raw", "--no-abbrev", "--no-renames", "--diff-filter=AM", "-z")
+    def content_changes(self, paths: Iterable[str]) -> tuple[RawChange, ...]:
+        """Return the changes of those paths, newest first; empty if git fails."""
+        options = ("--topo-order", "--format=%H", "--raw", "--no-abbrev", "--no-renames", "--diff-filter=AM", "-z")
         try:
-            out = self.git.run("log", *words, "--", *paths)
+            output = self.git.run("log", *options, "--", *paths)
         except GitError:
             return ()
-        return tuple(parse_raw_log(out.decode("utf-8", "surrogateescape")))
+        return tuple(parse_raw_changes(output))
 
 
-def parse_raw_log(output: str) -> Iterator[ContentChange]:
-    """The changes in `git log --format=%x01%H --raw -z`, the newest first."""
-    commit = about = ""
-    for field in output.split("\0"):
-        if field.startswith("\1"):
-            commit = field[1:]
-        elif field.lstrip("\n").startswith(":") and not about:
-            about = field
-        elif about:
-            yield commit, field, about.split(" ")[3]
-            about = ""
-
-
-def older_contents(rows: Sequence[ContentChange], version: FileVersion) -> Iterator[str]:
-    """The contents that the file of `place` had before that version."""
-    own = version.path_in_tree
-    start = next((n + 1 for n, (commit, path, _) in enumerate(rows) if (commit, path) == (version.commit, own)), 0)
-    return (blob for _, path, blob in rows[start:] if path == own)
+def older_contents(changes: Sequence[RawChange], version: FileVersion) -> Iterator[str]:
+    own = (version.commit, version.path_in_tree)
+    first = next((n + 1 for n, change in enumerate(changes) if (change.mark, change.path) == own), 0)
+    return (change.after for change in changes[first:] if change.path == version.path_in_tree)

@@ -1,9 +1,4 @@
-"""What was recorded of paths, and how versions may have come about, in one workspace.
-
-What a call put into a new file that stood in another one: `mv`, `cp`, `cat a b > c`, a patch that moves a file.
-
-Whose lines those are, the other file tells; the call that carried them wrote none of them.
-"""
+"""Recorded history of each path in one workspace, including lines copied or moved from other files."""
 
 import re
 import time
@@ -29,6 +24,7 @@ from remit.provenance.origins.recorded_steps import (
     FileHistory,
     HistoryEntry,
     HistoryStep,
+    Route,
     certain_route,
     needed_pairs,
     origins_in_parent,
@@ -41,15 +37,45 @@ from remit.workspace.place.workspace import Workspace
 
 NEVER_S = float("inf")
 SLACK_S = 86400.0
-"""Clocks differ, and a commit may be told to have any date."""
+"""Tolerance for clocks that differ and for chosen commit dates."""
 
 COPYING_COMMANDS = re.compile(r">|\b(?:cp|mv|install|rsync|ln|dd|git|tee)\b")
-"""Commands that put one file's content into another."""
+"""Commands that put the content of one file into another."""
+
+
+BETWEEN_WORDS = re.compile(r"[\s'\"`;|&<>()$={}]+")
+GIT_VERSION = re.compile(r"[\w./-]+(?:[~^]\d*)*:(?!\.{1,2}(?:/|$))")
+"""`<commit>:<path>` from the root, if git can look the name up without a fatal error: a relative path that leads out of
+the tree, an unknown upstream or reflog entry ends git. Source: gitrevisions(7), read 2026-11.
+"""
+
+MAX_COMMAND_CHARS = 8192
+"""Characters of a command that are searched for file names."""
+
+MAX_NAMES = 400
+
+MAX_PARTS = 200
+"""Parts of one record that are read for files the call removed."""
+
+MAX_COMPARED_LINES = 5_000
+"""Lines of a file that are compared in order."""
+
+FindPreviousBlob = Callable[[str, int], str | None]
+"""Return the blob with which the last recorded change before a record left a path."""
+
+
+class CopySources(Struct, frozen=True):
+    """Sources of copied lines: `origin` is the path of the file that the new file continues; `spans` are lines found in
+    others.
+    """
+
+    origin: str | None = None
+    spans: tuple[Span, ...] = ()
 
 
 class FileHistories(VersionContents):
-    """What the records of one workspace tell of its files. However many versions are asked about, git is started a
-    fixed number of times.
+    """Recorded histories of the files of one workspace. git starts a fixed number of times, however many versions
+    are asked about.
     """
 
     def __init__(self, workspace: Workspace, index: Index, store: ContentStore) -> None:
@@ -59,30 +85,28 @@ class FileHistories(VersionContents):
         self.contents_by_path: dict[str, frozenset[str]] = {}
         self.observed: set[str] = set()
         self.contained: set[str] = set()
-        """The records of what contained commands left: their texts do not tell what they wrote."""
+        """Records of changes by contained commands, whose texts do not tell what they wrote."""
         self.calls_by_path: dict[str, list[tuple[RecordedChange, float]]] = {}
-        """By path, the calls that changed it, and when."""
+        """By path: the calls that changed the file, with their times."""
         self.calls_by_content: dict[str, dict[str | None, list[tuple[RecordedChange, float]]]] = {}
-        """The same by path and by the content that they left."""
+        """By path and by resulting content: the same calls."""
         self.later_records: dict[tuple[FileVersion, str], frozenset[str]] = {}
-        """By version and path, the records of calls on it that began when the version was there."""
+        """By version and path: the records of calls that began after the version existed."""
         self.histories_without: dict[tuple[str, frozenset[str]], FileHistory] = {}
         self.past_contents = PastContents(self.git)
         self.last_resolved: tuple[FileVersion, ...] = ()
 
     @cached_property
     def has_records(self) -> bool:
-        """Whether any change was ever recorded."""
         return self.recorded_since < NEVER_S
 
     @cached_property
     def recorded_since(self) -> float:
-        """When the first change was recorded, in seconds; NEVER where none was."""
         first = self.index.find_first_change_time()
         return parse_seconds(first) if first else NEVER_S
 
     def may_hold_recorded_lines(self, version: FileVersion) -> bool:
-        """Whether a version is young enough to hold recorded lines. This spares looking, and proves nothing."""
+        """Return whether a version is young enough to hold recorded lines. The test saves work and proves nothing."""
         return (
             not version.has_commit
             or version.time_s >= self.recorded_since - SLACK_S
@@ -91,7 +115,7 @@ class FileHistories(VersionContents):
 
     @cached_property
     def backdated_commits(self) -> frozenset[str]:
-        """The commits that are younger than the first record, and say they are much older."""
+        """Commits younger than the first record that claim to be much older."""
         from remit.provenance.origins.earlier_commits import (
             find_backdated_commits,  # for start-up speed: loaded while git works
         )
@@ -100,7 +124,7 @@ class FileHistories(VersionContents):
 
     @cached_property
     def backdated_query(self) -> tuple[str, ...] | None:
-        """How git is asked for them; None where there can be none."""
+        """Arguments for the git query of backdated commits; None if none can exist."""
         if not self.has_records or self.workspace.common_dir is None:
             return None
         from remit.provenance.origins.earlier_commits import backdated_query  # loaded while git works, too
@@ -108,51 +132,49 @@ class FileHistories(VersionContents):
         return backdated_query(self.index, self.recorded_since - SLACK_S)
 
     def prefetch_backdated(self) -> None:
-        """Have git look already for what is asked of old lines."""
         if self.backdated_query:
             self.git.start_early(*self.backdated_query)
 
     def is_found_by_comparison(self, attribution: Attribution) -> bool:
-        """Whether what put a line there was found by comparing, and no call told of it."""
         return not attribution.proved or attribution.record in self.observed
 
-    def certain_routes(self, version: FileVersion) -> tuple[tuple[HistoryStep, ...], ...]:
-        """The one way in which that version came about, where records tell it for certain."""
+    def certain_routes(self, version: FileVersion) -> tuple[Route, ...]:
+        """Return the route to a version if the records tell the route for certain; else an empty tuple."""
         blob, history = self.version_blob(version), self.history_of(version.path)
         if blob is None or blob not in history.positions_by_content:
             return ()
-        then = self.history_at_version(version) if self.may_have_later_call(version, blob) else history
-        route = certain_route(blob, self.parent_blob(version), then)
+        history_then = self.history_at_version(version) if self.may_have_later_call(version, blob) else history
+        route = certain_route(blob, self.parent_blob(version), history_then)
         return (route,) if route else ()
 
     def recorded_origins(self, version: FileVersion, numbers: Iterable[int]) -> dict[int, int]:
-        """For those lines, which git says came with that version, that were in the version before by records: their
-        numbers there.
-        """
+        """Return for lines that git calls new the line number in the version before, if records show they existed."""
         routes = self.certain_routes(version)
         return origins_in_parent(routes[0], self.parent_blob(version), numbers) if routes else {}
 
     def may_have_later_call(self, version: FileVersion, blob: str) -> bool:
-        """Whether a call that left the file with that content may have begun when a commit had it; any call, where the
-        content was there before and was brought back, as by going to a branch and back. Commits tell whole seconds: in
-        the same one, it matters where the content had been seen before.
+        """Return whether a call that left the file with this content may have begun after a commit held the content.
+
+        If the content had existed before and came back, any call counts. Commit times are whole seconds; within the
+        same second the order of sightings decides.
         """
         history = self.history_of(version.path)
-        back = history.existed_before_records(blob)
-        calls = self.calls_by_path[version.path] if back else self.calls_by_content[version.path].get(blob, ())
-        late = (at >= version.time_s + (not history.follows_sighting(blob, c.id)) for c, at in calls)
-        return version.has_commit and (version.time_s > time.time() or any(late))
+        came_back = history.existed_before_records(blob)
+        calls = self.calls_by_path[version.path] if came_back else self.calls_by_content[version.path].get(blob, ())
+        is_late = (
+            call_time_s >= version.time_s + (not history.follows_sighting(blob, c.id)) for c, call_time_s in calls
+        )
+        return version.has_commit and (version.time_s > time.time() or any(is_late))
 
     def only_adds_one_block(self, version: FileVersion) -> bool:
-        """Whether a record tells that the version has one block more than the one before, and nothing else changed."""
-        steps = [step for way in self.certain_routes(version) for step in way]
+        """Return whether a record shows that the version adds exactly one block to its parent."""
+        steps = [step for route in self.certain_routes(version) for step in route]
         hunks = steps[0].hunks if len(steps) == 1 and steps[0].before == self.parent_blob(version) else None
         return hunks is not None and len(hunks) == 1 and not hunks[0].old_lines
 
     def possible_routes(
         self, version: FileVersion, earlier_contents: frozenset[str] = frozenset()
-    ) -> tuple[tuple[HistoryStep, ...], ...]:
-        """How that version may have come about."""
+    ) -> tuple[Route, ...]:
         blob = self.version_blob(version)
         return (
             possible_routes(blob, self.parent_blob(version), self.history_at_version(version), earlier_contents)
@@ -161,63 +183,69 @@ class FileHistories(VersionContents):
         )
 
     def history_at_version(self, version: FileVersion, path: str | None = None) -> FileHistory:
-        """What was recorded of the file, or of the one at `path`, less the calls that began when that version was
-        there.
-        """
-        known = version.path if path is None else path
-        whole = self.history_of(known)
-        if (version, known) not in self.later_records:
+        """Return the history of the file, or of `path`, without calls that began after the version existed."""
+        file_path = version.path if path is None else path
+        whole = self.history_of(file_path)
+        if (version, file_path) not in self.later_records:
             self.find_later_calls(
-                [(one, known) for one in self.last_resolved if one.path == known] or [(version, known)]
+                [(other, file_path) for other in self.last_resolved if other.path == file_path]
+                or [(version, file_path)]
             )
-        left = self.later_records.get((version, known), frozenset())
-        if not left:
+        later = self.later_records.get((version, file_path), frozenset())
+        if not later:
             return whole
-        if (known, left) not in self.histories_without:
-            self.histories_without[known, left] = FileHistory([r for r in whole.recorded if r.record not in left])
-        return self.histories_without[known, left]
+        if (file_path, later) not in self.histories_without:
+            self.histories_without[file_path, later] = FileHistory([r for r in whole.recorded if r.record not in later])
+        return self.histories_without[file_path, later]
 
     def find_later_calls(self, versions: Sequence[tuple[FileVersion, str]]) -> None:
-        """Learn which calls on those paths began when those versions were there: one git for all."""
+        """Learn which calls began after each version existed, with one git process for all."""
         self.later_records |= dict.fromkeys(versions, frozenset[str]())
-        later = {(place, path): calls for place, path in versions if (calls := self.calls_after_version(place, path))}
+        later = {
+            (version, path): calls for version, path in versions if (calls := self.calls_after_version(version, path))
+        }
         if not later:
             return
         from remit.provenance.origins.earlier_commits import (
             calls_begun_after_commit,  # for start-up speed: few are older than calls
         )
 
-        known = calls_begun_after_commit(
-            self.git, self.index, {(place.commit, path): c for (place, path), c in later.items()}
+        records = calls_begun_after_commit(
+            self.git, self.index, {(version.commit, path): c for (version, path), c in later.items()}
         )
-        self.later_records |= {(place, path): known.get((place.commit, path), frozenset()) for place, path in later}
+        self.later_records |= {
+            (version, path): records.get((version.commit, path), frozenset()) for version, path in later
+        }
 
     def calls_after_version(self, version: FileVersion, path: str) -> list[RecordedChange]:
-        """The calls that changed a file and that are not older than the version, going by what the commit says.
+        """Return the calls that are not older than the version by its commit date.
 
-        Less those that told where they put lines into that very version, and took none out: git may have taken their
-        copy of a block for the block itself.
+        A call that only inserted lines into a seen version is left out: git may have taken its copy of a block for the
+        original.
         """
         if not version.has_commit or self.workspace.common_dir is None:
             return []
-        lies = version.time_s > time.time()
-        late = [call for call, at in self.calls_by_path[path] if lies or at >= version.time_s]
+        has_future_date = version.time_s > time.time()
+        later_calls = [
+            call for call, call_time_s in self.calls_by_path[path] if has_future_date or call_time_s >= version.time_s
+        ]
         blob, history = self.version_blob(version), self.history_of(path)
         if blob is None:
-            return late
+            return later_calls
         return [
             call
-            for call in late
+            for call in later_calls
             if not (only_inserts_lines(call) and call.after_blob != blob and history.follows_sighting(blob, call.id))
         ]
 
     def commit_at_change(self, change: RecordedChange) -> str | None:
-        """The commit that was checked out when the change was made: what it held already, the change did not bring."""
+        """Return the commit that was checked out when the change was made. The change did not write lines of that
+        commit.
+        """
         documents = self.index.find_by_id_prefix(change.id)
         return documents[0].get("vcs", {}).get("revision") if documents else None
 
     def history_of(self, path: str) -> FileHistory:
-        """All that was recorded of a path."""
         if path not in self.histories:
             changes = self.index.list_changes(quote_path(path))
             self.observed |= {change.id for change in changes if change.is_found_by_comparison}
@@ -233,36 +261,41 @@ class FileHistories(VersionContents):
         return self.histories[path]
 
     def history_entries(self, changes: Sequence[RecordedChange]) -> list[HistoryEntry]:
-        """The changes of a file as they count. Who gives a file another name, or puts others' lines into one by a
-        command, wrote none of them: what was another file goes on with what was recorded of that.
+        """Return the changes of a file as history entries.
+
+        A rename, or a command that copies lines of other files, writes no line: a continued file inherits the history
+        of its source.
         """
-        asked = [change for change in changes if may_copy_lines(change)]
-        if not asked:
+        copying = [change for change in changes if may_copy_lines(change)]
+        if not copying:
             return list(map(as_history_entry, changes))
 
-        known, found = find_copy_sources(self, self.index, asked, self.previous_content), list[HistoryEntry]()
+        copy_sources, entries = (
+            find_copy_sources(self, self.index, copying, self.previous_content),
+            list[HistoryEntry](),
+        )
         for change in changes:
-            by = known.get(change.id, CopySources())
-            if by.origin is None:
-                open_ = merge_spans((*change.unproved_lines, *by.spans))
-                found.append(
+            sources = copy_sources.get(change.id, CopySources())
+            if sources.origin is None:
+                unproved = merge_spans((*change.unproved_lines, *sources.spans))
+                entries.append(
                     as_history_entry(
                         replace(
-                            change, unproved_lines=open_, likely_lines=subtract_spans(change.likely_lines, by.spans)
+                            change,
+                            unproved_lines=unproved,
+                            likely_lines=subtract_spans(change.likely_lines, sources.spans),
                         )
                     )
                 )
             else:
-                found += [r for r in self.history_of(by.origin).recorded if r.seq < change.seq]
-                found.append(replace(as_history_entry(change), by_git=True))
-        return found
+                entries += [r for r in self.history_of(sources.origin).recorded if r.seq < change.seq]
+                entries.append(replace(as_history_entry(change), by_git=True))
+        return entries
 
     def previous_content(self, path: str, seq: int) -> str | None:
-        """The content that the last change before that record left a file with, where one was recorded."""
         return next((c.after_blob for c in reversed(self.index.list_changes(path)) if c.seq < seq), None)
 
     def recorded_contents(self, path: str) -> frozenset[str]:
-        """The contents that recorded changes left that path with."""
         if path not in self.contents_by_path:
             self.contents_by_path[path] = frozenset(
                 found.after for found in self.history_of(path).recorded if found.after
@@ -270,36 +303,36 @@ class FileHistories(VersionContents):
         return self.contents_by_path[path]
 
     def resolve_versions(self, versions: Sequence[FileVersion]) -> None:
-        """Find the contents of versions and of the versions before them: one git for all, and one more for old
-        versions that records know. What was before the others that are old says nothing.
+        """Find the blobs of versions and of their parents, with one git process, and a second one for old recorded
+        versions. Other old parents are not needed.
         """
         self.last_resolved = tuple(versions)
-        for place in versions:
-            if not place.has_commit:
-                self.blobs_by_name[place.name] = self.load_working_file(place.path)
-        own = [p.name for p in versions if p.has_commit]
-        self.resolve_names([*own, *(p.parent for p in versions if p.parent and self.may_hold_recorded_lines(p))])
+        for version in versions:
+            if not version.has_commit:
+                self.blobs_by_name[version.name] = self.load_working_file(version.path)
+        names = [p.name for p in versions if p.has_commit]
+        self.resolve_names([*names, *(p.parent for p in versions if p.parent and self.may_hold_recorded_lines(p))])
         self.resolve_names(
             p.parent for p in versions if p.parent and self.version_blob(p) in self.recorded_contents(p.path)
         )
 
     def contents_before(self, versions: Sequence[FileVersion]) -> Mapping[FileVersion, frozenset[str]]:
-        """The contents that those files had before those versions: what a version has no more was taken out of it."""
+        """Return the contents that each file had before each version: lines missing from a version were removed
+        since.
+        """
         return {} if self.workspace.common_dir is None else self.past_contents.contents_before(versions)
 
     def load_routes(self, routes: Iterable[Sequence[HistoryStep]]) -> None:
-        """Have the contents and differences at hand that walking those ways asks for."""
-        self.load_hunks({pair for way in routes for pair in needed_pairs(way)})
+        self.load_hunks({pair for route in routes for pair in needed_pairs(route)})
 
 
 def only_inserts_lines(change: RecordedChange) -> bool:
-    """Whether a call told where it put lines, and took none out."""
     return change.has_tool_positions and not any(hunk.old_lines for hunk in change.hunks or ())
 
 
 def may_copy_lines(change: RecordedChange) -> bool:
-    """Whether a call may have put lines of other files there: a command that prints or moves files, or any that took
-    one away.
+    """Return whether a call may have copied lines of other files: a command that prints or moves files, or a call
+    that removed one.
     """
     if not change.session_id or not change.after_blob:
         return False
@@ -307,13 +340,11 @@ def may_copy_lines(change: RecordedChange) -> bool:
     return bool(carries) or (change.has_deletions and not change.before_blob)
 
 
-def parse_seconds(at: str) -> float:
-    """Seconds since the epoch of a record's time."""
-    return datetime.fromisoformat(at).timestamp()
+def parse_seconds(timestamp: str) -> float:
+    return datetime.fromisoformat(timestamp).timestamp()
 
 
 def as_history_entry(change: RecordedChange) -> HistoryEntry:
-    """One change, for `labels`."""
     return HistoryEntry(
         change.seq,
         change.id,
@@ -330,44 +361,20 @@ def as_history_entry(change: RecordedChange) -> HistoryEntry:
     )
 
 
-BETWEEN_WORDS = re.compile(r"[\s'\"`;|&<>()$={}]+")
-GIT_VERSION = re.compile(r"[\w./-]+(?:[~^]\d*)*:(?!\.{1,2}(?:/|$))")
-"""`<commit>:<path>` from the root, as far as git only looks it up: at a relative path that leads out, an upstream or a
-reflog's entry that is not there, it gives up whatever else it is asked. Source: gitrevisions(7), read 2026-11.
-"""
-
-MAX_COMMAND_CHARS = 8192
-"""Characters of a command in which names of files are looked for."""
-
-MAX_NAMES = 400
-
-MAX_PARTS = 200
-"""Parts of one record that are read for the files that its call took away."""
-
-MAX_COMPARED_LINES = 5_000
-"""Lines of a file that are compared in order."""
-
-FindPreviousBlob = Callable[[str, int], str | None]
-"""The content, by git's name, that the last recorded change of a path before a record left it with."""
-
-
-class CopySources(Struct, frozen=True):
-    """`origin` is the path of the file that the new one was; `spans` are the lines that stood in others."""
-
-    origin: str | None = None
-    spans: tuple[Span, ...] = ()
-
-
 def find_copy_sources(
-    versions: VersionContents, index: Index, changes: Sequence[RecordedChange], left_before: FindPreviousBlob
+    versions: VersionContents, index: Index, changes: Sequence[RecordedChange], find_previous_blob: FindPreviousBlob
 ) -> dict[str, CopySources]:
-    """By record, what these changes of one file have from files that their commands name, or took away."""
-    words = {change.id: possible_file_names(change) for change in changes}
-    named = [(change, name) for change in changes for name in words[change.id]]
-    asked = {place for change, name in named for place in git_object_names(change, name, versions.prefix)}
-    held = {place: blob for place, blob in versions.look_up_blobs(sorted(asked)).items() if blob}
+    """Return by record the sources of each change among files that the command names or removed."""
+    names_by_change = {change.id: possible_file_names(change) for change in changes}
+    named = [(change, name) for change in changes for name in names_by_change[change.id]]
+    object_names = {
+        object_name for change, name in named for object_name in git_object_names(change, name, versions.prefix)
+    }
+    blobs = {object_name: blob for object_name, blob in versions.look_up_blobs(sorted(object_names)).items() if blob}
     return {
-        change.id: find_sources_of_change(versions, index, change, words[change.id], held, left_before)
+        change.id: find_sources_of_change(
+            versions, index, change, names_by_change[change.id], blobs, find_previous_blob
+        )
         for change in changes
     }
 
@@ -376,11 +383,11 @@ def find_sources_of_change(
     versions: VersionContents,
     index: Index,
     change: RecordedChange,
-    words: Iterable[str],
-    held: Mapping[str, str],
-    left_before: FindPreviousBlob,
+    names: Iterable[str],
+    blobs: Mapping[str, str],
+    find_previous_blob: FindPreviousBlob,
 ) -> CopySources:
-    """What one change has from others. A file that was there before stays itself, whatever is copied over it."""
+    """Return the sources of one change. A file that existed before stays itself, whatever is copied over it."""
     earlier = [
         c for c in index.list_changes_to_content(change.after_sha or "") if c.seq < change.seq and c.path != change.path
     ]
@@ -390,13 +397,20 @@ def find_sources_of_change(
     if origin and all(c.session_id == change.session_id and not c.before_blob for c in earlier):
         return CopySources()
     files = files_of_record(index, change) if change.has_deletions or not change.before_blob else []
-    made = {str(file["path"]) for file in files if not file.get("before")} | {change.path}
-    known = {
-        name: [held[place] for place in git_object_names(change, name, versions.prefix) if place in held]
-        for name in words
+    created = {str(file["path"]) for file in files if not file.get("before")} | {change.path}
+    blobs_by_name = {
+        name: [
+            blobs[object_name]
+            for object_name in git_object_names(change, name, versions.prefix)
+            if object_name in blobs
+        ]
+        for name in names
     }
-    found = {name: left_before(quote_path(name), change.seq) or next(iter(known[name]), None) for name in words}
-    sources = {name: blob for name, blob in found.items() if blob and name not in made} | removed_files(files)
+    candidates = {
+        name: find_previous_blob(quote_path(name), change.seq) or next(iter(blobs_by_name[name]), None)
+        for name in names
+    }
+    sources = {name: blob for name, blob in candidates.items() if blob and name not in created} | removed_files(files)
     if not change.command:
         versions.load_contents({*sources.values(), change.after_blob or ""} - {""})  # one git for all
         sources = {path: blob for path, blob in sources.items() if continues_as(versions, blob, change.after_blob)}
@@ -407,33 +421,36 @@ def find_sources_of_change(
 
 
 def continues_as(versions: VersionContents, before: str, after: str | None) -> bool:
-    """Whether a file goes on as another, as a patch says that moves it: half of what it said is there. Who tells a file
-    tool what to put into several, wrote that. Both contents are at hand.
+    """Return whether half of the distinctive lines of a file are in the new one: a patch moved the file. A file tool
+    that was told the text of several files wrote them.
     """
-    old, new = list(filter(is_distinctive_line, versions.lines_of(before) or ())), set(versions.lines_of(after) or ())
-    return 2 * sum(line in new for line in old) >= len(old)
+    old_lines, new_lines = (
+        list(filter(is_distinctive_line, versions.lines_of(before) or ())),
+        set(versions.lines_of(after) or ()),
+    )
+    return 2 * sum(line in new_lines for line in old_lines) >= len(old_lines)
 
 
 def possible_file_names(change: RecordedChange) -> list[str]:
-    """The words of a command that may be files, or versions of files."""
     words = BETWEEN_WORDS.split((change.command or "")[:MAX_COMMAND_CHARS])
     return sorted({word.removeprefix("./") for word in words} - {"", change.path})[:MAX_NAMES]
 
 
 def git_object_names(change: RecordedChange, name: str, prefix: str) -> list[str]:
-    """Where git may know that file: in the commit that was checked out, else in HEAD, where it came to be meanwhile."""
-    asked = [name] if ":" in name else [f"{at}:{prefix}{name}" for at in (change.revision, "HEAD") if at]
-    return [version for version in asked if GIT_VERSION.match(version)]
+    """Return the git names of a file in the commit checked out at the time, then in HEAD, which may have gained the
+    file since.
+    """
+    names = [name] if ":" in name else [f"{commit}:{prefix}{name}" for commit in (change.revision, "HEAD") if commit]
+    return [name for name in names if GIT_VERSION.match(name)]
 
 
 def removed_files(files: Iterable[dict[str, Any]]) -> dict[str, str]:
-    """The files that the same call took away, and what they held."""
-    gone = [file for file in files if file.get("after") is None and file.get("before")]
-    return {str(f["path"]): str(f["before"]["git_blob"]) for f in gone if f["before"].get("git_blob")}
+    removed = [file for file in files if file.get("after") is None and file.get("before")]
+    return {str(f["path"]): str(f["before"]["git_blob"]) for f in removed if f["before"].get("git_blob")}
 
 
 def files_of_record(index: Index, change: RecordedChange) -> list[dict[str, Any]]:
-    """What the record of a change says of files, with all its other parts."""
+    """Return the file entries of a change's record with its other parts."""
     documents = index.find_by_id_prefix(change.id)
     if not documents:
         return []
@@ -441,23 +458,23 @@ def files_of_record(index: Index, change: RecordedChange) -> list[dict[str, Any]
     ids = list_part_ids(body.get("part"), MAX_PARTS) or [change.id]
     return [
         file
-        for one in ids
-        for document in index.find_by_id_prefix(one)
+        for part_id in ids
+        for document in index.find_by_id_prefix(part_id)
         for file in document["metadata"][KEY].get("files", [])
     ]
 
 
 def spans_copied(versions: VersionContents, change: RecordedChange, sources: set[str]) -> tuple[Span, ...]:
-    """The lines of the new file that stand in those contents and not in the command: where both go on alike, and those
-    that nobody else would have written.
+    """Return the lines of the new file that stand in those contents and not in the command: equal blocks and
+    distinctive lines.
     """
     versions.load_contents({*sources, change.after_blob or ""} - {""})
-    said = (change.command or "").encode("utf-8", "surrogateescape")
+    command = (change.command or "").encode("utf-8", "surrogateescape")
     new = versions.lines_of(change.after_blob) or ()
-    found: set[int] = set()
+    numbers: set[int] = set()
     for lines in (versions.lines_of(blob) or () for blob in sources):
-        there = {line for line in lines if is_distinctive_line(line)}
-        found |= {n for n, line in enumerate(new, 1) if line in there}
+        distinctive = {line for line in lines if is_distinctive_line(line)}
+        numbers |= {n for n, line in enumerate(new, 1) if line in distinctive}
         if len(lines) <= MAX_COMPARED_LINES and len(new) <= MAX_COMPARED_LINES:
-            found |= {to + n for _, to, size in find_equal_blocks(lines, new) for n in range(1, size + 1)}
-    return make_spans(n for n in found if not new[n - 1].strip() or new[n - 1].strip() not in said)
+            numbers |= {start + n for _, start, size in find_equal_blocks(lines, new) for n in range(1, size + 1)}
+    return make_spans(n for n in numbers if not new[n - 1].strip() or new[n - 1].strip() not in command)

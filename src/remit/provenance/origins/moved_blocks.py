@@ -1,15 +1,11 @@
-"""Blocks that an agent wrote in one file and that stand in another before any commit had them: moved, or renamed.
+"""Lines that moved from another file, or from another place of the same file.
 
-Only a block that tells itself from all others, that has left the file it was written in, and that no file of the
-version before has, is taken for the recorded one.
-
-Lines that a version took from elsewhere: another file, or another place of the same.
-
-Answered only where the block says enough, and stands no more where it was.
+`MovedLines` asks git for the source; `RecordedBlocks` searches recorded contents for blocks that moved before a commit
+had them. A block counts only if a line of the block is distinctive and the source no longer holds the block.
 """
 
 from collections import Counter
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from itertools import groupby
 
 from msgspec import Struct
@@ -27,8 +23,11 @@ MAX_FILE_VERSIONS = 4
 MAX_SEEDS = 50
 MAX_COMMITS = 8
 MIN_LINES = 3
+MAX_RUNS = 200
+"""Ranges of one git blame; beyond the limit one range covers them all."""
+
 ZERO_COMMIT = "0" * 40
-"""What git blame calls the commit of what the work tree holds."""
+"""git blame's commit of lines in the work tree."""
 
 
 class RecordedLine(Struct, frozen=True):
@@ -39,37 +38,37 @@ class RecordedLine(Struct, frozen=True):
 
 
 class RecordedBlocks:
-    """Looks for lines in what was recorded of other files."""
+    """Search for lines among the recorded contents of other files."""
 
     def __init__(self, git: Git, attributor: LineAttributor) -> None:
         self.git = git
         self.attributor = attributor
 
     def attribute_lines(self, lines: Sequence[GitLine]) -> dict[int, Attribution]:
-        """Labels by line of the file asked about."""
+        """Return attributions by line of the file asked about."""
         strong = [line for line in lines if is_distinctive_line(line.content)]
         versions = list(dict.fromkeys(line.version for line in strong))[:MAX_FILE_VERSIONS]
         sources = self.newest_sources({strip_whitespace(line.content) for line in strong}) if versions else {}
         found: dict[int, Attribution] = {}
-        for place in versions:
-            own = {line.number: line for line in lines if line.version == place}
-            seeds = [line for line in strong if line.version == place and strip_whitespace(line.content) in sources]
-            novel = self.lines_moved_here(place, seeds[:MAX_SEEDS], sources)
+        for version in versions:
+            own = {line.number: line for line in lines if line.version == version}
+            seeds = [line for line in strong if line.version == version and strip_whitespace(line.content) in sources]
+            novel = self.lines_moved_here(version, seeds[:MAX_SEEDS], sources)
             for line in seeds:
                 if line.line not in found and line.number in novel:
                     found |= self.attribute_block(own, line, sources[strip_whitespace(line.content)])
         return found
 
     def newest_sources(self, wanted: set[bytes]) -> dict[bytes, RecordedLine]:
-        """Where a record put those lines, by their text without white space; the newest."""
-        found: dict[bytes, RecordedLine] = {}
+        """Return the newest proved source of each line, by text without white space."""
+        newest: dict[bytes, RecordedLine] = {}
         for source, text in self.recorded_lines(wanted):
             if is_proved_line(source.change, source.number):
-                found.setdefault(text, source)
-        return found
+                newest.setdefault(text, source)
+        return newest
 
     def recorded_lines(self, wanted: set[bytes]) -> Iterator[tuple[RecordedLine, bytes]]:
-        """Every place where a call put one of those lines, or may have, the newest first."""
+        """Yield each line that a call put, or may have put, into a file, newest first."""
         newest = self.attributor.index.list_newest_changes(MAX_VERSIONS)
         calls = [change for change in newest if change.after_blob and not change.is_found_by_comparison]
         changes = self.attributor.token_index.changes_with_lines(calls, wanted)
@@ -82,131 +81,134 @@ class RecordedBlocks:
                     yield RecordedLine(change, number), text
 
     def lines_written_before(self, lines: Sequence[GitLine]) -> set[int]:
-        """Those lines of a person's edit that an agent wrote before: in that file, or with words of their own anywhere.
+        """Return lines of a person's edit that an agent wrote before in the same file, or distinctive ones in any file.
 
-        A person who takes a stash back, or copies a block, changes the file and writes nothing.
+        A person who pops a stash or copies a block changes the file and writes nothing.
         """
         texts = {line.line: strip_whitespace(line.content) for line in lines}
-        written: dict[bytes, set[str]] = {}
+        paths_by_text: dict[bytes, set[str]] = {}
         for source, text in self.recorded_lines(set(texts.values())):
-            written.setdefault(text, set()).add(source.change.path)
+            paths_by_text.setdefault(text, set()).add(source.change.path)
         return {
             line.line
             for line in lines
-            if (paths := written.get(texts[line.line]))
+            if (paths := paths_by_text.get(texts[line.line]))
             and (line.version.path in paths or is_distinctive_line(line.content))
         }
 
     def lines_moved_here(
         self, version: FileVersion, seeds: Sequence[GitLine], sources: dict[bytes, RecordedLine]
     ) -> set[int]:
-        """The lines that have left the file they were recorded in, and that no other file has: neither of the version
-        before, nor of the commit that the call started from.
+        """Return the lines that left their recorded file and that no other file has: neither in the version before,
+        nor in the commit from which the call started.
         """
         if not seeds:
             return set()
-        before = (
-            version.previous.partition(" ")[0]
-            if version.previous
-            else (f"{version.commit}^" if version.has_commit else "HEAD")
-        )
+        if version.previous:
+            parent = version.previous.partition(" ")[0]
+        else:
+            parent = f"{version.commit}^" if version.has_commit else "HEAD"
         texts = [line.content.strip() for line in seeds]
-        known = [self.files_containing(before, texts)]
-        stood = list(
+        holders = [self.files_containing(parent, texts)]
+        start_commits = list(
             dict.fromkeys(
                 self.attributor.commit_at_change(sources[strip_whitespace(line.content)].change) for line in seeds
             )
         )
-        known += [self.files_containing(commit, texts) for commit in stood[:MAX_COMMITS] if commit]
-        found: set[int] = set()
+        holders += [self.files_containing(commit, texts) for commit in start_commits[:MAX_COMMITS] if commit]
+        moved: set[int] = set()
         for line in seeds:
             change = sources[strip_whitespace(line.content)].change
-            own = self.attributor.prefix + change.path
-            elsewhere = {path for files in known for path in files.get(line.content.strip(), ())} - {own}
+            own_path = self.attributor.prefix + change.path
+            other_paths = {path for files in holders for path in files.get(line.content.strip(), ())} - {own_path}
             if (
                 change.path == version.path
-                or elsewhere
-                or self.attributor.commit_at_change(change) not in stood[:MAX_COMMITS]
+                or other_paths
+                or self.attributor.commit_at_change(change) not in start_commits[:MAX_COMMITS]
             ):
                 continue
             if self.attributor.was_unrecorded_file(version.path, change) or self.began_after_version(change, version):
                 continue
-            if not self.line_exists(strip_whitespace(line.content), own, (version.commit, ZERO_COMMIT)):
-                found.add(line.number)
-        return found
+            if not self.line_exists(strip_whitespace(line.content), own_path, (version.commit, ZERO_COMMIT)):
+                moved.add(line.number)
+        return moved
 
     def line_exists(self, text: bytes, path: str, commits: Sequence[str]) -> bool:
-        """Whether a line stands in one of those versions of a file: who commits a part of their work has the rest in
-        the work tree.
+        """Return whether a line exists in one of those versions of a file. After a partial commit the work tree
+        holds the rest.
         """
         names = [f"{commit}:{path}" for commit in commits]
         self.attributor.load_named(names)
         return any(strip_whitespace(line) == text for name in names for line in self.attributor.lines_of_name(name))
 
     def began_after_version(self, change: RecordedChange, version: FileVersion) -> bool:
-        """Whether a call began when that version was there: what it put anywhere came from there, and not to it."""
-        then = self.attributor.history_at_version(version, change.path)
-        return all(change.id != found.record for found in then.recorded)
+        """Return whether a call began after the version existed: its lines came from the version."""
+        history = self.attributor.history_at_version(version, change.path)
+        return all(change.id != entry.record for entry in history.recorded)
 
     def files_containing(self, commit: str, texts: Sequence[bytes]) -> dict[bytes, set[str]]:
-        """The files of a commit that have those texts."""
+        """Return the files of a commit that contain each text."""
         patterns = [word for text in texts for word in ("-e", text.decode("utf-8", "surrogateescape"))]
         try:
-            out = self.git.run("grep", "-I", "-F", "-z", "--full-name", *patterns, commit, "--", ":/", ok=(0, 1))
+            output = self.git.run("grep", "-I", "-F", "-z", "--full-name", *patterns, commit, "--", ":/", ok=(0, 1))
         except GitError:
             return {}
-        found: dict[bytes, set[str]] = {}
-        for row in out.split(b"\n"):
+        paths_by_text: dict[bytes, set[str]] = {}
+        for row in output.split(b"\n"):
             name, _, text = row.partition(b"\0")
             path = name.decode("utf-8", "surrogateescape").partition(":")[2]
-            for wanted in texts:
-                if wanted in text:
-                    found.setdefault(wanted, set()).add(path)
-        return found
+            for searched in texts:
+                if searched in text:
+                    paths_by_text.setdefault(searched, set()).add(path)
+        return paths_by_text
 
-    def attribute_block(self, own: dict[int, GitLine], seed: GitLine, source: RecordedLine) -> dict[int, Attribution]:
-        """The lines around `seed` that stand in the same order in the recorded version, as far as it put them there."""
+    def attribute_block(
+        self, lines_by_number: dict[int, GitLine], seed: GitLine, source: RecordedLine
+    ) -> dict[int, Attribution]:
+        """Attribute the lines around `seed` that follow in the same order in the recorded content and were added
+        there.
+        """
         lines = self.attributor.lines_of(source.change.after_blob) or ()
-        fresh = {n for n in added_numbers(source.change, len(lines)) if is_proved_line(source.change, n)}
-        same = [
+        added = {n for n in added_numbers(source.change, len(lines)) if is_proved_line(source.change, n)}
+        offsets = [
             0,
-            *matching_offsets(own, seed.number, lines, source.number, fresh, 1),
-            *matching_offsets(own, seed.number, lines, source.number, fresh, -1),
+            *matching_offsets(lines_by_number, seed.number, lines, source.number, added, 1),
+            *matching_offsets(lines_by_number, seed.number, lines, source.number, added, -1),
         ]
         attribution = Attribution(source.change.id, "moved")
-        telling = len(same) >= MIN_LINES or len(fresh) == len(same)
-        return {own[seed.number + offset].line: attribution for offset in same} if telling else {}
+        is_convincing = len(offsets) >= MIN_LINES or len(added) == len(offsets)
+        return {lines_by_number[seed.number + offset].line: attribution for offset in offsets} if is_convincing else {}
 
 
 def matching_offsets(
-    own: dict[int, GitLine], number: int, lines: Sequence[bytes], at: int, fresh: set[int], direction: int
+    lines_by_number: dict[int, GitLine],
+    number: int,
+    lines: Sequence[bytes],
+    position: int,
+    added: set[int],
+    direction: int,
 ) -> Iterable[int]:
-    """How far both go on alike, as offsets, in one direction."""
+    """Yield the offsets in one direction up to which both contents agree."""
     offset = direction
-    while number + offset in own and at + offset in fresh:
-        if own[number + offset].content.split() != lines[at + offset].split():
+    while number + offset in lines_by_number and position + offset in added:
+        if lines_by_number[number + offset].content.split() != lines[position + offset].split():
             return
         yield offset
         offset += direction
 
 
 def added_numbers(change: RecordedChange, count: int) -> list[int]:
-    """The lines that a change put into a file of `count` lines, from 0."""
     if change.before_blob is None:
         return list(range(count))
     return [n for h in change.hunks or () for n in range(h.new - 1, h.new - 1 + h.new_lines) if 0 <= n < count]
 
 
 def is_proved_line(change: RecordedChange, number: int) -> bool:
-    """Whether it was the change's call that put that line there, from 0."""
     return not any(first <= number + 1 <= last for first, last in change.unproved_lines)
 
 
-MAX_RUNS = 200
-
-
 class MovedLines:
-    """Looks for where such lines stood, in one repository."""
+    """Search by git for the place where lines stood before."""
 
     def __init__(self, git: Git, attributor: LineAttributor) -> None:
         self.git = git
@@ -215,7 +217,7 @@ class MovedLines:
     def attribute_lines(
         self, path: str, arguments: Sequence[str], suspects: Sequence[GitLine]
     ) -> dict[int, Attribution]:
-        """Those that stood elsewhere in the version before, and stand there no more."""
+        """Return attributions of lines that stood elsewhere in the version before and no longer do."""
         spans = ["-w", "-M", "-C", "-C", *range_options(suspects)]
         try:
             out = self.git.run("blame", "--porcelain", *drop_range_options(arguments), *spans, "--", path)
@@ -226,10 +228,10 @@ class MovedLines:
         other = [line for line in again if line.line in before and line.version != before[line.line].version]
         attributions = self.attributor.attribute_lines(other)
         known = {
-            line.line: label
+            line.line: attribution
             for line in other
-            if (label := attribution_at(attributions.get(line.version, ()), line.number))
-            and not self.attributor.is_found_by_comparison(label)
+            if (attribution := attribution_at(attributions.get(line.version, ()), line.number))
+            and not self.attributor.is_found_by_comparison(attribution)
         }
         gone, single = self.lines_gone_from_source([(before[line.line], line) for line in other if line.line in known])
         runs = group_runs(sorted(line.line for line in other if line.line in gone), known)
@@ -242,64 +244,70 @@ class MovedLines:
         return found | self.attribute_neighbours([line for line in other if line.line in found], before, found)
 
     def attribute_neighbours(
-        self, moved: Sequence[GitLine], before: Mapping[int, GitLine], found: Mapping[int, Attribution]
+        self, moved: Sequence[GitLine], before: Mapping[int, GitLine], moved_attributions: Mapping[int, Attribution]
     ) -> dict[int, Attribution]:
-        """More lines of the blocks that moved: they stood beside them there as they do here, and are gone from there.
-        git may take plain ones for others that say the same, and stayed.
+        """Attribute neighbours of moved lines that stood beside them at the source and are gone from there. git may
+        pair common lines with equal ones that stayed.
         """
         chains = [
-            (found[line.line], self.lines_beside_moved(line, before, found, step)) for line in moved for step in (-1, 1)
+            (moved_attributions[line.line], self.lines_beside_moved(line, before, moved_attributions, step))
+            for line in moved
+            for step in (-1, 1)
         ]
-        beside = [line for _, chain in chains for line in chain]
-        if not beside:
+        neighbours = [line for _, chain in chains for line in chain]
+        if not neighbours:
             return {}
-        attributions = self.attributor.attribute_lines(beside)
-        came = self.numbers_added({line.version for line in beside})
-        gone, _ = self.lines_gone_from_source([(before[line.line], line) for line in beside])
-        more: dict[int, Attribution] = {}
-        for label, chain in chains:
+        attributions = self.attributor.attribute_lines(neighbours)
+        added = self.numbers_added({line.version for line in neighbours})
+        gone, _ = self.lines_gone_from_source([(before[line.line], line) for line in neighbours])
+        result: dict[int, Attribution] = {}
+        for attribution, chain in chains:
             for line in chain:
-                own = attribution_at(attributions[line.version], line.number)
-                if line.line not in gone or own is None or own.record != label.record:
+                attribution_here = attribution_at(attributions[line.version], line.number)
+                if line.line not in gone or attribution_here is None or attribution_here.record != attribution.record:
                     break
-                if line.number not in came[line.version]:
+                if line.number not in added[line.version]:
                     break
-                more[line.line] = limit_grade(own, "moved")
-        return more
+                result[line.line] = limit_grade(attribution_here, "moved")
+        return result
 
     def numbers_added(self, versions: Collection[FileVersion]) -> dict[FileVersion, set[int]]:
-        """The lines that those versions added. Of all others what records tell of the versions says nothing."""
+        """Return the numbers of the lines that each version added; records tell nothing of the rest."""
         pairs = {p: (self.attributor.parent_blob(p), v) for p in versions if (v := self.attributor.version_blob(p))}
         self.attributor.load_hunks(pairs.values())
         hunks = {
-            place: self.attributor.hunks_by_pair.get(pairs[place], ()) if place in pairs else () for place in versions
+            version: self.attributor.hunks_by_pair.get(pairs[version], ()) if version in pairs else ()
+            for version in versions
         }
-        return {place: {number for hunk in hunks[place] for number in hunk.new_range} for place in versions}
+        return {version: {number for hunk in hunks[version] for number in hunk.new_range} for version in versions}
 
     def lines_beside_moved(
-        self, moved: GitLine, before: Mapping[int, GitLine], found: Mapping[int, Attribution], step: int
+        self, moved: GitLine, before: Mapping[int, GitLine], attributed: Mapping[int, Attribution], step: int
     ) -> list[GitLine]:
-        """The lines asked about that follow a moved one, by steps of 1 or -1, and say what followed where it stood."""
-        there, here = self.attributor.lines_of_name(moved.version.name), before[moved.line].version
+        """Return the lines asked about that follow a moved line, in steps of 1 or -1, and equal the lines at the
+        source.
+        """
+        source_lines, version = self.attributor.lines_of_name(moved.version.name), before[moved.line].version
         chain: list[GitLine] = []
         number, line = moved.number + step, moved.line + step
-        while line in before and line not in found and 0 < number <= len(there):
+        while line in before and line not in attributed and 0 < number <= len(source_lines):
             text = before[line].content
-            if before[line].version != here or strip_whitespace(there[number - 1]) != strip_whitespace(text):
+            if before[line].version != version or strip_whitespace(source_lines[number - 1]) != strip_whitespace(text):
                 break
             chain.append(GitLine(moved.version, number, line, text))
             number, line = number + step, line + step
         return chain
 
     def lines_gone_from_source(self, pairs: Sequence[tuple[GitLine, GitLine]]) -> tuple[set[int], set[int]]:
-        """The lines of which there are no more than there were: a copy leaves the original where it is, and is new. And
-        those that say something and stood in one place only: of many alike, nothing tells which one went where.
+        """Return the lines whose number of occurrences did not grow, and the worded lines that stood in one place only.
+
+        A copy leaves the original in place and is new. Among many equal lines none can be identified.
         """
         sources = {(to.version, origin.version.path_in_tree) for to, origin in pairs}
         names = {name for to, path in sources for name in self.content_names(to, path)}
         self.attributor.load_named(names)
         counts: dict[str, Counter[bytes]] = {}
-        found: set[int] = set()
+        gone: set[int] = set()
         single: set[int] = set()
         for to, origin in pairs:
             old, new = self.content_names(to.version, origin.version.path_in_tree)
@@ -308,27 +316,30 @@ class MovedLines:
             text = strip_whitespace(to.content)
             same_file = origin.version.path == to.version.path
             if counts[new][text] < counts[old][text] + same_file:
-                found.add(to.line)
+                gone.add(to.line)
             if counts[old][text] == 1 and has_distinctive_word(to.content):
                 single.add(to.line)
-        return found, single
+        return gone, single
 
     def content_names(self, version: FileVersion, path: str) -> tuple[str, str]:
-        """The names of a file's contents before and after the change that `place` came with."""
+        """Return the git names of a file's contents before and after the change of `version`."""
         if not version.has_commit:
             return f"HEAD:{path}", f"{version.commit}:{path}"
         commit = version.previous.partition(" ")[0] if version.previous else f"{version.commit}^"
         return f"{commit}:{path}", f"{version.commit}:{path}"
 
 
-def group_runs(numbers: Sequence[int], known: Mapping[int, Attribution]) -> list[list[int]]:
-    """Numbers that follow each other and have one record, together."""
-    key: Callable[[tuple[int, int]], tuple[int, str]] = lambda pair: (pair[1] - pair[0], known[pair[1]].record)  # noqa: E731
-    return [[number for _, number in run] for _, run in groupby(enumerate(numbers), key=key)]
+def group_runs(numbers: Sequence[int], attributions: Mapping[int, Attribution]) -> list[list[int]]:
+    """Group consecutive numbers with the same record."""
+
+    def run_key(pair: tuple[int, int]) -> tuple[int, str]:
+        index, number = pair
+        return number - index, attributions[number].record
+
+    return [[number for _, number in run] for _, run in groupby(enumerate(numbers), key=run_key)]
 
 
 def range_options(lines: Sequence[GitLine]) -> list[str]:
-    """The lines as git's options; with very many runs, from the first to the last."""
     runs = make_spans(line.line for line in lines)
     if len(runs) > MAX_RUNS:
         runs = ((runs[0][0], runs[-1][1]),)
@@ -336,5 +347,4 @@ def range_options(lines: Sequence[GitLine]) -> list[str]:
 
 
 def drop_range_options(arguments: Sequence[str]) -> list[str]:
-    """Git blame's arguments but for its ranges: the lines asked about are told instead."""
     return [argument for argument in arguments if not argument.startswith("-L")]

@@ -1,13 +1,10 @@
-"""Lines that the repository held before a call, in commits of any branch or in stashes: the call only brought them.
+"""Contents of other branches, stashes and older commits that a version repeats.
 
-Asked of what a contained command left, and of what a command alone can be seen to have written: their texts do not tell
-what they write, and a merge, a stash or `git show` inside them writes others' lines. Versions that recorded calls left
-do not count: these lines have their authors.
-
-Contents that another branch has: what a version says as they do was written in both, and moved from nowhere.
+The texts of contained commands and of generators do not tell what the commands write; a merge, a stash or `git show`
+inside such a command brings lines of other authors. Lines committed before the call are therefore not attributed to the
+call. Contents left by recorded calls do not count: their lines have authors.
 """
 
-import re
 from collections.abc import Iterator, Mapping, Sequence
 from itertools import groupby
 
@@ -15,22 +12,15 @@ from msgspec.structs import replace
 
 from remit.core.diff.distinctive_lines import is_distinctive_line
 from remit.provenance.origins.blame_porcelain import FileVersion
+from remit.provenance.origins.earlier_commits import parse_raw_changes
 from remit.provenance.origins.evidence import Attribution, Attributions
 from remit.provenance.origins.file_histories import FileHistories
 from remit.provenance.origins.recorded_steps import FileHistory, certain_route
 from remit.workspace.git.command import GitError
 
 LOG_OPTIONS = (
-    "log",
-    "--all",
-    "--reflog",
-    "--format=%x01%ct",
-    "--raw",
-    "--no-abbrev",
-    "--no-renames",
-    "--diff-filter=AM",
-    "-m",
-    "-z",
+    *("log", "--all", "--reflog", "--format=%ct", "--raw"),
+    *("--no-abbrev", "--no-renames", "--diff-filter=AM", "-m", "-z"),
 )
 MAX_VERSIONS = 2000
 """Versions of one file that are read."""
@@ -43,16 +33,15 @@ def drop_lines_committed_earlier(
     attributed: Mapping[FileVersion, Attributions],
     calls: Mapping[FileVersion, Mapping[str, float]],
 ) -> dict[FileVersion, Attributions]:
-    """The labels of versions, where lines that the repository held before their call are nobody's.
+    """Remove proof from attributed lines that the repository held before their call.
 
-    `calls` are the records that are asked about, with their times. Of a run of lines that holds such a one, the lines
-    that anybody would write go with it.
+    `calls` are the records in question with their times. Common lines of a run follow its distinctive ones.
     """
     earlier = EarlierVersions(file_histories, list(calls))
-    file_histories.load_contents({version for place in calls if (version := file_histories.version_blob(place))})
+    file_histories.load_contents({blob for version in calls if (blob := file_histories.version_blob(version))})
     return {
-        place: drop_earlier_lines_of_version(file_histories, earlier, place, attributed[place], calls[place])
-        for place in calls
+        version: drop_earlier_lines_of_version(file_histories, earlier, version, attributed[version], calls[version])
+        for version in calls
     }
 
 
@@ -63,26 +52,27 @@ def drop_earlier_lines_of_version(
     attributions: Attributions,
     calls: Mapping[str, float],
 ) -> Attributions:
-    """The same for one version."""
+    """Remove proof from such lines of one version."""
     texts = file_histories.lines_of(file_histories.version_blob(version)) or ()
-    found = list(attributions)
+    result = list(attributions)
     for record, run in groupby(
         range(min(len(attributions), len(texts))), key=lambda i: attributed_record(attributions[i], calls)
     ):
         if record is None:
             continue
         numbers = list(run)
-        held = earlier.committed_lines(version, calls[record])
-        strong = {i for i in numbers if is_distinctive_line(texts[i]) and texts[i].strip() in held}
-        gone = strong | {i for i in numbers if not is_distinctive_line(texts[i])} if strong else strong
-        for i in gone:
-            attribution = found[i]
-            found[i] = replace(attribution, proved=False, likely=False) if attribution else None
-    return found
+        earlier_lines = earlier.committed_lines(version, calls[record])
+        distinctive = {i for i in numbers if is_distinctive_line(texts[i]) and texts[i].strip() in earlier_lines}
+        unproved = (
+            distinctive | {i for i in numbers if not is_distinctive_line(texts[i])} if distinctive else distinctive
+        )
+        for i in unproved:
+            attribution = result[i]
+            result[i] = replace(attribution, proved=False, likely=False) if attribution else None
+    return result
 
 
 def attributed_record(attribution: Attribution | None, calls: Mapping[str, float]) -> str | None:
-    """The record of a label that is asked about."""
     return (
         attribution.record
         if attribution and attribution.record in calls and (attribution.proved or attribution.likely)
@@ -91,68 +81,61 @@ def attributed_record(attribution: Attribution | None, calls: Mapping[str, float
 
 
 class EarlierVersions:
-    """The texts of the versions of some files that no recorded call left."""
+    """Versions of some files that no recorded call left."""
 
     def __init__(self, file_histories: FileHistories, versions: Sequence[FileVersion]) -> None:
         self.histories = file_histories
         self.versions: dict[str, list[tuple[int, str]]] = {}
-        left = {place.path_in_tree: file_histories.recorded_contents(place.path) for place in versions}
-        for at, path, blob in committed_versions(file_histories, sorted(left)):
-            if blob not in left.get(path, ()):
-                self.versions.setdefault(path, []).append((at, blob))
-        file_histories.load_contents({blob for known in self.versions.values() for _, blob in known[:MAX_VERSIONS]})
+        recorded = {version.path_in_tree: file_histories.recorded_contents(version.path) for version in versions}
+        for time_s, path, blob in committed_versions(file_histories, sorted(recorded)):
+            if blob not in recorded.get(path, ()):
+                self.versions.setdefault(path, []).append((time_s, blob))
+        file_histories.load_contents(
+            {blob for committed in self.versions.values() for _, blob in committed[:MAX_VERSIONS]}
+        )
 
     def committed_lines(self, version: FileVersion, before: float) -> frozenset[bytes]:
-        """The lines of those that were committed before that time, in seconds; commits tell whole ones."""
-        known = self.versions.get(version.path_in_tree, ())[:MAX_VERSIONS]
-        blobs = {blob for at, blob in known if at < int(before)}
+        """Return the lines committed before a time in seconds; commit times are whole seconds."""
+        committed = self.versions.get(version.path_in_tree, ())[:MAX_VERSIONS]
+        blobs = {blob for time_s, blob in committed if time_s < int(before)}
         return frozenset(line.strip() for blob in blobs for line in self.histories.lines_of(blob) or ())
 
 
 def committed_versions(file_histories: FileHistories, paths: Sequence[str]) -> Iterator[tuple[int, str, str]]:
-    """When each version of those files was committed, its path, and its git name; none where git says no."""
+    """Yield commit time, path and blob of each version of the files; nothing if git fails."""
     for start in range(0, len(paths) if file_histories.workspace.common_dir else 0, MAX_PATHS_PER_CALL):
-        asked = (f":(top,literal){path}" for path in paths[start : start + MAX_PATHS_PER_CALL])
+        pathspecs = (f":(top,literal){path}" for path in paths[start : start + MAX_PATHS_PER_CALL])
         try:
-            out = file_histories.git.run(*LOG_OPTIONS, "--", *asked)
+            output = file_histories.git.run(*LOG_OPTIONS, "--", *pathspecs)
         except GitError:
             return
-        at, about = 0, ""
-        for field in out.decode("utf-8", "surrogateescape").split("\0"):
-            if about:
-                yield at, field, about.split(" ")[3]
-                about = ""
-            elif field.startswith("\1"):
-                at = int(field[1:].strip() or 0)
-            elif field.lstrip("\n").startswith(":"):
-                about = field
-
-
-RAW_BLOB = re.compile(r"^:\d+ \d+ \w+ (\w+)", re.MULTILINE)
-"""What a change left, in `git log --raw`."""
+        for change in parse_raw_changes(output):
+            yield int(change.mark), change.path, change.after
 
 
 def is_on_other_branch(file_histories: FileHistories, version: FileVersion, content: str) -> bool:
-    """Whether commits have that content of the file, by its git name, or what calls made of it, and none of them is
-    older than the version. Source: git-log(1), `--find-object`, read 2026-11.
+    """Return whether only commits beside the version's history hold that content, or a content that calls made of
+    it. Source: git-log(1), `--find-object`, read 2026-11.
     """
     git, path = file_histories.git, version.path
     try:
         if git.text("log", "-1", "--format=%H", f"--find-object={content}", version.commit, "--", path):
             return False
-        out = git.text("log", "--format=", "--raw", "--no-abbrev", "HEAD", f"^{version.commit}", "--", path)
+        output = git.run(
+            "log", "--format=", "--raw", "--no-abbrev", "--no-renames", "-z", "HEAD", f"^{version.commit}", "--", path
+        )
     except GitError:
         return False
     history = file_histories.history_of(path)
-    return any(blob == content or follows_by_calls(blob, content, history) for blob in RAW_BLOB.findall(out))
+    blobs = (change.after for change in parse_raw_changes(output))
+    return any(blob == content or follows_by_calls(blob, content, history) for blob in blobs)
 
 
 def follows_by_calls(blob: str, content: str, history: FileHistory) -> bool:
-    """Whether calls alone made one content of another."""
+    """Return whether recorded calls alone turned `content` into `blob`."""
     route = certain_route(blob, content, history)
     return bool(route) and route[0].before == content and not any(step.inferred for step in route)
 
 
 def drop_moved(attributions: Attributions) -> Attributions:
-    """The labels but for those of lines that were taken for moved ones."""
-    return [None if label and label.grade == "moved" else label for label in attributions]
+    return [None if attribution and attribution.grade == "moved" else attribution for attribution in attributions]

@@ -1,8 +1,9 @@
-"""How a version came about: the recorded steps that lead to it, or the recorded versions that come nearest."""
+"""Recorded steps that lead to a version of a file, or to the recorded contents nearest to that version."""
 
 from bisect import bisect_left, bisect_right
 from collections.abc import Collection, Iterable, Sequence
 from heapq import nlargest
+from typing import TypeAlias
 
 from msgspec import Struct
 
@@ -10,21 +11,20 @@ from remit.core.diff.contents import Hunk
 from remit.core.diff.line_spans import Span
 
 MAX_CANDIDATES = 12
-"""Recorded versions that are compared with a version that nobody recorded, the newest first."""
+"""Newest recorded contents that are compared with an unrecorded version."""
 
 MAX_OLDER_CANDIDATES = 4
-"""Older ones that are candidates too, of which people took out most: whoever goes from a branch back to main takes out
-all that it brought, and a squash brings it back when main has long gone on.
+"""Older candidates: contents from which people removed most lines. A switch from a branch back to main removes the
+branch's lines, and a later squash merge brings them back.
 """
 
 
 class HistoryEntry(Struct, frozen=True):
-    """One recorded change of a path. `seq` orders them.
+    """One recorded change of a path, ordered by `seq`.
 
-    `hunks` are the differences, where the record holds them. `by_git` says that git brought the content from
-    elsewhere: it is an observation, and puts nobody's lines anywhere. `observed` says that the change was found by
-    comparing, and not by a call that told what it did. `unproved` are the new lines, first and last, of which nothing
-    tells that the call wrote them; `trusted`, that it was a command that a person trusts to lay out what was written.
+    `hunks` are the recorded differences, if any. `by_git`: git brought the content, no line is attributed. `observed`:
+    found by comparing, without a reporting call. `unproved` are new lines (first, last) not proved to be the call's;
+    `trusted`: a formatter trusted by a person.
     """
 
     seq: int
@@ -39,14 +39,13 @@ class HistoryEntry(Struct, frozen=True):
     unproved: tuple[Span, ...] = ()
     trusted: bool = False
     likely: tuple[Span, ...] = ()
-    """Those of the unproved lines that nothing but the call can be seen to have written."""
+    """Unproved lines that no other writer can be seen to have written."""
 
 
 class HistoryStep(Struct, frozen=True):
-    """One step from a content to the next, by git names. `record` is None where nobody recorded it.
+    """One step from a content to the next, by blobs. `record` is None for an unrecorded step.
 
-    A step is `loose` where nothing tells that the next content came from this one, but that they are alike;
-    `strict` where something even speaks against it: later contents were seen without those lines.
+    An `inferred` step rests on similarity alone. `strict`: later contents were seen without the lines.
     """
 
     before: str | None
@@ -62,97 +61,99 @@ class HistoryStep(Struct, frozen=True):
     likely: tuple[Span, ...] = ()
 
 
+Route: TypeAlias = tuple[HistoryStep, ...]
+"""Steps that lead from a recorded content to a version."""
+
+
 class FileHistory:
-    """All that was recorded of one path, oldest first, and where each content comes in it."""
+    """Recorded changes of one path, oldest first, with the positions of each content."""
 
     def __init__(self, recorded: Sequence[HistoryEntry]) -> None:
         self.recorded = sorted(recorded, key=lambda r: r.seq)
         self.positions_by_content: dict[str, list[int]] = {}
-        """By content, the places of the records that left it; not those of git."""
+        """By content: positions of the entries that left it, without git's."""
         self.first_seen: dict[str, int] = {}
-        """By content, the place of the record before which it was there first; git's own tell of what was there."""
-        self.routes_back: dict[tuple[str, str | None, int], tuple[HistoryStep, ...]] = {}
-        """What `route_back` found: it tells the same of all the versions that no record knows what was before."""
+        """By content: position of the entry before which the content was first seen, git's included."""
+        self.routes_back: dict[tuple[str, str | None, int], Route] = {}
+        """Results of `route_back`, equal for versions with an unrecorded parent."""
         self.steps_by_content: dict[tuple[str, int], tuple[HistoryStep, int] | None] = {}
-        """What `step_leading_to` found, by content and bound: the ways back from many versions meet soon."""
+        """Results of `step_leading_to` by content and bound: routes from many versions soon meet."""
         self.removed_lines: dict[str, int] = {}
-        """By content, how many lines of it went when it was left without any call."""
+        """By content: lines removed when the content was left without a call."""
         self.last_position: dict[str, int] = {}
-        """By record, the last of its places."""
-        for at, found in enumerate(self.recorded):
-            self.last_position[found.record] = at
-            if found.before is not None and found.observed and found.hunks:
-                self.removed_lines[found.before] = sum(hunk.old_lines for hunk in found.hunks)
-            if found.before is not None:
-                self.first_seen.setdefault(found.before, at)
-            if found.after is not None and found.by_git:
-                self.first_seen.setdefault(found.after, at)
-            elif found.after is not None:
-                self.positions_by_content.setdefault(found.after, []).append(at)
+        """By record: its last position."""
+        for position, entry in enumerate(self.recorded):
+            self.last_position[entry.record] = position
+            if entry.before is not None and entry.observed and entry.hunks:
+                self.removed_lines[entry.before] = sum(hunk.old_lines for hunk in entry.hunks)
+            if entry.before is not None:
+                self.first_seen.setdefault(entry.before, position)
+            if entry.after is not None and entry.by_git:
+                self.first_seen.setdefault(entry.after, position)
+            elif entry.after is not None:
+                self.positions_by_content.setdefault(entry.after, []).append(position)
 
     def records_before_seen(self, blob: str) -> int:
-        """How many records there are up to where that content was seen first: all where it never was."""
+        """Return the number of entries before the first sighting of a content; the number of all entries if never
+        seen.
+        """
         return self.first_seen.get(blob, len(self.recorded))
 
     def existed_before_records(self, blob: str) -> bool:
-        """Whether that content had been there before the first record that left it."""
         return self.records_before_seen(blob) <= self.positions_by_content.get(blob, (-1,))[0]
 
     def records_after_seen(self, blob: str) -> frozenset[str]:
-        """The records of what happened when that content had been seen already; none where it never was."""
-        return frozenset(found.record for found in self.recorded[self.records_before_seen(blob) :])
+        return frozenset(entry.record for entry in self.recorded[self.records_before_seen(blob) :])
 
     def follows_sighting(self, blob: str, record: str) -> bool:
-        """Whether that record tells of what happened when that content had been seen already."""
         return self.last_position.get(record, -1) >= self.records_before_seen(blob)
 
     def records_until(self, seq: int) -> int:
-        """How many records there are up to that one."""
         return bisect_right(self.recorded, seq, key=lambda r: r.seq)
 
 
-def certain_route(blob: str, parent: str | None, history: FileHistory) -> tuple[HistoryStep, ...]:
-    """The recorded steps that lead to that version; none where no record left it."""
+def certain_route(blob: str, parent: str | None, history: FileHistory) -> Route:
+    """Return the recorded steps that lead to a content; empty if no record left the content."""
     return route_back(blob, parent, history, len(history.recorded)) if blob in history.positions_by_content else ()
 
 
 def possible_routes(
     blob: str, parent: str | None, history: FileHistory, earlier_contents: frozenset[str] = frozenset()
-) -> tuple[tuple[HistoryStep, ...], ...]:
-    """The ways in which `version` may have come about, best first; several only where none is certain.
+) -> tuple[Route, ...]:
+    """Return the possible routes to a content, best first; several only if none is certain.
 
-    `settled` are contents that history had before the parent: what they held and the parent has not, was taken out.
-    What was recorded when the version had been seen says nothing against the last content before it.
+    `earlier_contents` existed before the parent: lines missing from the parent were removed. A record made after the
+    version was seen does not speak against the last content before it.
     """
     if exact := certain_route(blob, parent, history):
         return (exact,)
     newest = max((r.seq for r in history.recorded), default=0)
-    then = max((r.seq for r in history.recorded[: history.records_before_seen(blob)]), default=0)
-    found: list[tuple[HistoryStep, ...]] = []
-    for last, after in candidate_contents({None, parent, blob}, history):
-        strict = last.seq < (then if last.seq <= then else newest) or after in earlier_contents
-        gap = HistoryStep(after, blob, None, inferred=True, strict=strict)
-        found.append((*route_back(after, parent, history, history.records_until(last.seq)), gap))
-    return tuple(found)
+    newest_before = max((r.seq for r in history.recorded[: history.records_before_seen(blob)]), default=0)
+    routes: list[Route] = []
+    for entry, content in candidate_contents({None, parent, blob}, history):
+        strict = entry.seq < (newest_before if entry.seq <= newest_before else newest) or content in earlier_contents
+        gap = HistoryStep(content, blob, None, inferred=True, strict=strict)
+        routes.append((*route_back(content, parent, history, history.records_until(entry.seq)), gap))
+    return tuple(routes)
 
 
 def candidate_contents(seen: set[str | None], history: FileHistory) -> list[tuple[HistoryEntry, str]]:
-    """The newest records that left contents which were not `seen`, and these; and some older ones."""
-    found: list[tuple[HistoryEntry, str]] = []
-    for last in reversed(history.recorded):
-        if last.after is None or last.after in seen or last.by_git:
+    """Return the newest entries that left unseen contents, with those contents, and some older ones."""
+    candidates: list[tuple[HistoryEntry, str]] = []
+    for entry in reversed(history.recorded):
+        if entry.after is None or entry.after in seen or entry.by_git:
             continue
-        seen.add(last.after)
-        found.append((last, last.after))
-    left = [each for each in found[MAX_CANDIDATES:] if each[1] in history.removed_lines]
+        seen.add(entry.after)
+        candidates.append((entry, entry.after))
+    older = [candidate for candidate in candidates[MAX_CANDIDATES:] if candidate[1] in history.removed_lines]
     return [
-        *found[:MAX_CANDIDATES],
-        *nlargest(MAX_OLDER_CANDIDATES, left, key=lambda each: history.removed_lines[each[1]]),
+        *candidates[:MAX_CANDIDATES],
+        *nlargest(MAX_OLDER_CANDIDATES, older, key=lambda candidate: history.removed_lines[candidate[1]]),
     ]
 
 
-def route_back(blob: str, parent: str | None, history: FileHistory, bound: int) -> tuple[HistoryStep, ...]:
-    """The chain that ends in `version`, followed backwards from record `bound` while records tell how it came about."""
+def route_back(blob: str, parent: str | None, history: FileHistory, bound: int) -> Route:
+    """Return the chain of steps that ends in a content, followed backwards from entry `bound`."""
     before = parent if parent is None or parent in history.positions_by_content or parent in history.first_seen else ""
     key = (blob, before, bound)
     if key not in history.routes_back:
@@ -160,90 +161,89 @@ def route_back(blob: str, parent: str | None, history: FileHistory, bound: int) 
     return history.routes_back[key]
 
 
-def follow_back(blob: str, parent: str | None, history: FileHistory, bound: int) -> tuple[HistoryStep, ...]:
-    """The same, from the records."""
-    at = position_written(blob, history, bound, (parent,))
-    if at is None:
+def follow_back(blob: str, parent: str | None, history: FileHistory, bound: int) -> Route:
+    position = position_written(blob, history, bound, (parent,))
+    if position is None:
         return ()
-    steps = [make_step(history.recorded[at], blob)]
-    while (wanted := steps[-1].before) is not None and wanted != parent:
-        if (wanted, at) not in history.steps_by_content:
-            history.steps_by_content[wanted, at] = step_leading_to(wanted, history, at)
-        found = history.steps_by_content[wanted, at]
-        if found is None:
+    steps = [make_step(history.recorded[position], blob)]
+    while (content := steps[-1].before) is not None and content != parent:
+        if (content, position) not in history.steps_by_content:
+            history.steps_by_content[content, position] = step_leading_to(content, history, position)
+        leading = history.steps_by_content[content, position]
+        if leading is None:
             break
-        steps.append(found[0])
-        at = found[1]
+        steps.append(leading[0])
+        position = leading[1]
     return tuple(reversed(steps))
 
 
-def step_leading_to(wanted: str, history: FileHistory, bound: int) -> tuple[HistoryStep, int] | None:
-    """The step that led to a content before record `bound`, and the bound of what was before that."""
-    at = position_written(wanted, history, bound)
-    if at is not None:
-        return make_step(history.recorded[at], wanted), at
-    gap = step_over_gap(wanted, history, bound)
-    return None if gap is None else (gap, bound - (history.recorded[bound - 1].after == wanted))
+def step_leading_to(content: str, history: FileHistory, bound: int) -> tuple[HistoryStep, int] | None:
+    """Return the step that led to a content before entry `bound`, and the new bound."""
+    position = position_written(content, history, bound)
+    if position is not None:
+        return make_step(history.recorded[position], content), position
+    gap = step_over_gap(content, history, bound)
+    return None if gap is None else (gap, bound - (history.recorded[bound - 1].after == content))
 
 
-def position_written(wanted: str, history: FileHistory, bound: int, before: Collection[str | None] = ()) -> int | None:
-    """The newest record that left that content: a call's own, else one that was found before any call, else one of a
-    call that may have; one that made it out of a content in `before` comes first. Git writes nothing, and who comes
-    back to a content that was there did not write it either, as an agent's `git stash pop`.
+def position_written(content: str, history: FileHistory, bound: int, before: Collection[str | None] = ()) -> int | None:
+    """Return the position of the newest entry that wrote a content: a call's own, else one observed before any call,
+    else an unproved one. An entry from a content in `before` comes first.
+
+    git writes no content, and neither does a call that returns to an existing content, as by `git stash pop`.
     """
-    recorded, versions = history.recorded, history.positions_by_content.get(wanted, [])
-    found = versions[: bisect_left(versions, bound)]
-    calls = [i for i in found if not recorded[i].observed]
-    back = [i for i in found if calls and i < calls[0]]
-    own = [i for i in calls if not recorded[i].unproved] or back or calls or found
-    straight = [i for i in own if recorded[i].before in before]
-    return (straight or own or [None])[-1]
+    recorded, positions = history.recorded, history.positions_by_content.get(content, [])
+    earlier = positions[: bisect_left(positions, bound)]
+    calls = [i for i in earlier if not recorded[i].observed]
+    before_calls = [i for i in earlier if calls and i < calls[0]]
+    chosen = [i for i in calls if not recorded[i].unproved] or before_calls or calls or earlier
+    direct = [i for i in chosen if recorded[i].before in before]
+    return (direct or chosen or [None])[-1]
 
 
-def make_step(found: HistoryEntry, after: str) -> HistoryStep:
-    """The step that a record tells of."""
+def make_step(entry: HistoryEntry, after: str) -> HistoryStep:
     return HistoryStep(
-        before=found.before,
+        before=entry.before,
         after=after,
-        record=found.record,
-        before_lines=found.before_lines,
-        hunks=found.hunks,
-        positions_known=found.positions_known,
-        inferred=found.observed,
-        unproved=found.unproved,
-        trusted=found.trusted,
-        likely=found.likely,
+        record=entry.record,
+        before_lines=entry.before_lines,
+        hunks=entry.hunks,
+        positions_known=entry.positions_known,
+        inferred=entry.observed,
+        unproved=entry.unproved,
+        trusted=entry.trusted,
+        likely=entry.likely,
     )
 
 
-def step_over_gap(wanted: str, history: FileHistory, bound: int) -> HistoryStep | None:
-    """The step that nobody recorded, from what was seen last to `wanted`; None where nothing was. Where git was seen to
-    have `wanted`, it took the place of what the file held until then: somebody may have changed and committed that.
+def step_over_gap(content: str, history: FileHistory, bound: int) -> HistoryStep | None:
+    """Return the unrecorded step to `wanted` from the content seen last; None if no content was seen. If git brought
+    `wanted`, the step starts from the content before: a person may have changed and committed it.
     """
     last = history.recorded[bound - 1] if bound else None
-    before = None if last is None else last.after if last.after != wanted else last.before if last.by_git else None
-    return None if before is None else HistoryStep(before, wanted, None, inferred=True)
+    before = None if last is None else last.after if last.after != content else last.before if last.by_git else None
+    return None if before is None else HistoryStep(before, content, None, inferred=True)
 
 
 def origins_in_parent(steps: Sequence[HistoryStep], parent: str | None, numbers: Iterable[int]) -> dict[int, int]:
-    """For those lines after the steps that none of them put there, the line of `parent` that they are, from 1.
+    """Return for lines that no step added their line in `parent`, from 1.
 
-    Only calls tell so, and only from `parent` on without a gap: what a person changed is known by comparing alone.
+    Only calls without a gap from `parent` on count: a person's change is known by comparing alone.
     """
     if not steps or steps[0].before != parent or any(s.hunks is None or s.inferred or s.unproved for s in steps):
         return {}
-    found: dict[int, int] = {}
+    origins: dict[int, int] = {}
     for number in numbers:
         origin: int | None = number
         for step in reversed(steps):
             origin = None if origin is None else line_before(step.hunks or (), origin)
         if origin is not None:
-            found[number] = origin
-    return found
+            origins[number] = origin
+    return origins
 
 
 def line_before(hunks: Iterable[Hunk], number: int) -> int | None:
-    """The line before a change that a line after it is, both from 1; None for one that the change put there."""
+    """Return the line before a change for a line after it, both from 1; None for an added line."""
     shift = 0
     for hunk in hunks:
         start = hunk.new if hunk.new_lines else hunk.new + 1
@@ -256,13 +256,13 @@ def line_before(hunks: Iterable[Hunk], number: int) -> int | None:
 
 
 def needed_pairs(steps: Sequence[HistoryStep]) -> tuple[tuple[str | None, str], ...]:
-    """The pairs of contents whose differences a walk over the steps asks for: of the first, before which nothing is
-    known of any line, where the record has not told all.
+    """Return the pairs of contents whose differences are needed to carry attributions through the steps. The first
+    step needs none if the record holds its hunks and the number of lines before.
     """
     first = (
         steps[:1]
         if steps and (steps[0].hunks is None or steps[0].likely or (steps[0].before_lines is None and steps[0].before))
         else ()
     )
-    rest = (s for s in steps[1:] if s.hunks is None or s.inferred or s.unproved)
-    return tuple((s.before, s.after) for s in (*first, *rest))
+    others = (s for s in steps[1:] if s.hunks is None or s.inferred or s.unproved)
+    return tuple((s.before, s.after) for s in (*first, *others))

@@ -1,9 +1,4 @@
-"""Which lines of two contents are the same: what `difflib` says of them, sooner; and whether it is worth asking.
-
-What a diff leaves where it was, and blocks that went from one place of a file to another.
-
-Lines that say the same in another layout: indented anew, wrapped, quoted the other way.
-"""
+"""Matches between the lines of two contents: equal blocks, moved blocks and reformatted lines."""
 
 import re
 from bisect import bisect_right
@@ -19,105 +14,117 @@ from remit.provenance.origins.evidence import MIN_TELLING_LINES, is_distinctive,
 
 T = TypeVar("T")
 
+EqualBlock = tuple[int, int, int]
+"""Starts of an equal run in both contents, and its length."""
+
+WORD = re.compile(rb"\w")
+LAYOUT_BYTES = b" \t\n\r\x0b\x0c,'\"\\"
+"""Bytes that may differ between two layouts of one text."""
+
+MAX_COMPARED_LINES = 20_000
+"""Limit of comparisons for single lines: repetitive contents are faster compared as a whole."""
+
+TOKEN = re.compile(rb"\w+|[^\w\s]")
+MAX_TOKENS = 20_000
+MIN_TOKENS = 4
+"""Tokens of a rewrapped hunk; fewer tokens are not distinctive."""
+
+MAX_REFORMATTED_LINES = 2_000
+"""Lines of the differing part that are compared as a whole."""
+
+CLOSING_BRACKETS = frozenset(b")]}")
+
 
 def find_moved_blocks(old: Sequence[bytes], new: Sequence[bytes], hunks: Sequence[Hunk]) -> dict[int, int]:
-    """For lines of `new` that the hunks put in, the line of `old` that they took out; indices from 0.
+    """Return for lines of `new` that the hunks inserted the line of `old` that they removed; indices from 0.
 
-    A block is told by a line that nobody else would write, that went once and came once; its neighbours go with it as
-    far as both read alike. White space does not count.
+    A block is recognised by a distinctive line that was removed once and inserted once; equal neighbours follow. White
+    space is ignored.
     """
     if not any(h.old_lines for h in hunks) or not any(h.new_lines for h in hunks):
         return {}
-    gone = {i: strip_whitespace(old[i]) for h in hunks for i in range(h.old - 1, h.old - 1 + h.old_lines)}
-    came = {i: strip_whitespace(new[i]) for h in hunks for i in range(h.new - 1, h.new - 1 + h.new_lines)}
-    left, arrived = unique_positions(gone), unique_positions(came)
-    found: dict[int, int] = {}
-    for text in left.keys() & arrived.keys():
-        if arrived[text] not in found and is_distinctive_line(old[left[text]]):
-            found |= extend_match(gone, came, left[text], arrived[text])
-    return found
+    removed = {i: strip_whitespace(old[i]) for h in hunks for i in range(h.old - 1, h.old - 1 + h.old_lines)}
+    inserted = {i: strip_whitespace(new[i]) for h in hunks for i in range(h.new - 1, h.new - 1 + h.new_lines)}
+    removed_once, inserted_once = unique_positions(removed), unique_positions(inserted)
+    origins: dict[int, int] = {}
+    for text in removed_once.keys() & inserted_once.keys():
+        if inserted_once[text] not in origins and is_distinctive_line(old[removed_once[text]]):
+            origins |= extend_match(removed, inserted, removed_once[text], inserted_once[text])
+    return origins
 
 
-def extend_match(gone: dict[int, bytes], came: dict[int, bytes], origin: int, to: int) -> dict[int, int]:
-    """How far both go on alike around these two lines, in both directions."""
-    found = {to: origin}
-    for way in (1, -1):
-        offset = way
-        while origin + offset in gone and gone[origin + offset] == came.get(to + offset):
-            found[to + offset] = origin + offset
-            offset += way
-    return found
+def extend_match(removed: dict[int, bytes], inserted: dict[int, bytes], origin: int, index: int) -> dict[int, int]:
+    """Extend the match of two lines in both directions while the lines are equal."""
+    origins = {index: origin}
+    for direction in (1, -1):
+        offset = direction
+        while origin + offset in removed and removed[origin + offset] == inserted.get(index + offset):
+            origins[index + offset] = origin + offset
+            offset += direction
+    return origins
 
 
 def unique_positions(texts: dict[int, bytes]) -> dict[bytes, int]:
-    """Where those texts stand that stand in one place only."""
-    found: dict[bytes, int] = {}
-    twice: set[bytes] = set()
+    positions: dict[bytes, int] = {}
+    repeated: set[bytes] = set()
     for index, text in texts.items():
-        twice |= {text} & found.keys()
-        found[text] = index
-    return {text: index for text, index in found.items() if text not in twice}
+        repeated |= {text} & positions.keys()
+        positions[text] = index
+    return {text: index for text, index in positions.items() if text not in repeated}
 
 
 def changed_span(hunks: Iterable[Hunk]) -> tuple[range, range]:
-    """From the first line that differs to the last, in both contents; indices from 0."""
-    found = list(hunks)
-    old = [i for h in found for i in (h.old - bool(h.old_lines), h.old - bool(h.old_lines) + h.old_lines)]
-    new = [i for h in found for i in (h.new - bool(h.new_lines), h.new - bool(h.new_lines) + h.new_lines)]
+    """Return the ranges from the first to the last difference in both contents, from 0."""
+    all_hunks = list(hunks)
+    old = [i for h in all_hunks for i in (h.old - bool(h.old_lines), h.old - bool(h.old_lines) + h.old_lines)]
+    new = [i for h in all_hunks for i in (h.new - bool(h.new_lines), h.new - bool(h.new_lines) + h.new_lines)]
     return range(min(old, default=0), max(old, default=0)), range(min(new, default=0), max(new, default=0))
 
 
 def carry_through_hunks(attributions: Sequence[T | None], hunks: Sequence[Hunk], added: T | None) -> list[T | None]:
-    """The labels after one step: what git's diff keeps, keeps its label; what it adds gets the step's."""
-    out: list[T | None] = []
-    at = 0
+    """Return the attributions after one step: kept lines keep theirs, added lines get `added`."""
+    carried: list[T | None] = []
+    position = 0
     for hunk in hunks:
         start = hunk.old - 1 if hunk.old_lines else hunk.old
-        out += attributions[at:start]
-        out += [added] * hunk.new_lines
-        at = start + hunk.old_lines
-    return [*out, *attributions[at:]]
+        carried += attributions[position:start]
+        carried += [added] * hunk.new_lines
+        position = start + hunk.old_lines
+    return [*carried, *attributions[position:]]
 
 
 def lines_left_in_place(count: int, hunks: Sequence[Hunk]) -> set[int]:
-    """Which of so many lines no hunk takes out."""
-    found = set(range(count))
+    kept = set(range(count))
     for hunk in hunks:
         start = hunk.old - 1 if hunk.old_lines else hunk.old
-        found -= set(range(start, start + hunk.old_lines))
-    return found
-
-
-EqualBlock = tuple[int, int, int]
-"""Where equal runs stand in both, and how long they are."""
-
-WORD = re.compile(rb"\w")
-LAYOUT_BYTES = b" \t\n\r\x0b\x0c,'\"\\"
-"""What may differ between two layouts of one text."""
+        kept -= set(range(start, start + hunk.old_lines))
+    return kept
 
 
 def find_equal_blocks(a: Sequence[Hashable], b: Sequence[Hashable]) -> list[EqualBlock]:
-    """The blocks of `SequenceMatcher(None, a, b, autojunk=False).get_matching_blocks()`, less the empty one at the end,
-    in any order. Each text stands for one sign, so that two contents are strings, of which C finds the parts.
+    """Return the blocks of `SequenceMatcher(None, a, b, autojunk=False).get_matching_blocks()` without the final empty
+    block, in any order.
+
+    Each distinct line is mapped to one character, which lets the C code of `str.find` compare.
     """
-    signs: dict[Hashable, str] = {}
-    one = "".join([signs.setdefault(text, chr(len(signs))) for text in a])
-    other = "".join([signs.setdefault(text, chr(len(signs))) for text in b])
-    found: list[EqualBlock] = []
-    waiting = [(0, len(a), 0, len(b))]
-    while waiting:
-        low, high, first, last = waiting.pop()
-        i, j, size = longest_common_run(one[low:high], other[first:last])
+    characters: dict[Hashable, str] = {}
+    first_text = "".join([characters.setdefault(text, chr(len(characters))) for text in a])
+    second_text = "".join([characters.setdefault(text, chr(len(characters))) for text in b])
+    blocks: list[EqualBlock] = []
+    pending = [(0, len(a), 0, len(b))]
+    while pending:
+        low, high, first, last = pending.pop()
+        i, j, size = longest_common_run(first_text[low:high], second_text[first:last])
         i, j = i + low, j + first
         if size:
-            found.append((i, j, size))
-            waiting += [(low, i, first, j)] * (low < i and first < j)
-            waiting += [(i + size, high, j + size, last)] * (i + size < high and j + size < last)
-    return found
+            blocks.append((i, j, size))
+            pending += [(low, i, first, j)] * (low < i and first < j)
+            pending += [(i + size, high, j + size, last)] * (i + size < high and j + size < last)
+    return blocks
 
 
 def longest_common_run(a: str, b: str) -> EqualBlock:
-    """The longest string that is part of both: the first in `a` of several, where it stands first in `b`."""
+    """Return the longest common substring: the first in `a`, at its first place in `b`."""
     best, size = 0, 0
     for i in range(len(a)):
         if i + size >= len(a):
@@ -136,100 +143,85 @@ def may_be_moved_lines(
     old: Sequence[bytes],
     new: Sequence[bytes],
     hunks: Sequence[Hunk],
-    wanted: Collection[int] | None = None,
+    asked: Collection[int] | None = None,
 ) -> bool:
-    """Whether a line that the hunks put in, one of `wanted` where that is given, may be one of those lines of `old` in
-    another layout, or at another place. All numbers are indices from 0.
+    """Return whether a line that the hunks put in (of `wanted`, if given) may be one of the `own` lines of `old`, moved
+    or reformatted. Indices count from 0.
 
-    Lines are compared without white space; one without a word counts only beside another that is equal, too.
+    Lines are compared without white space. A line without a word counts only beside another equal line.
     """
-    numbers = [i for h in hunks for i in range(h.new - 1, h.new - 1 + h.new_lines)] if wanted is None else wanted
+    numbers = [i for h in hunks for i in range(h.new - 1, h.new - 1 + h.new_lines)] if asked is None else asked
     starts = [hunk.new_range.start for hunk in hunks]
-    into = {i: hunk for i in numbers if (hunk := hunk_at(hunks, starts, i))}
-    if not into:
+    hunk_by_line = {i: hunk for i in numbers if (hunk := hunk_at(hunks, starts, i))}
+    if not hunk_by_line:
         return False
-    was, _ = changed_span(hunks)
-    ours = {i for i in own if was.start <= i < was.stop}
-    arrived = {strip_whitespace(new[i]) for i in into}
-    equal = [i for text in arrived for i in positions_of_lines(old).get(text, ()) if i in ours]
+    old_range, _ = changed_span(hunks)
+    own_lines = {i for i in own if old_range.start <= i < old_range.stop}
+    texts = {strip_whitespace(new[i]) for i in hunk_by_line}
+    equal = [i for text in texts for i in positions_of_lines(old).get(text, ()) if i in own_lines]
     if any(WORD.search(old[i]) for i in equal) or (
-        equal and not adjacent_pairs(into, new).isdisjoint(adjacent_pairs(equal, old))
+        equal and not adjacent_pairs(hunk_by_line, new).isdisjoint(adjacent_pairs(equal, old))
     ):
         return True
-    both = (h for h in {*into.values()} if not ours.isdisjoint(range(h.old - 1, h.old - 1 + h.old_lines)))
-    return any(is_layout_change(h, old, new) for h in both)
+    own_hunks = (
+        h for h in {*hunk_by_line.values()} if not own_lines.isdisjoint(range(h.old - 1, h.old - 1 + h.old_lines))
+    )
+    return any(is_layout_change(h, old, new) for h in own_hunks)
 
 
-def hunk_at(hunks: Sequence[Hunk], starts: Sequence[int], to: int) -> Hunk | None:
-    """The hunk that put a line in; `starts` are the numbers of the first lines that each put in."""
-    at = bisect_right(starts, to + 1)
-    return hunks[at - 1] if at and to + 1 in hunks[at - 1].new_range else None
+def hunk_at(hunks: Sequence[Hunk], starts: Sequence[int], index: int) -> Hunk | None:
+    position = bisect_right(starts, index + 1)
+    return hunks[position - 1] if position and index + 1 in hunks[position - 1].new_range else None
 
 
 def lines_put_in(new: Sequence[bytes], hunk: Hunk) -> Sequence[bytes]:
-    """The lines that a hunk puts in."""
     return new[hunk.new - 1 : hunk.new - 1 + hunk.new_lines]
 
 
 def is_layout_change(hunk: Hunk, old: Sequence[bytes], new: Sequence[bytes]) -> bool:
-    """Whether the hunk says what stood there."""
     return equal_but_for_layout(old[hunk.old - 1 : hunk.old - 1 + hunk.old_lines], lines_put_in(new, hunk))
 
 
 def adjacent_pairs(numbers: Iterable[int], lines: Sequence[bytes]) -> set[tuple[bytes, bytes, int]]:
-    """Those lines with the one before, and with the one after."""
-    found = {(strip_whitespace(lines[i - 1]), strip_whitespace(lines[i]), -1) for i in numbers if i}
-    return found | {
+    pairs = {(strip_whitespace(lines[i - 1]), strip_whitespace(lines[i]), -1) for i in numbers if i}
+    return pairs | {
         (strip_whitespace(lines[i]), strip_whitespace(lines[i + 1]), 1) for i in numbers if i + 1 < len(lines)
     }
 
 
 def equal_but_for_layout(old: Sequence[bytes], new: Sequence[bytes]) -> bool:
-    """Whether both are one text but for layout, or nearly."""
     return b"".join(old).translate(None, LAYOUT_BYTES) == b"".join(new).translate(None, LAYOUT_BYTES)
 
 
-MAX_COMPARED_LINES = 20_000
-"""Lines of runs that are compared for single lines: of contents that repeat themselves all is soon looked through."""
-
-
 class LineMatcher(Struct, dict=True):
-    """Whether single lines may have changed their place or their layout: never a no where `shifted` or `relaid` find
-    that they did. All numbers are indices from 0.
+    """Test whether single lines may have moved or changed their layout. A False is certain: `find_moved_blocks` and
+    `find_reformatted_lines` find no such line. Indices count from 0.
     """
 
     old: Sequence[bytes]
     new: Sequence[bytes]
     hunks: Sequence[Hunk]
     compared: int = 0
+    layout_changes: dict[Hunk, bool] = {}
 
     @cached_property
     def spans(self) -> tuple[range, range]:
-        """The parts that differ."""
+        """The ranges of both contents that differ."""
         return changed_span(self.hunks)
 
     @cached_property
     def hunk_starts(self) -> list[int]:
-        """Where the hunks begin in `old`."""
         return [hunk.old_range.start for hunk in self.hunks]
 
     @cached_property
     def added_numbers(self) -> set[int]:
-        """The lines that the hunks put in."""
         return set[int]().union(*(range(h.new - 1, h.new - 1 + h.new_lines) for h in self.hunks))
 
-    @cached_property
-    def layout_changes(self) -> dict[Hunk, bool]:
-        """Of those hunks that were asked about, whether they say what stood there."""
-        return {}
-
     def removing_hunk(self, origin: int) -> Hunk | None:
-        """The hunk that took a line out."""
-        at = bisect_right(self.hunk_starts, origin + 1)
-        return self.hunks[at - 1] if at and origin + 1 in self.hunks[at - 1].old_range else None
+        position = bisect_right(self.hunk_starts, origin + 1)
+        return self.hunks[position - 1] if position and origin + 1 in self.hunks[position - 1].old_range else None
 
     def is_layout_hunk(self, hunk: Hunk | None) -> bool:
-        """Whether a hunk says what stood there."""
         if hunk is None or not hunk.old_lines or not hunk.new_lines:
             return False
         if hunk not in self.layout_changes:
@@ -237,145 +229,136 @@ class LineMatcher(Struct, dict=True):
         return self.layout_changes[hunk]
 
     def may_still_exist(self, origin: int) -> bool:
-        """Whether a line that a hunk took out may be there still."""
         if self.is_layout_hunk(self.removing_hunk(origin)):
             return True
         same = positions_of_lines(self.new).get(strip_whitespace(self.old[origin]), ())
         return any(self.is_distinctive_run(origin, to) for to in same if to in self.added_numbers)
 
     def is_in_layout_hunk(self, to: int) -> bool:
-        """Whether a line stands in a hunk that says what stood there."""
         return to in self.added_numbers and self.is_layout_hunk(next(h for h in self.hunks if to + 1 in h.new_range))
 
     def possible_origins(self, to: int) -> Iterable[int]:
-        """The lines that one may have been that a hunk put in, where the hunk says something else."""
+        """Return the lines of `old` that an inserted line may have been, if its hunk is no layout change."""
         same = positions_of_lines(self.old).get(strip_whitespace(self.new[to]), ())
         return (i for i in same if i in self.spans[0] and self.is_distinctive_run(i, to))
 
     def is_distinctive_run(self, origin: int, to: int) -> bool:
-        """Whether these two stand in runs that are equal and that tell themselves from others, or may."""
-        was, now = self.spans
+        """Return whether both lines stand in equal runs that are distinctive, or may be."""
+        old_range, new_range = self.spans
         words = 0
-        for way, offset in ((1, 0), (-1, -1)):
-            while origin + offset in was and to + offset in now:
-                one, other = self.old[origin + offset], self.new[to + offset]
+        for direction, offset in ((1, 0), (-1, -1)):
+            while origin + offset in old_range and to + offset in new_range:
+                old_line, new_line = self.old[origin + offset], self.new[to + offset]
                 self.compared += 1
-                if strip_whitespace(one) != strip_whitespace(other):
+                if strip_whitespace(old_line) != strip_whitespace(new_line):
                     break
-                if is_distinctive_line(one) or is_distinctive_line(other) or self.compared > MAX_COMPARED_LINES:
+                if is_distinctive_line(old_line) or is_distinctive_line(new_line) or self.compared > MAX_COMPARED_LINES:
                     return True
-                words += has_distinctive_word(one) or has_distinctive_word(other)
-                offset += way
-        return words >= MIN_TELLING_LINES or (words > 0 and len(was) == len(now))
+                words += has_distinctive_word(old_line) or has_distinctive_word(new_line)
+                offset += direction
+        return words >= MIN_TELLING_LINES or (words > 0 and len(old_range) == len(new_range))
 
 
 class IndexedLines(list[bytes]):
-    """The lines of one content, which many others are compared with."""
+    """Lines of one content, indexed once for many comparisons."""
 
     @cached_property
     def positions(self) -> dict[bytes, list[int]]:
-        """Where they stand, by what they say without white space."""
-        found: dict[bytes, list[int]] = {}
+        """Positions by line text without white space."""
+        positions: dict[bytes, list[int]] = {}
         for i, text in enumerate(map(strip_whitespace, self)):
-            found.setdefault(text, []).append(i)
-        return found
+            positions.setdefault(text, []).append(i)
+        return positions
 
 
 def positions_of_lines(lines: Sequence[bytes]) -> dict[bytes, list[int]]:
-    """Where those lines stand, by what they say without white space."""
     return (lines if isinstance(lines, IndexedLines) else IndexedLines(lines)).positions
 
 
-TOKEN = re.compile(rb"\w+|[^\w\s]")
-MAX_TOKENS = 20_000
-MIN_TOKENS = 4
-"""Of a hunk that was wrapped: fewer could be anybody's."""
-
-MAX_REFORMATTED_LINES = 2_000
-"""Lines of the part that differs, within which layout is looked through as a whole."""
-
-CLOSING_BRACKETS = frozenset(b")]}")
-
-
 def find_reformatted_lines(old: Sequence[bytes], new: Sequence[bytes], hunks: Sequence[Hunk]) -> dict[int, int]:
-    """For lines of `new` that only changed their layout, the line of `old` that they were.
+    """Return for lines of `new` that only changed their layout the line of `old`.
 
-    Hunk by hunk; and over all of them where that finds more than a diff kept: in a block that was indented anew, a diff
-    takes one `return` for another.
+    Each hunk is matched by itself; all hunks together if that matches more lines than the diff kept: in a reindented
+    block a diff pairs one `return` with another.
     """
-    found: dict[int, int] = {}
+    origins: dict[int, int] = {}
     for hunk in hunks:
         if hunk.old_lines and hunk.new_lines:
             a, b = hunk.old - 1, hunk.new - 1
             matched = match_but_for_layout(old[a : a + hunk.old_lines], new[b : b + hunk.new_lines])
-            found |= {b + to: a + origin for to, origin in matched.items()}
-    was, now = changed_span(hunks)
-    kept = len(was) - sum(hunk.old_lines for hunk in hunks)
-    if len(hunks) < 2 or max(len(was), len(now)) > MAX_REFORMATTED_LINES:
-        return found
-    matched = match_respaced(old[was.start : was.stop], new[now.start : now.stop])
-    if len(matched) <= kept + len(found):
-        return found
-    came = {i for hunk in hunks for i in range(hunk.new - 1, hunk.new - 1 + hunk.new_lines)}
-    return {**{now.start + to: was.start + a for to, a in matched.items() if now.start + to in came}, **found}
+            origins |= {b + index: a + origin for index, origin in matched.items()}
+    old_range, new_range = changed_span(hunks)
+    kept_count = len(old_range) - sum(hunk.old_lines for hunk in hunks)
+    if len(hunks) < 2 or max(len(old_range), len(new_range)) > MAX_REFORMATTED_LINES:
+        return origins
+    matched = match_respaced(old[old_range.start : old_range.stop], new[new_range.start : new_range.stop])
+    if len(matched) <= kept_count + len(origins):
+        return origins
+    inserted = {i for hunk in hunks for i in range(hunk.new - 1, hunk.new - 1 + hunk.new_lines)}
+    return {
+        **{
+            new_range.start + index: old_range.start + a
+            for index, a in matched.items()
+            if new_range.start + index in inserted
+        },
+        **origins,
+    }
 
 
 def match_but_for_layout(old: Sequence[bytes], new: Sequence[bytes]) -> dict[int, int]:
-    """For lines of `new` the line of `old` that they come from: all of them where the whole says the same, else those
-    that differ from one by white space alone. Indices from 0.
+    """Return for lines of `new` the line of `old` (from 0): every line if the whole texts agree, else lines that
+    differ by white space.
     """
     return match_rewrapped(old, new) or match_respaced(old, new)
 
 
 def match_respaced(old: Sequence[bytes], new: Sequence[bytes]) -> dict[int, int]:
-    """The lines that are equal but for white space, in order. Where other lines changed with them, runs that could be
-    anybody's are left out: who writes anew ends with a `return None`, too, and indents it as it has to be.
+    """Match the lines that are equal but for white space, in order. If other lines changed too, common runs are left
+    out: a rewrite also ends with a `return None`, indented as needed.
     """
     a, b = list(map(strip_whitespace, old)), list(map(strip_whitespace, new))
     if not any(map(WORD.search, set(a).intersection(b))):
         return {}
-    tells = has_worded_line if a == b else is_distinctive
-    told = (block for block in find_equal_blocks(a, b) if tells(new[block[1] : block[1] + block[2]]))
-    return {j + offset: i + offset for i, j, size in told for offset in range(size)}
+    is_convincing = has_worded_line if a == b else is_distinctive
+    blocks = (block for block in find_equal_blocks(a, b) if is_convincing(new[block[1] : block[1] + block[2]]))
+    return {j + offset: i + offset for i, j, size in blocks for offset in range(size)}
 
 
 def has_worded_line(lines: Iterable[bytes]) -> bool:
-    """Whether one of those lines has a word of its own."""
     return any(map(has_distinctive_word, lines))
 
 
 def match_rewrapped(old: Sequence[bytes], new: Sequence[bytes]) -> dict[int, int]:
-    """Where both say the same, token by token: for each line of `new` the line of its first token."""
+    """Match each line of `new` to the line of its first token if both texts have the same tokens."""
     if not equal_but_for_layout(old, new):
         return {}
     a, b = tokens_with_lines(old), tokens_with_lines(new)
     if not MIN_TOKENS <= len(a) <= MAX_TOKENS or [t for t, _ in a] != [t for t, _ in b]:
         return {}
-    found: dict[int, int] = {}
-    for (_, origin), (_, to) in zip(a, b, strict=True):
-        found.setdefault(to, origin)
-    return found
+    origins: dict[int, int] = {}
+    for (_, origin), (_, index) in zip(a, b, strict=True):
+        origins.setdefault(index, origin)
+    return origins
 
 
 def tokens_with_lines(lines: Sequence[bytes]) -> list[tuple[bytes, int]]:
-    """The tokens with the line of each. Quotes are one sign; a comma before a closing bracket is layout, and so is a
-    backslash at a line's end.
+    """Return the tokens with their line numbers. Quotes are one character; a comma before a closing bracket and a
+    backslash at a line's end are layout.
     """
-    found: list[tuple[bytes, int]] = []
+    tokens: list[tuple[bytes, int]] = []
     for number, line in enumerate(lines):
         for token in tokenize(line):
-            if found and found[-1][0] == b"," and token[0] in CLOSING_BRACKETS:
-                found.pop()
-            found.append((token, number))
-    return found
+            if tokens and tokens[-1][0] == b"," and token[0] in CLOSING_BRACKETS:
+                tokens.pop()
+            tokens.append((token, number))
+    return tokens
 
 
 def tokenize(line: bytes) -> list[bytes]:
-    """The tokens of one line, with one sign for all quotes, and without a backslash at its end."""
-    found: list[bytes] = TOKEN.findall(line.rstrip().removesuffix(b"\\").replace(b"'", b'"'))
-    return found
+    tokens: list[bytes] = TOKEN.findall(line.rstrip().removesuffix(b"\\").replace(b"'", b'"'))
+    return tokens
 
 
 def tokens_without_commas(line: bytes) -> list[bytes]:
-    """The tokens of a line but for its commas, of which layout may add one or take one away."""
+    """Return the tokens of a line without commas, which a layout may add or remove."""
     return [token for token in tokenize(line) if token != b","]

@@ -1,7 +1,6 @@
-"""Which words and lines records put into files: what is none of them, no record explains, and nothing is compared.
+"""Index of the tokens and lines that records put into files, used to rule records out without comparing contents.
 
-Words and lines are kept as marks of four bytes, in the index. Two with one mark cost a comparison, and change no
-answer.
+Tokens and lines are stored as CRC-32 marks of four bytes. A collision costs one comparison and changes no answer.
 """
 
 from array import array
@@ -22,34 +21,32 @@ from remit.workspace.contents.content_store import ContentStore
 from remit.workspace.place.workspace import Workspace
 
 MAX_UNREAD_RECORDS = 400
-"""Records whose contents are read at once; with more that nobody read yet, nothing is ruled out this time."""
+"""Records whose contents are read at once; if more are unread, no record is ruled out this time."""
 
 BATCH_CONTENTS = 50
-"""Contents that are held at a time."""
+"""Contents held in memory at a time."""
 
 MAX_MARK_BYTES = 8 * 1024 * 1024
-"""Marks of all files together that one answer is worth: they become sets, sixteen times as large."""
+"""Marks of all files that one answer may load: as sets they are sixteen times as large."""
 
 BATCH_PRIORITY_CALLS = 10
-"""Records whose contents are read at a time where calls come first."""
+"""Records read at a time while calls have priority."""
 
 TOKENS_PER_RUN = 3
-"""Signs that follow each other and have one mark. A line that was wrapped consists of such runs of the one it was, as
-far as that goes.
-"""
+"""Consecutive tokens with one mark. A wrapped line consists of such runs of the original line."""
 
 
 class TokenMarks(Struct, frozen=True):
-    """What one record put into a file, or several together."""
+    """Marks of the tokens and lines that one or several records put into a file."""
 
     words: frozenset[int]
     lines: frozenset[int]
     answers: dict[bytes, bool | None] = {}
-    """What `brings` found: the same lines are asked about again."""
+    """Answers of `may_contain`: the same lines are asked about repeatedly."""
 
     def may_contain(self, line: bytes) -> bool | None:
-        """Whether a line may come from there, as it stands or in another layout; None for one without a word of its
-        own, which tells nothing.
+        """Return whether a line may come from these records, also in another layout; None for a line without a
+        distinctive word.
         """
         if line not in self.answers:
             lacking = has_unknown_word(line, self.words)
@@ -59,19 +56,20 @@ class TokenMarks(Struct, frozen=True):
         return self.answers[line]
 
     def may_contain_worded(self, line: bytes) -> bool:
-        """The same of a line with words of its own."""
         if crc32(strip_whitespace(line)) in self.lines:
             return True
         return self.words.issuperset(word_marks(line)) and self.runs_are_present(line)
 
     def may_contain_start(self, line: bytes) -> bool:
-        """As `brings`, where the rest of a line may come from elsewhere."""
+        """Return whether the start of a line may come from these records."""
         if crc32(strip_whitespace(line)) in self.lines:
             return True
         return not self.words.isdisjoint(word_marks(line)) and self.runs_are_present(line)
 
     def runs_are_present(self, line: bytes) -> bool:
-        """Whether the line may be a part of one there, or begin with the end of one: nobody wraps within a sign."""
+        """Return whether the line may be part of a recorded line, or begin with the end of one: a formatter never
+        wraps within a token.
+        """
         for whole, *ends in run_marks(line):
             if not self.lines.isdisjoint(ends):
                 return True
@@ -81,15 +79,15 @@ class TokenMarks(Struct, frozen=True):
 
 
 class ExpectedLines(Struct, frozen=True):
-    """Lines that records may have put into a file, and these records."""
+    """Lines that records may have put into a file, and those records."""
 
     lines: tuple[bytes, ...]
     records: frozenset[str]
 
 
 class TokenIndex:
-    """The words and lines that the records of one index put into files, of one path or of all: of these only while
-    their marks take `most_bytes` at most.
+    """Marks of the tokens and lines that the records of one index put into files, per path or for all paths. Marks
+    of all paths are loaded only up to `most_bytes`.
     """
 
     def __init__(self, index: Index, store: ContentStore, most_bytes: int = MAX_MARK_BYTES) -> None:
@@ -101,78 +99,81 @@ class TokenIndex:
         self.call_marks: TokenMarks | None = None
 
     def prefetch(self, path: str, is_over: Callable[[], bool]) -> None:
-        """Take in the records that nobody read yet, and have at hand what tells of that file, until it is `over`."""
+        """Index unread records and load the marks of the file, until `is_over`."""
         if not is_over() and not self.index_all(is_over, BATCH_CONTENTS):
             self.marks_of_path(path)
         if self.marks_by_path.get(None) is not None and not is_over():
             self.marks_of_calls()
 
     def may_match_records(self, path: str, lines: Iterable[bytes]) -> bool:
-        """Whether a record may have put one of those lines into that file: any may have put a plain one."""
-        known = self.marks_of_path(path)
-        return known is None or any(known.may_contain(line) is not False for line in lines)
+        """Return whether a record may have put one of the lines into the file; True for common lines."""
+        marks = self.marks_of_path(path)
+        return marks is None or any(marks.may_contain(line) is not False for line in lines)
 
     def match_any_record(self, lines: Sequence[bytes]) -> dict[bytes, bool | None]:
-        """Whether a record may have put each of those lines into any file; None for one that tells nothing."""
-        known = self.marks_of_path(None)
-        return {line: True if known is None else known.may_contain(line) for line in lines}
+        """Return for each line whether a record may have put the line into any file; None for a common line."""
+        marks = self.marks_of_path(None)
+        return {line: True if marks is None else marks.may_contain(line) for line in lines}
 
     def may_match_words(self, path: str, lines: Iterable[bytes]) -> bool:
-        """Whether records may have put all words of one of those lines into that file, wherever each stood."""
-        known = self.marks_of_path(path)
-        if known is None:
+        """Return whether records may have put every word of one of the lines into the file, at any place."""
+        marks = self.marks_of_path(path)
+        if marks is None:
             return True
-        left = (line for line in lines if not has_unknown_word(line, known.words))
-        return any(known.words.issuperset(marks) for marks in map(word_marks, left) if marks)
+        candidates = (line for line in lines if not has_unknown_word(line, marks.words))
+        return any(marks.words.issuperset(words) for words in map(word_marks, candidates) if words)
 
     def lines_by_calls(self, lines: Sequence[bytes]) -> Sequence[bytes]:
-        """Those of the lines that a call may have put into any file: what was found by comparing does not count."""
+        """Return the lines that a call may have put into a file; changes found by comparing do not count."""
         return lines if self.marks_of_path(None) is None else list(filter(self.marks_of_calls().may_contain, lines))
 
     def marks_of_calls(self) -> TokenMarks:
-        """All that calls put into files."""
         if self.call_marks is None:
             self.call_marks = unite_marks(self.index.list_put_marks(calls=True))
         return self.call_marks
 
     def expected_lines(self, path: str, lines: Iterable[bytes]) -> ExpectedLines | None:
-        """Those of the lines that records may have put into that file; None where that cannot be told."""
-        known = self.marks_of_path(path)
-        if known is None:
+        """Return the lines that records may have put into the file; None if unknown."""
+        marks = self.marks_of_path(path)
+        if marks is None:
             return None
-        wanted = tuple(filter(known.may_contain, lines))
-        records = self.marks_by_record(path) if wanted else {}
+        matching = tuple(filter(marks.may_contain, lines))
+        records = self.marks_by_record(path) if matching else {}
         return ExpectedLines(
-            wanted, frozenset(name for name, put in records.items() if any(map(put.may_contain_start, wanted)))
+            matching,
+            frozenset(
+                name
+                for name, marks_by_change in records.items()
+                if any(map(marks_by_change.may_contain_start, matching))
+            ),
         )
 
     def changes_with_lines(self, changes: Iterable[RecordedChange], texts: Iterable[bytes]) -> list[RecordedChange]:
-        """Those of the changes that may have put one of those lines there, which are told without their white space."""
-        wanted = set(map(crc32, texts))
-        put = {(row.id, row.path): row.lines for row in self.index.list_put_marks()}
+        """Return the changes that may contain one of the texts, which lack white space."""
+        matching = set(map(crc32, texts))
+        marks_by_change = {(row.id, row.path): row.lines for row in self.index.list_put_marks()}
         return [
             change
             for change in changes
             if not records_all_lines(change)
-            or (marks := put.get((change.id, change.path))) is None
-            or not wanted.isdisjoint(array("I", marks))
+            or (marks := marks_by_change.get((change.id, change.path))) is None
+            or not matching.isdisjoint(array("I", marks))
         ]
 
     def marks_by_record(self, path: str) -> dict[str, TokenMarks]:
-        """What each record put into that file."""
         if path not in self.record_marks_by_path:
             self.record_marks_by_path[path] = {row.id: unite_marks([row]) for row in self.index.list_put_marks(path)}
         return self.record_marks_by_path[path]
 
     def marks_of_path(self, path: str | None) -> TokenMarks | None:
-        """All that was put into that file, or into any; None where that cannot be told."""
         if path not in self.marks_by_path:
             self.marks_by_path[path] = self.load_marks(path) if self.index_path(path) else None
         return self.marks_by_path[path]
 
     def load_marks(self, path: str | None) -> TokenMarks | None:
-        """What is kept of that path, or of all as long as that is not too much. Of a path that has half of it or more,
-        all: what is ruled out in any file is so in that one, and one is made for both.
+        """Load the marks of a path, or of all paths within the size limit.
+
+        For a path with half of all marks, the marks of all paths serve both questions.
         """
         size = self.index.count_put_mark_bytes()
         if path is None and size > self.most_bytes:
@@ -180,35 +181,34 @@ class TokenIndex:
         rows = self.index.list_put_marks(path)
         if any(row.words is None for row in rows):
             return None
-        own = sum(len(row.words or b"") + len(row.lines or b"") for row in rows)
-        return (self.marks_of_path(None) if path and 2 * own >= size else None) or unite_marks(rows)
+        own_bytes = sum(len(row.words or b"") + len(row.lines or b"") for row in rows)
+        return (self.marks_of_path(None) if path and 2 * own_bytes >= size else None) or unite_marks(rows)
 
     def index_path(self, path: str | None) -> bool:
-        """Take in the records that nobody read yet; whether those are all."""
+        """Index the unread records of a path; return whether all are read."""
         changes = self.index.list_changes_without_marks(path, MAX_UNREAD_RECORDS)
-        for at in range(0, len(changes), BATCH_CONTENTS):
-            self.index_changes(changes[at : at + BATCH_CONTENTS])
+        for start in range(0, len(changes), BATCH_CONTENTS):
+            self.index_changes(changes[start : start + BATCH_CONTENTS])
         return len(changes) < MAX_UNREAD_RECORDS
 
     def index_all(self, must_stop: Callable[[], bool], batch: int) -> bool:
-        """Take in the records that nobody read yet, so many at a time, until it is `enough`; whether more is left."""
-        before: tuple[RecordedChange, ...] = ()
-        while (changes := self.index.list_changes_without_marks(None, batch)) not in ((), before):
+        """Index unread records in batches until `must_stop`; return whether more remain."""
+        previous: tuple[RecordedChange, ...] = ()
+        while (changes := self.index.list_changes_without_marks(None, batch)) not in ((), previous):
             if must_stop():
                 return True
             self.index_changes(changes)
-            before = changes
+            previous = changes
         return False
 
     def index_changes(self, changes: Sequence[RecordedChange]) -> None:
-        """Take in what these changes put into files."""
         contents = self.store.load_many({c.after_blob for c in changes if c.after_blob and not c.came_from_git})
         self.index.store_put_marks(marks_of_change(c, contents.get(c.after_blob or "")) for c in changes)
 
 
 def update_token_index(workspace: Workspace, machine: str, must_stop: Callable[[], bool]) -> bool:
-    """Bring the index up to date, and take in the records that nobody read yet, until it is `enough`; whether more is
-    left. Raises OSError, GitError, LedgerError, sqlite3.Error.
+    """Update the index and the token marks until `must_stop`; return whether more remain. Raises OSError, GitError,
+    LedgerError, sqlite3.Error.
     """
     with Index.open(workspace.state / "index.db", workspace.log_folder) as index:
         index.catch_up()
@@ -216,18 +216,16 @@ def update_token_index(workspace: Workspace, machine: str, must_stop: Callable[[
 
 
 def records_all_lines(change: RecordedChange) -> bool:
-    """Whether a record tells which lines a change put there: of a file that was there, how it was before."""
+    """Return whether the record tells the added lines; for a modified file also the content before."""
     return change.hunks is None or change.before_blob is not None or change.before_lines == 0
 
 
 def unite_marks(rows: Iterable[PutMarks]) -> TokenMarks:
-    """What those records put there together."""
-    known = list(rows)
-    return TokenMarks(unpack_marks(row.words for row in known), unpack_marks(row.lines for row in known))
+    all_rows = list(rows)
+    return TokenMarks(unpack_marks(row.words for row in all_rows), unpack_marks(row.lines for row in all_rows))
 
 
 def marks_of_lines(lines: Iterable[bytes]) -> TokenMarks:
-    """The marks of those lines."""
     words: set[int] = set()
     marks: set[int] = set()
     for line in set(lines):
@@ -237,75 +235,68 @@ def marks_of_lines(lines: Iterable[bytes]) -> TokenMarks:
 
 
 def marks_of_change(change: RecordedChange, content: bytes | None) -> PutMarks:
-    """The marks of the words and lines that a change put there; None where its content is lost."""
+    """Return the marks of the words and lines that a change added; None if its content is lost."""
     if change.after_blob is None or change.came_from_git:
         return PutMarks(change.id, change.path, b"", b"")
     if content is None:
         return PutMarks(change.id, change.path, None, None)
     lines = split_lines(content)
-    put = lines if change.hunks is None else lines_in_hunks(lines, change.hunks)
-    found = marks_of_lines(put)
-    return PutMarks(change.id, change.path, pack_marks(found.words), pack_marks(found.lines))
+    added = lines if change.hunks is None else lines_in_hunks(lines, change.hunks)
+    marks = marks_of_lines(added)
+    return PutMarks(change.id, change.path, pack_marks(marks.words), pack_marks(marks.lines))
 
 
 def pack_marks(marks: Iterable[int]) -> bytes:
-    """The marks as they are kept."""
     return array("I", marks).tobytes()
 
 
 def unpack_marks(packed: Iterable[bytes | None]) -> frozenset[int]:
-    """All marks of those that are kept."""
     return frozenset(array("I", b"".join(filter(None, packed))))
 
 
 def lines_in_hunks(lines: Sequence[bytes], hunks: Iterable[Hunk]) -> Iterable[bytes]:
-    """The lines that those hunks put there."""
     return (line for hunk in hunks if hunk.new_lines for line in lines[hunk.new - 1 : hunk.new - 1 + hunk.new_lines])
 
 
 @lru_cache(MAX_UNREAD_RECORDS * BATCH_CONTENTS)
 def word_marks(line: bytes) -> tuple[int, ...]:
-    """The marks of a line's words that are not everybody's."""
     return tuple(map(word_mark, find_distinctive_words(line)))
 
 
 @lru_cache(MAX_UNREAD_RECORDS * BATCH_CONTENTS)
 def word_mark(word: str) -> int:
-    """The mark of a word."""
     return crc32(word.encode("utf-8", "surrogatepass"))
 
 
 @lru_cache(MAX_UNREAD_RECORDS * BATCH_CONTENTS)
 def line_marks(line: bytes) -> tuple[int, ...]:
-    """The mark of the line without its white space, those of each run of its signs, and those of its ends."""
-    found = tokens_without_commas(line)
-    runs = [crc32(b" ".join(three)) for three in zip(found, found[1:], found[2:], strict=False)]
+    """Return the marks of the stripped line, of its token runs, and of its ends."""
+    tokens = tokens_without_commas(line)
+    runs = [crc32(b" ".join(three)) for three in zip(tokens, tokens[1:], tokens[2:], strict=False)]
     return (
         crc32(strip_whitespace(line)),
         *runs,
-        *(line_end_mark(found[-count:]) for count in range(1, min(TOKENS_PER_RUN, len(found)) + 1)),
+        *(line_end_mark(tokens[-count:]) for count in range(1, min(TOKENS_PER_RUN, len(tokens)) + 1)),
     )
 
 
 @lru_cache(MAX_UNREAD_RECORDS * BATCH_CONTENTS)
 def run_marks(line: bytes) -> tuple[tuple[int, ...], ...]:
-    """A line run by run: the mark of each, and those of the ends that its line may have there."""
-    found = tokens_without_commas(line)
-    starts = range(0, len(found) - TOKENS_PER_RUN + 1, TOKENS_PER_RUN)
+    """Return for each run of a line its mark, and the marks of the line ends that may occur in the run."""
+    tokens = tokens_without_commas(line)
+    starts = range(0, len(tokens) - TOKENS_PER_RUN + 1, TOKENS_PER_RUN)
     return tuple(
         (
-            run_mark(found[at : at + TOKENS_PER_RUN]),
-            *(line_end_mark(found[at : at + n]) for n in range(1, TOKENS_PER_RUN + 1)),
+            run_mark(tokens[start : start + TOKENS_PER_RUN]),
+            *(line_end_mark(tokens[start : start + n]) for n in range(1, TOKENS_PER_RUN + 1)),
         )
-        for at in starts
+        for start in starts
     )
 
 
-def run_mark(found: Sequence[bytes]) -> int:
-    """The mark of signs that follow each other."""
-    return crc32(b" ".join(found))
+def run_mark(tokens: Sequence[bytes]) -> int:
+    return crc32(b" ".join(tokens))
 
 
-def line_end_mark(found: Sequence[bytes]) -> int:
-    """The mark of signs with which a line ends."""
-    return crc32(b" ".join(found) + b"\n")
+def line_end_mark(tokens: Sequence[bytes]) -> int:
+    return crc32(b" ".join(tokens) + b"\n")

@@ -1,1 +1,1 @@
-"""`remit stats`: whose lines there are, and how long they stand."""
+"""Statistics: the authors of the lines at HEAD, and how long recorded lines live."""

@@ -1,1 +1,1 @@
-"""`remit verify`: whether the records hold, and what they say of a range."""
+"""Verification: the recorded changes checked against rules, contents and a range of commits."""

@@ -1,6 +1,6 @@
-"""The policy by which a range of commits is judged: that of the commit which it starts from.
+"""Policy at the commit where a range starts.
 
-A range that brings its own `remit.toml` or intents file must not loosen its own verdict.
+A range with its own `remit.toml` or intents file must not loosen its own verdict.
 """
 
 from collections.abc import Mapping
@@ -14,14 +14,14 @@ from remit.workspace.place.config import ConfigError, decode_toml
 from remit.workspace.place.workspace import ORCHESTRATION_FOLDER
 
 GIT_ABSENT = 128
-"""git's exit code where a commit has no such file."""
+"""Exit code of git for a file missing from a commit."""
 
 
 class BasePolicy(Struct, frozen=True):
-    """The policy files at `commit`, which is empty where the range starts at no commit.
+    """Policy files at `commit`, which is empty if the range starts at no commit.
 
-    `config` and `intents` are None where the base does not track that file. `brings` names those of them that only
-    the range tracks.
+    `config` and `intents` are None if the base does not track the file. `brings` names files that only the range
+    tracks.
     """
 
     commit: str = ""
@@ -33,41 +33,41 @@ class BasePolicy(Struct, frozen=True):
 
     @property
     def title(self) -> str:
-        """The policy in words, for messages."""
+        """The policy's title in messages."""
         return f"the base {self.commit[:12]}" if self.commit else "the intents file"
 
 
 def read_base_policy(git: Git, wanted: str, base: str | None) -> BasePolicy:
-    """The policy at `base`, or else at the commit that the range `wanted` starts from. Raises GitError."""
+    """Read the policy at `base`, else at the start of the range `wanted`. Raises GitError."""
     tip, start = resolve_range(git, wanted)
     commit = start if base is None else git.text("rev-parse", "--verify", "--end-of-options", f"{base}^{{commit}}")
-    config_text = read_tracked_file(git, commit, "remit.toml")
-    intents_text = read_tracked_file(git, commit, "active_intents.yaml")
-    texts = {"remit.toml": config_text, "active_intents.yaml": intents_text}
+    config_bytes = read_tracked_file(git, commit, "remit.toml")
+    intents_bytes = read_tracked_file(git, commit, "active_intents.yaml")
+    texts = {"remit.toml": config_bytes, "active_intents.yaml": intents_bytes}
     brings = tuple(
-        name for name, text in texts.items() if text is None and read_tracked_file(git, tip, name) is not None
+        name
+        for name, config_text in texts.items()
+        if config_text is None and read_tracked_file(git, tip, name) is not None
     )
     config, error = None, None
     try:
-        config = None if config_text is None else decode_toml(config_text, Config)
-    except ConfigError as broken:
-        error = f"{ORCHESTRATION_FOLDER}/remit.toml of the base cannot be used: {broken}"
-    intents = None if intents_text is None else parse_intents_by_id(intents_text)
-    text = None if config_text is None else config_text.decode("utf-8", "replace")
-    return BasePolicy(commit, config, text, error, intents, brings)
+        config = None if config_bytes is None else decode_toml(config_bytes, Config)
+    except ConfigError as invalid:
+        error = f"{ORCHESTRATION_FOLDER}/remit.toml of the base cannot be used: {invalid}"
+    intents = None if intents_bytes is None else parse_intents_by_id(intents_bytes)
+    config_text = None if config_bytes is None else config_bytes.decode("utf-8", "replace")
+    return BasePolicy(commit, config, config_text, error, intents, brings)
 
 
 def parse_intents_by_id(content: bytes) -> dict[str, Intent]:
-    """The intents of an intents file, by id."""
-    from remit.workspace.intents_file.parse import parse_intents  # a YAML parser, for those who ask for a verification
+    from remit.workspace.intents_file.parse import parse_intents  # loads a YAML parser
 
     return {intent.id: intent for intent in parse_intents(content).intents}
 
 
 def resolve_range(git: Git, wanted: str) -> tuple[str, str]:
-    """The newest commit of a range, and the one that it starts from: its merge base, or a single commit's parent.
-
-    The latter is empty where there is none. Raises GitError.
+    """Return the newest commit of a range, and its start: the merge base, or a single commit's parent; empty if
+    missing. Raises GitError.
     """
     names = git.text("rev-parse", "--revs-only", "--end-of-options", wanted).split()
     tips = [name for name in names if not name.startswith("^")]
@@ -80,7 +80,7 @@ def resolve_range(git: Git, wanted: str) -> tuple[str, str]:
 
 
 def read_tracked_file(git: Git, commit: str, name: str) -> bytes | None:
-    """The policy file of that name in a commit; None where the commit does not track it. Raises GitError."""
+    """Return the policy file of a commit; None if not tracked. Raises GitError."""
     if not commit:
         return None
     listed = git.text("ls-tree", commit, "--", f"{ORCHESTRATION_FOLDER}/{name}")

@@ -1,4 +1,4 @@
-"""What the rules say of one change: who made it, where, under what, and with whose yes."""
+"""Rules on one change: its author, path, intent and approval."""
 
 import re
 from bisect import bisect_right
@@ -21,7 +21,7 @@ from remit.workspace.place.paths import STEERS_AGENT, inside_protection_reason
 AGENT_SETTINGS = tuple(
     dict.fromkeys(name for row in ROWS.values() for name in (*row.settings_files, row.hooks_file, row.mcp_file) if name)
 )
-"""Where agents keep what steers them, as far as it lies in a repository."""
+"""Files in a repository where agents keep their settings."""
 
 LOCK_FILES = re.compile(
     r"(?:cargo|composer|flake|gemfile|mix|pdm|pipfile|podfile|poetry|pubspec|uv|yarn|deno|bun)\.lock|go(?:\.work)?\.sum"
@@ -32,27 +32,27 @@ OTHER_MANIFESTS = re.compile(
     r"build\.gradle(?:\.kts)?|composer\.json|gemfile|libs\.versions\.toml|mix\.exs|package\.swift|pom\.xml|pubspec\.yaml"
     r"|directory\.packages\.props|\w+\.csproj"
 )
-"""Manifests that Remit reads no requirements from."""
+"""Manifests from which Remit reads no requirements."""
 
 AnnouncedPaths: TypeAlias = dict[str, tuple[list[str], list[tuple[str, ...]]]]
 
 
 def read_announcements(index: Index) -> AnnouncedPaths:
-    """By session, when it selected an intent and what it said it would change."""
-    found: AnnouncedPaths = {}
+    """Return by session the times of selections and the announced paths."""
+    announced: AnnouncedPaths = {}
     for document in index.iterate_records(event="intent_selected"):
         body = body_of(document)
-        times, expected = found.setdefault(str(body.get("session_id")), ([], []))
+        times, expected = announced.setdefault(str(body.get("session_id")), ([], []))
         times.append(str(document["timestamp"]))
         expected.append(tuple(map(str, body.get("expected_mutations", []))))
-    return found
+    return announced
 
 
 def announced_paths(selections: AnnouncedPaths, session: object, timestamp: str) -> tuple[str, ...]:
-    """What the session had announced by then; empty for nothing."""
+    """Return the paths that the session had announced by then."""
     times, expected = selections.get(str(session), ([], []))
-    place = bisect_right(times, timestamp)
-    return expected[place - 1] if place else ()
+    count = bisect_right(times, timestamp)
+    return expected[count - 1] if count else ()
 
 
 def check_change(
@@ -62,9 +62,9 @@ def check_change(
     undone: Container[tuple[str, str]],
     base: BasePolicy | None = None,
 ) -> Iterator[RuleFinding]:
-    """What the rules say of one change. What a file that was `undone` after the call had against it is a note.
+    """Yield the findings on one change. Findings on a file that was undone after the call are notes.
 
-    `scope` is the one that was in force then; where there is a `base`, its intents have to allow the change as well.
+    `scope` was in force at the time; with a `base`, the base's intents have to allow the change as well.
     """
     body = body_of(document)
     about = {"record": str(document["id"]), "intent_id": body.get("intent_id")}
@@ -76,9 +76,9 @@ def check_change(
         if (call, str(file["path"])) not in undone:
             yield from check_file(file, body, scope, announced, did, about, base)
             continue
-        found = check_file(file, body, scope, announced, f"{did}, and undone", about, base)
-        # A call that its agent gave no id may be another one than that which was undone.
-        yield from (replace(one, severity="note") if call else one for one in found)
+        findings = check_file(file, body, scope, announced, f"{did}, and undone", about, base)
+        # Without a call id, the undone call may be a different one.
+        yield from (replace(finding, severity="note") if call else finding for finding in findings)
     yield from check_decision(body.get("decision", {}), body, about)
 
 
@@ -91,17 +91,17 @@ def check_file(
     about: Mapping[str, Any],
     base: BasePolicy | None = None,
 ) -> Iterator[RuleFinding]:
-    """What the rules say of one file; `did` is what was done to it, in words."""
-    path, intent, let = str(file["path"]), body.get("intent_id"), has_approval(body)
+    """Yield the findings on one file; `did` describes the change in words."""
+    path, intent, is_approved = str(file["path"]), body.get("intent_id"), has_approval(body)
     name = unquote_recorded_path(path)
     if why := inside_protection_reason(name, AGENT_SETTINGS):
         yield make_finding("RMT009" if why == STEERS_AGENT else "RMT004", f"{did}; {why}", path=path, **about)
-    elif intent is None and not let:
+    elif intent is None and not is_approved:
         yield make_finding("RMT002", f"{did} under no intent", path=path, **about)
-    elif intent is not None and not let and not is_in_scope(file, name, body, scope):
+    elif intent is not None and not is_approved and not is_in_scope(file, name, body, scope):
         said = ", and recorded as within" if file.get("in_scope", body.get("in_scope")) else ""
         yield make_finding("RMT001", f"{did} outside {intent}{describe_scope(scope)}{said}", path=path, **about)
-    elif intent is not None and not let and base is not None:
+    elif intent is not None and not is_approved and base is not None:
         yield from check_against_base(path, name, str(intent), did, about, base)
     if announced and not Scope(announced).matches(name):
         yield make_finding(
@@ -116,19 +116,19 @@ def check_file(
 def check_against_base(
     path: str, name: str, intent: str, did: str, about: Mapping[str, Any], base: BasePolicy
 ) -> Iterator[RuleFinding]:
-    """What the intents of the base say against a change that the range's own allow."""
+    """Yield findings on a change that the range's own intents allow and the base's do not."""
     if base.intents is None:
         return
     known = base.intents.get(intent)
     if known is None:
         yield make_finding("RMT002", f"{did} under {intent}, which {base.title} does not have", path=path, **about)
     elif not (scope := Scope(known.owned_scope)).matches(name):
-        said = f"{did} outside {intent}{describe_scope(scope)} of {base.title}; the range itself widens that scope"
-        yield make_finding("RMT001", said, path=path, **about)
+        message = f"{did} outside {intent}{describe_scope(scope)} of {base.title}; the range itself widens that scope"
+        yield make_finding("RMT001", message, path=path, **about)
 
 
 def check_noted_line(noted: NotedLine, policy: BasePolicy) -> Iterator[RuleFinding]:
-    """What the rules say of a change that a note, or an imported record, alone tells of."""
+    """Yield the findings on a change known only from a note or an imported record."""
     intent = noted.author.attributes.get("remit.intent")
     known = (policy.intents or {}).get(intent or "")
     who = sanitise_line(noted.author.tool or "an agent", 60)
@@ -140,39 +140,38 @@ def check_noted_line(noted: NotedLine, policy: BasePolicy) -> Iterator[RuleFindi
 
 
 def unquote_recorded_path(path: str) -> str:
-    """The path from how a record writes it: as git does, between quotes, where it is not UTF-8."""
+    """Return the path from its recorded form: quoted as by git if not UTF-8."""
     name = unquote_path(path.encode())
     return path if escape_surrogates(name) == name else name
 
 
 def is_dependency_file(path: str) -> bool:
-    """Whether a file says what the project needs, or which versions of it."""
     name = path.rpartition("/")[2].casefold()
-    named = LOCK_FILES.fullmatch(name) or OTHER_MANIFESTS.fullmatch(name)
-    return named is not None or find_reader(name, path.casefold()) is not None
+    is_known = LOCK_FILES.fullmatch(name) or OTHER_MANIFESTS.fullmatch(name)
+    return is_known is not None or find_reader(name, path.casefold()) is not None
 
 
 def has_approval(body: Document) -> bool:
-    """Whether a person let exactly these files be changed: the call named them, and the yes left nothing against it."""
+    """Return whether a person approved a change of exactly these files: the call named them, and the approval
+    settled every finding.
+    """
     decision: Document = body.get("decision", {})
-    yes = decision.get("grant") or decision.get("approved_by")
-    return bool(yes) and decision.get("verdict") in ("allow", "contain") and body.get("covered") is True
+    approval = decision.get("grant") or decision.get("approved_by")
+    return bool(approval) and decision.get("verdict") in ("allow", "contain") and body.get("covered") is True
 
 
 def is_in_scope(file: Document, path: str, body: Document, scope: Scope | None) -> bool:
-    """Whether the file was in scope: by the scope of then, else by what the record says."""
     if scope is not None:
         return scope.matches(path)
     return bool(file.get("in_scope", body.get("in_scope", True)))
 
 
 def describe_scope(scope: Scope | None) -> str:
-    """The scope in words."""
     return f" ({', '.join(scope.patterns[:5])})" if scope else ""
 
 
 def check_decision(decision: Document, body: Document, about: Mapping[str, Any]) -> Iterator[RuleFinding]:
-    """What is to be said of the whole change."""
+    """Yield the findings on the whole change: approval and class."""
     if by := decision.get("grant") or decision.get("approved_by"):
         path = next((str(file["path"]) for file in body.get("files", [])), "")
         yield make_finding(

@@ -1,4 +1,4 @@
-"""What the rules say of commit messages and notes: RMT008, RMT011 and RMT017."""
+"""Rules on commit messages and notes: RMT008, RMT011 and RMT017."""
 
 import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -15,24 +15,25 @@ from remit.workspace.sharing.authorship_notes import NotesRef
 def check_messages(
     git: Git, commits: Sequence[str], judge: Callable[[str], Sequence[TrailerFinding]]
 ) -> Iterator[RuleFinding]:
-    """What the messages of these commits should not say of agents. Raises GitError."""
+    """Yield RMT008 for the commits' messages. Raises GitError."""
     for commit, message in read_commit_messages(git, commits):
-        for one in judge(message):
-            yield make_finding("RMT008", f"{one.code}: {sanitise_line(one.text, 120)!r}: {one.message}", commit=commit)
+        for found in judge(message):
+            yield make_finding(
+                "RMT008", f"{found.code}: {sanitise_line(found.text, 120)!r}: {found.message}", commit=commit
+            )
 
 
 def read_commit_messages(git: Git, commits: Iterable[str]) -> list[tuple[str, str]]:
-    """The messages of these commits. Raises GitError."""
     names = "".join(f"{name}\n" for name in commits).encode()
-    out = git.run("log", "--no-walk=unsorted", "--stdin", "-z", "--format=%H%n%B", stdin=names) if names else b""
-    texts = [text.decode("utf-8", "replace").partition("\n") for text in out.split(b"\0") if text]
+    output = git.run("log", "--no-walk=unsorted", "--stdin", "-z", "--format=%H%n%B", stdin=names) if names else b""
+    texts = [text.decode("utf-8", "replace").partition("\n") for text in output.split(b"\0") if text]
     return [(commit, message) for commit, _, message in texts]
 
 
 def check_notes(
     notes: NotesRef, commits: Sequence[str] | None, patterns: Sequence[re.Pattern[str]]
 ) -> Iterator[RuleFinding]:
-    """What notes say that they cannot know, or should not. Raises GitError."""
+    """Yield RMT017 and RMT011 for the notes. Raises GitError."""
     if not notes.may_have_notes():
         return
     for found in audit_notes(notes, commits).findings:

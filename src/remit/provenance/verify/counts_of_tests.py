@@ -1,7 +1,7 @@
-"""How many tests, assertions and skips a file has, by the words of its language.
+"""Numbers of tests, assertions and skips in a file, by patterns of each language.
 
-They are counted in code alone: comments and texts are blanked first, by the syntax tree. An assertion of nothing but
-*true* is none. What a language's row below does not name is not counted.
+Comments and strings are blanked by the syntax tree before counting. An assertion of a constant *true* does not count,
+nor does a construct missing from the language's row.
 """
 
 import re
@@ -18,14 +18,14 @@ if TYPE_CHECKING:
 
 
 class CaseCounts(Struct, frozen=True):
-    """What was counted; differences may be negative."""
+    """Numbers of tests, assertions and skips; differences may be negative."""
 
     tests: int = 0
     checks: int = 0
     skips: int = 0
 
     def add(self, other: "CaseCounts", sign: int = 1) -> "CaseCounts":
-        """The sum, or with `sign` -1 the difference."""
+        """Return the sum, or with `sign` -1 the difference."""
         return CaseCounts(
             self.tests + sign * other.tests, self.checks + sign * other.checks, self.skips + sign * other.skips
         )
@@ -34,11 +34,11 @@ class CaseCounts(Struct, frozen=True):
 NO_TESTS = CaseCounts()
 
 MAX_TEST_CHARS = 400
-"""Characters in which the beginning of a test is looked for."""
+"""Characters searched for the beginning of a test."""
 
 
 class CasePatterns(Struct, frozen=True):
-    """What marks a test, an assertion and a skip in a language."""
+    """Patterns of a test, an assertion and a skip in a language."""
 
     test: re.Pattern[str]
     check: re.Pattern[str]
@@ -46,12 +46,11 @@ class CasePatterns(Struct, frozen=True):
 
 
 def compile_patterns(test: str, check: str, skip: str) -> CasePatterns:
-    """The patterns, each line by line."""
     return CasePatterns(*(re.compile(pattern, re.MULTILINE) for pattern in (test, check, skip)))
 
 
 NOT_ALWAYS_TRUE = r"(?![ \t]*\(?[ \t]*(?:[Tt]rue|1)[ \t]*(?:[);]|$|,[ \t]*(?:\)|$)))"
-"""Not followed by what is always true alone, or with a text beside it, which is blanked."""
+"""Rejects a constant true, alone or beside a blanked message."""
 
 PYTHON_PATTERNS = compile_patterns(
     r"^[ \t]*(?:async[ \t]+)?def[ \t]+test\w*[ \t]*\(",
@@ -119,35 +118,35 @@ PATTERNS_BY_LANGUAGE = {
 
 
 def count_tests(path: str, content: bytes | None) -> CaseCounts | None:
-    """What a version of a file has; None where it cannot be told. No file, no tests."""
+    """Count the tests of a file version; None if the language is unknown. No file has no tests."""
     if content is None:
         return NO_TESTS
     source = parse_source(path, content)
     if source is None or source.row.name not in PATTERNS_BY_LANGUAGE:
         return None
-    known, text = PATTERNS_BY_LANGUAGE[source.row.name], blank_non_code(source)
-    return CaseCounts(*(len(pattern.findall(text)) for pattern in (known.test, known.check, known.skip)))
+    patterns, text = PATTERNS_BY_LANGUAGE[source.row.name], blank_non_code(source)
+    return CaseCounts(*(len(pattern.findall(text)) for pattern in (patterns.test, patterns.check, patterns.skip)))
 
 
 def find_test_beginnings(path: str, content: bytes | None) -> Counter[str]:
-    """How each test of a version of a file begins, as written: so it is known again in another file."""
+    """Return the beginning of each test in a file version, which identifies the test in another file."""
     source = parse_source(path, content) if content is not None else None
     if source is None or source.row.name not in PATTERNS_BY_LANGUAGE:
         return Counter()
-    text = source.content.decode("latin-1")  # a character for each byte, so that places agree
-    found = PATTERNS_BY_LANGUAGE[source.row.name].test.finditer(blank_non_code(source, "latin-1"))
-    return Counter(shorten_beginning(text[match.start() :][:MAX_TEST_CHARS]) for match in found)
+    text = source.content.decode("latin-1")  # a character for each byte, so that positions agree
+    matches = PATTERNS_BY_LANGUAGE[source.row.name].test.finditer(blank_non_code(source, "latin-1"))
+    return Counter(shorten_beginning(text[match.start() :][:MAX_TEST_CHARS]) for match in matches)
 
 
 def shorten_beginning(text: str) -> str:
-    """The line on which a test begins, with the next one where that is only a mark; without its body."""
+    """Return the first line of a test without its body, joined with the second if the first is only an attribute."""
     line, _, more = text.strip().partition("\n")
     whole = f"{line} {more.partition(chr(10))[0]}" if line.startswith(("#[", "@", "[")) else line
     return " ".join(whole.partition("{")[0].split())
 
 
 def blank_non_code(source: SourceFile, encoding: str = "utf-8") -> str:
-    """The text without comments and texts, blank where they were, so that lines stay."""
+    """Return the text with comments and strings blanked, keeping line breaks."""
     text = bytearray(source.content)
     for node in comments_and_strings(source):
         part = bytes(text[node.start_byte : node.end_byte])
@@ -156,18 +155,17 @@ def blank_non_code(source: SourceFile, encoding: str = "utf-8") -> str:
 
 
 def comments_and_strings(source: SourceFile) -> "list[Node]":
-    """The outermost comments and texts."""
-    found: list[Node] = []
-    waiting = [source.root]
-    while waiting:
-        node = waiting.pop()
+    nodes: list[Node] = []
+    pending = [source.root]
+    while pending:
+        node = pending.pop()
         if node.is_named and (node.type in source.row.comments or is_string_node(node)):
-            found.append(node)
+            nodes.append(node)
         else:
-            waiting += node.children
-    return found
+            pending += node.children
+    return nodes
 
 
 def is_string_node(node: "Node") -> bool:
-    """Whether a node is a string, whatever a grammar calls it."""
+    """Return whether a node is a string, by the names that grammars use."""
     return "string" in node.type and not node.type.endswith(("type", "_start", "_end")) and node.type != "string_array"

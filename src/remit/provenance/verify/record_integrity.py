@@ -1,9 +1,8 @@
-"""Whether a record, or a note, holds what looks like a secret: RMT011.
+"""Rules on the contents of records: RMT016 (a content differs from its recorded hash) and RMT011 (a secret in a record
+or note).
 
-Records are redacted before they are written; this finds what came later: patterns of the team's own, or better ones of
-Remit's. The secret itself is never shown.
-
-Whether the contents that records name are those that were recorded: RMT016.
+Records are redacted before they are written. RMT011 finds secrets of patterns that were added later. The secret is
+never shown.
 """
 
 import re
@@ -22,18 +21,18 @@ SECRET_FIX = "take it out of use; what was shared has to be taken back by hand" 
 
 
 def find_leaked_records(documents: Iterable[Document], patterns: Sequence[re.Pattern[str]]) -> Iterator[RuleFinding]:
-    """The records with a text in them that would be masked today."""
+    """Yield RMT011 for records with a text that would be masked today."""
     for document in documents:
         body = {key: value for key, value in body_of(document).items() if key != "chain"}
-        place = first_difference(body, redact_value(body, patterns))
-        if place is not None:
-            told = body_of(document)
-            message = f"{SECRET_FOUND} in `{place}` of a record of {told.get('event')}: {SECRET_FIX}"
-            yield make_finding("RMT011", message, record=str(document["id"]), intent_id=told.get("intent_id"))
+        field = first_difference(body, redact_value(body, patterns))
+        if field is not None:
+            original = body_of(document)
+            message = f"{SECRET_FOUND} in `{field}` of a record of {original.get('event')}: {SECRET_FIX}"
+            yield make_finding("RMT011", message, record=str(document["id"]), intent_id=original.get("intent_id"))
 
 
 def find_leaked_notes(texts: Iterable[tuple[str, bytes]], patterns: Sequence[re.Pattern[str]]) -> Iterator[RuleFinding]:
-    """The notes, by their commits, with a line in them that would be masked today."""
+    """Yield RMT011 for notes, by commit, with a line that would be masked today."""
     for commit, text in texts:
         lines = text.decode("utf-8", "replace").splitlines()
         number = next((n for n, line in enumerate(lines, 1) if redact(line, patterns) != line), None)
@@ -46,7 +45,7 @@ def find_leaked_notes(texts: Iterable[tuple[str, bytes]], patterns: Sequence[re.
 
 
 def first_difference(one: Any, other: Any) -> str | None:
-    """Where two JSON values differ first, as keys joined by dots; None where they are equal."""
+    """Return the first difference of two JSON values as dotted keys; None if equal."""
     if one == other:
         return None
     pairs: list[tuple[str, Any, Any]] = []
@@ -60,12 +59,12 @@ def first_difference(one: Any, other: Any) -> str | None:
             (str(n), a, b)
             for n, (a, b) in enumerate(zip(cast("list[Any]", one), cast("list[Any]", other), strict=True))
         ]
-    below = next(((key, found) for key, a, b in pairs if (found := first_difference(a, b)) is not None), None)
-    return f"{below[0]}.{below[1]}".rstrip(".") if below else ""
+    first = next(((key, difference) for key, a, b in pairs if (difference := first_difference(a, b)) is not None), None)
+    return f"{first[0]}.{first[1]}".rstrip(".") if first else ""
 
 
 class ComparedContents(Struct, frozen=True):
-    """How many contents were at hand, how many were not, and what was found in the former."""
+    """Number of available and of lost contents, and the findings."""
 
     contents: int
     lost: int
@@ -73,39 +72,40 @@ class ComparedContents(Struct, frozen=True):
 
 
 def compare_contents(documents: Sequence[Document], store: ContentStore) -> ComparedContents:
-    """Hold the recorded hashes of files and of lines against the contents that are at hand."""
+    """Compare the recorded hashes of files and lines with the available contents."""
     sides = [(d, f, s) for d in documents for f in body_of(d).get("files", []) for s in ("before", "after") if f.get(s)]
     named = [(d, f, s, str(f[s]["git_blob"])) for d, f, s in sides if f[s].get("git_blob")]
-    at_hand = store.load_many(dict.fromkeys(blob for *_, blob in named))
-    found: list[RuleFinding] = []
+    available = store.load_many(dict.fromkeys(blob for *_, blob in named))
+    findings: list[RuleFinding] = []
     for document, file, side, blob in named:
-        content = at_hand.get(blob)
+        content = available.get(blob)
         if content is not None:
-            found += find_mismatches(document, file, side, content)
-    present = sum(blob in at_hand for *_, blob in named)
-    return ComparedContents(present, len(named) - present, tuple(found))
+            findings += find_mismatches(document, file, side, content)
+    present = sum(blob in available for *_, blob in named)
+    return ComparedContents(present, len(named) - present, tuple(findings))
 
 
 def find_mismatches(document: Document, file: Document, side: str, content: bytes) -> Iterator[RuleFinding]:
-    """What of the record is not so of this content."""
+    """Yield the recorded hashes that this content does not match."""
     path, about = str(file["path"]), {"record": str(document["id"]), "path": str(file["path"])}
-    told = file[side].get("sha256")
-    if told and told != sha256(content):
+    recorded_hash = file[side].get("sha256")
+    if recorded_hash and recorded_hash != sha256(content):
         yield make_finding(
-            "RMT016", f"the content {side} the change hashes to {sha256(content)[:12]}…, not {told[:12]}…", **about
+            "RMT016",
+            f"the content {side} the change hashes to {sha256(content)[:12]}…, not {recorded_hash[:12]}…",
+            **about,
         )
         return
     if side != "after":
         return
-    for start, end, hashed in recorded_ranges(document, path):
-        if hashed != hash_line_range(content, start, end):
+    for start, end, recorded_range_hash in recorded_ranges(document, path):
+        if recorded_range_hash != hash_line_range(content, start, end):
             yield make_finding("RMT016", f"lines {start}-{end} are not those that were recorded", line=start, **about)
 
 
 def recorded_ranges(document: Document, path: str) -> Iterator[tuple[int, int, str]]:
-    """The lines that a record says were written to that file, with their hash."""
     for file in document.get("files", []):
         for conversation in file.get("conversations", []) if file.get("path") == path else ():
-            for one in conversation.get("ranges", []):
-                if one.get("content_hash"):
-                    yield int(one["start_line"]), int(one["end_line"]), str(one["content_hash"])
+            for entry in conversation.get("ranges", []):
+                if entry.get("content_hash"):
+                    yield int(entry["start_line"]), int(entry["end_line"]), str(entry["content_hash"])

@@ -1,4 +1,4 @@
-"""The rules of `remit verify`, and a finding by one of them. The ids are stable: a build can name them."""
+"""Rules of `remit verify`, and the findings by them. The ids are stable: a build can name them."""
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, Literal, TypeAlias
@@ -15,30 +15,30 @@ Document: TypeAlias = dict[str, Any]
 RULES: dict[str, tuple[Severity, str]] = {
     "RMT001": ("error", "a change outside the intent's scope"),
     "RMT002": ("warning", "a change by an agent without an intent"),
-    "RMT003": ("warning", "a change that no verdict came before"),
+    "RMT003": ("warning", "a change without a verdict before it"),
     "RMT004": ("error", "a protected path was changed"),
     "RMT005": ("warning", "tests were weakened together with a change of code"),
-    "RMT006": ("note", "an intent was closed, and nothing shows that a criterion is met"),
-    "RMT007": ("error", "the ledger is not what was appended"),
-    "RMT008": ("error", "a commit message says of agents what the policy does not allow"),
+    "RMT006": ("note", "an intent was closed without evidence for a criterion"),
+    "RMT007": ("error", "the ledger differs from what was appended"),
+    "RMT008": ("error", "a commit message makes a claim about agents that the policy forbids"),
     "RMT009": ("error", "settings that steer an agent were changed"),
-    "RMT010": ("note", "what the project depends on was changed"),
-    "RMT011": ("error", "what looks like a secret stands in a record or a note"),
-    "RMT012": ("note", "a person's yes let a change through"),
+    "RMT010": ("note", "a dependency file was changed"),
+    "RMT011": ("error", "a record or a note contains what looks like a secret"),
+    "RMT012": ("note", "a person's approval let a change through"),
     "RMT014": ("warning", "the declared class is not the computed one"),
-    "RMT015": ("note", "a change that the selection did not announce"),
-    "RMT016": ("error", "a content is not the one that was recorded"),
-    "RMT017": ("error", "a note says more than its commit added"),
-    "RMT018": ("error", "a constraint of the intent does not hold for what was changed under it"),
-    "RMT019": ("error", "nothing shows who made a change, and evidence is required"),
+    "RMT015": ("note", "a change that the session had not announced"),
+    "RMT016": ("error", "a content differs from its recorded hash"),
+    "RMT017": ("error", "a note attests lines that its commit did not add"),
+    "RMT018": ("error", "a constraint of the intent is broken by the changes under it"),
+    "RMT019": ("error", "a change has no evidence of its author, and evidence is required"),
 }
-"""What each rule finds, and how much it weighs."""
+"""Severity and meaning of each rule."""
 
 INTEGRITY_RULES = ("RMT007", "RMT016")
 
 
 class RuleFinding(Struct, frozen=True):
-    """One thing that is wrong. `line` is 1-based in the version of `commit`, 0 where it is about the whole file."""
+    """A finding. `line` counts from 1 in the version of `commit`, 0 for the whole file."""
 
     rule: str
     severity: Severity
@@ -51,7 +51,7 @@ class RuleFinding(Struct, frozen=True):
 
 
 class LinePosition(Struct, frozen=True):
-    """Where a record's lines stand in a range of commits."""
+    """Position of a record's lines in a range of commits."""
 
     commit: str
     path: str
@@ -59,7 +59,7 @@ class LinePosition(Struct, frozen=True):
 
 
 class CommitRange(Struct, frozen=True):
-    """The part of the history that is asked about: where the records' lines stand in it, and the paths it changed."""
+    """Part of the history under verification: positions of records' lines, and the changed paths."""
 
     commits: tuple[str, ...]
     spots: Mapping[str, Sequence[LinePosition]]
@@ -67,21 +67,19 @@ class CommitRange(Struct, frozen=True):
 
 
 def make_finding(rule: str, message: str, **about: Any) -> RuleFinding:
-    """A finding of that rule, as much as the rule weighs."""
     return RuleFinding(rule, RULES[rule][0], message, **about)
 
 
-def body_of(document: Document) -> Document:
-    """Remit's part of a record."""
+def body_of(document: Mapping[str, Any]) -> dict[str, Any]:
     return document["metadata"][KEY]
 
 
-def place_findings(findings: Iterable[RuleFinding], spots: Sequence[LinePosition] | None) -> Iterator[RuleFinding]:
-    """The findings where their lines stand now; those of files that the range does not touch are not its own."""
-    for one in findings:
-        if spots is None:
-            yield one
+def place_findings(findings: Iterable[RuleFinding], positions: Sequence[LinePosition] | None) -> Iterator[RuleFinding]:
+    """Move the findings to the current positions of their lines; findings on files outside the range are dropped."""
+    for finding in findings:
+        if positions is None:
+            yield finding
             continue
-        for spot in spots:
-            if spot.path == one.path or not one.path:
-                yield replace(one, path=spot.path, line=spot.line, commit=spot.commit)
+        for position in positions:
+            if position.path == finding.path or not finding.path:
+                yield replace(finding, path=position.path, line=position.line, commit=position.commit)

@@ -1,7 +1,7 @@
-"""Whether what agents changed was allowed then, and whether what was recorded of it holds now.
+"""Verification of recorded changes: allowed when they were made, and unaltered since.
 
-Rules have ids that a build can name. Nothing is decided here anew: the scope is the one that was in force, by the kept
-content of the intents file that the record names.
+No decision is made anew: the scope is the scope in force at the time, read from the kept intents file that the record
+names.
 """
 
 import re
@@ -26,16 +26,16 @@ from remit.provenance.verify.weakened_tests import find_weakened_tests
 from remit.workspace.contents.content_store import ContentStore
 
 LoadIntentsFile: TypeAlias = Callable[[str], bytes | None]
-"""The kept content of the intents file of that hash."""
+"""Return the kept content of the intents file with that hash."""
 
 BATCH_RECORDS = 200
 
 
 class VerificationResult(Struct, frozen=True):
-    """What was looked at, and what was found.
+    """Numbers of verified items, and the findings.
 
-    `lost` contents are not at hand, so that their hashes could not be compared; `unkept` changes name a content of the
-    intents file that is not at hand, so that the record's own word on the scope was taken.
+    `lost` contents are unavailable, hence not compared; `unkept` changes name an unavailable intents file, hence the
+    recorded scope verdict was taken.
     """
 
     changes: int = 0
@@ -54,48 +54,50 @@ def verify_changes(
     patterns: Sequence[re.Pattern[str]] = (),
     base: BasePolicy | None = None,
 ) -> VerificationResult:
-    """Hold the changes of agents against the rules: those behind the range, or all that were recorded.
+    """Verify the agents' changes behind the range, or every recorded change.
 
-    `patterns` are a team's own secrets; `base` is what judges a range beside the rules that were in force.
+    `patterns` are a team's own secrets; `base` judges a range beside the rules in force.
     """
     announced, undone = read_announcements(index), find_undone_paths(index.iterate_records(event="restore"))
-    found: list[RuleFinding] = []
+    findings: list[RuleFinding] = []
     changes = contents = lost = unkept = 0
     paths: set[str] = set()
     intents: dict[str, Intent | None] = {}
-    judged_by: set[str] = set()
+    digests: set[str] = set()
     spots = within.spots if within else None
     for documents in batch_documents(read_agent_changes(index, within)):
         compared = compare_contents(documents, store)
         contents, lost = contents + compared.contents, lost + compared.lost
-        found += compared.findings
+        findings += compared.findings
         for document in add_computed_classes(documents, store):
             body = body_of(document)
             intent = intent_when_decided(body, load_intents_file)
-            judged_by.add(str(body.get("decision", {}).get("intent_sha256") or ""))
+            digests.add(str(body.get("decision", {}).get("intent_sha256") or ""))
             scope = Scope(intent.owned_scope) if intent is not None else None
             changes, unkept = changes + 1, unkept + (scope is None and body.get("intent_id") is not None)
             paths.update(str(file["path"]) for file in body.get("files", []))
             if body.get("intent_id"):
                 intents[str(body["intent_id"])] = intent or intents.get(str(body["intent_id"]))
-            found += place_findings(
+            findings += place_findings(
                 check_change(document, scope, announced, undone, base), (spots or {}).get(str(document["id"]))
             )
-    found += find_altered_intents(sorted(judged_by), load_intents_file)
-    known = [intent for intent in intents.values() if intent is not None]
-    found += (one for intent in known if intent.rules for one in find_broken_in_range(intent, index, store, within))
-    found += find_weakened_tests(index, store, within)
-    found += find_unmet_criteria(
+    findings += find_altered_intents(sorted(digests), load_intents_file)
+    known_intents = [intent for intent in intents.values() if intent is not None]
+    findings += (
+        one for intent in known_intents if intent.rules for one in find_broken_in_range(intent, index, store, within)
+    )
+    findings += find_weakened_tests(index, store, within)
+    findings += find_unmet_criteria(
         index, lambda digest: parse_kept_intents(load_intents_file, digest), intents if within else None
     )
-    found += find_leaked_records(
+    findings += find_leaked_records(
         index.iterate_records() if within is None else read_agent_changes(index, within), patterns
     )
-    return VerificationResult(changes, len(paths), contents, lost, unkept, tuple(found))
+    return VerificationResult(changes, len(paths), contents, lost, unkept, tuple(findings))
 
 
 def find_altered_intents(digests: Iterable[str], load_intents_file: LoadIntentsFile) -> Iterator[RuleFinding]:
-    """The kept contents of the intents file that are not those by which changes were judged."""
+    """Yield RMT016 for kept intents files that do not match their hash."""
     for digest in digests:
         content = load_intents_file(digest)
         if content is not None and sha256(content) != digest:
@@ -105,17 +107,16 @@ def find_altered_intents(digests: Iterable[str], load_intents_file: LoadIntentsF
 def find_broken_in_range(
     intent: Intent, index: Index, store: ContentStore, within: CommitRange | None
 ) -> Iterator[RuleFinding]:
-    """The constraints that do not hold for all that was changed under an intent, as far as the range is about it."""
-    for one in find_broken_constraints(intent, index, store):
-        record = max((r for r in one.records if within is None or r in within.spots), default=None)
+    """Yield RMT018 for constraints broken by the changes under an intent, if the range includes one of the changes."""
+    for broken in find_broken_constraints(intent, index, store):
+        record = max((r for r in broken.records if within is None or r in within.spots), default=None)
         if record is not None:
-            about = make_finding("RMT018", one.message, path=one.path, record=record, intent_id=intent.id)
+            finding = make_finding("RMT018", broken.message, path=broken.path, record=record, intent_id=intent.id)
             spots = within.spots[record] if within else None
-            yield from place_findings([about], spots if spots is None or one.path else spots[:1])
+            yield from place_findings([finding], spots if spots is None or broken.path else spots[:1])
 
 
 def read_agent_changes(index: Index, within: CommitRange | None) -> Iterator[Document]:
-    """The records of changes that agents made."""
     if within is None:
         yield from index.iterate_records(event="mutation")
         return
@@ -124,27 +125,27 @@ def read_agent_changes(index: Index, within: CommitRange | None) -> Iterator[Doc
 
 
 def batch_documents(documents: Iterable[Document]) -> Iterator[list[Document]]:
-    """The records in lots, so that their contents are fetched by one git each."""
-    lot: list[Document] = []
+    """Yield the records in batches, to fetch their contents with one git process each."""
+    batch: list[Document] = []
     for document in documents:
-        lot.append(document)
-        if len(lot) == BATCH_RECORDS:
-            yield lot
-            lot = []
-    if lot:
-        yield lot
+        batch.append(document)
+        if len(batch) == BATCH_RECORDS:
+            yield batch
+            batch = []
+    if batch:
+        yield batch
 
 
 def intent_when_decided(body: Document, load_intents_file: LoadIntentsFile) -> Intent | None:
-    """The change's intent as it was when it was decided; None where that is not known any more."""
+    """Return the change's intent as of the decision; None if unknown."""
     digest, intent = body.get("decision", {}).get("intent_sha256"), body.get("intent_id")
     return parse_kept_intents(load_intents_file, str(digest)).get(str(intent)) if digest and intent else None
 
 
 @lru_cache(256)
 def parse_kept_intents(load_intents_file: LoadIntentsFile, digest: str) -> dict[str, Intent]:
-    """The intents in the intents file of that hash; empty where it is lost, or is another content."""
-    from remit.workspace.intents_file.parse import parse_intents  # a YAML parser, for those who ask for a verification
+    """Return the intents of the kept intents file; empty if lost or altered."""
+    from remit.workspace.intents_file.parse import parse_intents  # loads a YAML parser
 
     content = load_intents_file(digest)
     if content is None or sha256(content) != digest:

@@ -1,1 +1,1 @@
-"""`remit why`: the cause of a line, and what was said about it."""
+"""Explanations of lines: cause, intent and conversation."""

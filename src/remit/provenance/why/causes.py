@@ -1,6 +1,6 @@
-"""One edit with all that is known around it: the ledger's records, the kept contents, the conversation.
+"""Causes of lines: an edit with its records, contents and conversation, and the intents file of the time.
 
-The intents file as it was when a call was judged: records name it by its hash.
+Records name the intents file by its hash.
 """
 
 import sqlite3
@@ -13,8 +13,8 @@ from remit.core.intent import Intent, IntentsDocument
 from remit.core.record import KEY
 from remit.ledger.index.index import Index
 from remit.provenance.blame.blame import Blamer, model_of
-from remit.provenance.why.conversations import CallQuery, Conversations, Talk, find_talk
-from remit.provenance.why.explanation import Approval, Cause, Denial, VerificationRun
+from remit.provenance.why.conversations import CallQuery, Conversations, find_talk
+from remit.provenance.why.explanation import Approval, Cause, Denial, Talk, VerificationRun
 from remit.workspace.contents.content_store import ContentStore, parse_batch_output
 from remit.workspace.git.command import Git, GitError
 from remit.workspace.intents_file.parse import parse_intents
@@ -22,74 +22,68 @@ from remit.workspace.place.workspace import ORCHESTRATION_FOLDER
 
 INTENTS_FILE = f"{ORCHESTRATION_FOLDER}/active_intents.yaml"
 MAX_VERSIONS = 300
+MAX_DENIALS = 5
+MAX_CHECKS = 5
+MAX_ANSWERS = 1000
+ONCE_GRANT = "once"
+"""Grant of a call that a person approved once."""
+MAX_DIFFS = 20
+MAX_DIFF_CHARS = 256 * 1024
 
 
 class PastIntents:
-    """The versions of the intents file that can still be had. `now` is the one in force."""
+    """Available versions of the intents file. `current` is the one in force."""
 
-    def __init__(self, git: Git, index: Index, store: ContentStore, now: IntentsDocument | None) -> None:
+    def __init__(self, git: Git, index: Index, store: ContentStore, current: IntentsDocument | None) -> None:
         self.git = git
         self.index = index
         self.store = store
-        self.current = now
-        self.versions: dict[str, IntentsDocument | None] = {now.sha256: now} if now else {}
+        self.current = current
+        self.versions: dict[str, IntentsDocument | None] = {current.sha256: current} if current else {}
         self.committed: dict[str, bytes] | None = None
 
     def find_intent(self, intent_id: str, digest: str) -> Intent | None:
-        """The intent in the version with that SHA-256; None where that version is gone, or had no such intent."""
+        """Return the intent in the version with that SHA-256; None if unavailable."""
         return find_intent_by_id(self.find_version(digest), intent_id) if digest else None
 
     def find_current_intent(self, intent_id: str) -> Intent | None:
-        """The intent as it is now."""
         return find_intent_by_id(self.current, intent_id)
 
     def find_version(self, digest: str) -> IntentsDocument | None:
-        """The file with that SHA-256: from what was kept of it, else from the commits."""
+        """Return the file with that SHA-256, from recorded changes or commits."""
         if digest not in self.versions:
             content = self.load_recorded(digest) or self.load_committed().get(digest)
             self.versions[digest] = parse_intents(content) if content is not None else None
         return self.versions[digest]
 
     def load_recorded(self, digest: str) -> bytes | None:
-        """The content, where a recorded change left it."""
         blobs = (
             c.after_blob for c in self.index.list_changes_to_content(digest) if c.path == INTENTS_FILE and c.after_blob
         )
-        return next((found for blob in blobs if (found := self.store.load(blob)) is not None), None)
+        return next((content for blob in blobs if (content := self.store.load(blob)) is not None), None)
 
     def load_committed(self) -> dict[str, bytes]:
-        """The contents that the newest commits gave the file, by SHA-256."""
         if self.committed is None:
             self.committed = {sha256(content): content for content in self.read_committed_versions()}
         return self.committed
 
     def read_committed_versions(self) -> list[bytes]:
-        """Every version of the file that HEAD's history has, the newest 300."""
+        """Return the newest 300 versions of the file in HEAD's history."""
         try:
             names = self.git.text("log", "--format=%H", "-n", str(MAX_VERSIONS), "--", INTENTS_FILE).split()
-            asked = "".join(f"{name}:./{INTENTS_FILE}\n" for name in names)
-            out = self.git.run("cat-file", "--batch", stdin=asked.encode()) if names else b""
+            stdin = "".join(f"{name}:./{INTENTS_FILE}\n" for name in names)
+            output = self.git.run("cat-file", "--batch", stdin=stdin.encode()) if names else b""
         except GitError:
             return []
-        return [content for content in parse_batch_output(out) if content is not None]
+        return [content for content in parse_batch_output(output) if content is not None]
 
 
 def find_intent_by_id(document: IntentsDocument | None, intent_id: str) -> Intent | None:
-    """The intent of that id."""
     return next((i for i in document.intents if i.id == intent_id), None) if document else None
 
 
-MAX_DENIALS = 5
-MAX_CHECKS = 5
-MAX_ANSWERS = 1000
-ONCE_GRANT = "once"
-"""The grant of a call that a person was asked about and let through."""
-MAX_DIFFS = 20
-MAX_DIFF_CHARS = 256 * 1024
-
-
 class CauseBuilder:
-    """Edits of one file, told one after another. `remarks` is what could not be told, and why."""
+    """Builder of the causes of one file's lines. `remarks` collects failures to report."""
 
     def __init__(
         self,
@@ -108,13 +102,16 @@ class CauseBuilder:
         self.remarks: set[str] = set()
 
     def build_cause(self, document: dict[str, Any], line: str, *, proved: bool = True) -> Cause:
-        """One record, with what is known around it. `line` is what the edit is asked about; where it is not `proved`
-        to be the record's, the call only ran when it came.
+        """Return the cause for one record. `line` is the text asked about; if not `proved`, the call only ran at the
+        time.
         """
         body = body_of(document)
         call: dict[str, Any] = body.get("call", {})
         at, session, intent = str(document["timestamp"]), body.get("session_id"), body.get("intent_id")
-        then, now = self.intent_when_decided(body), self.intents.find_current_intent(intent) if intent else None
+        intent_then, intent_now = (
+            self.intent_when_decided(body),
+            self.intents.find_current_intent(intent) if intent else None,
+        )
         diff = self.make_diff(body)
         return Cause(
             record=str(document["id"]),
@@ -128,9 +125,9 @@ class CauseBuilder:
             agent_id=body.get("agent_id"),
             intent_id=intent,
             intent_name=intent_name_at(self.index, intent, at),
-            intent_status=now.status if now else None,
-            criteria=criteria_texts(then),
-            criteria_now=criteria_texts(now),
+            intent_status=intent_now.status if intent_now else None,
+            criteria=criteria_texts(intent_then),
+            criteria_now=criteria_texts(intent_now),
             mutation_class=body.get("mutation_class", {}).get("computed"),
             in_scope=body.get("in_scope"),
             reasoning=selection_reasoning(self.index, session, intent, at),
@@ -143,13 +140,11 @@ class CauseBuilder:
         )
 
     def intent_when_decided(self, body: dict[str, Any]) -> Intent | None:
-        """The intent as it was when the call was judged."""
         intent: str | None = body.get("intent_id")
         digest = str(body.get("decision", {}).get("intent_sha256") or "")
         return self.intents.find_intent(intent, digest) if intent else None
 
     def find_talk(self, body: dict[str, Any], at: str) -> Talk | None:
-        """The conversation around the call."""
         session: str | None = body.get("session_id")
         if self.conversations is None or session is None:
             return None
@@ -162,7 +157,7 @@ class CauseBuilder:
             return None
 
     def make_diff(self, body: dict[str, Any]) -> str | None:
-        """What the edit did to the file; None where its contents are gone, or there were enough diffs."""
+        """Return the diff of the edit; None if its contents are gone or the limit of diffs is reached."""
         file = find_changed_file(body, self.path)
         if file is None or self.diff_count >= MAX_DIFFS:
             return None
@@ -177,7 +172,7 @@ class CauseBuilder:
             return None
 
     def load_side(self, side: dict[str, Any] | None) -> bytes | None:
-        """One side of a change: empty where there was no file, None where the content was not kept."""
+        """Return one side of a change: empty for no file, None if not kept."""
         if side is None:
             return b""
         blob = side.get("git_blob")
@@ -185,81 +180,74 @@ class CauseBuilder:
 
 
 def find_changed_file(body: dict[str, Any], path: str) -> dict[str, Any] | None:
-    """What a record says of that file; of its only one, where the file had another name then."""
+    """Return the record's entry for a file; its only entry if the file had another name."""
     files: list[dict[str, Any]] = body.get("files", [])
-    found = next((file for file in files if file.get("path") == path), None)
-    return found or (files[0] if len(files) == 1 else None)
+    entry = next((file for file in files if file.get("path") == path), None)
+    return entry or (files[0] if len(files) == 1 else None)
 
 
 def focused_diff_line(diff: str, line: str) -> int:
-    """The index in the diff of the line that was asked about; of the first that was added, where it is not there."""
+    """Return the index in the diff of the line asked about, else of the first added line."""
     lines = diff.split("\n")
-    exact = next((n for n, found in enumerate(lines) if found == f"+{line}"), None)
-    return exact if exact is not None else next((n for n, found in enumerate(lines) if found.startswith("+")), 0)
+    position = next((n for n, found in enumerate(lines) if found == f"+{line}"), None)
+    return position if position is not None else next((n for n, found in enumerate(lines) if found.startswith("+")), 0)
 
 
 def author_kind(body: dict[str, Any]) -> Literal["agent", "person", "unknown"]:
-    """Who the record says it was."""
     if body.get("event") != "human_edit":
         return "agent"
     return "person" if body.get("origin") == "person" else "unknown"
 
 
 def criteria_texts(intent: Intent | None) -> tuple[str, ...] | None:
-    """What the intent calls done."""
     return None if intent is None else tuple(criterion.text for criterion in intent.acceptance_criteria)
 
 
 def body_of(document: dict[str, Any]) -> dict[str, Any]:
-    """Remit's part of a record."""
     return document["metadata"][KEY]
 
 
 def intent_name_at(index: Index, intent_id: str | None, at: str) -> str | None:
-    """What the intent was called then."""
-    found = index.find(event="intent_changed", intent_id=intent_id, until=at, limit=1) if intent_id else []
-    return str(body_of(found[0]).get("name") or "") or None if found else None
+    documents = index.find(event="intent_changed", intent_id=intent_id, until=at, limit=1) if intent_id else []
+    return str(body_of(documents[0]).get("name") or "") or None if documents else None
 
 
 def selection_reasoning(index: Index, session: str | None, intent_id: str | None, at: str) -> str:
-    """What the agent said when it selected the intent."""
     if session is None or intent_id is None:
         return ""
-    found = index.find(event="intent_selected", session_id=session, intent_id=intent_id, until=at, limit=1)
-    return str(body_of(found[0]).get("reasoning") or "") if found else ""
+    documents = index.find(event="intent_selected", session_id=session, intent_id=intent_id, until=at, limit=1)
+    return str(body_of(documents[0]).get("reasoning") or "") if documents else ""
 
 
 def recorded_path(body: dict[str, Any], path: str) -> str:
-    """What the file was called when that record was made."""
     file = find_changed_file(body, path)
     return str(file["path"]) if file else path
 
 
 def find_denials(index: Index, session: str | None, path: str, at: str) -> tuple[Denial, ...]:
-    """What was refused to the session before, the newest first: on that file, and whatever it tried since it last
-    changed any.
+    """Return the denials in the session before the edit, newest first: on the file, and any since the session's last
+    change.
     """
     if session is None:
         return ()
-    changed = index.find(event="mutation", session_id=session, until=at, limit=1)
-    since = str(changed[0]["timestamp"]) if changed else None
-    found = [
+    last_change = index.find(event="mutation", session_id=session, until=at, limit=1)
+    since = str(last_change[0]["timestamp"]) if last_change else None
+    documents = [
         *index.find(event="denied", session_id=session, path=path, until=at, limit=MAX_DENIALS),
         *index.find(event="denied", session_id=session, since=since, until=at, limit=MAX_DENIALS),
     ]
-    newest = sorted({str(document["id"]): document for document in found}.items(), reverse=True)
+    newest = sorted({str(document["id"]): document for document in documents}.items(), reverse=True)
     return tuple(make_denial(document) for _, document in newest[:MAX_DENIALS])
 
 
 def make_denial(document: dict[str, Any]) -> Denial:
-    """A denial in short."""
     violation: dict[str, Any] = body_of(document).get("violation", {})
     message = sanitise_line(str(violation.get("error", "")), 300)
     return Denial(str(document["timestamp"]), str(violation.get("error_type")), message)
 
 
 def find_approvals(index: Index, session: str | None, call_id: str | None, at: str) -> tuple[Approval, ...]:
-    """The yeses that the call was let through by."""
+    """Return the approvals of the call."""
     if session is None or not call_id:
         return ()
     uses = index.find(event="tool_use", session_id=session, until=at, limit=50)
@@ -273,27 +261,30 @@ def find_approvals(index: Index, session: str | None, call_id: str | None, at: s
 
 
 def approval_words(index: Index, session: str, grants: Collection[str], at: str) -> str:
-    """What the person said with that yes, the newest there is before the call.
+    """Return the person's words of the newest approval before the call.
 
-    A grant has the name of its question, and may be of another session; a yes for one call is that session's newest.
+    A grant has the id of its question, and may be from another session; a grant for one call is the session's newest.
     """
-    own = session if ONCE_GRANT in grants else None
-    answers = index.find(event="approval_answered", session_id=own, until=at, limit=MAX_ANSWERS)
-    said: Iterator[dict[str, Any]] = (body_of(document).get("approval", {}) for document in answers)
-    yes = (one for one in said if one.get("answer") == "allow" and (own or one.get("id") in grants))
-    return next((str(one.get("words") or "") for one in yes), "")
+    own_session = session if ONCE_GRANT in grants else None
+    answers = index.find(event="approval_answered", session_id=own_session, until=at, limit=MAX_ANSWERS)
+    approvals: Iterator[dict[str, Any]] = (body_of(document).get("approval", {}) for document in answers)
+    allowed = (
+        approval
+        for approval in approvals
+        if approval.get("answer") == "allow" and (own_session or approval.get("id") in grants)
+    )
+    return next((str(approval.get("words") or "") for approval in allowed), "")
 
 
 def find_verifications(index: Index, intent_id: str | None, at: str) -> tuple[VerificationRun, ...]:
-    """What Remit verified under that intent after the edit, the first of it: a person may have asked, in no session."""
+    """Return the first verifications under the intent after the edit, from any session."""
     if intent_id is None:
         return ()
-    found = index.find(event="verification", intent_id=intent_id, since=at, limit=200)
-    return tuple(make_verification(document) for document in found[::-1][:MAX_CHECKS])
+    documents = index.find(event="verification", intent_id=intent_id, since=at, limit=200)
+    return tuple(make_verification(document) for document in documents[::-1][:MAX_CHECKS])
 
 
 def make_verification(document: dict[str, Any]) -> VerificationRun:
-    """A verification in short."""
     body = body_of(document)
     return VerificationRun(
         str(document["timestamp"]), sanitise_line(str(body.get("command") or ""), 200), body.get("exit_code")

@@ -1,4 +1,4 @@
-"""Who wrote the lines that commits added, under which intents and in which sessions."""
+"""Summary of commits: authors, intents and sessions of the added lines."""
 
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
@@ -22,7 +22,7 @@ MAX_FILES = 400
 
 
 class CommitFileShare(Struct, frozen=True):
-    """One file's added lines by origin (`ai`, `human`, `mixed`, `unknown`), and the intents of the agents' lines."""
+    """Added lines of one file by origin (`ai`, `human`, `mixed`, `unknown`), and the intents of the agents' lines."""
 
     path: str
     lines: dict[str, int]
@@ -30,7 +30,7 @@ class CommitFileShare(Struct, frozen=True):
 
 
 class IntentShare(Struct, frozen=True):
-    """The added lines of one intent. `name` is the intent's name now; empty where it is gone."""
+    """Added lines of one intent. `name` is the current name; empty if the intent is gone."""
 
     intent_id: str
     name: str
@@ -38,7 +38,7 @@ class IntentShare(Struct, frozen=True):
 
 
 class SessionShare(Struct, frozen=True):
-    """The added lines of one session. `prompt` is the first text that a person wrote to it, where that is kept."""
+    """Added lines of one session. `prompt` is the first text by a person, if kept."""
 
     agent: str
     session_id: str
@@ -47,9 +47,9 @@ class SessionShare(Struct, frozen=True):
 
 
 class CommitSummary(Struct, frozen=True):
-    """The lines that some commits added.
+    """Lines added by some commits.
 
-    `lines` counts them by origin; `grades` counts the agents' lines by evidence grade. `commits` are the newest 200.
+    `lines` counts by origin; `grades` counts the agents' lines by evidence grade. `commits` are the newest 200.
     `left_out` counts files beyond the first 400, whose lines are not counted.
     """
 
@@ -72,25 +72,25 @@ def summarize_commits(
     document: IntentsDocument | None = None,
     open_conversations: OpenConversations | None = None,
 ) -> CommitSummary:
-    """Return who wrote the lines that `wanted` added: a commit, or a range such as `main..HEAD`.
+    """Return the authors of the lines that `wanted` added: a commit, or a range such as `main..HEAD`.
 
-    `listen` opens the conversations that first prompts are read from. Raises NoSuchCommit, GitError.
+    `open_conversations` gives access to first prompts. Raises NoSuchCommit, GitError.
     """
     try:
         names = resolve_commits(blamer.git, wanted)
     except GitError as error:
         raise NoSuchCommit(error.message.strip().removeprefix("fatal: ")) from error
-    added = list(find_additions(blamer.git, names))
-    lines = {addition: blame_addition(blamer, addition) for addition in added[:MAX_FILES]}
-    everything = [line for own in lines.values() for line in own]
-    by_agents = [line for line in everything if line.origin in ("ai", "mixed")]
+    additions = list(find_additions(blamer.git, names))
+    lines = {addition: blame_addition(blamer, addition) for addition in additions[:MAX_FILES]}
+    all_lines = [line for own in lines.values() for line in own]
+    by_agents = [line for line in all_lines if line.origin in ("ai", "mixed")]
     by_session = Counter((line.agent or "", line.session_id) for line in by_agents if line.session_id).most_common()
     prompts = read_first_prompts(
         open_conversations, [AgentSession(agent, session) for (agent, session), _ in by_session]
     )
     return CommitSummary(
-        commits=tuple(found for name in names[:MAX_COMMITS] if (found := describe_commit(blamer.git, name))),
-        lines=dict(Counter(line.origin for line in everything)),
+        commits=tuple(details for name in names[:MAX_COMMITS] if (details := describe_commit(blamer.git, name))),
+        lines=dict(Counter(line.origin for line in all_lines)),
         grades=dict(Counter(line.grade or "" for line in by_agents)),
         files=tuple(share_by_file(lines)),
         intents=tuple(
@@ -100,12 +100,11 @@ def summarize_commits(
         sessions=tuple(
             SessionShare(agent, session, count, prompts.get(session, "")) for (agent, session), count in by_session
         ),
-        left_out=max(0, len(added) - MAX_FILES),
+        left_out=max(0, len(additions) - MAX_FILES),
     )
 
 
 def blame_addition(blamer: Blamer, addition: Addition) -> list[BlamedLine]:
-    """Return the lines that the commit added to the file, with their origins."""
     prefix = blamer.attributor.prefix
     if not addition.path.startswith(prefix):
         return []
@@ -115,7 +114,6 @@ def blame_addition(blamer: Blamer, addition: Addition) -> list[BlamedLine]:
 
 
 def share_by_file(lines: Mapping[Addition, list[BlamedLine]]) -> Iterator[CommitFileShare]:
-    """Yield one share for each file, in the order of the first commit that added to it."""
     by_path: dict[str, list[BlamedLine]] = {}
     for addition, own in lines.items():
         by_path.setdefault(addition.path, []).extend(own)
@@ -127,12 +125,13 @@ def share_by_file(lines: Mapping[Addition, list[BlamedLine]]) -> Iterator[Commit
 def read_first_prompts(
     open_conversations: OpenConversations | None, sessions: Sequence[AgentSession]
 ) -> dict[str, str]:
-    """Return by session id the first text that a person wrote to it, where a conversation is kept."""
+    """Return by session id the first text by a person, if a conversation is kept."""
     if open_conversations is None or not sessions:
         return {}
     with open_conversations(sessions) as conversations:
-        spoken = {session.id: conversations.entries_of_session(session.id) for session in sessions}
-    asked = {
-        name: (one.text for one in said if one.role == "user" and one.text.strip()) for name, said in spoken.items()
+        entries_by_session = {session.id: conversations.entries_of_session(session.id) for session in sessions}
+    prompts = {
+        name: (entry.text for entry in entries if entry.role == "user" and entry.text.strip())
+        for name, entries in entries_by_session.items()
     }
-    return {name: next(texts, "") for name, texts in asked.items()}
+    return {name: next(texts, "") for name, texts in prompts.items()}

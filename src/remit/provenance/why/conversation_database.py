@@ -1,4 +1,4 @@
-"""The database file of the kept conversations: its tables, and how it is opened."""
+"""Database file of the conversations: its tables and how to open it."""
 
 import sqlite3
 from contextlib import suppress
@@ -23,7 +23,7 @@ CREATE INDEX IF NOT EXISTS entries_by_child ON entries(child) WHERE child <> '';
 
 
 def open_or_replace(path: Path) -> sqlite3.Connection:
-    """The database, for this user's eyes only. A damaged one is moved aside, and a new one made."""
+    """Open the database, readable by the user only. A damaged file is renamed and replaced."""
     path.parent.mkdir(parents=True, exist_ok=True)
     try:
         return open_database(path)
@@ -35,12 +35,10 @@ def open_or_replace(path: Path) -> sqlite3.Connection:
 
 
 def open_in_memory() -> sqlite3.Connection:
-    """A database that nobody keeps."""
     return create_tables(sqlite3.connect(":memory:", isolation_level=None))
 
 
 def open_database(path: Path) -> sqlite3.Connection:
-    """The database with its tables."""
     path.touch(mode=0o600)
     database = sqlite3.connect(path, timeout=BUSY_TIMEOUT_S, isolation_level=None)
     try:
@@ -52,7 +50,7 @@ def open_database(path: Path) -> sqlite3.Connection:
 
 
 def create_tables(database: sqlite3.Connection) -> sqlite3.Connection:
-    """The database with its tables; what is deleted is overwritten."""
+    """Create the tables. Deleted content is overwritten on disk."""
     database.execute("PRAGMA synchronous=NORMAL")
     database.execute("PRAGMA secure_delete=ON")
     if database.execute("PRAGMA user_version").fetchone()[0] != VERSION:
@@ -61,7 +59,7 @@ def create_tables(database: sqlite3.Connection) -> sqlite3.Connection:
 
 
 def delete_database(path: Path) -> None:
-    """Remove the file with what SQLite keeps beside it."""
+    """Delete the database with SQLite's side files."""
     for suffix in ("", "-wal", "-shm", ".damaged"):
         with suppress(FileNotFoundError):
             path.with_name(path.name + suffix).unlink()

@@ -1,6 +1,6 @@
-"""A search by words in the kept conversations. Its index is made when it is first asked for, and follows what comes.
+"""Full-text search in the kept conversations. The index is created by the first search and follows new entries.
 
-It goes when something is forgotten, and is made anew: an index that outlived the words would keep them.
+Deleting entries drops the index as well, because an index outliving the texts would keep their words.
 """
 
 import sqlite3
@@ -31,7 +31,7 @@ ORDER_BY_RANK, ORDER_BY_TIME = "bm25(heard), e.at DESC", "e.at DESC, e.id DESC"
 
 
 class ConversationMatch(Struct, frozen=True):
-    """Something that was said. `around` is the part of `text` in which the words stand."""
+    """A matching entry. `around` is the excerpt of `text` with the words."""
 
     session_id: str
     agent_id: str
@@ -51,7 +51,7 @@ def search_conversations(
     since: str = "",
     newest: bool = False,
 ) -> tuple[ConversationMatch, ...]:
-    """What was said with all these words, the best first, or the newest. Raises NoWords, sqlite3.Error."""
+    """Return the entries with all words, best first or newest first. Raises NoWords, sqlite3.Error."""
     query = build_query(words)
     if database.execute("SELECT 1 FROM sqlite_master WHERE name='heard'").fetchone() is None:
         database.executescript(f"BEGIN IMMEDIATE; {DROP_INDEX} {CREATE_INDEX} COMMIT;")
@@ -61,6 +61,6 @@ def search_conversations(
 
 
 def drop_index(database: sqlite3.Connection) -> None:
-    """Take the index out, inside the transaction that takes the words out. Raises sqlite3.Error."""
+    """Drop the search index within the transaction that deletes entries. Raises sqlite3.Error."""
     for statement in DROP_INDEX.split("; "):
         database.execute(statement)

@@ -1,9 +1,7 @@
-"""What agents and people said to each other, kept for as long as the settings say: redacted, per session, searchable.
+"""Conversations of agents and people: redacted, per session, kept for the configured time, searchable.
 
-The file lies beside the state database and not in it: it grows by megabytes, and no hook has to open it. What it holds
-came from the agents' own transcripts, and is taken in from where the last reading ended.
-
-What was said around an edit: the prompt before it, the reasoning that led to it, and who started a sub-agent.
+The database lies beside the state database: it grows by megabytes, and no hook opens it. The entries come from the
+agents' own transcripts, each read on from the position of the last reading.
 """
 
 import re
@@ -22,6 +20,7 @@ from remit.core.display_text import escape_surrogates, quote_path
 from remit.core.secrets.redaction import redact
 from remit.provenance.why import conversation_search
 from remit.provenance.why.conversation_database import delete_database, open_in_memory, open_or_replace
+from remit.provenance.why.explanation import Talk, Utterance
 from remit.workspace.agents.transcripts import (
     DATABASE_AGENT,
     MAX_READ_BYTES,
@@ -44,7 +43,7 @@ MAX_KEPT_CHARS: dict[Role, int] = {
     "tool_result": 1000,
 }
 REDACTION_MARGIN_CHARS = 4096
-"""More than is kept is searched for secrets by so much: none is cut in two, and seen for none, where a text ends."""
+"""Characters behind the kept part that are searched for secrets too, because a cut could hide the secret's form."""
 
 SECRET_PLACEHOLDER = "[not kept: the call names a file of secrets]"  # noqa: S105  no password
 
@@ -57,14 +56,14 @@ ENTRY_COLUMNS = (
     *("arguments_sha256", "failed", "private", "child"),
 )
 UPSERT_ENTRY = (
-    f"INSERT INTO entries({', '.join(ENTRY_COLUMNS)}) VALUES({', '.join('?' * len(ENTRY_COLUMNS))}) ON CONFLICT(transcript, key)"  # noqa: E501
-    f" DO UPDATE SET {', '.join(f'{name}=excluded.{name}' for name in ENTRY_COLUMNS[2:])}"
+    f"INSERT INTO entries({', '.join(ENTRY_COLUMNS)}) VALUES({', '.join('?' * len(ENTRY_COLUMNS))})"
+    f" ON CONFLICT(transcript, key) DO UPDATE SET {', '.join(f'{name}=excluded.{name}' for name in ENTRY_COLUMNS[2:])}"
 )
 EXPIRED_CONDITION = "(at <> '' AND at < ?) OR transcript IN (SELECT id FROM transcripts WHERE taken_at < ?)"
 
 
 class TranscriptSource(Struct, frozen=True):
-    """A transcript to take in: whose it is, and where the agent says that it lies."""
+    """A transcript to read: its session, and the path given by the agent."""
 
     path: str
     agent: str
@@ -73,7 +72,7 @@ class TranscriptSource(Struct, frozen=True):
 
 
 class ConversationEntry(Struct, frozen=True):
-    """An entry as it is kept. `id` grows in the order of the transcript."""
+    """A kept entry. `id` grows in transcript order."""
 
     id: int
     transcript: int
@@ -88,7 +87,7 @@ class ConversationEntry(Struct, frozen=True):
 
 
 class Conversations:
-    """The conversations of one repository. `trouble` is why some of them may be missing; empty where none need be."""
+    """Conversations of one repository. `problem` explains missing entries; empty if complete."""
 
     def __init__(self, database: sqlite3.Connection, retain_days: float, patterns: Sequence[re.Pattern[str]]) -> None:
         self.database = database
@@ -98,9 +97,9 @@ class Conversations:
 
     @classmethod
     def open(cls, folder: Path, retain_days: float, patterns: Sequence[re.Pattern[str]] = ()) -> "Conversations":
-        """Those of the state folder `folder`, without secrets and without what `patterns` match.
+        """Open the conversations in the state folder, with secrets and matches of `patterns` redacted.
 
-        With `retain_days` 0 nothing is on disk: they are read anew each time. So too where the file cannot be used.
+        With `retain_days` 0 no file is kept and transcripts are read anew each time, as for an unusable file.
         """
         path = folder / DATABASE_FILE
         try:
@@ -109,9 +108,9 @@ class Conversations:
             delete_database(path)
             return cls(open_in_memory(), 0, patterns)
         except (sqlite3.Error, OSError) as error:
-            found = cls(open_in_memory(), 0, patterns)
-            found.problem = f"the conversations kept in {str(path)!r} cannot be used: {error}"
-            return found
+            conversations = cls(open_in_memory(), 0, patterns)
+            conversations.problem = f"the conversations kept in {str(path)!r} cannot be used: {error}"
+            return conversations
 
     def __enter__(self) -> "Conversations":
         return self
@@ -120,39 +119,39 @@ class Conversations:
         self.close()
 
     def close(self) -> None:
-        """Let go of the file."""
         self.database.close()
 
     def catch_up(self, sources: Iterable[TranscriptSource], now: float) -> None:
-        """Take in what is there; what keeps that from being done is `trouble`."""
+        """Read the transcripts; failures are stored in `problem`."""
         try:
             self.read_transcripts(sources, now)
         except (sqlite3.Error, OSError) as error:
             self.problem = f"not all of the conversation could be taken in: {error}"
 
     def read_transcripts(self, sources: Iterable[TranscriptSource], now: float) -> int:
-        """Read what these transcripts hold that is new, and forget what is too old; how many entries came.
-
-        Raises sqlite3.Error.
+        """Read new entries of the transcripts and delete expired ones; return the number of entries. Raises
+        sqlite3.Error.
         """
-        taken = sum(self.read_transcript(source, now) for source in sources)
+        count = sum(self.read_transcript(source, now) for source in sources)
         if self.retain_days:
             self.delete_expired(now)
-        return taken
+        return count
 
     def read_transcript(self, source: TranscriptSource, now: float) -> int:
-        """Read one transcript on from where the last reading ended."""
-        name, mark = self.find_transcript(source)
+        """Read one transcript on from the last position."""
+        transcript, position = self.find_transcript(source)
         if source.agent == DATABASE_AGENT:
-            return self.store_chunks(source, name, mark, read_database_rows(Path(source.path), source.session_id), now)
-        start, chunks = read_lines_after(Path(source.path), mark)
-        taken = self.store_chunks(source, name, start, chunks, now)
+            return self.store_chunks(
+                source, transcript, position, read_database_rows(Path(source.path), source.session_id), now
+            )
+        start, chunks = read_lines_after(Path(source.path), position)
+        count = self.store_chunks(source, transcript, start, chunks, now)
         if self.find_transcript(source)[1].offset - start.offset >= MAX_READ_BYTES:
             self.problem = f"{source.path!r} is too long to be read at once: ask again for the rest of it"
-        return taken
+        return count
 
     def find_transcript(self, source: TranscriptSource) -> tuple[int | None, ReadPosition]:
-        """The number of a transcript, None where it is new, and how far it was read."""
+        """Return the transcript's id, None if new, and the position reached."""
         row = self.database.execute(
             "SELECT id, inode, offset FROM transcripts WHERE path=? AND session_id=? AND agent_id=?",
             transcript_key(source),
@@ -167,23 +166,23 @@ class Conversations:
         chunks: Iterator[TranscriptLine],
         now: float,
     ) -> int:
-        """Keep what these chunks say, and how far they reach."""
-        taken, offset = 0, start.offset
+        """Store the entries of the chunks with the position reached."""
+        count, offset = 0, start.offset
         while batch := list(islice(chunks, BATCH_CHUNKS)):
-            said: list[TranscriptEntry] = []
+            batch_entries: list[TranscriptEntry] = []
             for chunk in batch:
-                here = read_entries(source.agent, chunk.line)
-                said += (ensure_key(entry, offset, number) for number, entry in enumerate(here))
+                chunk_entries = read_entries(source.agent, chunk.line)
+                batch_entries += (ensure_key(entry, offset, number) for number, entry in enumerate(chunk_entries))
                 offset = chunk.end
             with self.begin_write() as database:
                 transcript = transcript or self.create_transcript(source)
-                taken += self.store_entries(transcript, said)
+                count += self.store_entries(transcript, batch_entries)
                 values = (start.inode, offset, now, transcript)
                 database.execute("UPDATE transcripts SET inode=?, offset=?, taken_at=? WHERE id=?", values)
-        return taken
+        return count
 
     def create_transcript(self, source: TranscriptSource) -> int:
-        """A place for a transcript; the one that another process made meanwhile, where there is one."""
+        """Create a transcript row, or return the row of a concurrent process."""
         values = (*transcript_key(source), source.agent)
         self.database.execute(
             "INSERT OR IGNORE INTO transcripts(path, session_id, agent_id, agent) VALUES(?,?,?,?)", values
@@ -191,22 +190,21 @@ class Conversations:
         transcript, _ = self.find_transcript(source)
         return transcript or 0
 
-    def store_entries(self, transcript: int, said: Sequence[TranscriptEntry]) -> int:
-        """Keep these entries, without secrets; how many."""
-        private = self.find_private_calls(transcript, said)
-        found = [self.entry_row(transcript, entry, entry.call_id in private) for entry in said]
-        self.database.executemany(UPSERT_ENTRY, found)
-        return len(found)
+    def store_entries(self, transcript: int, entries: Sequence[TranscriptEntry]) -> int:
+        """Store the redacted entries; return their number."""
+        private = self.find_private_calls(transcript, entries)
+        rows = [self.entry_row(transcript, entry, entry.call_id in private) for entry in entries]
+        self.database.executemany(UPSERT_ENTRY, rows)
+        return len(rows)
 
-    def find_private_calls(self, transcript: int, said: Sequence[TranscriptEntry]) -> set[str]:
-        """The calls that name a file of secrets."""
-        asked = "SELECT call_id FROM entries WHERE transcript=? AND private AND call_id<>''"
-        before = {row[0] for row in self.database.execute(asked, (transcript,))}
-        return before | {entry.call_id for entry in said if entry.private and entry.call_id}
+    def find_private_calls(self, transcript: int, entries: Sequence[TranscriptEntry]) -> set[str]:
+        """Return the calls that name a file of secrets."""
+        query = "SELECT call_id FROM entries WHERE transcript=? AND private AND call_id<>''"
+        known = {row[0] for row in self.database.execute(query, (transcript,))}
+        return known | {entry.call_id for entry in entries if entry.private and entry.call_id}
 
     def entry_row(self, transcript: int, entry: TranscriptEntry, private: bool) -> tuple[object, ...]:
-        """An entry as it is written."""
-        kept = (
+        text = (
             SECRET_PLACEHOLDER
             if private and entry.role == "tool_result"
             else self.redact_and_cut(entry.text, MAX_KEPT_CHARS[entry.role])
@@ -214,135 +212,103 @@ class Conversations:
         ids = (entry.call_id, entry.tool, entry.model)
         call_id, tool, model = (None if value is None else self.redact_and_cut(value, 200) for value in ids)
         return (
-            *(transcript, escape_surrogates(entry.key[:400]), entry.role, kept, entry.at, call_id, tool, model),
+            *(transcript, escape_surrogates(entry.key[:400]), entry.role, text, entry.at, call_id, tool, model),
             *(entry.arguments_sha256, entry.failed, entry.private, escape_surrogates(entry.child[:200])),
         )
 
     def redact_and_cut(self, text: str, max_chars: int) -> str:
-        """A text without secrets, and no longer than that."""
+        """Redact a text and cut it to `max_chars`."""
         return escape_surrogates(redact(text[: max_chars + REDACTION_MARGIN_CHARS], self.patterns)[:max_chars])
 
     def delete_expired(self, now: float) -> None:
-        """Take out what was said longer ago than the settings say; that it was read is remembered."""
+        """Delete entries older than the configured time; the transcript position stays."""
         oldest = now - self.retain_days * DAY_S
         with self.begin_write() as database:
-            old = (format_time(oldest), oldest)
-            if database.execute(f"SELECT 1 FROM entries WHERE {EXPIRED_CONDITION} LIMIT 1", old).fetchone():
+            bounds = (format_time(oldest), oldest)
+            if database.execute(f"SELECT 1 FROM entries WHERE {EXPIRED_CONDITION} LIMIT 1", bounds).fetchone():
                 conversation_search.drop_index(database)
-                database.execute(f"DELETE FROM entries WHERE {EXPIRED_CONDITION}", old)
+                database.execute(f"DELETE FROM entries WHERE {EXPIRED_CONDITION}", bounds)
 
     @contextmanager
     def begin_write(self) -> Generator[sqlite3.Connection]:
-        """One transaction."""
         with self.database:
             self.database.execute("BEGIN IMMEDIATE")
             yield self.database
 
     def find_call(self, session: str, call_id: str, arguments_sha256: str, before: str) -> ConversationEntry | None:
-        """The entry of a call: by its id, else the newest with these arguments that was asked for before a time."""
+        """Return the entry of a call: by id, else the newest with these arguments before a time."""
         if call_id and (
-            found := self.select_first(f"{SELECT_BY_SESSION} AND e.call_id=? AND e.role='tool_call'", session, call_id)
+            entry := self.select_first(f"{SELECT_BY_SESSION} AND e.call_id=? AND e.role='tool_call'", session, call_id)
         ):
-            return found
+            return entry
         if not arguments_sha256:
             return None
-        asked = f"{SELECT_BY_SESSION} AND e.role='tool_call' AND e.arguments_sha256=? AND e.at<=? ORDER BY e.id DESC"
-        return self.select_first(asked, session, arguments_sha256, before)
+        query = f"{SELECT_BY_SESSION} AND e.role='tool_call' AND e.arguments_sha256=? AND e.at<=? ORDER BY e.id DESC"
+        return self.select_first(query, session, arguments_sha256, before)
 
     def find_result(self, call: ConversationEntry) -> ConversationEntry | None:
-        """What came of a call."""
-        asked = f"SELECT {ENTRY_FIELDS} FROM entries e WHERE e.transcript=? AND e.call_id=? AND e.role='tool_result'"
-        return self.select_first(asked, call.transcript, call.call_id) if call.call_id else None
+        query = f"SELECT {ENTRY_FIELDS} FROM entries e WHERE e.transcript=? AND e.call_id=? AND e.role='tool_result'"
+        return self.select_first(query, call.transcript, call.call_id) if call.call_id else None
 
     def find_prompt(self, call: ConversationEntry) -> ConversationEntry | None:
-        """What the person, or the agent that started a sub-agent, had said last when the call was made."""
-        asked = (
+        """Return the last user text before the call, by a person or a parent agent."""
+        query = (
             f"SELECT {ENTRY_FIELDS} FROM entries e WHERE e.transcript=? AND e.id<? AND e.role='user' ORDER BY e.id DESC"
         )
-        return self.select_first(asked, call.transcript, call.id)
+        return self.select_first(query, call.transcript, call.id)
 
     def assistant_texts_between(self, first: int, call: ConversationEntry) -> tuple[ConversationEntry, ...]:
-        """What the model said and thought between an entry and a call."""
-        asked = (
+        """Return the model's texts and thoughts between an entry and a call."""
+        query = (
             f"SELECT {ENTRY_FIELDS} FROM entries e WHERE e.transcript=? AND e.id>? AND e.id<?"
             " AND e.role IN ('assistant','thinking') ORDER BY e.id"
         )
-        return self.select_all(asked, call.transcript, first, call.id)
+        return self.select_all(query, call.transcript, first, call.id)
 
     def count_entries_before(self, call: ConversationEntry) -> int:
-        """How many entries of its transcript stand before a call, as far as they are kept."""
-        asked = "SELECT count(*) FROM entries WHERE transcript=? AND id<?"
-        [(count,)] = self.database.execute(asked, (call.transcript, call.id))
+        query = "SELECT count(*) FROM entries WHERE transcript=? AND id<?"
+        [(count,)] = self.database.execute(query, (call.transcript, call.id))
         return count
 
     def find_starting_call(self, session: str, agent_id: str) -> ConversationEntry | None:
-        """The call, in the parent's transcript, that this sub-agent worked for."""
+        """Return the call in the parent's transcript that started a sub-agent."""
         child = self.select_first(f"{SELECT_BY_SESSION} AND e.child=?", session, agent_id)
         return self.find_call(session, child.call_id, "", "") if child and child.call_id else None
 
     def entries_of_session(self, session: str, agent_id: str = "") -> tuple[ConversationEntry, ...]:
-        """All that is kept of a session, in order; sub-agents have their own."""
+        """Return the kept entries of a session in order; sub-agents have their own."""
         return self.select_all(f"{SELECT_BY_SESSION} AND t.agent_id=? ORDER BY e.transcript, e.id", session, agent_id)
 
     def select_first(self, query: str, *values: object) -> ConversationEntry | None:
-        """The first entry that a query finds."""
         return next(iter(self.select_all(f"{query} LIMIT 1", *values)), None)
 
     def select_all(self, query: str, *values: object) -> tuple[ConversationEntry, ...]:
-        """The entries that a query finds."""
         return tuple(ConversationEntry(*row[:-1], failed=bool(row[-1])) for row in self.database.execute(query, values))
 
 
 def format_time(seconds: float) -> str:
-    """A time as transcripts write it; the first one there is for a time before."""
+    """Format a time as transcripts do; times before 1970 as the first second."""
     return f"{datetime.fromtimestamp(max(0.0, seconds), UTC):%Y-%m-%dT%H:%M:%S}Z"
 
 
 def ensure_key(entry: TranscriptEntry, offset: int, number: int) -> TranscriptEntry:
-    """The entry with a key: where the agent names no message, the place in the file."""
+    """Return the entry with a key: without a message id, its position in the file."""
     return entry if entry.key and entry.key[0] != "/" else replace(entry, key=f"@{offset}/{number}")
 
 
 def transcript_key(source: TranscriptSource) -> tuple[str, str, str]:
-    """What a transcript is known by."""
     return quote_path(source.path), escape_surrogates(source.session_id), escape_surrogates(source.agent_id)
 
 
 class AgentSession(Struct, frozen=True):
-    """Whose conversation is wanted."""
+    """Agent and id of a session."""
 
     agent: str
     id: str
 
 
-class Utterance(Struct, frozen=True):
-    """Something the model said (`assistant`) or thought (`thinking`)."""
-
-    role: str
-    text: str
-    at: str = ""
-
-
-class Talk(Struct, frozen=True):
-    """The conversation around one call.
-
-    `prompt` is what a person had written last. A sub-agent's `task` is what its parent gave it, and `prompt` then
-    is what the person had written to the parent. `said` is oldest first; `answer` is what the tool answered.
-    `message_index` counts what was said and called in the transcript before the call, as far as it is kept.
-    """
-
-    prompt: str = ""
-    prompt_at: str = ""
-    task: str = ""
-    said: tuple[Utterance, ...] = ()
-    answer: str = ""
-    failed: bool = False
-    model: str | None = None
-    message_index: int | None = None
-
-
 class CallQuery(Struct, frozen=True):
-    """The call that is asked about, by what its record knows of it."""
+    """Facts by which a call is found in a conversation."""
 
     session_id: str
     agent_id: str = ""
@@ -351,21 +317,21 @@ class CallQuery(Struct, frozen=True):
     at: str = ""
 
 
-def find_talk(conversations: Conversations, asked: CallQuery) -> Talk | None:
-    """What was said around that call; None where no transcript has it. Raises sqlite3.Error."""
-    call = conversations.find_call(asked.session_id, asked.call_id, asked.arguments_sha256, asked.at)
+def find_talk(conversations: Conversations, query: CallQuery) -> Talk | None:
+    """Return the conversation around a call; None if no transcript has the call. Raises sqlite3.Error."""
+    call = conversations.find_call(query.session_id, query.call_id, query.arguments_sha256, query.at)
     if call is None:
         return None
     prompt = conversations.find_prompt(call)
-    said = conversations.assistant_texts_between(prompt.id if prompt else 0, call)
+    texts = conversations.assistant_texts_between(prompt.id if prompt else 0, call)
     answer = conversations.find_result(call)
-    asked_of = find_parent_prompt(conversations, asked) if asked.agent_id else None
-    person = asked_of or prompt
+    parent_prompt = find_parent_prompt(conversations, query) if query.agent_id else None
+    from_person = parent_prompt or prompt
     return Talk(
-        prompt=person.text if person else "",
-        prompt_at=person.at if person else "",
-        task=prompt.text if asked_of and prompt else "",
-        said=tuple(Utterance(one.role, one.text, one.at) for one in said),
+        prompt=from_person.text if from_person else "",
+        prompt_at=from_person.at if from_person else "",
+        task=prompt.text if parent_prompt and prompt else "",
+        said=tuple(Utterance(entry.role, entry.text, entry.at) for entry in texts),
         answer=answer.text if answer else "",
         failed=answer.failed if answer else False,
         model=call.model,
@@ -373,7 +339,6 @@ def find_talk(conversations: Conversations, asked: CallQuery) -> Talk | None:
     )
 
 
-def find_parent_prompt(conversations: Conversations, asked: CallQuery) -> ConversationEntry | None:
-    """What the person had written last to the agent that started this sub-agent."""
-    start = conversations.find_starting_call(asked.session_id, asked.agent_id)
+def find_parent_prompt(conversations: Conversations, query: CallQuery) -> ConversationEntry | None:
+    start = conversations.find_starting_call(query.session_id, query.agent_id)
     return conversations.find_prompt(start) if start else None

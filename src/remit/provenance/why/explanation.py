@@ -1,4 +1,4 @@
-"""Why lines are there, as an answer: the shapes that `remit why` gives."""
+"""Structure of an explanation: the shapes that `remit why` returns."""
 
 from typing import Literal
 
@@ -6,11 +6,10 @@ from msgspec import Struct
 
 from remit.provenance.blame.blamed_line import Candidate
 from remit.provenance.why.commit_details import CommitDetails
-from remit.provenance.why.conversations import Talk
 
 
 class Passage(Struct, frozen=True):
-    """Lines in a row with one origin. `record` names the edit in `causes`; None where none is known."""
+    """Consecutive lines with one origin. `record` names the edit in `causes`; None if unknown."""
 
     start: int
     end: int
@@ -18,16 +17,16 @@ class Passage(Struct, frozen=True):
     commit: str
     record: str | None = None
     text: str = ""
-    """The first of the lines."""
+    """The first line."""
     candidates: tuple[Candidate, ...] = ()
-    """Calls that were under way when lines of unknown origin came: nothing proves that one of them wrote them."""
+    """Calls that ran when lines of unknown origin came; none is proved."""
     agent: str | None = None
     intent_id: str | None = None
     grade: str | None = None
 
 
 class Denial(Struct, frozen=True):
-    """A call that was refused in the same session, on the same file, before the edit."""
+    """A call denied in the same session, on the same file, before the edit."""
 
     at: str
     code: str
@@ -35,7 +34,7 @@ class Denial(Struct, frozen=True):
 
 
 class Approval(Struct, frozen=True):
-    """A person's yes that the edit rested on."""
+    """A person's approval of the edit."""
 
     by: str
     words: str = ""
@@ -43,20 +42,45 @@ class Approval(Struct, frozen=True):
 
 
 class VerificationRun(Struct, frozen=True):
-    """A verification that Remit ran under the same intent after the edit."""
+    """A verification run under the same intent after the edit."""
 
     at: str
     command: str
     exit_code: int | None = None
 
 
-class Cause(Struct, frozen=True):
-    """One edit, with what the ledger knows around it. `at` is ISO 8601, `reasoning` what the agent gave as its own.
+class Utterance(Struct, frozen=True):
+    """A text (`assistant`) or thought (`thinking`) of the model."""
 
-    `by` is who the record names; `unknown` where it names a call that only may have been it. `criteria` are the
-    intent's as they were when the call was judged, None where that version of the intents file is gone; `criteria_now`
-    as they are today. `diff` is unified, without a header, None where the contents are gone; `focus` is the index of
-    the line in it that the question is about.
+    role: str
+    text: str
+    at: str = ""
+
+
+class Talk(Struct, frozen=True):
+    """The conversation around one call.
+
+    `prompt` is the person's last text. For a sub-agent `task` is the parent's text, and `prompt` the person's last text
+    to the parent. `said` is oldest first; `answer` is the tool's result. `message_index` counts the kept transcript
+    entries before the call.
+    """
+
+    prompt: str = ""
+    prompt_at: str = ""
+    task: str = ""
+    said: tuple[Utterance, ...] = ()
+    answer: str = ""
+    failed: bool = False
+    model: str | None = None
+    message_index: int | None = None
+
+
+class Cause(Struct, frozen=True):
+    """An edit with its surroundings in the ledger. `at` is ISO 8601, `reasoning` the agent's own reason.
+
+    `by` is the author by the record; `unknown` for a call that only may have written the lines. `criteria` are the
+    intent's at the time of the call, None if that intents file is gone; `criteria_now` are the current ones. `diff` is
+    unified without header, None if the contents are gone; `focus` is the index of the line asked about.
     """
 
     record: str
@@ -85,7 +109,7 @@ class Cause(Struct, frozen=True):
 
 
 class LaterEdit(Struct, frozen=True):
-    """An edit of the file after the newest of the causes. `same_lines`: it changed lines that a cause had put there."""
+    """An edit of the file after the newest cause. `same_lines`: it changed lines of a cause."""
 
     record: str
     at: str
@@ -95,9 +119,9 @@ class LaterEdit(Struct, frozen=True):
 
 
 class Explanation(Struct, frozen=True):
-    """Why the lines of a file are there.
+    """Explanation of lines of a file.
 
-    `left_out` counts causes beyond the newest 50; `remarks` are what could not be told, and why.
+    `left_out` counts causes beyond the newest 50; `remarks` are failures and their reasons.
     """
 
     path: str

@@ -1,4 +1,4 @@
-"""A session's story: what was asked and said, each call with its verdict, and what it changed."""
+"""Story of a session: prompts, answers, calls with their verdicts, and changes."""
 
 from collections.abc import Iterable, Iterator
 from typing import Any, Literal, TypeAlias
@@ -16,11 +16,11 @@ KINDS: dict[str, StepKind] = {"user": "asked", "assistant": "said", "thinking": 
 MAX_RECORDS = 20_000
 INTENT_EVENTS = ("intent_selected", "intent_cleared", "intent_transition")
 FIRST_CALL_EVENTS = ("tool_use", "denied", "approval_requested")
-"""Events after which what has a verdict already is an earlier call of the same arguments."""
+"""Events behind which a step with a verdict is an earlier call with the same arguments."""
 
 
 class Consent(Struct, frozen=True):
-    """A question to a person, and the answer: `allow` or `deny`, empty for none; how far it reaches, their words."""
+    """A question to a person and the answer: `allow`, `deny` or empty; its extent and the person's words."""
 
     action: str = ""
     rule: str = ""
@@ -33,9 +33,10 @@ class Consent(Struct, frozen=True):
 
 
 class StoryStep(Struct, frozen=True):
-    """One step. Of a call, `verdict` is `allow`, `contain`, `deny` or what the ledger says else; empty where no record
-    has it. `operations` say what happened to each of the `changed` files. Git brought the contents of the files
-    `brought`, and Remit put the files `undone` back. `grant` is the yes that let the call through, `once` or its id.
+    """One step. `verdict` of a call is `allow`, `contain`, `deny` or another recorded effect; empty without a record.
+
+    `operations` belong to the `changed` files. git brought the contents of `brought`; Remit restored the files
+    `undone`. `grant` is `once` or the id of the grant.
     """
 
     at: str
@@ -56,34 +57,36 @@ class StoryStep(Struct, frozen=True):
 
 
 def tell_session_story(index: Index, conversations: Conversations, session: str) -> tuple[StoryStep, ...]:
-    """All steps of a session and its sub-agents, in the order of time. Raises sqlite3.Error."""
+    """Return every step of a session and its sub-agents in time order. Raises sqlite3.Error."""
     records = index.find(session_id=session, limit=MAX_RECORDS)[::-1]
-    judged = steps_by_call(records)
-    agents = ["", *dict.fromkeys(step.agent_id for calls in judged.values() for step in calls if step.agent_id)]
-    spoken = [(agent, one) for agent in agents for one in conversations.entries_of_session(session, agent)]
-    failed = {one.call_id for _, one in spoken if one.role == "tool_result" and one.failed}
-    steps = [step for agent, one in spoken if (step := step_of_entry(one, agent, judged, failed))]
-    steps += [step for calls in judged.values() for step in calls]
+    steps_of_calls = steps_by_call(records)
+    agents = ["", *dict.fromkeys(step.agent_id for calls in steps_of_calls.values() for step in calls if step.agent_id)]
+    entries = [(agent, entry) for agent in agents for entry in conversations.entries_of_session(session, agent)]
+    failed = {entry.call_id for _, entry in entries if entry.role == "tool_result" and entry.failed}
+    steps = [step for agent, entry in entries if (step := step_of_entry(entry, agent, steps_of_calls, failed))]
+    steps += [step for calls in steps_of_calls.values() for step in calls]
     return tuple(sorted([*steps, *intent_steps(records), *approval_steps(records)], key=lambda step: step.at[:23]))
 
 
 def step_of_entry(
-    one: ConversationEntry, agent: str, judged: dict[str, list[StoryStep]], failed: set[str]
+    entry: ConversationEntry, agent: str, steps_of_calls: dict[str, list[StoryStep]], failed: set[str]
 ) -> StoryStep | None:
-    """An entry of the conversation as a step, its call taken out of `judged`; None for what a tool answered."""
-    kind = KINDS.get(one.role)
+    """Return the step of a conversation entry, removing its call from `judged`; None for tool results."""
+    kind = KINDS.get(entry.role)
     if kind is not None:
-        return StoryStep(one.at, kind, one.text, agent)
-    if one.role != "tool_call":
+        return StoryStep(entry.at, kind, entry.text, agent)
+    if entry.role != "tool_call":
         return None
-    calls = next((found for key in call_keys(one.call_id, one.arguments_sha256) if (found := judged.get(key))), None)
-    known = calls.pop(0) if calls else StoryStep(one.at, "call", one.text)
-    broken = known.failed or one.call_id in failed
-    return replace(known, at=one.at, text=one.text, agent_id=agent, tool=one.tool, failed=broken)
+    calls = next(
+        (steps for key in call_keys(entry.call_id, entry.arguments_sha256) if (steps := steps_of_calls.get(key))), None
+    )
+    step = calls.pop(0) if calls else StoryStep(entry.at, "call", entry.text)
+    has_failed = step.failed or entry.call_id in failed
+    return replace(step, at=entry.at, text=entry.text, agent_id=agent, tool=entry.tool, failed=has_failed)
 
 
 def call_keys(call_id: str, arguments_sha256: str) -> Iterator[str]:
-    """What a call is known by: its id, where the agent gives one to its hooks, or its arguments."""
+    """Yield the keys of a call: its id, if the agent's hooks have one, and the hash of its arguments."""
     if call_id:
         yield call_id
     if arguments_sha256:
@@ -91,94 +94,96 @@ def call_keys(call_id: str, arguments_sha256: str) -> Iterator[str]:
 
 
 def steps_by_call(records: Iterable[dict[str, Any]]) -> dict[str, list[StoryStep]]:
-    """The calls of a session by their key, the oldest first: without an id, several may have one key."""
-    found: dict[str, list[StoryStep]] = {}
+    """Return the calls of a session by key, oldest first: without ids, several calls may share a key."""
+    steps: dict[str, list[StoryStep]] = {}
     for document in records:
         body = body_of(document)
         call: dict[str, Any] = body.get("call", {})
         key = next(call_keys(str(call.get("id") or ""), str(call.get("arguments_sha256") or "")), None)
         if key is None:
             continue
-        calls = found.setdefault(key, [])
+        calls = steps.setdefault(key, [])
         if not calls or (body.get("event") in FIRST_CALL_EVENTS and calls[-1].verdict):
             calls.append(first_step_of_call(document, body, call))
         calls[-1] = add_record(calls[-1], body)
-    return found
+    return steps
 
 
 def first_step_of_call(document: dict[str, Any], body: dict[str, Any], call: dict[str, Any]) -> StoryStep:
-    """A call, as its first record tells of it."""
     tool = str(call.get("name") or "")
-    asked = str(body.get("approval", {}).get("action") or "").removeprefix(f"{tool}: ")
-    said = str(call.get("command") or "") or asked or ", ".join(call.get("paths", []))
-    return StoryStep(str(document["timestamp"]), "call", said, str(body.get("agent_id") or ""), tool)
+    action = str(body.get("approval", {}).get("action") or "").removeprefix(f"{tool}: ")
+    text = str(call.get("command") or "") or action or ", ".join(call.get("paths", []))
+    return StoryStep(str(document["timestamp"]), "call", text, str(body.get("agent_id") or ""), tool)
 
 
-def add_record(known: StoryStep, body: dict[str, Any]) -> StoryStep:
-    """The call with what one more record says of it."""
+def add_record(step: StoryStep, body: dict[str, Any]) -> StoryStep:
+    """Return the step with the facts of one more record."""
     match body.get("event"):
         case "denied":
-            return replace(known, verdict="deny", code=str(body.get("violation", {}).get("error_type") or ""))
+            return replace(step, verdict="deny", code=str(body.get("violation", {}).get("error_type") or ""))
         case "tool_use":
             decision: dict[str, Any] = body.get("decision", {})
-            return replace(known, verdict=str(decision.get("effect") or ""), grant=str(decision.get("grant") or ""))
+            return replace(step, verdict=str(decision.get("effect") or ""), grant=str(decision.get("grant") or ""))
         case "tool_result":
             result: dict[str, Any] = body.get("result", {})
-            return replace(known, exit_code=result.get("exit_code"), failed=result.get("ok") is False)
+            return replace(step, exit_code=result.get("exit_code"), failed=result.get("ok") is False)
         case "mutation":
             files: list[dict[str, Any]] = body.get("files", [])
             operations = tuple(str(file.get("operation")) for file in files)
-            paths = (*known.changed, *file_paths(files))
-            return replace(known, changed=paths, operations=(*known.operations, *operations))
+            paths = (*step.changed, *file_paths(files))
+            return replace(step, changed=paths, operations=(*step.operations, *operations))
         case "human_edit":
-            return replace(known, brought=(*known.brought, *file_paths(body.get("files", []))))
+            return replace(step, brought=(*step.brought, *file_paths(body.get("files", []))))
         case "restore":
-            return replace(known, undone=(*known.undone, *map(str, body.get("paths", []))))
+            return replace(step, undone=(*step.undone, *map(str, body.get("paths", []))))
         case "approval_requested" | "approval_answered":
-            return replace(known, consents=add_approval(known.consents, body))
+            return replace(step, consents=add_approval(step.consents, body))
         case _:
-            return known
+            return step
 
 
 def file_paths(files: Iterable[dict[str, Any]]) -> tuple[str, ...]:
-    """The paths of a record's files."""
     return tuple(str(file.get("path")) for file in files)
 
 
-def add_approval(known: tuple[Consent, ...], body: dict[str, Any]) -> tuple[Consent, ...]:
-    """Add a question, or the answer to the newest one."""
-    said: dict[str, Any] = body.get("approval", {})
-    if body.get("event") == "approval_requested" or not known:
-        reasons = tuple(map(str, said.get("reasons", ())))
-        asked = Consent(str(said.get("action") or ""), str(said.get("rule") or ""), said.get("risk"), reasons)
-        known = (*known, asked)
+def add_approval(consents: tuple[Consent, ...], body: dict[str, Any]) -> tuple[Consent, ...]:
+    """Add a question, or the answer to the newest question."""
+    approval: dict[str, Any] = body.get("approval", {})
+    if body.get("event") == "approval_requested" or not consents:
+        reasons = tuple(map(str, approval.get("reasons", ())))
+        question = Consent(
+            str(approval.get("action") or ""), str(approval.get("rule") or ""), approval.get("risk"), reasons
+        )
+        consents = (*consents, question)
     if body.get("event") == "approval_requested":
-        return known
-    words = {key: str(said.get(key) or "") for key in ("answer", "by", "extent", "words")}
-    return (*known[:-1], replace(known[-1], **words))
+        return consents
+    words = {key: str(approval.get(key) or "") for key in ("answer", "by", "extent", "words")}
+    return (*consents[:-1], replace(consents[-1], **words))
 
 
 def approval_steps(records: Iterable[dict[str, Any]]) -> Iterator[StoryStep]:
-    """What a person was asked without a call: an intent to make, a scope to widen. Older records name no call."""
-    found: dict[str, StoryStep] = {}
+    """Yield questions to a person without a call: a new intent, a wider scope. Older records name no call."""
+    steps: dict[str, StoryStep] = {}
     for document in records:
         body = body_of(document)
         if body.get("event") not in ("approval_requested", "approval_answered") or body.get("call"):
             continue
-        said: dict[str, Any] = body.get("approval", {})
-        name = str(said.get("id"))
-        step = found.get(name) or StoryStep(str(document["timestamp"]), "approval", str(said.get("action") or name))
-        found[name] = replace(step, consents=add_approval(step.consents, body))
-    yield from found.values()
+        approval: dict[str, Any] = body.get("approval", {})
+        name = str(approval.get("id"))
+        step = steps.get(name) or StoryStep(str(document["timestamp"]), "approval", str(approval.get("action") or name))
+        steps[name] = replace(step, consents=add_approval(step.consents, body))
+    yield from steps.values()
 
 
 def intent_steps(records: Iterable[dict[str, Any]]) -> Iterator[StoryStep]:
-    """What happened to the intent that the session works under."""
+    """Yield the changes of the session's intent."""
     for document in records:
         body = body_of(document)
         event = str(body.get("event"))
         if event in INTENT_EVENTS:
             word = event.removeprefix("intent_")
-            to = f" to {body.get('to')}" if body.get("to") else ""
-            said = ": ".join(filter(None, (f"{body.get('intent_id')} {word}{to}", str(body.get("reasoning") or ""))))
-            yield StoryStep(str(document["timestamp"]), "intent", said, str(body.get("agent_id") or ""))
+            target = f" to {body.get('to')}" if body.get("to") else ""
+            text = ": ".join(
+                filter(None, (f"{body.get('intent_id')} {word}{target}", str(body.get("reasoning") or "")))
+            )
+            yield StoryStep(str(document["timestamp"]), "intent", text, str(body.get("agent_id") or ""))

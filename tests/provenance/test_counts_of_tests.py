@@ -109,22 +109,22 @@ ROWS = [
 
 
 @pytest.mark.parametrize(("path", "text", "expected"), ROWS, ids=[row[0] for row in ROWS])
-def test_what_is_counted(path: str, text: str, expected: CaseCounts) -> None:
+def test_tests_assertions_and_skips_are_counted(path: str, text: str, expected: CaseCounts) -> None:
     assert count_tests(path, text.encode()) == expected
 
 
-def test_every_language_that_is_counted_has_a_row() -> None:
+def test_every_counted_language_has_a_row() -> None:
     assert len(ROWS) == len(PATTERNS_BY_LANGUAGE)
 
 
-def test_commented_out_is_gone() -> None:
+def test_commented_out_tests_do_not_count() -> None:
     text = "def test_a():\n    assert f()\n"
     assert count_tests("test_a.py", f'"""\n{text}"""\n'.encode()) == NO_TESTS
     assert count_tests("test_a.py", "".join(f"# {line}\n" for line in text.splitlines()).encode()) == NO_TESTS
     assert count_tests("a.test.js", b"/*\nit('a', () => { expect(f()).toBe(1) })\n*/\n") == NO_TESTS
 
 
-def test_what_cannot_be_told_is_not_told() -> None:
+def test_an_unknown_language_has_no_counts() -> None:
     assert count_tests("tests/data.json", b"{}") is None
     assert count_tests("tests/test_a.xyz", b"assert") is None
     assert count_tests("tests/test_a.py", None) == NO_TESTS

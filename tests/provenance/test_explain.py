@@ -42,7 +42,7 @@ def explained(root: Path, path: str, lines: tuple[int, int] | None = None) -> Ex
         return telling.explain(path, lines)
 
 
-def test_an_edit_is_told_with_what_surrounded_it(agent: Agent, home: Path) -> None:
+def test_an_edit_is_explained_with_its_surroundings(agent: Agent, home: Path) -> None:
     agent.read("src/app.py")
     assert refusal(agent.write("src/app.py", "x\n")) == "MISSING_OR_INVALID_INTENT"
     gate = Gate.open(agent.cwd, machine(home))
@@ -68,7 +68,7 @@ def test_later_edits_of_the_file_are_named(agent: Agent) -> None:
     assert explained(agent.cwd, "src/new.py", (2, 2)).later == ()
 
 
-def test_what_nobody_saw_written_says_so(agent: Agent) -> None:
+def test_an_unrecorded_line_is_reported_as_unknown(agent: Agent) -> None:
     found = explained(agent.cwd, "src/app.py", (1, 1))
     assert (found.causes, found.later) == ((), ())
     assert "nobody that Remit saw" in render_explanation(found)
@@ -91,7 +91,7 @@ def test_lines_in_a_row_are_one_passage() -> None:
     ]
 
 
-def test_what_came_while_a_command_ran_names_the_command_and_who_likely_wrote_it(agent: Agent) -> None:
+def test_lines_that_came_during_a_command_name_the_command_and_the_likely_author(agent: Agent) -> None:
     config = agent.cwd / ".orchestration" / "remit.toml"
     config.write_text(config.read_text() + '\n[containment]\nrewrite = "off"\n')
     agent.select()
@@ -107,7 +107,7 @@ def test_what_came_while_a_command_ran_names_the_command_and_who_likely_wrote_it
     assert "claude-code was at work, session session-1" in words
 
 
-def test_a_later_edit_of_the_same_lines_is_told_from_one_of_others(agent: Agent) -> None:
+def test_later_edits_of_the_same_lines_are_distinguished(agent: Agent) -> None:
     agent.select()
     agent.write("src/new.py", "first_of_all = 1\nsecond_of_all = 2\nthird_of_all = 3\n")
     agent.write("src/new.py", "zero = 0\nfirst_of_all = 1\nsecond_of_all = 2\nthird_of_all = 3\n")
@@ -117,7 +117,7 @@ def test_a_later_edit_of_the_same_lines_is_told_from_one_of_others(agent: Agent)
     assert "Lines of this edit were changed once more; newest" in render_explanation(found)
 
 
-def test_what_was_refused_anywhere_since_the_last_change_led_to_the_edit(agent: Agent) -> None:
+def test_denials_since_the_last_change_are_shown_with_the_edit(agent: Agent) -> None:
     agent.select()
     agent.write("src/first.py", "one_of_all = 1\n")
     assert refusal(agent.write("docs/a.md", "x\n")) == "SCOPE_VIOLATION"
@@ -129,7 +129,7 @@ def test_what_was_refused_anywhere_since_the_last_change_led_to_the_edit(agent: 
     assert told == [[], ["SCOPE_VIOLATION"], []]
 
 
-def test_a_file_that_was_renamed_keeps_what_happened_to_it_before(agent: Agent) -> None:
+def test_a_renamed_file_keeps_its_history(agent: Agent) -> None:
     assert refusal(agent.write("src/old.py", "x\n")) == "MISSING_OR_INVALID_INTENT"
     agent.select()
     text = "first_of_all = 1\nsecond_of_all = 2\nthird_of_all = 3\n"
@@ -148,7 +148,7 @@ def test_a_file_that_was_renamed_keeps_what_happened_to_it_before(agent: Agent) 
     assert len(explained(agent.cwd, "src/new.py", (3, 3)).later) == 1
 
 
-def test_the_words_are_told_with_which_the_very_call_was_let_through(agent: Agent, home: Path) -> None:
+def test_the_persons_words_of_the_calls_own_approval_are_shown(agent: Agent, home: Path) -> None:
     with (agent.cwd / ".orchestration/remit.toml").open("a") as file:
         file.write("\n[approvals]\nthreshold = 1\n")
     (agent.cwd / "src/gone.txt").write_text("x\n")
@@ -166,7 +166,7 @@ def test_the_words_are_told_with_which_the_very_call_was_let_through(agent: Agen
     assert [one.words for found in approvals for one in found] == ["only this one", *["all of the session"] * 2]
 
 
-def test_what_a_person_had_verified_is_told_in_whatever_session(agent: Agent, home: Path) -> None:
+def test_verifications_from_any_session_are_shown(agent: Agent, home: Path) -> None:
     agent.select()
     agent.write("src/one.py", "one_of_all = 1\n")
     gate = Gate.open(agent.cwd, machine(home))
@@ -182,7 +182,7 @@ def test_what_a_person_had_verified_is_told_in_whatever_session(agent: Agent, ho
 @pytest.mark.parametrize(
     ("spot", "first", "last"), [("src/odd:2", 1, 3), ("src/odd:2:3", 3, 3), ("src/app.py:1", 1, 1)]
 )
-def test_a_colon_may_belong_to_the_name(agent: Agent, spot: str, first: int, last: int) -> None:
+def test_a_file_name_may_contain_a_colon(agent: Agent, spot: str, first: int, last: int) -> None:
     (agent.cwd / "src/odd:2").write_text("one\ntwo\nthree\n")
     [found] = data(agent.cwd, "why", spot)["passages"]
     assert (found["start"], found["end"]) == (first, last)

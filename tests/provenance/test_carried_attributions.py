@@ -68,7 +68,7 @@ def by(labels: Sequence[Attribution | None]) -> list[str | None]:
 
 
 @given(st.lists(texts, min_size=2, max_size=6), st.data())
-def test_labels_are_what_a_list_of_things_says(versions: list[Text], data: st.DataObject) -> None:
+def test_attributions_equal_a_model_of_tagged_lines(versions: list[Text], data: st.DataObject) -> None:
     count = len(versions) - 1
     names = data.draw(st.lists(st.sampled_from(["r1", "r2", "r3"]), min_size=count, max_size=count))
     steps = [HistoryStep(str(n), str(n + 1), name) for n, name in enumerate(names)]
@@ -78,7 +78,7 @@ def test_labels_are_what_a_list_of_things_says(versions: list[Text], data: st.Da
 
 
 @given(texts, texts)
-def test_one_step_labels_what_it_added_and_keeps_the_rest(old: Text, new: Text) -> None:
+def test_one_step_attributes_its_added_lines_and_keeps_the_rest(old: Text, new: Text) -> None:
     before = [Attribution(f"old {n}", "exact") for n in range(len(old))]
     after = by(carry_through_hunks(before, hunks_between(old, new), Attribution("new", "exact")))
     assert len(after) == len(new)
@@ -156,7 +156,7 @@ def test_a_wrapped_call_is_still_the_agents_and_a_changed_one_is_not() -> None:
     assert origin({**versions, "V": [*BASE, *changed]}, [wrote(1, "P", "R")]) == [None] * 9
 
 
-def test_a_copy_above_the_original_is_told_by_the_tools_own_position() -> None:
+def test_a_copy_above_the_original_is_identified_by_the_tools_position() -> None:
     told = HistoryEntry(1, "r1", "P", "V", before_lines=4, hunks=(Hunk(2, 0, 3, 2),), positions_known=True)
     versions = {"P": BASE, "V": [*BASE[:2], *BASE[2:], *BASE[2:]]}
     labels = carry_attributions(possible_routes("V", "P", FileHistory([told]))[0], knowing(versions))
@@ -164,7 +164,7 @@ def test_a_copy_above_the_original_is_told_by_the_tools_own_position() -> None:
     assert {label.grade for label in labels if label} == {"payload"}
 
 
-def test_what_git_brought_starts_no_claims() -> None:
+def test_contents_brought_by_git_are_not_attributed() -> None:
     recorded = [wrote(1, "P0", "R"), wrote(2, "R", "X", by_git=True), wrote(3, "X", "V")]
     versions = {"P0": BASE, "P": BASE, "R": [*BASE, *PROPOSAL], "X": of("a", "b"), "V": of("a", "b", "c")}
     assert origin(versions, recorded) == [None, None, "r3"]
@@ -185,7 +185,7 @@ def test_unrelated_records_change_nothing(order: tuple[int, int]) -> None:
 
 
 @given(texts, texts)
-def test_putting_lines_in_and_taking_them_out_changes_nothing(base: Text, put: Text) -> None:
+def test_inserting_and_removing_lines_changes_nothing(base: Text, put: Text) -> None:
     first, second = [t.encode() for t in base], [t.encode() for t in (*base, *put)]
     versions = {"A": first, "B": second, "V": [*first, b"new"]}
     steps = [
@@ -201,7 +201,7 @@ def test_putting_lines_in_and_taking_them_out_changes_nothing(base: Text, put: T
     assert by(carry_attributions(steps, knowing(versions))) == by(carry_attributions(steps[2:], knowing(versions)))
 
 
-def test_of_what_came_after_a_version_was_seen_plain_lines_alone_prove_nothing() -> None:
+def test_common_lines_alone_prove_nothing_after_the_version_was_seen() -> None:
     late = Attribution("late", "preserved")
     lines = of("def compute_the_total(): pass", "    pass", "", "    try:", "    pass")
     labels = [late, late, None, late, late]
@@ -216,7 +216,9 @@ def test_a_content_was_seen_before_the_first_record_that_found_it() -> None:
 
 
 @given(st.lists(st.tuples(st.integers(1, 5), st.sampled_from("ABC"), st.sampled_from("ABC"))), st.sampled_from("ABCD"))
-def test_each_record_is_told_the_same_as_all_together(rows: list[tuple[int, str, str]], version: str) -> None:
+def test_each_record_follows_a_sighting_as_the_whole_history_says(
+    rows: list[tuple[int, str, str]], version: str
+) -> None:
     history = FileHistory([wrote(*row) for row in rows])
     late = history.records_after_seen(version)
     names = {record.record for record in history.recorded} | {"unheard of"}
@@ -224,7 +226,7 @@ def test_each_record_is_told_the_same_as_all_together(rows: list[tuple[int, str,
 
 
 @given(st.lists(st.none() | st.builds(Attribution, st.sampled_from("ab"), st.just("exact")), max_size=8), st.data())
-def test_what_git_calls_new_is_the_calls_whichever_lines_are_asked_about(
+def test_lines_new_to_git_are_the_calls_whichever_lines_are_asked_about(
     labels: list[Attribution | None], data: st.DataObject
 ) -> None:
     asked = [line(n) for n in data.draw(st.lists(st.integers(1, 10)))]
@@ -240,12 +242,12 @@ def line(number: int) -> GitLine:
     return GitLine(FileVersion("1" * 40, "a.py", None), number, number, b"x")
 
 
-def test_a_content_that_was_there_before_any_record_left_it_was_brought_back() -> None:
+def test_a_content_seen_before_its_first_record_existed_before() -> None:
     history = FileHistory([wrote(1, "A", "B"), wrote(2, "B", "A"), wrote(3, "A", "D")])
     assert [history.existed_before_records(version) for version in "ABDX"] == [True, False, False, False]
 
 
-def test_of_older_contents_those_are_candidates_of_which_people_took_out_most() -> None:
+def test_older_candidates_are_the_contents_that_lost_most_lines() -> None:
     calls = [wrote(10 * n, f"v{n - 1}", f"v{n}") for n in range(1, 60)]
     small = HistoryEntry(205, "small", "v20", "v21", hunks=(Hunk(1, 1, 1, 1),), observed=True)
     back = HistoryEntry(225, "back", "v22", "main", hunks=(Hunk(1, 30, 1, 0),), observed=True)
@@ -257,7 +259,7 @@ def recorded(seq: int, before: str, after: str, *, by_git: bool = False) -> Hist
     return HistoryEntry(seq, f"r{seq}", before, after, by_git=by_git)
 
 
-def test_what_git_was_seen_to_have_may_be_what_was_recorded_last_and_changed_by_a_person() -> None:
+def test_a_content_brought_by_git_may_be_a_persons_change_of_the_last_recorded_one() -> None:
     known = [recorded(1, "v0", "v1"), recorded(2, "v1", "v2", by_git=True)]
     later = [*known, recorded(3, "v2", "v3"), recorded(4, "v3", "v4")]
     for history in (FileHistory(known), FileHistory(later)):
@@ -265,7 +267,7 @@ def test_what_git_was_seen_to_have_may_be_what_was_recorded_last_and_changed_by_
         assert (last.before, last.after, last.inferred, last.strict) == ("v1", "v2", True, False)
 
 
-def test_nor_does_it_end_the_way_to_what_came_then() -> None:
+def test_a_content_brought_by_git_does_not_end_the_route() -> None:
     later = [recorded(1, "v0", "v1"), recorded(2, "v1", "v2", by_git=True), recorded(3, "v2", "v3")]
     [way] = possible_routes("v3", "v0", FileHistory(later))
     assert [(step.before, step.after, step.record) for step in way] == [
@@ -275,7 +277,7 @@ def test_nor_does_it_end_the_way_to_what_came_then() -> None:
     ]
 
 
-def test_what_was_recorded_before_something_else_was_seen_is_doubtful_still() -> None:
+def test_a_record_from_before_another_sighting_stays_doubtful() -> None:
     known = [recorded(1, "v0", "v1"), recorded(2, "v1", "other"), recorded(3, "other", "v2", by_git=True)]
     ways = possible_routes("v2", "v0", FileHistory(known))
     assert [(way[-1].before, way[-1].strict) for way in ways] == [("other", False), ("v1", True)]
@@ -284,14 +286,14 @@ def test_what_was_recorded_before_something_else_was_seen_is_doubtful_still() ->
 @pytest.mark.parametrize(
     ("after", "kept"), [("a } c x", "r1"), ("a } x", None), ("x } c d", None), ("a } x c d", None)]
 )
-def test_a_plain_line_stays_its_authors_where_a_person_changes_nothing_beside_it(after: str, kept: str | None) -> None:
+def test_a_common_line_keeps_its_author_if_its_neighbours_are_unchanged(after: str, kept: str | None) -> None:
     texts = {"v0": "a c d", "v1": "a } c d", "v2": after}
     versions = {name: [word.encode() for word in text.split()] for name, text in texts.items()}
     steps = [HistoryStep("v0", "v1", "r1"), HistoryStep("v1", "v2", "person", inferred=True)]
     assert by(carry_attributions(steps, knowing(versions)))[1] == kept
 
 
-def test_a_call_without_an_id_is_known_again_by_what_it_was_given() -> None:
+def test_a_call_without_an_id_is_identified_by_its_arguments() -> None:
     assert (
         call_identity({"id": "c1", "name": "Edit"})
         == call_identity({"id": "c1"})

@@ -6,7 +6,7 @@ import pytest
 
 from gate.driving import Agent, governed
 from provenance.test_blame import ME, commit, sessions
-from provenance.test_origins import BASE, by, knowing, of, origin, wrote
+from provenance.test_carried_attributions import BASE, by, knowing, of, origin, wrote
 from remit.core.diff.contents import Hunk
 from remit.gate.evidence.command_text import CommandText
 from remit.provenance.origins.carried_attributions import carry_attributions, find_ambiguous_kept_lines
@@ -36,7 +36,7 @@ def agent(repository: Path, home: Path) -> Agent:
     return found
 
 
-def test_a_plain_line_at_another_depth_among_a_persons_lines_is_not_the_agents(agent: Agent) -> None:
+def test_a_common_line_reindented_among_a_persons_lines_is_not_the_agents(agent: Agent) -> None:
     agent.write("src/new.py", AGENTS)
     commit(agent.cwd)
     (agent.cwd / "src" / "new.py").write_text(PERSONS)
@@ -55,7 +55,7 @@ def test_a_plain_line_at_another_depth_among_a_persons_lines_is_not_the_agents(a
         (of("\tmeasured_widths = 1", "\tpass", "x"), of("  measured_widths = 1", "  pass", "y"), {0: 0, 1: 1}),
     ],
 )
-def test_layout_is_told_by_lines_that_tell(old: list[bytes], new: list[bytes], found: dict[int, int]) -> None:
+def test_only_distinctive_lines_match_across_layouts(old: list[bytes], new: list[bytes], found: dict[int, int]) -> None:
     assert match_but_for_layout(old, new) == found
 
 
@@ -63,12 +63,14 @@ BLOCK = of("    total_allocation = sum(rows)", "    except OSError:", "        p
 
 
 @pytest.mark.parametrize(("left", "by_whom"), [(BLOCK[1:], None), (BLOCK[:3], "r1"), ([*BLOCK[:2], BLOCK[3]], "r1")])
-def test_across_a_gap_plain_lines_are_no_block_whose_own_line_went(left: list[bytes], by_whom: str | None) -> None:
+def test_across_a_gap_common_lines_do_not_carry_a_block_without_its_distinctive_line(
+    left: list[bytes], by_whom: str | None
+) -> None:
     versions = {"P": BASE, "R": [*BASE, *BLOCK], "V": [*BASE, b"put_there_by_somebody()", *left]}
     assert origin(versions, [wrote(1, "P", "R")]) == [*[None] * 5, *[by_whom] * 3]
 
 
-def test_where_nothing_happened_unseen_they_are() -> None:
+def test_without_a_gap_common_lines_stay_attributed() -> None:
     versions = {"P": BASE, "R": [*BASE, *BLOCK], "V": [*BASE, b"put_there_by_somebody()", *BLOCK[1:]]}
     seen = HistoryEntry(2, "r2", "R", "V", observed=True)
     assert origin(versions, [wrote(1, "P", "R"), seen]) == [*[None] * 4, "r2", *["r1"] * 3]
@@ -87,7 +89,7 @@ NEW = of(
 )
 
 
-def test_what_a_diff_keeps_between_lines_of_nobody_knows_whom_is_open() -> None:
+def test_a_common_line_kept_between_unproved_lines_is_not_proved() -> None:
     hunks = (Hunk(2, 0, 3, 2), Hunk(3, 0, 6, 1))
     steps = [
         HistoryStep(None, "A", "agent"),
@@ -102,7 +104,9 @@ def test_what_a_diff_keeps_between_lines_of_nobody_knows_whom_is_open() -> None:
     ("unproved", "found"),
     [(((3, 4),), [4]), (((6, 6),), []), ((), []), (((1, 2),), [])],
 )
-def test_only_beside_unproved_lines_a_kept_one_drifts(unproved: tuple[tuple[int, int], ...], found: list[int]) -> None:
+def test_a_kept_line_is_ambiguous_only_beside_unproved_lines(
+    unproved: tuple[tuple[int, int], ...], found: list[int]
+) -> None:
     assert list(find_ambiguous_kept_lines(OLD, NEW, (Hunk(2, 0, 3, 2), Hunk(3, 0, 6, 1)), unproved)) == found
 
 
@@ -114,7 +118,7 @@ def test_only_beside_unproved_lines_a_kept_one_drifts(unproved: tuple[tuple[int,
         (of("f(a, b)", "    return None", "g(c, d)"), of("f(a,b)", "    return None", "g(c,d)"), []),
     ],
 )
-def test_a_line_of_its_own_holds_its_place_and_so_does_one_in_another_layout(
+def test_a_distinctive_or_reformatted_line_is_not_ambiguous(
     old: list[bytes], new: list[bytes], found: list[int]
 ) -> None:
     assert list(find_ambiguous_kept_lines(old, new, (Hunk(1, 1, 1, 1), Hunk(3, 1, 3, 1)), ((1, 1), (3, 3)))) == found
@@ -132,7 +136,7 @@ PUT_FOR_IT = function("written_by_hand", "narrowest_gap", "paper_size", "ink_lef
 
 
 @pytest.mark.parametrize("below", [[], of("", "def there_before(measured_widths):", "    return measured_widths")])
-def test_the_end_of_a_function_that_a_person_put_for_another_is_not_the_agents(below: list[bytes]) -> None:
+def test_the_common_end_of_a_function_replaced_by_a_person_is_not_the_agents(below: list[bytes]) -> None:
     versions = {"P": [*BASE, *below], "R": [*BASE, *FIRST, b"", *SECOND, *below]}
     versions["V"] = [*BASE, *FIRST, b"", *PUT_FOR_IT, *below]
     found = origin(versions, [wrote(1, "P", "R")])
@@ -140,7 +144,7 @@ def test_the_end_of_a_function_that_a_person_put_for_another_is_not_the_agents(b
 
 
 @pytest.mark.parametrize("below", [[], of("", "def there_before(measured_widths):", "    return measured_widths")])
-def test_nor_is_it_where_it_is_as_long_as_what_was_put_there(below: list[bytes]) -> None:
+def test_the_common_end_of_a_replacement_of_equal_length_is_not_the_agents(below: list[bytes]) -> None:
     second = function("printed", "smallest_margin", "measured_widths", "longest_line")
     persons = function("written_by_hand", "narrowest_gap", "paper_size", "ink_left")
     versions = {"P": [*BASE, *below], "R": [*BASE, *FIRST, b"", *second, *below]}
@@ -149,20 +153,20 @@ def test_nor_is_it_where_it_is_as_long_as_what_was_put_there(below: list[bytes])
     assert found[len(BASE) :] == [*["r1"] * (len(FIRST) + 1), *[None] * (len(persons) + len(below))]
 
 
-def test_the_end_of_a_function_of_which_a_line_is_another_stays_the_agents() -> None:
+def test_the_end_of_a_function_with_one_changed_line_stays_the_agents() -> None:
     versions = {"P": BASE, "R": [*BASE, *FIRST, b"", *SECOND]}
     versions["V"] = [*BASE, *FIRST, b"", *SECOND[:6], b"        rows.narrow()", *SECOND[7:]]
     found = origin(versions, [wrote(1, "P", "R")])
     assert found[len(BASE) :] == [*["r1"] * (len(FIRST) + 7), None, *["r1"] * 2]
 
 
-def test_a_quote_at_a_lines_end_is_no_empty_line_before_the_next() -> None:
+def test_a_quote_at_the_end_of_a_line_is_not_an_empty_line() -> None:
     said = CommandText(b"cat > f <<'END'\ndef measured_widths(rows):\n\n    return rows\nEND")
     new = of("", "def measured_widths(rows):", "", "    return rows")
     assert list(said.find_runs_in_text(new, range(1, 5), ())) == [2, 3, 4]
 
 
-def test_against_the_odds_a_plain_line_is_not_kept_beyond_what_was_put_into_its_block() -> None:
+def test_a_common_line_behind_an_insertion_loses_its_attribution_against_contrary_evidence() -> None:
     block = of(
         "def measured_widths(rows):", "    total_allocation = sum(rows)", "    smallest_margin = 0", "    return None"
     )

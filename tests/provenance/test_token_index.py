@@ -25,7 +25,7 @@ def change(*hunks: Hunk) -> RecordedChange:
 
 
 @given(lines, st.integers(0, 7), st.integers(0, 4))
-def test_every_word_of_a_line_that_was_put_there_is_known(texts: list[str], at: int, count: int) -> None:
+def test_every_word_of_an_added_line_is_indexed(texts: list[str], at: int, count: int) -> None:
     put = texts[at : at + count]
     found = marks_of_change(change(Hunk(at, 0, at + 1, len(put))), "\n".join(texts).encode())
     assert found.words is not None
@@ -39,9 +39,7 @@ def test_every_word_of_a_line_that_was_put_there_is_known(texts: list[str], at: 
     st.binary(max_size=9),
     st.data(),
 )
-def test_a_line_that_a_glance_rules_out_has_a_word_that_nobody_put(
-    words: list[str], more: bytes, data: st.DataObject
-) -> None:
+def test_a_ruled_out_line_has_an_unrecorded_word(words: list[str], more: bytes, data: st.DataObject) -> None:
     line = b"(".join([*(word.encode() for word in words), more])
     put = data.draw(st.sets(st.sampled_from(word_marks(line)))) if word_marks(line) else set[int]()
     if has_unknown_word(line, put):
@@ -49,14 +47,14 @@ def test_a_line_that_a_glance_rules_out_has_a_word_that_nobody_put(
     assert has_distinctive_word(line) == bool(find_distinctive_words(line))
 
 
-def test_a_glance_rules_out_what_has_a_word_of_its_own() -> None:
+def test_a_line_with_an_unrecorded_word_is_ruled_out() -> None:
     put = marks_of_lines([b"alpha = beta_value(42)"]).words
     assert not any(has_unknown_word(line, put) for line in (b"", b"return None", b"beta_value = alpha", b"7"))
     assert has_unknown_word(b"alpha = gamma", put)
     assert has_unknown_word(b"Alpha = beta_value", put)
 
 
-def test_of_a_content_that_is_lost_nothing_is_ruled_out(repository: Path, home: Path) -> None:
+def test_a_lost_content_rules_nothing_out(repository: Path, home: Path) -> None:
     agent = Agent(governed(repository), home)
     agent.select()
     agent.write("src/new.py", "alpha_first = 1\n")
@@ -69,9 +67,7 @@ def test_of_a_content_that_is_lost_nothing_is_ruled_out(repository: Path, home: 
         assert TokenIndex(index, gate.contents).match_any_record([b"beta_second = 2"])[b"beta_second = 2"]
 
 
-def test_of_more_marks_than_are_worth_it_nothing_is_ruled_out_in_all_files_together(
-    repository: Path, home: Path
-) -> None:
+def test_beyond_the_size_limit_nothing_is_ruled_out_across_files(repository: Path, home: Path) -> None:
     agent = Agent(governed(repository), home)
     agent.select()
     agent.write("src/new.py", "alpha_first = 1\n")
@@ -87,7 +83,7 @@ def test_of_more_marks_than_are_worth_it_nothing_is_ruled_out_in_all_files_toget
         assert not few.may_match_records("src/new.py", strange)
 
 
-def test_what_was_read_once_is_not_read_again_and_what_is_new_is(repository: Path, home: Path) -> None:
+def test_only_new_records_are_indexed(repository: Path, home: Path) -> None:
     agent = Agent(governed(repository), home)
     agent.select()
     agent.write("src/new.py", "alpha_first = 1\n")
@@ -131,7 +127,7 @@ def blamed(root: Path) -> list[tuple[str, str | None]]:
     st.lists(st.sampled_from(["a", "if", "foo(", ")", "x,", "= 1", '"q"', "  ", ","]), max_size=9).map(" ".join),
     st.data(),
 )
-def test_a_line_that_was_cut_out_of_another_may_come_from_there(text: str, data: st.DataObject) -> None:
+def test_a_part_of_a_recorded_line_may_come_from_it(text: str, data: st.DataObject) -> None:
     put = marks_of_lines([text.encode()])
     words = text.split()
     first = data.draw(st.integers(0, len(words)))
@@ -142,7 +138,7 @@ def test_a_line_that_was_cut_out_of_another_may_come_from_there(text: str, data:
     assert put.may_contain_worded("".join(words).encode())
 
 
-def test_a_line_of_the_same_words_in_another_order_is_not_hoped_for() -> None:
+def test_a_line_with_the_same_words_in_another_order_is_not_expected() -> None:
     put = marks_of_lines([b"alpha = beta(gamma, 3)", b"delta = gamma(alpha, 4)"])
     assert put.may_contain_worded(b"    alpha = beta( gamma, 3 )")
     assert put.may_contain_worded(b"gamma, 3)")
@@ -150,7 +146,7 @@ def test_a_line_of_the_same_words_in_another_order_is_not_hoped_for() -> None:
     assert not put.may_contain_worded(b"alpha = beta(delta, 3)")
 
 
-def test_what_was_found_by_comparing_is_no_calls(repository: Path, home: Path) -> None:
+def test_changes_found_by_comparing_are_not_a_calls(repository: Path, home: Path) -> None:
     agent = Agent(governed(repository), home)
     agent.select()
     agent.send("SessionStart", source="startup")

@@ -25,7 +25,7 @@ def pairs(blocks: list[tuple[int, int, int]]) -> set[tuple[int, int]]:
 
 
 @given(texts, texts)
-def test_the_blocks_are_those_of_difflib(a: list[str], b: list[str]) -> None:
+def test_equal_blocks_are_those_of_difflib(a: list[str], b: list[str]) -> None:
     matches = SequenceMatcher(None, a, b, autojunk=False).get_matching_blocks()
     told = [(match.a, match.b, match.size) for match in matches if match.size]
     assert pairs(find_equal_blocks(a, b)) == pairs(told)
@@ -38,7 +38,7 @@ def hunks_between(old: list[bytes], new: list[bytes]) -> tuple[Hunk, ...]:
 
 
 @given(contents, contents, st.sets(st.integers(0, 8)), st.sets(st.integers(0, 8)))
-def test_what_is_ruled_out_comes_from_none_of_those_lines(
+def test_a_ruled_out_line_neither_moved_nor_was_reformatted(
     old: list[bytes], new: list[bytes], own: set[int], wanted: set[int]
 ) -> None:
     hunks = hunks_between(old, new)
@@ -51,7 +51,7 @@ def test_what_is_ruled_out_comes_from_none_of_those_lines(
 
 
 @given(contents, contents, st.sets(st.integers(0, 8)))
-def test_to_ask_of_all_lines_is_to_ask_of_each(old: list[bytes], new: list[bytes], own: set[int]) -> None:
+def test_asking_about_every_line_equals_asking_about_each(old: list[bytes], new: list[bytes], own: set[int]) -> None:
     hunks = hunks_between(old, new)
     own = {i for i in own if i < len(old)}
     each = [may_be_moved_lines(own, IndexedLines(old), IndexedLines(new), hunks, {to}) for to in range(len(new))]
@@ -60,7 +60,7 @@ def test_to_ask_of_all_lines_is_to_ask_of_each(old: list[bytes], new: list[bytes
 
 
 @given(contents, contents)
-def test_a_line_is_put_in_by_the_hunk_that_counts_it(old: list[bytes], new: list[bytes]) -> None:
+def test_the_hunk_of_a_line_is_the_one_that_counts_it(old: list[bytes], new: list[bytes]) -> None:
     hunks = hunks_between(old, new)
     starts = [hunk.new_range.start for hunk in hunks]
     for to in range(len(new)):

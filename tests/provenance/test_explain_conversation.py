@@ -11,7 +11,7 @@ import pytest
 from conftest import run_git
 from core.secrets import SECRETS
 from gate.driving import INTENTS, Agent, governed, machine
-from provenance.speaking import MODEL, SPOKEN, Speaker
+from provenance.speaker import MODEL, SPOKEN, Speaker
 from remit.core.call import SessionKey
 from remit.gate.gate import Gate
 from remit.ledger.index.index import Index
@@ -108,7 +108,7 @@ def test_a_subagents_edit_tells_its_task_and_what_the_person_asked(agent: Speake
     assert "sub-agent a1" in words
 
 
-def test_of_lines_that_came_while_an_agent_worked_its_conversation_is_told(agent: Speaker, home: Path) -> None:
+def test_lines_that_came_while_an_agent_ran_show_its_conversation(agent: Speaker, home: Path) -> None:
     agent.select()
     agent.add("user", "please tidy up")
     asked = agent.ask("SomethingElse", argument="1")
@@ -120,7 +120,7 @@ def test_of_lines_that_came_while_an_agent_worked_its_conversation_is_told(agent
     assert (found.passages[0].grade, talk.prompt) == ("likely", "please tidy up")
 
 
-def test_what_the_agent_deleted_is_still_known_where_it_was_taken_in(agent: Speaker, home: Path) -> None:
+def test_a_transcript_deleted_by_the_agent_is_still_known_once_read(agent: Speaker, home: Path) -> None:
     agent.add("user", "please")
     agent.select()
     agent.write("src/new.py", "x = 1\n")
@@ -131,7 +131,7 @@ def test_what_the_agent_deleted_is_still_known_where_it_was_taken_in(agent: Spea
     assert talk.prompt == "please"
 
 
-def test_where_nothing_is_kept_nothing_is_taken_in(agent: Speaker, home: Path) -> None:
+def test_without_retention_no_transcript_is_stored(agent: Speaker, home: Path) -> None:
     (agent.cwd / ".orchestration" / "remit.toml").write_text("mode = 'enforce'\n[transcripts]\nretain_days = 0\n")
     agent.add("user", "please")
     agent.select()
@@ -231,7 +231,7 @@ def test_a_line_that_no_agent_wrote_is_not_called_an_agents(agent: Speaker, home
 
 
 @pytest.mark.parametrize(("by", "named"), [("person", "a person"), ("unknown", "nobody that Remit can name")])
-def test_an_edit_that_is_no_agents_is_said_to_be_so(by: Literal["person", "unknown"], named: str) -> None:
+def test_an_edit_by_a_person_or_unknown_is_named_as_such(by: Literal["person", "unknown"], named: str) -> None:
     passage = Passage(1, 1, "human", "a" * 40, "r")
     words = render_explanation(Explanation("src/a.py", (passage,), (Cause("r", "2026-11-22T03:00:00Z", by=by),)))
     assert f"  {named}  (aaaaaaaa" in words
@@ -255,7 +255,7 @@ def test_no_control_character_is_printed(agent: Speaker, home: Path) -> None:
         assert not {"\x1b", "\x07", "\x9b", "\u202e"} & set(words)
 
 
-def test_no_secret_of_the_conversation_is_told(agent: Speaker, home: Path) -> None:
+def test_no_secret_of_the_conversation_is_shown(agent: Speaker, home: Path) -> None:
     secret = SECRETS["anthropic"]
     agent.add("user", f"use {secret}")
     agent.says(f"I use {secret}")

@@ -8,7 +8,7 @@ from cli.test_notes import answer, remit, settings
 from conftest import run_git
 from gate.driving import Agent, governed
 from provenance.test_blame import blame, commit
-from provenance.test_elsewhere import BLOCK, HUMAN
+from provenance.test_moved_lines import BLOCK, HUMAN
 
 
 @pytest.fixture
@@ -46,7 +46,7 @@ def test_lines_that_moved_to_another_file_are_found(agent: Agent, repository: Pa
     assert found == ["unknown"] * HUMAN.count("\n") + ["ai"] * BLOCK.count("\n")
 
 
-def test_what_a_command_copies_from_a_persons_file_is_not_the_agents(agent: Agent, repository: Path) -> None:
+def test_lines_that_a_command_copies_from_a_persons_file_are_not_the_agents(agent: Agent, repository: Path) -> None:
     agent.shell("cp src/human.py src/made.py")
     commit(repository)
     assert "ai" not in origins(agent, "src/made.py")

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from gate.driving import Agent, governed, machine
-from provenance.speaking import Speaker
+from provenance.speaker import Speaker
 from remit.cli.records.session import session_view
 from remit.cli.terminal.screen import Screen
 from remit.cli.terminal.view import render
@@ -75,7 +75,7 @@ def test_a_subagents_steps_are_marked(agent: Speaker, home: Path) -> None:
     assert found == [("a1", "asked"), ("a1", "call")]
 
 
-def test_nothing_that_moves_the_cursor_is_printed(agent: Speaker) -> None:
+def test_no_cursor_movement_is_printed(agent: Speaker) -> None:
     agent.add("user", "\x1b[2Jplease\nand \x1b]0;more\x07")
     agent.select()
     agent.write("src/new.py", "x = 1\n")

@@ -142,7 +142,7 @@ def test_a_block_that_a_person_moves_between_turns_is_not_the_persons(agent: Age
 TRIED = "    except OSError:\n        pass\n    return None\n"
 
 
-def test_the_plain_end_of_a_block_that_moved_goes_with_it_though_the_other_file_says_the_same(agent: Agent) -> None:
+def test_the_common_end_of_a_moved_block_moves_along_despite_equal_lines_at_the_source(agent: Agent) -> None:
     """git takes the end for the copy that was there before: more lines in a row are alike in that file."""
     path = agent.cwd / "src/human.py"
     path.write_text("def shut(door):\n    try:\n        door.shut()\n" + TRIED + "\n\n" + HUMAN)
@@ -156,7 +156,7 @@ def test_the_plain_end_of_a_block_that_moved_goes_with_it_though_the_other_file_
     assert [who for who, _ in origins(agent.cwd, "src/human.py")[13:]] == [ME] * 7
 
 
-def test_a_plain_end_that_stayed_where_it_was_does_not_go_with_the_block(agent: Agent) -> None:
+def test_a_common_end_that_stayed_does_not_move_with_the_block(agent: Agent) -> None:
     path = agent.cwd / "src/human.py"
     own = "def measured(wall):\n    try:\n        wall.measured_height()\n"
     agent.write("src/new.py", own + TRIED)
@@ -167,7 +167,7 @@ def test_a_plain_end_that_stayed_where_it_was_does_not_go_with_the_block(agent: 
     assert [who for who, _ in origins(agent.cwd, "src/human.py")[8:]] == [None] * 3
 
 
-def test_a_plain_end_that_was_there_before_the_block_does_not_move_with_it(agent: Agent) -> None:
+def test_a_common_end_from_before_the_block_does_not_move_with_it(agent: Agent) -> None:
     """A person lays the agent's line out anew, together with the tag below it that the agent had found there."""
     path = agent.cwd / "src/page.html"
     link, head = (
@@ -185,7 +185,7 @@ def test_a_plain_end_that_was_there_before_the_block_does_not_move_with_it(agent
 
 
 @pytest.mark.parametrize("later", ["", "    # And one more line.\n"])
-def test_what_a_person_wrote_on_another_branch_did_not_move_there(agent: Agent, later: str) -> None:
+def test_a_persons_lines_from_another_branch_did_not_move(agent: Agent, later: str) -> None:
     path, line = agent.cwd / "src/human.py", "    # The redirected request calls both hooks once more.\n"
     parts = [
         f"def test_{name}():\n    hooks = {{}}\n    assert called(hooks, {name!r})\n" for name in ("sync", "async")
@@ -229,7 +229,7 @@ def test_lines_that_a_commit_left_in_the_work_tree_have_not_moved_to_another_fil
     assert [who for who, _ in origins(agent.cwd, "src/human.py")] == [None] * 7
 
 
-def test_a_line_asked_about_alone_is_whose_it_is_in_the_whole_file(agent: Agent) -> None:
+def test_a_single_line_has_the_author_that_the_whole_file_shows(agent: Agent) -> None:
     path = agent.cwd / "src/human.py"
     own = "def measured(wall):\n    height = tape_along(wall, 28)\n    try:\n        wall.note(height)\n" + TRIED
     agent.write("src/new.py", own + "\nLEFT_BEHIND = measured(0)\n")

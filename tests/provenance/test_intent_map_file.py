@@ -15,7 +15,7 @@ from conftest import run_git
 from gate.driving import Agent, governed
 from ledger.makers import open_log, record
 from ledger.test_prune import pruned
-from provenance.test_intent_map import records as tolds
+from provenance.test_map_text import records as tolds
 from remit.core.diff.contents import hash_git_blob, sha256
 from remit.core.record import Body, Content, Conversation, MutatedFile, Range, Record, TracedFile
 from remit.gate.gate import Gate
@@ -167,7 +167,7 @@ ACTS = [name for name in vars(Acts) if not name.startswith("_") and name != "bef
 
 @given(st.lists(st.sampled_from(ACTS), max_size=10), st.randoms(use_true_random=False))
 @settings(max_examples=25, deadline=None)
-def test_whatever_happens_the_map_is_what_the_ledger_says(acts: list[str], random: Random) -> None:
+def test_the_map_equals_the_ledger_after_any_acts(acts: list[str], random: Random) -> None:
     with TemporaryDirectory() as folder:
         found = Acts(Ledger(Path(folder)), random)
         for act in ("change", *acts, "look"):
@@ -181,7 +181,7 @@ def ledger(tmp_path: Path) -> Iterator[Ledger]:
     found.log.close()
 
 
-def test_names_come_in_when_the_contents_do(ledger: Ledger) -> None:
+def test_definitions_appear_once_their_contents_are_available(ledger: Ledger) -> None:
     ledger.log.append([ledger.changed("a.py", SOURCES[0])])
     assert b"function" not in ledger.agree()
     ledger.map.store.keep_contents([(hash_git_blob(SOURCES[0]), "a.py", SOURCES[0])])
@@ -189,7 +189,7 @@ def test_names_come_in_when_the_contents_do(ledger: Ledger) -> None:
 
 
 @pytest.mark.parametrize("looked", [True, False])
-def test_what_was_pruned_leaves_the_map(tmp_path: Path, looked: bool) -> None:
+def test_pruned_records_leave_the_map(tmp_path: Path, looked: bool) -> None:
     ledger = Ledger(tmp_path)
     ledger.log.append([record(0, event="tree_head", detail={"note": "n"})])
     ledger.log.append([ledger.changed(f"f{n}.py", SOURCES[0]) for n in range(40)])
@@ -202,7 +202,7 @@ def test_what_was_pruned_leaves_the_map(tmp_path: Path, looked: bool) -> None:
     assert ledger.agree().count(b"#### ") < 40
 
 
-def test_a_log_that_begins_anew_makes_another_map(ledger: Ledger) -> None:
+def test_a_restarted_log_gives_another_map(ledger: Ledger) -> None:
     ledger.log.append([ledger.changed("gone.py", SOURCES[0])])
     assert b"gone.py" in ledger.agree()
     ledger.log.close()
@@ -216,7 +216,7 @@ def test_a_log_that_begins_anew_makes_another_map(ledger: Ledger) -> None:
     assert b"gone.py" not in text
 
 
-def test_a_large_backlog_is_taken_in_by_portions(ledger: Ledger) -> None:
+def test_a_large_backlog_is_read_in_batches(ledger: Ledger) -> None:
     ledger.log.append([ledger.changed(f"f{n}.py", SOURCES[0]) for n in range(350)])
     turns = 0
     while ledger.map.update(after_one()):
@@ -232,7 +232,7 @@ def after_one() -> Callable[[], bool]:
     return lambda: next(asked, True)
 
 
-def test_a_crash_before_the_file_was_written_is_made_good(ledger: Ledger) -> None:
+def test_a_crash_before_the_file_was_written_is_repaired(ledger: Ledger) -> None:
     ledger.log.append([ledger.changed("a.py", SOURCES[0])])
     ledger.agree()
     ledger.log.append([ledger.changed("b.py", SOURCES[0])])
@@ -246,7 +246,7 @@ def test_two_processes_do_not_write_it_at_once(ledger: Ledger) -> None:
         ledger.map.update(never)
 
 
-def test_making_it_anew_drops_a_state_that_says_otherwise(ledger: Ledger) -> None:
+def test_a_rebuild_drops_a_deviating_state(ledger: Ledger) -> None:
     content = SOURCES[0]
     ledger.map.store.keep_contents([(hash_git_blob(content), "a.py", content)])
     ledger.log.append([ledger.changed("a.py", content)])
@@ -274,7 +274,7 @@ def test_a_hostile_record_of_others_is_shown_and_breaks_nothing(ledger: Ledger) 
     assert b"a.py" in ledger.agree()
 
 
-def test_a_step_follows_the_change_and_not_the_ledger(ledger: Ledger, capsys: pytest.CaptureFixture[str]) -> None:
+def test_an_update_costs_the_change_and_not_the_ledger(ledger: Ledger, capsys: pytest.CaptureFixture[str]) -> None:
     content = b"".join(b"def f%d():\n    return %d\n\n\n" % (n, n) for n in range(40))
     ledger.map.store.keep_contents([(hash_git_blob(content), "a.py", content)])
     for _ in range(3):
@@ -320,7 +320,7 @@ def test_the_map_is_kept_up_where_git_ignores_it_and_git_sees_nothing(worked: Ag
 
 
 @pytest.mark.parametrize("how", ["tracked", "untracked", "hidden", "taken back"])
-def test_a_map_that_git_sees_is_left_to_people(worked: Agent, how: str) -> None:
+def test_a_map_visible_to_git_is_left_alone(worked: Agent, how: str) -> None:
     ignored = worked.cwd / ".orchestration" / ".gitignore"
     ignored.write_text("agent_trace.jsonl\n" + ("*.md\n!intent_map.md\n" if how == "taken back" else ""))
     path = worked.cwd / ".orchestration" / "intent_map.md"
@@ -357,7 +357,7 @@ def test_a_link_in_its_place_is_replaced_and_not_followed(worked: Agent, tmp_pat
     assert not path.is_symlink()
 
 
-def test_keeping_it_up_is_no_effect_of_a_call_and_no_edit_of_a_person(tmp_path: Path, home: Path) -> None:
+def test_updating_the_map_is_neither_an_effect_of_a_call_nor_an_edit(tmp_path: Path, home: Path) -> None:
     """Without git, too, where every file is looked at."""
     root = tmp_path / "plain"
     (root / "src").mkdir(parents=True)
@@ -374,7 +374,7 @@ def test_keeping_it_up_is_no_effect_of_a_call_and_no_edit_of_a_person(tmp_path: 
     assert b"intent_map" not in text
 
 
-def test_the_map_by_hand_reads_only_what_came_since_and_equals_the_one_made_anew(ledger: Ledger) -> None:
+def test_remit_map_reads_only_new_records_and_equals_a_rebuild(ledger: Ledger) -> None:
     ledger.log.append([ledger.changed("a.py", SOURCES[0])])
     assert ledger.map.write_current()
     assert ledger.map.path.read_bytes() == ledger.map.rebuild()
@@ -387,7 +387,7 @@ def test_the_map_by_hand_reads_only_what_came_since_and_equals_the_one_made_anew
         assert len(state.log_marks) == 1, "what was read is noted, and not read again"
 
 
-def test_a_damaged_state_costs_the_map_by_hand_nothing(ledger: Ledger) -> None:
+def test_remit_map_survives_a_damaged_state(ledger: Ledger) -> None:
     ledger.log.append([ledger.changed("a.py", SOURCES[0])])
     ledger.map.write_current()
     ledger.map.state_path.write_bytes(b"no database" * 1000)

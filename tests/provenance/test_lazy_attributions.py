@@ -61,7 +61,7 @@ def gaps(draw: st.DrawFn) -> tuple[list[bytes], list[bytes], tuple[Hunk, ...], l
 
 @settings(max_examples=500, deadline=None)
 @given(gaps())
-def test_a_line_has_the_label_that_it_has_among_all(
+def test_a_lazily_attributed_line_equals_the_full_computation(
     gap: tuple[list[bytes], list[bytes], tuple[Hunk, ...], list[Attribution | None], bool],
 ) -> None:
     old, new, hunks, labels, strict = gap
@@ -74,14 +74,14 @@ def test_a_line_has_the_label_that_it_has_among_all(
     assert list(after) == whole
 
 
-def test_of_several_the_first_that_tells_is_believed_line_by_line() -> None:
+def test_each_line_takes_the_first_attribution_of_several() -> None:
     a, b = Attribution("r1", "exact"), Attribution("r2", "exact")
     first = first_attributions([[None, a], [b, b, b]])
     assert [first[0], first[1], first[2], len(first)] == [b, a, b, 3]
     assert (list(first), first[1:]) == ([b, a, b], [a, b])
 
 
-def test_a_line_is_told_without_comparing_the_others() -> None:
+def test_a_kept_line_is_attributed_without_comparing_the_rest() -> None:
     old = [b"compute_invoice_total(customer)", b"}", b"archive_quarterly_report()", b"settle_balance(ledger, 12)"]
     new = [*old, b"}", b"a person's own statement"]
     labels = [Attribution("r1", "exact")] * 4

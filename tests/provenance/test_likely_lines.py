@@ -43,7 +43,7 @@ LIKELY = [("ai", "likely")] * 2
 UNKNOWN = [("unknown", None)] * 2
 
 
-def test_what_a_loop_and_a_generator_leave_is_likely_before_and_after_the_commit(agent: Agent) -> None:
+def test_lines_of_a_loop_and_a_generator_are_likely_before_and_after_the_commit(agent: Agent) -> None:
     agent.shell('for i in 1 2; do echo "line number $i of the loop" >> src/loop.txt; done')
     agent.shell(GENERATE)
     assert (told(agent.cwd, "src/loop.txt"), told(agent.cwd, "src/made.py")) == (LIKELY, LIKELY)
@@ -51,7 +51,7 @@ def test_what_a_loop_and_a_generator_leave_is_likely_before_and_after_the_commit
     assert (told(agent.cwd, "src/loop.txt"), told(agent.cwd, "src/made.py")) == (LIKELY, LIKELY)
 
 
-def test_what_a_command_generates_and_commits_is_likely(agent: Agent) -> None:
+def test_lines_that_a_command_generates_and_commits_are_likely(agent: Agent) -> None:
     agent.shell(f"{GENERATE} && git add -A && git commit -qm generated")
     assert told(agent.cwd, "src/made.py") == LIKELY
 
@@ -105,7 +105,7 @@ def test_a_file_with_an_older_time_was_brought(agent: Agent) -> None:
         "git stash pop",
     ],
 )
-def test_what_git_brings_is_nobodys_though_a_script_runs_git(agent: Agent, bring: str) -> None:
+def test_lines_brought_by_git_within_a_script_have_no_author(agent: Agent, bring: str) -> None:
     made = agent.cwd / "src/made.py"
     when = f"{int(time.time()) - 60} +0000"
     os.environ["GIT_COMMITTER_DATE"] = when
@@ -166,7 +166,7 @@ def test_a_note_does_not_attest_likely_lines_and_a_clone_knows_them_as_likely(ag
     assert remit(agent.cwd, "notes", "audit")
 
 
-def test_what_a_contained_command_had_from_an_older_commit_is_not_exact(repository: Path, home: Path) -> None:
+def test_lines_that_a_contained_command_took_from_an_older_commit_are_not_exact(repository: Path, home: Path) -> None:
     agent = uncontained(repository, home)
     (repository / "src").mkdir(exist_ok=True)
     (repository / "src/kept.py").write_text("a_person_wrote_this_line = 1\n")

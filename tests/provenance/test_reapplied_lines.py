@@ -51,9 +51,7 @@ def written(agent: Agent, *parts: list[str]) -> None:
 
 
 @pytest.mark.parametrize("own", [[], ["PERSONS_OWN = set_by_a_person(5)"]])
-def test_a_stash_that_comes_back_onto_other_work_is_its_authors_when_a_call_sees_it(
-    agent: Agent, own: list[str]
-) -> None:
+def test_a_stash_popped_onto_other_work_keeps_its_authors(agent: Agent, own: list[str]) -> None:
     written(agent, HELD, BLOCK)
     (agent.cwd / PATH).write_text(text(HELD, BLOCK, own))
     run_git(agent.cwd, "stash")
@@ -68,7 +66,7 @@ def test_a_stash_that_comes_back_onto_other_work_is_its_authors_when_a_call_sees
     assert sessions(agent.cwd, PATH) == [*expected, ME]
 
 
-def test_an_agent_that_takes_a_stash_back_leaves_all_lines_to_those_who_wrote_them(agent: Agent) -> None:
+def test_an_agent_that_pops_a_stash_leaves_every_line_to_its_author(agent: Agent) -> None:
     own = ["PERSONS_OWN = set_by_a_person(5)"]
     written(agent, BLOCK, HELD)
     (agent.cwd / PATH).write_text(text(BLOCK, HELD, own))
@@ -77,7 +75,7 @@ def test_an_agent_that_takes_a_stash_back_leaves_all_lines_to_those_who_wrote_th
     assert sessions(agent.cwd, PATH) == [*[ME] * len(BLOCK), *[None] * len(HELD), None]
 
 
-def test_what_a_person_writes_after_a_proposal_was_thrown_away_was_not_brought_back(agent: Agent) -> None:
+def test_a_persons_text_after_a_discarded_proposal_is_not_a_reapplied_one(agent: Agent) -> None:
     written(agent, HELD, BLOCK)
     run_git(agent.cwd, "checkout", "--", PATH)
     written(agent, MORE, HELD)
@@ -87,7 +85,7 @@ def test_what_a_person_writes_after_a_proposal_was_thrown_away_was_not_brought_b
     assert sessions(agent.cwd, PATH) == [ME, *[None] * len(HELD), None, None, None]
 
 
-def test_a_copy_that_git_tells_from_its_original_takes_nothing_from_it(agent: Agent) -> None:
+def test_a_copy_that_git_distinguishes_leaves_the_original_to_its_author(agent: Agent) -> None:
     copied = HELD[2:5]
     old, new = text(HELD[1:3]), text(HELD[1:2], copied, HELD[2:3])
     patch = {"oldStart": 3, "oldLines": 0, "newStart": 3, "newLines": 3, "lines": [f"+{line}" for line in copied]}
@@ -100,7 +98,7 @@ def test_a_copy_that_git_tells_from_its_original_takes_nothing_from_it(agent: Ag
     assert {line.grade for line in blame(agent.cwd, PATH)} == {None, "payload"}
 
 
-def test_lines_that_an_agent_indents_are_not_its_own_when_that_is_taken_back(agent: Agent) -> None:
+def test_lines_that_an_agent_indents_are_not_its_own_after_the_indentation_is_reverted(agent: Agent) -> None:
     indented = [f"    {line}" if line else line for line in HELD[2:5]]
     written(agent, HELD[:2], indented, HELD[5:])
     commit(agent.cwd)
@@ -108,7 +106,7 @@ def test_lines_that_an_agent_indents_are_not_its_own_when_that_is_taken_back(age
     assert sessions(agent.cwd, PATH) == [None] * len(HELD)
 
 
-def test_lines_that_an_agent_indented_and_a_person_put_back_are_not_the_agents(agent: Agent) -> None:
+def test_lines_that_a_person_restores_after_an_agents_indentation_are_not_the_agents(agent: Agent) -> None:
     person = BLOCK
     (agent.cwd / PATH).write_text(text(HELD, person))
     commit(agent.cwd)

@@ -69,7 +69,7 @@ def played(*names: str) -> list[dict[str, Any]]:
 
 
 @pytest.mark.parametrize("names", [NOBODYS, KNOWN, REWRITTEN], ids=["nobody's", "known", "rewritten"])
-def test_no_line_is_called_somebodys_who_did_not_write_it(names: list[str]) -> None:
+def test_no_line_is_attributed_to_a_wrong_author(names: list[str]) -> None:
     found = played(*names)
     assert [line for row in found for line in row["wrong"]] == []
     if names is not NOBODYS:

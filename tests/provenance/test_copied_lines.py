@@ -7,7 +7,7 @@ import pytest
 from conftest import run_git
 from gate.driving import Agent, governed
 from provenance.test_blame import blame, commit
-from provenance.test_elsewhere import BLOCK, HUMAN, ME
+from provenance.test_moved_lines import BLOCK, HUMAN, ME
 from remit.core.diff.edit_script import diff_small, split_lines
 from remit.gate.gate import Gate
 from remit.ledger.index.index import Index
@@ -50,7 +50,7 @@ CARRYING = {
 
 
 @pytest.mark.parametrize("command", CARRYING.values(), ids=CARRYING)
-def test_what_a_command_copies_from_a_persons_file_is_not_the_agents(agent: Agent, command: str) -> None:
+def test_lines_that_a_command_copies_from_a_persons_file_are_not_the_agents(agent: Agent, command: str) -> None:
     (agent.cwd / "src/own.py").write_text(OWN)
     agent.shell(command)
     commit(agent.cwd)
@@ -65,7 +65,7 @@ def test_a_command_that_copies_over_a_persons_file_wrote_nothing(agent: Agent) -
     assert "ai" not in origins(agent.cwd, "src/human.py")
 
 
-def test_what_the_command_itself_holds_is_the_agents(agent: Agent) -> None:
+def test_lines_contained_in_the_command_are_the_agents(agent: Agent) -> None:
     agent.shell(f"cat src/human.py > src/made.py && cat >> src/made.py <<'END'\n{BLOCK}END")
     commit(agent.cwd)
     assert origins(agent.cwd, "src/made.py") == ["unknown"] * 4 + ["ai"] * 3
@@ -75,12 +75,12 @@ OUTSIDE = ["../../outside", "HEAD:../../outside", "HEAD@{9999}:x", "@{u}:x", ":.
 
 
 @pytest.mark.parametrize("word", OUTSIDE)
-def test_no_word_of_a_command_keeps_git_from_answering(agent: Agent, word: str) -> None:
+def test_no_word_of_a_command_makes_git_fail(agent: Agent, word: str) -> None:
     agent.shell(f"cat > src/made.py <<'END'\n{BLOCK}place = '{word}'\nEND")
     assert origins(agent.cwd, "src/made.py") == ["ai"] * 4
 
 
-def test_a_line_that_was_put_beside_another_is_not_that_one_taken_out_later(agent: Agent, home: Path) -> None:
+def test_a_line_added_beside_an_equal_one_is_not_the_one_removed_later(agent: Agent, home: Path) -> None:
     line = "shelves_of_this_library = sorted(shelves, key=shelf_number)\n"
     agent.read("src/human.py")
     agent.write("src/human.py", line + HUMAN)
@@ -94,7 +94,7 @@ def test_a_line_that_was_put_beside_another_is_not_that_one_taken_out_later(agen
     assert sessions(agent.cwd, "src/human.py")[-1] is None
 
 
-def test_a_line_that_a_person_puts_in_where_the_agents_like_it_stays_is_theirs(agent: Agent) -> None:
+def test_a_persons_line_equal_to_an_agents_line_that_stays_is_the_persons(agent: Agent) -> None:
     line = '    "markers": "python_version of this library",\n'
     agent.read("src/human.py")
     agent.write("src/human.py", HUMAN + line)
@@ -107,7 +107,7 @@ def test_a_line_that_a_person_puts_in_where_the_agents_like_it_stays_is_theirs(a
     assert origins(agent.cwd, "src/human.py")[0] != "ai"
 
 
-def test_of_a_version_that_was_only_named_the_contents_are_fetched(agent: Agent) -> None:
+def test_contents_of_a_version_known_by_name_are_loaded(agent: Agent) -> None:
     gate = Gate.open(agent.cwd)
     with Index.open(gate.workspace.state / "index.db", gate.workspace.log_folder) as index:
         known = Blamer(gate.workspace, index, gate.contents).attributor
@@ -127,7 +127,7 @@ def test_a_file_that_another_agent_moves_stays_the_writers(agent: Agent, home: P
     assert sessions(agent.cwd, "src/made.py") == [ME] * 3 + ["session-2"] * 3
 
 
-def test_a_committed_line_that_an_agent_takes_out_and_puts_back_is_not_its(agent: Agent) -> None:
+def test_a_committed_line_that_an_agent_removes_and_restores_is_not_the_agents(agent: Agent) -> None:
     (agent.cwd / "src/human.py").write_text(HUMAN + OWN)
     commit(agent.cwd)
     agent.read("src/human.py")
@@ -136,12 +136,14 @@ def test_a_committed_line_that_an_agent_takes_out_and_puts_back_is_not_its(agent
     assert "ai" not in origins(agent.cwd, "src/human.py")
 
 
-def test_so_it_is_where_commits_lie_about_their_time(agent: Agent, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_restored_line_is_not_the_agents_despite_false_commit_dates(
+    agent: Agent, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setenv("GIT_COMMITTER_DATE", "2037-01-01T00:00:00Z")
-    test_a_committed_line_that_an_agent_takes_out_and_puts_back_is_not_its(agent)
+    test_a_committed_line_that_an_agent_removes_and_restores_is_not_the_agents(agent)
 
 
-def test_what_was_there_before_the_line_ends_changed_is_not_the_agents(agent: Agent) -> None:
+def test_lines_from_before_a_change_of_line_endings_are_not_the_agents(agent: Agent) -> None:
     run_git(agent.cwd, "config", "core.autocrlf", "input")
     agent.read("src/human.py")
     agent.write("src/human.py", (HUMAN + BLOCK).replace("\n", "\r\n"))
@@ -149,7 +151,7 @@ def test_what_was_there_before_the_line_ends_changed_is_not_the_agents(agent: Ag
     assert origins(agent.cwd, "src/human.py") == ["unknown"] * 4 + ["ai"] * 3
 
 
-def test_commits_that_say_they_are_old_hold_what_was_recorded(agent: Agent, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_backdated_commits_hold_recorded_lines(agent: Agent, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("GIT_COMMITTER_DATE", "2019-01-01T00:00:00Z")
     agent.read("src/human.py")
     agent.write("src/human.py", HUMAN + BLOCK)
@@ -158,7 +160,7 @@ def test_commits_that_say_they_are_old_hold_what_was_recorded(agent: Agent, monk
     assert sessions(agent.cwd, "src/human.py") == [None] * 5 + [ME] * 3
 
 
-def test_a_last_line_that_gets_its_newline_stays_the_agents(agent: Agent) -> None:
+def test_a_last_line_that_gains_a_newline_stays_the_agents(agent: Agent) -> None:
     agent.write("src/new.py", BLOCK.rstrip("\n"))
     commit(agent.cwd)
     (agent.cwd / "src/new.py").write_text(BLOCK)
@@ -166,7 +168,7 @@ def test_a_last_line_that_gets_its_newline_stays_the_agents(agent: Agent) -> Non
     assert sessions(agent.cwd, "src/new.py") == [ME] * 3
 
 
-def test_lines_that_a_person_sorts_stay_whose_they_were(agent: Agent) -> None:
+def test_lines_sorted_by_a_person_keep_their_authors(agent: Agent) -> None:
     own = ["ZEBRA_CROSSING = 9", "MIDDLE_GROUND = 5", "ALPHA_CENTAURI = 1"]
     theirs = ["BRAVO_COMPANY = 2", "YELLOW_RIVER = 8", "NORTHERN_LIGHTS = 6"]
     path = agent.cwd / "src/own.py"
@@ -190,9 +192,7 @@ def test_lines_that_a_person_sorts_stay_whose_they_were(agent: Agent) -> None:
     ],
     ids=["put before it", "put after the last", "all else gone", "twice"],
 )
-def test_of_lines_that_stayed_those_are_known_again_that_stand_nowhere_else(
-    old: bytes, new: bytes, found: dict[int, int]
-) -> None:
+def test_an_unchanged_line_is_recognised_only_if_unique(old: bytes, new: bytes, found: dict[int, int]) -> None:
     hunks = diff_small(old, new)
     assert hunks is not None
     assert find_unchanged_lines(split_lines(old), split_lines(new), hunks, range(len(split_lines(new)))) == found

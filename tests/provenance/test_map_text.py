@@ -86,7 +86,7 @@ def test_the_order_of_changes_does_not_matter(found: list[MapEntry], random: Ran
 
 
 @given(st.lists(records, max_size=4))
-def test_what_others_wrote_stays_on_its_line_and_marks_nothing_up(found: list[MapEntry]) -> None:
+def test_foreign_text_stays_on_one_line_and_marks_nothing_up(found: list[MapEntry]) -> None:
     text = render_map(found)
     assert all(c == "\n" or c.isprintable() for c in text)
     for line in text.split("\n")[2:]:
