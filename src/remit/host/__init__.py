@@ -1,1 +1,1 @@
-"""RUN ONE: the scripted model provider, and later Remit's own agent."""
+"""A scripted model and its wire formats, for running real agents in tests."""

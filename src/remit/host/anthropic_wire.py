@@ -48,10 +48,10 @@ class _AnthropicRequest(Struct, frozen=True):
 
 
 class AnthropicWire(ModelWire):
-    """Serves one model as the Messages API."""
+    """Server of one model in the format of the Messages API."""
 
     def answer(self, method: str, path: str, body: bytes) -> HttpReply:
-        """The reply to one request. Raises what the script raises."""
+        """Return the reply to one request. Raises the script's errors."""
         route = (method, urlsplit(path).path.rstrip("/"))
         if route == ("GET", "/v1/models"):
             return HttpReply(200, json.encode({"data": [], "has_more": False}))
@@ -62,7 +62,6 @@ class AnthropicWire(ModelWire):
         return self.refusal(404, f"{method} {path[:200]!r} is not served here")
 
     def refusal(self, status: int, message: str) -> HttpReply:
-        """The format's way to say no."""
         error = {"type": _ERROR_TYPES.get(status, "invalid_request_error"), "message": message}
         return HttpReply(status, json.encode({"type": "error", "error": error}))
 
@@ -78,7 +77,6 @@ class AnthropicWire(ModelWire):
 
 
 def _count_tokens(text: bytes) -> int:
-    """A rough count, enough for an agent's own bookkeeping."""
     return len(text) // 4
 
 
@@ -134,7 +132,7 @@ def _content(part: Part) -> dict[str, Any]:
 
 
 def _stream(message: dict[str, Any]) -> bytes:
-    """The same message as server-sent events."""
+    """Return the message as server-sent events."""
     ending = {key: message[key] for key in ("stop_reason", "stop_sequence")}
     beginning: dict[str, Any] = {**message, "content": [], "stop_reason": None}
     events = [_event("message_start", message=beginning)]

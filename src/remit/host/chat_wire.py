@@ -54,14 +54,14 @@ class _ChatRequest(Struct, frozen=True):
 
 
 class ChatWire(ModelWire):
-    """Serves one model as Chat Completions; `url` is without the `/v1`.
+    """Server of one model in the format of Chat Completions; `url` is without the `/v1`.
 
-    The format has no mark for a failed tool call: `is_error` is never set. Of a turn's parts the text comes
-    first, whatever the script's order.
+    The format has no mark for a failed tool call: `is_error` is never set. Within a turn the text comes first, whatever
+    the script's order.
     """
 
     def answer(self, method: str, path: str, body: bytes) -> HttpReply:
-        """The reply to one request. Raises what the script raises."""
+        """Return the reply to one request. Raises the script's errors."""
         route = (method, urlsplit(path).path.rstrip("/").removeprefix("/v1"))
         if route == ("GET", "/models"):
             return HttpReply(200, json.encode({"object": "list", "data": []}))
@@ -81,7 +81,6 @@ class ChatWire(ModelWire):
         return HttpReply(200, json.encode(completion))
 
     def refusal(self, status: int, message: str) -> HttpReply:
-        """The format's way to say no."""
         return HttpReply(status, json.encode({"error": {"message": message, "type": "invalid_request_error"}}))
 
 
@@ -142,7 +141,7 @@ def _encode_call(use: Use) -> dict[str, Any]:
 
 
 def _stream(completion: dict[str, Any]) -> bytes:
-    """The same completion as server-sent events; the usage comes last, in a chunk without choices."""
+    """Return the completion as server-sent events; the usage comes last, in a chunk without choices."""
     [choice] = completion["choices"]
     same = {**completion, "object": "chat.completion.chunk", "usage": None}
     changes = [{"delta": delta, "finish_reason": None} for delta in _deltas(choice["message"])]

@@ -61,14 +61,13 @@ class _GeminiRequest(Struct, frozen=True, rename="camel"):
 
 
 class GeminiWire(ModelWire):
-    """Serves one model as the Gemini API.
+    """Server of one model in the format of the Gemini API.
 
-    A call's id is the agent's: where it sends none with a result, the tool's name and the result's place in
-    the conversation stand in.
+    Call ids come from the agent: for a result without an id, the tool's name and the result's position are used.
     """
 
     def answer(self, method: str, path: str, body: bytes) -> HttpReply:
-        """The reply to one request. Raises what the script raises."""
+        """Return the reply to one request. Raises the script's errors."""
         address = urlsplit(path)
         asked = _ROUTE.fullmatch(address.path)
         if method != "POST" or asked is None:
@@ -90,7 +89,6 @@ class GeminiWire(ModelWire):
         return _response(model, self._next_turn(_conversation(model, asked)), len(body) // 4)
 
     def refusal(self, status: int, message: str) -> HttpReply:
-        """The format's way to say no."""
         named = "NOT_FOUND" if status == 404 else "INVALID_ARGUMENT"
         return HttpReply(status, json.encode({"error": {"code": status, "message": message, "status": named}}))
 
@@ -156,7 +154,7 @@ def _encode_part(part: Part) -> dict[str, Any]:
 
 
 def _stream_reply(response: dict[str, Any], *, events: bool) -> HttpReply:
-    """The same response as a stream of one piece: the API sends whole parts, never a part of a call."""
+    """Return the response as a stream of one chunk: the API sends whole parts, never a part of a call."""
     if events:
         return HttpReply(200, b"data: %s\r\n\r\n" % json.encode(response), "text/event-stream; charset=utf-8")
     return HttpReply(200, json.encode([response]))

@@ -31,7 +31,7 @@ class _ResponsesTool(Struct, frozen=True):
 
 
 class _ResponsesItem(Struct, frozen=True):
-    """An item of `input`, all kinds in one: a message, a call, or a call's output."""
+    """Item of `input` of any kind: a message, a call, or a call's output."""
 
     type: str = "message"
     role: Literal["user", "assistant", "system", "developer"] = "user"
@@ -54,7 +54,7 @@ class _ResponsesRequest(Struct, frozen=True):
 
 
 class NotFreeform(ValueError):
-    """A freeform tool takes one text, and the script gave something else."""
+    """Script step for a freeform tool with anything but one text."""
 
     def __init__(self, use: Use) -> None:
         super().__init__(f"{use.tool!r} takes one text; expected {{'input': TEXT}}, not {use.input!r}")
@@ -62,14 +62,14 @@ class NotFreeform(ValueError):
 
 
 class ResponsesWire(ModelWire):
-    """Serves one model as Responses; `url` is without the `/v1`.
+    """Server of one model in the format of the Responses API; `url` is without the `/v1`.
 
-    A tool that the agent offers as freeform (`custom`) takes `{"input": TEXT}`. The format has no mark for a
-    failed tool call: `is_error` is never set.
+    A freeform tool (`custom`) takes `{"input": TEXT}`. The format has no mark for a failed tool call: `is_error` is
+    never set.
     """
 
     def answer(self, method: str, path: str, body: bytes) -> HttpReply:
-        """The reply to one request. Raises NotFreeform, and what the script raises."""
+        """Return the reply to one request. Raises NotFreeform, and the script's errors."""
         route = (method, urlsplit(path).path.rstrip("/").removeprefix("/v1"))
         if route == ("GET", "/models"):
             return HttpReply(200, json.encode({"object": "list", "data": [], "models": []}))
@@ -90,12 +90,11 @@ class ResponsesWire(ModelWire):
         return HttpReply(200, json.encode(response))
 
     def refusal(self, status: int, message: str) -> HttpReply:
-        """The format's way to say no."""
         return HttpReply(status, json.encode({"error": {"message": message, "type": "invalid_request_error"}}))
 
 
 def _call_shapes(tools: Sequence[_ResponsesTool], namespace: str = "") -> Iterator[tuple[str, dict[str, Any]]]:
-    """How a call of each offered tool is spelled, under the name that a script uses."""
+    """Yield the encoding of a call to each offered tool, under the name used by scripts."""
     for tool in tools:
         match tool.type:
             case "namespace":
@@ -114,13 +113,12 @@ def _function_call(namespace: str, name: str) -> dict[str, Any]:
 
 
 def _unlisted_call(name: str) -> dict[str, Any]:
-    """A call of a tool that is not offered: Codex keeps most namespaces back, and takes calls into them."""
+    """Return a call of a tool that is not offered: Codex hides most namespaces, and accepts calls into them."""
     namespace, _, rest = name.rpartition("__")
     return _function_call(namespace, rest)
 
 
 def _join_name(namespace: str, name: str) -> str:
-    """`mcp__server` and `tool` are `mcp__server__tool`, as hooks spell it."""
     return f"{namespace}__{name}" if namespace else name
 
 
@@ -228,7 +226,7 @@ def _freeform_text(use: Use) -> str:
 
 
 def _stream(response: dict[str, Any]) -> bytes:
-    """The same response as server-sent events."""
+    """Return the response as server-sent events."""
     beginning: dict[str, Any] = {**response, "status": "in_progress", "output": []}
     events = [("response.created", {"response": beginning})]
     for index, item in enumerate(response["output"]):
@@ -247,7 +245,7 @@ def _item_events(index: int, item: dict[str, Any]) -> Iterator[tuple[str, dict[s
 
 
 def _describe_growth(item: dict[str, Any]) -> tuple[str, dict[str, Any], str]:
-    """Which events an item grows by, how it looks before the first of them, and what it grows to."""
+    """Return an item's event kind, its initial fields, and its final text."""
     if item["type"] == "message":
         return "output_text", {"content": []}, item["content"][0]["text"]
     if item["type"] == "custom_tool_call":

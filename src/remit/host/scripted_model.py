@@ -1,7 +1,7 @@
-"""A model that answers from a script, for tests and demonstrations without key and network.
+"""A model that answers from a script, for tests and demonstrations without a key or network.
 
-It is a real implementation of what a model does for an agent, one conversation in and one turn out; what
-carries it to an agent (`host.wire`) is apart. It never guesses: a script that ran out says so.
+The model takes one conversation and returns one turn, like a real model; `host.*_wire` modules carry the turns to
+agents. A finished script says so and never guesses.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -14,13 +14,13 @@ SCRIPT_ENDED = "The script has no further turn."
 
 
 class Say(Struct, frozen=True):
-    """A text of the model."""
+    """Text of the model."""
 
     text: str
 
 
 class Use(Struct, frozen=True):
-    """A tool call of the model. `id` None: the wire makes one up."""
+    """Tool call of the model. The wire chooses an id for None."""
 
     tool: str
     input: dict[str, Any] = {}
@@ -32,7 +32,7 @@ Turn: TypeAlias = tuple[Part, ...]
 
 
 class ToolOutput(Struct, frozen=True):
-    """What the agent told the model of one call. `text` is all text of the result, joined."""
+    """Result of one call as shown to the model. `text` joins every text of the result."""
 
     call_id: str
     text: str
@@ -40,9 +40,9 @@ class ToolOutput(Struct, frozen=True):
 
 
 class Message(Struct, frozen=True):
-    """One message of a conversation, its parts sorted by kind; each kind keeps its order.
+    """Message of a conversation, its parts sorted by kind; each kind keeps its order.
 
-    `system` is a role here too: agents put remarks between the turns that way.
+    `system` is a role here too: agents put remarks between the turns in this role.
     """
 
     role: Literal["user", "assistant", "system"]
@@ -52,7 +52,7 @@ class Message(Struct, frozen=True):
 
 
 class OfferedTool(Struct, frozen=True):
-    """A tool that the agent offers to the model. `schema` is the JSON Schema of its input."""
+    """Tool offered to the model. `schema` is the JSON Schema of its input."""
 
     name: str
     description: str = ""
@@ -60,7 +60,7 @@ class OfferedTool(Struct, frozen=True):
 
 
 class ModelRequest(Struct, frozen=True):
-    """All that an agent shows the model in one request."""
+    """Conversation that an agent shows to the model in one request."""
 
     model: str = ""
     system: str = ""
@@ -69,23 +69,20 @@ class ModelRequest(Struct, frozen=True):
 
     @property
     def opening(self) -> str:
-        """What the user asked first; the agent's own remarks around it are left out."""
         texts = (text for message in self.messages if message.role == "user" for text in message.texts)
         return next((text for text in texts if not _is_remark(text)), "")
 
     @property
     def results(self) -> tuple[ToolOutput, ...]:
-        """Every tool result in the conversation, oldest first."""
         return tuple(result for message in self.messages for result in message.results)
 
     @property
     def last_result(self) -> ToolOutput | None:
-        """The newest tool result."""
         return self.results[-1] if self.results else None
 
     @property
     def shown_text(self) -> str:
-        """Every word the model was shown: system prompt, texts and tool results, one after another."""
+        """Return every text shown to the model: system prompt, messages and tool results."""
         shown = [self.system]
         for message in self.messages:
             shown += [*message.texts, *(result.text for result in message.results)]
@@ -93,7 +90,6 @@ class ModelRequest(Struct, frozen=True):
 
     @property
     def tool_names(self) -> tuple[str, ...]:
-        """The names of the offered tools, in the agent's order."""
         return tuple(tool.name for tool in self.tools)
 
 
@@ -102,7 +98,7 @@ Step: TypeAlias = StepParts | Callable[[ModelRequest], StepParts]
 
 
 class EmptyTurn(ValueError):
-    """A step of a script that says nothing and calls nothing: no agent can go on from there."""
+    """Step of a script without text and calls: no agent can continue after an empty turn."""
 
     def __init__(self, step: int) -> None:
         super().__init__(f"step {step} of the script is empty; expected a Say, a Use, or a sequence of them")
@@ -110,12 +106,11 @@ class EmptyTurn(ValueError):
 
 
 class ScriptedModel:
-    """Gives the steps of a script one after another, whoever asks. Safe to ask from several threads.
+    """Script whose steps are given one after another to any caller. Safe for several threads.
 
-    A step is a `Say`, a `Use`, several of them for one turn, or a function of the conversation so far.
-    `subagents` holds scripts of their own for conversations whose opening contains the key, which is how a
-    sub-agent is told from its parent: its opening is the prompt that the parent's call gave it. So keep the
-    key out of the parent's own opening.
+    A step is a `Say`, a `Use`, several of them for one turn, or a function of the conversation so far. `subagents`
+    holds scripts for conversations whose opening contains the key: a sub-agent's opening is the prompt in its parent's
+    call. Keep the key out of the parent's own opening.
     """
 
     def __init__(self, turns: Sequence[Step], subagents: Mapping[str, Sequence[Step]] | None = None) -> None:
@@ -123,12 +118,11 @@ class ScriptedModel:
         self._subagents = {key: _Script(steps) for key, steps in (subagents or {}).items()}
 
     def answer(self, conversation: ModelRequest) -> Turn:
-        """The next turn. Raises EmptyTurn, and whatever a step's function raises."""
+        """Return the next turn. Raises EmptyTurn, and the errors of a step's function."""
         return self._script_of(conversation).next(conversation)
 
     @property
     def remaining(self) -> int:
-        """How many steps nobody asked for yet, sub-agents' scripts included."""
         return sum(script.remaining for script in (self._main, *self._subagents.values()))
 
     def _script_of(self, conversation: ModelRequest) -> "_Script":
@@ -137,7 +131,7 @@ class ScriptedModel:
 
 
 class _Script:
-    """One sequence of steps and how far it got."""
+    """Sequence of steps with its position."""
 
     def __init__(self, steps: Sequence[Step]) -> None:
         self._steps = tuple(steps)
@@ -166,5 +160,5 @@ def _turn_parts(written: StepParts) -> Turn:
 
 
 def _is_remark(text: str) -> bool:
-    """Whether an agent wrote it about the session, and not the user. Seen in Claude Code 2.1.330."""
+    """Return True for a text that the agent wrote about the session. Seen in Claude Code 2.1.330."""
     return text.lstrip().startswith("<system-reminder>")

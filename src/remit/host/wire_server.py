@@ -1,6 +1,6 @@
-"""What all wires share: a server on loopback, what it was asked, and what went wrong.
+"""Common server of the wire formats: a loopback HTTP server with its requests and failures.
 
-A wire of a format derives from `Wire` and says how that format answers a request.
+A wire format derives from `ModelWire` and answers requests in its format.
 """
 
 import sys
@@ -24,7 +24,7 @@ _IDLE_TIMEOUT_S = 30
 
 
 class HttpReply(Struct, frozen=True):
-    """One HTTP answer."""
+    """HTTP response."""
 
     status: int
     body: bytes
@@ -32,10 +32,10 @@ class HttpReply(Struct, frozen=True):
 
 
 class ModelWire(ABC):
-    """Serves one model, and remembers what it was asked.
+    """Server of one model, with a memory of its requests.
 
-    `requests` holds the newest conversations, side requests included, oldest first. `failures` holds what
-    went wrong while answering; leaving `serve` raises the first of them.
+    `requests` holds the newest conversations, side requests included, oldest first. `failures` holds the errors while
+    answering; leaving `serve` raises the first of them.
     """
 
     def __init__(self, model: ScriptedModel) -> None:
@@ -48,7 +48,7 @@ class ModelWire(ABC):
 
     @contextmanager
     def serve(self) -> Generator[Self]:
-        """Listen on a free port of 127.0.0.1 while the context lasts; `url` is the address."""
+        """Listen on a free port of 127.0.0.1 during the context; `url` is the address."""
         server = _Server(self)
         self.url = f"http://127.0.0.1:{server.server_port}"
         thread = Thread(target=server.serve_forever, args=(0.02,), name="scripted-model", daemon=True)
@@ -63,19 +63,17 @@ class ModelWire(ABC):
             raise self.failures[0]
 
     def tool_result_texts(self) -> list[str]:
-        """What the model was told of each tool call, sub-agents' calls included, in the order it heard."""
+        """Return the result of each tool call, sub-agents' calls included, in the order of arrival."""
         with self._lock:
             return list(self._results.values())
 
     @abstractmethod
     def answer(self, method: str, path: str, body: bytes) -> HttpReply:
-        """The reply to one request. Raises what the script raises."""
+        """Return the reply to one request. Raises the script's errors."""
         ...
 
     @abstractmethod
-    def refusal(self, status: int, message: str) -> HttpReply:
-        """The format's way to say no; 400, 404, 411 or 413."""
-        ...
+    def refusal(self, status: int, message: str) -> HttpReply: ...
 
     def _record_request(self, conversation: ModelRequest) -> None:
         with self._lock:
@@ -90,7 +88,7 @@ class ModelWire(ABC):
         return self._model.answer(conversation)
 
     def _next_turn(self, conversation: ModelRequest) -> Turn:
-        """The turn for a conversation. After a failure the same failure, so that no later step stands in."""
+        """Return the next turn. After a failure raise the same failure, so that no later step replaces the failed one."""
         self._record_request(conversation)
         if self.failures:
             raise self.failures[0]
@@ -105,9 +103,9 @@ class _Server(ThreadingHTTPServer):
         super().__init__(("127.0.0.1", 0), _Handler)
 
     def handle_error(self, request: Any, client_address: Any) -> None:
-        """Keep what a step of the script raised, and tell the agent.
+        """Store the error of a script's step, and tell the agent.
 
-        Claude Code asks once more after this; `_next` raises the same.
+        Claude Code asks once more afterwards; `_next_turn` raises the same error.
         """
         error = sys.exc_info()[1]
         if error is None or isinstance(error, ConnectionError | TimeoutError):
@@ -139,7 +137,7 @@ class _Handler(BaseHTTPRequestHandler):
         return self._reply(self._wire.answer("POST", self.path, body))
 
     def log_message(self, format: str, *args: Any) -> None:
-        """Libraries are quiet."""
+        """Log no requests."""
 
     @property
     def _wire(self) -> ModelWire:

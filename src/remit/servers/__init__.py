@@ -1,1 +1,1 @@
-"""LISTEN: the faces that programs talk to. They hold no rule of their own."""
+"""Entry points for agents: the hook, the daemon and the MCP server."""

@@ -1,8 +1,8 @@
-"""The daemon's part in a contained command: it plans the sandbox, and judges what its layers took.
+"""The daemon's part in a contained command: planning the sandbox, and judging its layers.
 
-The launcher (`hook exec`) asks twice. `plan`: session, call, its process, the words; the answer is the folder of the
-staged writes, the seconds and bytes that it may take, then the words to run, each ended by a NUL. `settle`: folder,
-call, exit code, which limit ended it, the words; the answer is what was dropped, and the exit code.
+The launcher (`hook exec`) asks twice. `plan`: session, call, its process, the words; the answer is the staging folder,
+the limits in seconds and bytes, and the words to run, each ended by a NUL. `settle`: folder, call, exit code, the limit
+that ended the command, the words; the answer is the message about dropped changes, and the exit code.
 """
 
 import os
@@ -26,20 +26,19 @@ from remit.workspace.sandbox.remove_tree import remove_tree
 from remit.workspace.sandbox.run_command import STOP_REASONS, describe_end
 
 LAUNCHER_AGENT = "exec"
-"""What the launcher's frames name in place of an agent."""
+"""Agent name in the launcher's frames."""
 
 STATUS_DESCRIPTOR = 7
-"""The descriptor that the launcher keeps for bubblewrap's news; `client.c` names the same."""
+"""Descriptor of the launcher for bubblewrap's status output; `client.c` has the same number."""
 
 FIELD_COUNTS = {"plan": 6, "settle": 7}
-"""How many fields come after the phase; the last three are the words."""
+"""Number of fields after the phase; the last three are the words."""
 
 REFUSED_EXIT_CODE, RETRY_EXIT_CODE = 3, 9
-"""Nobody gave leave; this process cannot do it, so the launcher has a fresh one do all of it."""
 
 
 def answer_launcher(payload: bytes, cwd: str, environment: Environment, gates: OpenGate) -> HookReply:
-    """The answer to the launcher. Raises what CannotRecord names: then it asks a fresh process."""
+    """Answer the launcher. Raises the errors in RECORDING_ERRORS: the launcher asks a fresh process after them."""
     phase, *fields = (field.decode("utf-8", "surrogateescape") for field in payload.split(b"\0")[:-1])
     workspace = locate_workspace(Path(cwd))
     if phase == "settle" and workspace is not None:
@@ -56,14 +55,14 @@ def answer_launcher(payload: bytes, cwd: str, environment: Environment, gates: O
 
 
 def check_staged_objects(workspace: Workspace, folder: Path, environment: Environment) -> None:
-    """Check the git objects in a staging folder while no other call of the repository has to wait for that."""
+    """Check staged git objects before the repository's turn, while other calls need not wait."""
     if folder.parent in [place.resolve() for place in layers.staging_folders(environment.home, environment.temporary)]:
         with suppress(OSError):
             check_objects(workspace, layers.reopen_staging(folder, workspace))
 
 
 def plan_command(gate: Gate, cwd: str, fields: Sequence[str]) -> HookReply:
-    """Where its writes are staged, and the words that run it. Raises NoTicket."""
+    """Return the staging folder, the limits, and the sandbox's words. Raises TicketNotFound."""
     session_id, token, launcher, *command = fields
     calls, tickets = CommandRewriter(gate), Tickets(gate.state)
     ticket = tickets.find_ticket(token)
@@ -91,13 +90,12 @@ def plan_command(gate: Gate, cwd: str, fields: Sequence[str]) -> HookReply:
 
 
 def clear_staging(folder: Path, kept: Path | None) -> None:
-    """Take away what is no longer needed."""
     remove_tree(folder)
     package_caches.trim_caches(kept)
 
 
 def settle_command(gate: Gate, fields: Sequence[str]) -> HookReply:
-    """What was dropped, and the exit code. Raises NoTicket."""
+    """Return the message about dropped changes, and the exit code. Raises TicketNotFound."""
     folder, token, code, said, *command = fields
     ticket = Tickets(gate.state).finish_ticket(token, folder, command[2])
     contained = CommandRun(gate, CommandRewriter(gate).containment, ticket)

@@ -1,17 +1,12 @@
-"""The daemon: `answer`, kept warm. It owns nothing that is not in the state database or the log.
+"""The daemon: `hook.answer` in a warm process. All its knowledge is in the state database and the log.
 
-One for each user, on a unix socket that only this user may open; started by the first call that finds none, ended
-by idleness or by a client of another version. Killed at any time, it takes nothing with it: a call that gets no
-answer is answered by a fresh process.
+One daemon for each user listens on a private unix socket; the first call without a daemon starts one, and idleness or a
+client of another version ends it. A killed daemon loses no data: an unanswered call is answered by a fresh process.
 
-The bytes between the client and the daemon.
-
-Client to daemon: `RMT1`, version, agent, event class, cwd, then `NAME=value` for each forwarded variable, each ended
-by a NUL; an empty field; the payload, up to the end of the stream. Daemon to client: `A` at once (or `V`: another
-version, ask a fresh process); then the exit code (1 byte), the lengths of both streams (4 bytes each, big-endian),
-standard output, standard error.
-
-Threads that wait for work: to start one takes longer than to wake one.
+Protocol. Client to daemon: `RMT1`, version, agent, event class, cwd, and `NAME=value` for each forwarded variable, each
+ended by a NUL; an empty field; the payload, up to the end of the stream. Daemon to client: `A` at once (or `V`: another
+version, ask a fresh process); the exit code (1 byte), the lengths of both streams (4 bytes each, big-endian), standard
+output, standard error.
 """
 
 import fcntl
@@ -52,11 +47,11 @@ MAX_HEADER_BYTES = 64 * 1024
 
 
 class FrameError(ValueError):
-    """The bytes are no frame."""
+    """Bytes without a valid frame."""
 
 
 class HookRequest(Struct, frozen=True):
-    """One call, unpacked."""
+    """Unpacked request of a client."""
 
     version: str
     frame: HookFrame
@@ -65,7 +60,7 @@ class HookRequest(Struct, frozen=True):
 
 
 def unpack_request(data: bytes) -> HookRequest:
-    """The request in `data`. Raises FrameError."""
+    """Decode a request. Raises FrameError."""
     end = data.find(b"\0\0", 0, MAX_HEADER_BYTES)
     fields = data[:end].split(b"\0")
     if end < 0 or len(fields) < 5 or fields[0] != MAGIC:
@@ -76,7 +71,6 @@ def unpack_request(data: bytes) -> HookRequest:
 
 
 def pack_reply(reply: HookReply) -> bytes:
-    """An answer as the client reads it."""
     lengths = len(reply.stdout).to_bytes(4, "big") + len(reply.stderr).to_bytes(4, "big")
     return bytes([reply.exit_code]) + lengths + reply.stdout + reply.stderr
 
@@ -85,7 +79,7 @@ MAX_IDLE_THREADS = 4
 
 
 class CallThreads:
-    """Threads that attend to calls; a few wait for the next one."""
+    """Threads that serve calls; a few wait for the next call, since waking is faster than starting."""
 
     def __init__(self, serve: Callable[[socket.socket], None]) -> None:
         self.serve = serve
@@ -94,7 +88,7 @@ class CallThreads:
         self.lock = threading.Lock()
 
     def start_call(self, connection: socket.socket) -> None:
-        """Have a thread attend to this call at once. Raises RuntimeError where none can be had."""
+        """Serve this call in a thread at once. Raises RuntimeError if no thread can be started."""
         with self.lock:
             waits = self.idle > 0
             self.idle -= waits
@@ -104,7 +98,6 @@ class CallThreads:
             threading.Thread(target=self.serve_calls, args=(connection,), daemon=True).start()
 
     def serve_calls(self, connection: socket.socket) -> None:
-        """One call after another, until enough others wait."""
         while True:
             self.serve(connection)
             with self.lock:
@@ -117,16 +110,16 @@ class CallThreads:
 STATE_FOLDER = ".local/state/remit"
 IDLE_TIMEOUT_S = 30 * 60.0
 READ_TIMEOUT_S = 10.0
-"""A client sends all it has at once; one that stalls is let go."""
+"""A client sends its whole request at once; a stalled client is dropped."""
 
 FINISH_TIMEOUT_S = 10.0
-"""How long a process that leaves waits for its last calls: one that waits for a person notices within two seconds."""
+"""How long a leaving process waits for its last calls: a call that waits for a person notices within two seconds."""
 
 FOLD_AFTER_S = 2.0
 SWEEP_INTERVAL_S = 60.0
 
 DROPPED_CALL = "a call was dropped"
-"""How the log begins to tell of a call that got no answer here; `remit doctor` looks for it."""
+"""Start of the log line about an unanswered call; `remit doctor` looks for it."""
 
 MAX_LOG_BYTES = 1 << 20
 
@@ -134,12 +127,11 @@ DAEMON_WORDS = ("-I", "-c", "from remit.cli import main; main()", "daemon")
 
 
 def socket_path(home: Path) -> Path:
-    """Where the daemon of this home listens."""
     return home / STATE_FOLDER / "daemon.sock"
 
 
 class Daemon:
-    """One listener. `serve` returns when it is idle, told to stop, or met another version."""
+    """Listener on the daemon's socket. `serve` returns after idleness, a stop, or a client of another version."""
 
     def __init__(
         self, home: Path, version: str, idle_s: float = IDLE_TIMEOUT_S, sweep_s: float = SWEEP_INTERVAL_S
@@ -156,11 +148,11 @@ class Daemon:
         self.last_call_at = time.monotonic()
         self.active_calls = 0
         self.calls_changed = threading.Condition()
-        """For `busy` and `last`."""
+        """Guards `active_calls` and `last_call_at`."""
         self.socket_inode = 0
 
     def serve(self) -> int:
-        """Listen until there is nothing more to do. 0, also where another daemon listens already."""
+        """Listen until the daemon has no more work. Return 0, also if another daemon listens already."""
         folder = self.home / STATE_FOLDER
         folder.mkdir(parents=True, exist_ok=True, mode=0o700)
         lock = os.open(folder / "daemon.lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
@@ -181,14 +173,16 @@ class Daemon:
         return 0
 
     def is_reachable(self) -> bool:
-        """Whether the socket is still ours: `uninstall` takes it away, and so does who removes the home."""
+        """Return True if the socket is still this daemon's: `uninstall` removes the socket, and so does deleting the
+        home.
+        """
         try:
             return socket_path(self.home).stat().st_ino == self.socket_inode
         except OSError:
             return False
 
     def accept_calls(self, listener: socket.socket) -> None:
-        """Take calls, each in a thread of its own, until stopped or idle."""
+        """Accept calls, each in its own thread, until stopped or idle."""
         listener.settimeout(min(1.0, self.idle_s))
         while not self.stopping.is_set() and (self.active_calls or time.monotonic() - self.last_call_at < self.idle_s):
             try:
@@ -200,7 +194,7 @@ class Daemon:
             self.take_call(connection)
 
     def take_call(self, connection: socket.socket) -> None:
-        """Give a call a thread. It counts from here on, so that nobody leaves before it has begun."""
+        """Give a call to a thread. The call is counted first, so that the daemon does not leave beforehand."""
         self.count_call(1)
         try:
             self.threads.start_call(connection)
@@ -210,14 +204,13 @@ class Daemon:
             write_log_line(f"{DROPPED_CALL}: {error}")
 
     def count_call(self, step: int) -> None:
-        """A call came, or is done."""
         with self.calls_changed:
             self.active_calls += step
             self.last_call_at = time.monotonic()
             self.calls_changed.notify_all()
 
     def run_upkeep(self) -> None:
-        """What can wait until nobody does, in a thread of its own: whatever it takes, calls are accepted."""
+        """Do background work in its own thread; calls are accepted meanwhile."""
         folded = swept = time.monotonic()
         while not self.stopping.wait(min(1.0, self.sweep_s)):
             now = time.monotonic()
@@ -236,7 +229,7 @@ class Daemon:
                 self.gates.for_each_gate(write_notes)
 
     def store_conversations(self) -> None:
-        """Take in what was said meanwhile. Only what to read is asked in a repository's turn: reading may take long."""
+        """Store new conversation lines. Reading may be slow and happens outside the repository's turn."""
         wanted: list[TranscriptIntake] = []
         self.gates.for_each_gate(lambda gate: wanted.append(intake_of_all_sessions(gate)))
         for each in wanted:
@@ -245,7 +238,7 @@ class Daemon:
                 write_log_line(trouble)
 
     def finish(self) -> None:
-        """Let the calls under way end; those that wait for a person are left to fresh processes."""
+        """Wait for active calls and do the last background work; calls waiting for a person go to fresh processes."""
         self.stopping.set()
         with self.calls_changed:
             self.calls_changed.wait_for(lambda: not self.active_calls, FINISH_TIMEOUT_S)
@@ -254,14 +247,13 @@ class Daemon:
         last.join(FINISH_TIMEOUT_S)
 
     def finish_work(self) -> None:
-        """The last work of this process."""
         self.gates.for_each_gate(fold_contents)
         self.gates.for_each_gate(settle_idle_calls)
         self.upkeep.run_all_jobs()
         self.store_conversations()
 
     def serve_connection(self, connection: socket.socket) -> None:
-        """One call. Whatever goes wrong on the line, the client asks a fresh process."""
+        """Serve one call. After any connection error the client asks a fresh process."""
         try:
             with connection:
                 connection.settimeout(READ_TIMEOUT_S)
@@ -289,7 +281,6 @@ class Daemon:
         )
 
     def answer_request(self, request: HookRequest) -> HookReply:
-        """The answer to one call."""
         if request.frame.agent == contained_commands.LAUNCHER_AGENT:
             return contained_commands.answer_launcher(
                 request.payload, request.frame.cwd, make_environment(request.variables), self.gates
@@ -298,7 +289,7 @@ class Daemon:
 
 
 def fold_contents(gate: Gate) -> None:
-    """Take the contents that wait into git, and archive a segment of the log that is full."""
+    """Fold pending contents into git, and archive a full segment of the log."""
     gate.fold_contents()
     SnapshotTaker(gate).tidy_store()
     # For start-up speed: what reads and writes archives is nothing that a call needs.
@@ -308,7 +299,7 @@ def fold_contents(gate: Gate) -> None:
 
 
 def write_notes(gate: Gate) -> None:
-    """Write the notes of commits that came since, where they are shared. A few at a time: calls wait for their turn."""
+    """Write the notes of new commits if they are shared. A few at a time: calls wait for their turn."""
     if gate.rules.config.share.notes:
         # It brings what blame needs, which no call does; and few repositories share notes.
         from remit.provenance.notes.note_writer import write_new_notes
@@ -317,13 +308,12 @@ def write_notes(gate: Gate) -> None:
 
 
 def report_watching(gate: Gate) -> None:
-    """Let `remit doctor` know whether only what changed is looked at, and why not."""
     if isinstance(gate.observer, WorktreeWatcher):
         put_watch_status(gate.state, gate.observer.status)
 
 
 def check_background_changes(gate: Gate) -> None:
-    """Look at what changed while no call was under way and a process that a call had left was there."""
+    """Inspect changes made without a pending call while a call's background process was alive."""
     following = gate.observer.following if isinstance(gate.observer, WorktreeWatcher) else None
     if following and following.suspects_by_path and following.is_settled_enough and not gate.state.list_open_calls():
         ChangesBetweenCalls(gate).record_unattributed_changes("between calls", gate.observe(), None)
@@ -331,7 +321,6 @@ def check_background_changes(gate: Gate) -> None:
 
 
 def settle_idle_calls(gate: Gate) -> None:
-    """Settle what was left open too long ago."""
     said = UnfinishedCalls(gate).settle_idle_calls()
     if said:
         write_log_line(said)
@@ -348,7 +337,7 @@ def bind_privately(listener: socket.socket, path: Path) -> None:
 
 
 def is_same_user(connection: socket.socket) -> bool:
-    """Whether the other end is this user's. Where the system cannot tell, the folder's mode has to hold."""
+    """Return True if the client runs as this user. Without SO_PEERCRED the folder's mode has to suffice."""
     credentials = getattr(socket, "SO_PEERCRED", None)
     if credentials is None:
         return True
@@ -356,7 +345,7 @@ def is_same_user(connection: socket.socket) -> bool:
 
 
 def read_peer(connection: socket.socket) -> tuple[int, int]:
-    """The process and the user of the other end; (0, -1) where the system cannot tell."""
+    """Return the client's process and user; (0, -1) if the system does not tell."""
     credentials = getattr(socket, "SO_PEERCRED", None)
     if credentials is None:
         return 0, -1
@@ -365,7 +354,7 @@ def read_peer(connection: socket.socket) -> tuple[int, int]:
 
 
 def has_hung_up(connection: socket.socket) -> bool:
-    """Whether the client is gone, and not only done with sending. Told apart on Linux; elsewhere it counts as there."""
+    """Return True if the client is gone, beyond a finished send. Only Linux tells the difference."""
     if sys.platform != "linux":
         return False
     poll = select.poll()
@@ -374,7 +363,7 @@ def has_hung_up(connection: socket.socket) -> bool:
 
 
 def receive_request(connection: socket.socket) -> bytes:
-    """All that the client sends. Raises FrameError for more than any payload may be."""
+    """Return the complete request. Raises FrameError beyond the size limit."""
     blocks: list[bytes] = []
     size = 0
     while block := connection.recv(1 << 20):
@@ -386,7 +375,7 @@ def receive_request(connection: socket.socket) -> bytes:
 
 
 def start_daemon(home: Path) -> None:
-    """Start the daemon in the background, where none listens: it outlives the agent, and holds none of its pipes."""
+    """Start the daemon in the background if none listens, detached from the agent and its pipes."""
     (home / STATE_FOLDER).mkdir(parents=True, exist_ok=True, mode=0o700)
     if os.fork():
         return
@@ -397,7 +386,7 @@ def start_daemon(home: Path) -> None:
 
 
 def become_daemon(home: Path) -> None:
-    """Let go of everything that is the agent's, and become the daemon."""
+    """Detach from the agent's terminal and pipes, and execute the daemon."""
     os.setsid()
     quiet = os.open(os.devnull, os.O_RDWR)
     for stream in (0, 1):

@@ -1,8 +1,8 @@
-"""Asking a person through the agent, by MCP elicitation: a form that the client shows.
+"""Questions to a person through the agent, by MCP elicitation: a form shown by the client.
 
-A client could answer by itself. So it is used only for agents whose row says that a person sees the form, for calls
-that the agent's hook announced, and where the process above this server is that agent. None of that is proof against a
-program of the same user that means to deceive; what is answered there is recorded as `elicitation`.
+A client could answer by itself. Elicitation is therefore used only for agents whose row promises that a person sees the
+form, for calls announced by the agent's hook, and if the parent process of this server is that agent. A deceptive
+program of the same user can still answer; such an answer is recorded as `elicitation`.
 """
 
 import os
@@ -23,7 +23,7 @@ from remit.tools.result import Caller, DialogAnswer, NeedsPerson
 from remit.workspace.processes.process_info import program_name, read_process
 
 REQUEST_KEY = "person"
-"""What our one request is called."""
+"""Name of the only input request."""
 
 ANSWER_FORM: dict[str, Any] = {
     "type": "object",
@@ -39,7 +39,7 @@ MAX_WAITING_CALLS = 64
 
 
 class WaitingCall(Struct, frozen=True):
-    """A call that waits for what the client brings back. `digest` is of the tool and its arguments."""
+    """Call that waits for the client's answer. `digest` covers the tool and its arguments."""
 
     caller: Caller
     question: Question
@@ -47,13 +47,13 @@ class WaitingCall(Struct, frozen=True):
 
 
 class Elicitations:
-    """The calls of one connection that wait for a person."""
+    """Calls of one connection that wait for a person."""
 
     def __init__(self) -> None:
         self.waiting_calls: dict[str, WaitingCall] = {}
 
     def request_answer(self, needed: NeedsPerson, name: str, arguments: dict[str, Any]) -> types.InputRequiredResult:
-        """Ask the client for the answer, and to call again: connections since 2026-07-28 take no requests of ours."""
+        """Ask the client for an answer and a repeated call: connections since 2026-07-28 take no requests from servers."""
         while len(self.waiting_calls) >= MAX_WAITING_CALLS:
             self.waiting_calls.pop(next(iter(self.waiting_calls)))
         token = secrets.token_urlsafe(18)
@@ -64,7 +64,9 @@ class Elicitations:
         )
 
     def resume_call(self, params: types.CallToolRequestParams, now: float) -> Caller | None:
-        """The caller with what was said, where this is the call again that waited; it goes on once."""
+        """Return the caller with the person's answer if this call repeats a waiting one; each waiting call resumes
+        once.
+        """
         held = self.waiting_calls.pop(params.request_state, None) if params.request_state else None
         if held is None or held.digest != digest_call(params.name, params.arguments or {}):
             return None
@@ -76,7 +78,7 @@ class Elicitations:
 
 
 async def elicit_answer(session: ServerSession, question: Question, seconds: float) -> ApprovalReply | None:
-    """The answer over a connection that takes our requests; None where none came, or the client cannot."""
+    """Return the answer over a connection that takes requests; None without an answer or support."""
     with anyio.move_on_after(seconds):
         try:
             return parse_reply(await session.elicit_form(format_question(question), ANSWER_FORM))
@@ -86,7 +88,7 @@ async def elicit_answer(session: ServerSession, question: Question, seconds: flo
 
 
 def parse_reply(result: types.ElicitResult) -> ApprovalReply | None:
-    """What was answered; None where nobody decided."""
+    """Return the person's reply; None if undecided."""
     content = result.content or {}
     words = str(content.get("words") or "")
     if result.action == "accept" and content.get("answer") in ("yes", "no"):
@@ -95,12 +97,10 @@ def parse_reply(result: types.ElicitResult) -> ApprovalReply | None:
 
 
 def add_reply(caller: Caller, question: Question, reply: ApprovalReply | None) -> Caller:
-    """The caller, with the answer."""
     return Caller(caller.session, caller.agent, caller.has_dialog, DialogAnswer(question, reply))
 
 
 def format_question(question: Question) -> str:
-    """The question in words. What an agent wrote stands between what is Remit's."""
     reasons = f" ({'; '.join(question.reasons)})" if question.reasons else ""
     return (
         f"Remit asks for the agent {sanitise_line(question.agent, 60)}: {sanitise_line(question.action, 480)}\n"
@@ -109,12 +109,11 @@ def format_question(question: Question) -> str:
 
 
 def digest_call(name: str, arguments: dict[str, Any]) -> str:
-    """The same for the same call."""
     return hash_arguments([name, hash_arguments(arguments)])
 
 
 def can_show_forms(agent: str, capabilities: types.ClientCapabilities | None) -> bool:
-    """Whether a form reaches a person: the client says that it takes them, and it is an agent that shows them."""
+    """Return True if a form reaches a person: the client supports forms, and is an agent that shows them."""
     row = ROWS.get(agent)
     declared = capabilities.elicitation if capabilities else None
     if row is None or not row.shows_forms or declared is None or (declared.url and not declared.form):

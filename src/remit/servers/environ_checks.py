@@ -1,13 +1,13 @@
-"""Whose home it is.
+"""Checks of the process environment before any work: HOME must be set, and git's own variables are dropped.
 
-What of the environment would mislead git, taken out. Nothing is imported here but built-in modules.
+Only built-in modules are imported here.
 """
 
 import os
 
 
 class NoHome(RuntimeError):
-    """Nobody's home is named: Remit would write a stranger's settings, key and state."""
+    """Missing HOME: Remit would write into a stranger's settings, key and state."""
 
     def __init__(self, value: str) -> None:
         said = f"HOME is {value!r}, no absolute path" if value else "HOME is not set"

@@ -1,4 +1,4 @@
-"""What comes in from the process's environment, once, for every door."""
+"""The process environment, read once for every entry point."""
 
 import os
 import tempfile
@@ -15,19 +15,19 @@ from remit.servers.environ_checks import NoHome, drop_git_variables
 from remit.workspace.processes.process_info import process_start_time
 
 PASSED_VARIABLES = ("PATH", "USER", "LOGNAME", "LANG", "LC_ALL", "LC_CTYPE", "TZ", "VIRTUAL_ENV")
-"""The variables that the commands of a repository see: what programs need to run, and nothing that may be a secret."""
+"""Variables passed to a repository's commands: those that programs need, and none that may be a secret."""
 
 MANIFEST_PATH = ".local/state/remit/wired.json"
-"""Below HOME; `wiring.manifest.PLACE` is the same."""
+"""Below HOME; same as `wiring.manifest`'s path."""
 
 FORWARDED_VARIABLES = ("REMIT_INTENT", "TMPDIR")
-"""The variables that Remit looks at; the thin client passes on these and no others."""
+"""Variables read by Remit; the thin client forwards these and no others."""
 
 
 def read_environment() -> Environment:
-    """The environment of this process, less what would mislead us. Raises NoHome.
+    """Return this process's environment, cleaned of misleading variables. Raises NoHome.
 
-    The password database is not asked in place of HOME: a service or a build that runs as root has no home of a person.
+    The password database does not replace HOME: a service or a build running as root has no person's home.
     """
     home = os.environ.get("HOME", "")
     if not home.startswith("/"):
@@ -37,7 +37,7 @@ def read_environment() -> Environment:
 
 
 def make_environment(variables: dict[str, str]) -> Environment:
-    """The environment that these variables describe."""
+    """Return the environment described by these variables."""
     home = Path.home()
     own = find_agent_files(str(home / MANIFEST_PATH), file_stamp(home / MANIFEST_PATH))
     return Environment(
@@ -52,7 +52,7 @@ def make_environment(variables: dict[str, str]) -> Environment:
 
 
 class AgentFiles(Struct, frozen=True):
-    """What steers the agents, and the folders that are their own to write in: below HOME, or absolute."""
+    """Settings files of the agents, and folders that agents own: below HOME, or absolute."""
 
     settings: tuple[str, ...]
     folders: tuple[str, ...]
@@ -60,13 +60,12 @@ class AgentFiles(Struct, frozen=True):
 
 
 class WiredFolders(Struct):
-    """What of the wiring's manifest (`wiring/manifest.py`) counts for every call."""
+    """Part of the wiring manifest (`wiring/manifest.py`) that every call needs."""
 
     moved: dict[str, str] = {}
 
 
 def file_stamp(path: Path) -> tuple[int, ...]:
-    """What changes whenever that file does."""
     try:
         status = path.stat()
     except OSError:
@@ -76,7 +75,7 @@ def file_stamp(path: Path) -> tuple[int, ...]:
 
 @lru_cache(8)
 def find_agent_files(wired: str, state: tuple[int, ...]) -> AgentFiles:
-    """The files of all agents, wherever `remit init` found their folders. `state` is the `stamp` of the manifest."""
+    """Return the files of every agent in the folders found by `remit init`. `state` is the manifest's `file_stamp`."""
     moved = read_moved_folders(wired) if state else {}
     rows = ROWS.values()
     return AgentFiles(
@@ -91,7 +90,7 @@ def find_agent_files(wired: str, state: tuple[int, ...]) -> AgentFiles:
 
 
 def read_moved_folders(wired: str) -> dict[str, str]:
-    """By agent, its own folder where `remit init` found it elsewhere than below HOME."""
+    """Return, by agent, its folder if `remit init` found one elsewhere than below HOME."""
     try:
         return json.decode(Path(wired).read_bytes(), type=WiredFolders).moved
     except (OSError, DecodeError):
@@ -99,7 +98,6 @@ def read_moved_folders(wired: str) -> dict[str, str]:
 
 
 def resolve_agent_paths(row: AgentRow, names: tuple[str, ...], moved: dict[str, str]) -> Iterator[str]:
-    """These names below HOME, and below the agent's moved folder the same."""
     yield from names
     folder = moved.get(row.agent)
     for name in names if folder else ():
@@ -108,9 +106,9 @@ def resolve_agent_paths(row: AgentRow, names: tuple[str, ...], moved: dict[str, 
 
 
 def process_age_s() -> float:
-    """Seconds since this process began: of one that the client became, since the agent began to wait.
+    """Return seconds since this process began; for a process that replaced the client, since the agent began to wait.
 
-    0 where the system does not tell. Source: proc_pid_stat(5), field 22, in clock ticks after boot.
+    0 if the system does not tell. Source: proc_pid_stat(5), field 22, in clock ticks after boot.
     """
     ticks = process_start_time(os.getpid()) or ""
     if not ticks.isdecimal():

@@ -1,7 +1,4 @@
-"""Steps 2, 3 and 7: one function answers every hook call, in a fresh process or in a warm one.
-
-Which workspaces a shell command reaches, as far as its text names places: standing elsewhere is no way round.
-"""
+"""Steps 2, 3 and 7: one function answers every hook call, in a fresh process or in the daemon."""
 
 import os
 import re
@@ -48,10 +45,10 @@ MAX_PLACE_CHARS = 4096
 
 
 def find_named_workspaces(call: ToolCall, governs: Workspace | None, home: Path) -> list[Workspace]:
-    """The governed workspaces, beside the one that governs already, that hold a place named in the call's command.
+    """Return further governed workspaces with a place named in the call's command.
 
-    Variables other than HOME are not known, and what a program makes of its input is not either: changes that come
-    about so are found in that workspace when it is next compared.
+    Variables except HOME and the effect of a program's input are unknown: such changes are found by the next comparison
+    of the reached workspace.
     """
     if call.command is None:
         return []
@@ -67,9 +64,9 @@ def find_named_workspaces(call: ToolCall, governs: Workspace | None, home: Path)
 
 
 def is_new_worktree(gate: Gate, call: ToolCall) -> bool:
-    """Whether the workspace came to be by this call, which came back: a work tree that it added. Raises StateError.
+    """Return True if the completed call created the workspace by `git worktree add`. Raises StateError.
 
-    Nobody was asked there before the call, nor ever looked.
+    No hook asked the new workspace before the call, and no observation of it exists.
     """
     if not is_destructive(call) or baseline_head(gate.state) is not None:
         return False
@@ -77,14 +74,13 @@ def is_new_worktree(gate: Gate, call: ToolCall) -> bool:
 
 
 def describe_new_worktree(root: Path) -> str:
-    """What an agent is told of a workspace that its call made."""
     return (
         f"Remit: {root} is a work tree of its own now, governed as this one is. Select an intent there to work in it."
     )
 
 
 def find_marked_folder(place: str, known: dict[str, str | None]) -> str | None:
-    """The nearest folder at or above `place` where a workspace may begin; `known` holds the answers so far."""
+    """Return the nearest folder at or above `place` that may begin a workspace; `known` caches the answers."""
     below: list[str] = []
     while place not in known:
         below.append(place)
@@ -99,9 +95,9 @@ def find_marked_folder(place: str, known: dict[str, str | None]) -> str | None:
 
 
 def find_named_places(command: str, cwd: str, home: str, *, named_only: bool) -> Iterator[str]:
-    """What the words of the command may name, links followed.
+    """Yield the places named by the command's words, links followed.
 
-    A word without a `/` lies in `cwd`: `named_only` leaves those out.
+    A word without a `/` lies in `cwd`: `named_only` skips such words.
     """
     for word in split_words(command):
         for text in dict.fromkeys((word, word.rpartition("=")[2])):
@@ -114,7 +110,7 @@ def find_named_places(command: str, cwd: str, home: str, *, named_only: bool) ->
 
 
 def split_words(command: str) -> Iterator[str]:
-    """The words of the command, and those within its quotes: a script of another shell may stand there."""
+    """Yield the command's words, and the words inside quotes: a script for another shell may stand there."""
     for single, double, plain in WORD_PATTERN.findall(command):
         quoted = single or double
         yield plain or quoted
@@ -123,27 +119,26 @@ def split_words(command: str) -> Iterator[str]:
 
 
 MAX_PAYLOAD_BYTES = 64 * 1024 * 1024
-"""Bytes of a payload. An agent writes no file of this size in one call."""
+"""Bytes of a payload. No agent writes a file of this size in one call."""
 
 EventClass = Literal["pre", "post", "note"]
 EVENT_CLASSES: tuple[EventClass, ...] = ("pre", "post", "note")
 
 
 class HookFrame(Struct, frozen=True):
-    """What comes with the bytes: which agent, where it runs, and which kind of event its settings said this is.
+    """Metadata of a payload: the agent, its folder, and the event class in its settings.
 
-    Only `pre` may refuse. Without an event class the payload itself tells.
+    Only `pre` may refuse. Without an event class the payload decides.
     """
 
     agent: str
     cwd: str
     event_class: EventClass | None = None
     pid: int = 0
-    """The client's process; 0 where it is not known."""
+    """Client's process; 0 if unknown."""
 
 
 def parse_event_class(word: str) -> EventClass | None:
-    """The event class of that name; None where there is none."""
     for known in EVENT_CLASSES:
         if known == word:
             return known
@@ -154,14 +149,13 @@ OpenGate: TypeAlias = Callable[[Workspace | None, Environment], AbstractContextM
 
 
 def open_fresh_gate(workspace: Workspace | None, environment: Environment) -> AbstractContextManager[Gate]:
-    """A gate for one call."""
     return nullcontext(Gate(workspace, environment))
 
 
 def answer(payload: bytes, frame: HookFrame, environment: Environment, gates: OpenGate = open_fresh_gate) -> HookReply:
-    """The agent's answer to one hook payload. Never raises: what breaks here becomes a denial, where one is due.
+    """Return the agent's answer to one hook payload. Never raises: an internal failure becomes a denial if one is due.
 
-    `gates` opens a gate; a warm process passes one that keeps them open.
+    `gates` opens a gate; the daemon passes a function with a cache of open gates.
     """
     try:
         return answer_event(payload, frame, environment, gates)
@@ -172,7 +166,7 @@ def answer(payload: bytes, frame: HookFrame, environment: Environment, gates: Op
 
 
 def answer_event(payload: bytes, frame: HookFrame, environment: Environment, gates: OpenGate) -> HookReply:
-    """The answer, where nothing breaks."""
+    """Parse the payload, ask the gates, and render the answer. Raises AdapterError for an unreadable payload."""
     if len(payload) > MAX_PAYLOAD_BYTES:
         raise AdapterError(frame.agent, f"it is larger than {MAX_PAYLOAD_BYTES // 1024 // 1024} MiB")
     event = parse(frame.agent, payload)
@@ -189,7 +183,7 @@ def answer_event(payload: bytes, frame: HookFrame, environment: Environment, gat
 
 
 def ask_gates(event: HookEvent, frame: HookFrame, environment: Environment, gates: OpenGate) -> Answer:
-    """What is said by the gates of all workspaces that the event reaches; a refusal of the others comes first."""
+    """Return the joint answer of every workspace that the event reaches; a refusal by another workspace comes first."""
     governs = find_governing_workspace(event, frame, environment)
     context, question = "", None
     reached = (
@@ -215,7 +209,6 @@ def ask_gates(event: HookEvent, frame: HookFrame, environment: Environment, gate
 
 
 def handle_event(gate: Gate, event: HookEvent, agent: str) -> Answer:
-    """What the gate says to this event."""
     silent = Answer(Decision("allow", "allow", "safe", "observe"))
     match event:
         case BeforeCall(call):
@@ -235,7 +228,7 @@ def handle_event(gate: Gate, event: HookEvent, agent: str) -> Answer:
 
 
 def find_governing_workspace(event: HookEvent, frame: HookFrame, environment: Environment) -> Workspace | None:
-    """The workspace that governs the event: the target path's nearest, else that of the agent's folder."""
+    """Return the workspace that governs the event: the target path's nearest, else the one of the agent's folder."""
     here = getattr(event, "cwd", "") or frame.cwd
     if isinstance(event, BeforeCall | AfterCall):
         here = event.call.cwd
@@ -246,9 +239,9 @@ def find_governing_workspace(event: HookEvent, frame: HookFrame, environment: En
 
 
 def find_target_workspaces(call: ToolCall, environment: Environment) -> list[Workspace]:
-    """The governed workspaces of the call's paths, the first path's first.
+    """Return the governed workspaces of the call's paths, in path order.
 
-    Where there are several, the first that enforces judges them all: what it does not hold is outside to it.
+    Among several, the first enforcing workspace judges the call: paths of the rest are outside.
     """
     found: dict[Path, Workspace] = {}
     for raw in call.paths:
@@ -263,28 +256,26 @@ def find_target_workspaces(call: ToolCall, environment: Environment) -> list[Wor
 
 
 def is_enforcing(workspace: Workspace) -> bool:
-    """Whether the workspace is in enforce."""
     return load_rules(workspace).mode == "enforce"
 
 
 def refuse_unreadable(payload: bytes, frame: HookFrame, environment: Environment, error: AdapterError) -> HookReply:
-    """Bytes that are no payload: refused where Remit enforces, unless the settings said that nothing can be refused."""
+    """Refuse an unreadable payload in an enforcing workspace, unless the event class cannot be refused."""
     return refuse_payload(
         payload, frame, environment, f"{error}. Update Remit, or tell the person: `remit doctor` shows the wiring"
     )
 
 
 def refuse_broken_call(payload: bytes, frame: HookFrame, environment: Environment, error: Exception) -> HookReply:
-    """A defect of ours: refused where Remit enforces."""
     return refuse_payload(
         payload, frame, environment, f"Remit broke on this call ({type(error).__name__}: {str(error)[:300]})"
     )
 
 
 def refuse_payload(payload: bytes, frame: HookFrame, environment: Environment, why: str) -> HookReply:
-    """Exit 2 with a reason on stderr in an enforcing workspace; elsewhere the reason alone.
+    """Return exit code 2 with a reason on stderr in an enforcing workspace; elsewhere the reason alone.
 
-    Exit 2 is what every agent takes for a denial; on any event but `pre` it would do harm.
+    Every agent takes exit code 2 as a denial; on any event but `pre` the code would do harm.
     """
     text = f"remit: {escape_surrogates(why)}\n".encode()
     if can_refuse(payload, frame) and any(
@@ -295,7 +286,7 @@ def refuse_payload(payload: bytes, frame: HookFrame, environment: Environment, w
 
 
 def can_refuse(payload: bytes, frame: HookFrame) -> bool:
-    """Whether the event can be refused: as the settings said, else unless the payload names only other events."""
+    """Return True if the event can be refused: by its class, else unless the payload names only other events."""
     if frame.event_class is not None:
         return frame.event_class == "pre"
     events = ROWS[frame.agent].events if frame.agent in ROWS else {}
@@ -304,7 +295,7 @@ def can_refuse(payload: bytes, frame: HookFrame) -> bool:
 
 
 def find_candidate_folders(payload: bytes, frame: HookFrame) -> Iterator[str]:
-    """The folders that may be governed: where we were started, and where the payload says the agent is."""
+    """Yield the possibly governed folders: the client's own, and those in the payload."""
     yield frame.cwd
     try:
         event = parse(frame.agent, payload[: MAX_PAYLOAD_BYTES + 1])
@@ -318,7 +309,7 @@ def find_candidate_folders(payload: bytes, frame: HookFrame) -> Iterator[str]:
 
 
 def is_enforcing_folder(place: str, environment: Environment) -> bool:
-    """Whether the workspace of that folder is in enforce; in doubt it is."""
+    """Return True if the folder's workspace is in enforce, or if in doubt."""
     try:
         gate = Gate.open(place, environment)
         return gate.is_governed and load_rules(gate.workspace).mode == "enforce"

@@ -1,4 +1,4 @@
-"""The MCP server: the catalogue of `tools`, offered on stdio. Whose call it is, the agent's hook has told."""
+"""The MCP server: the catalogue of `tools`, offered on stdio. The agent's hook announces the caller of each call."""
 
 import sqlite3
 from contextlib import suppress
@@ -30,24 +30,24 @@ from remit.workspace.intents_file.storage import IntentsFileChanged
 from remit.workspace.place.workspace import locate_workspace
 
 CALL_ID_KEYS = ("claudecode/toolUseId", "callId")
-"""Where agents put the id of the call that their hook announced."""
+"""Keys under which agents send the id of an announced call."""
 
 ANNOUNCEMENT_TIMEOUT_S = 30.0
 NEEDS_SESSION = frozenset(name for name, tool in TOOLS.items() if tool.acts_for_session)
 
 OFFER_CHECK_INTERVAL_S = 2.0
-"""How often a connection looks whether to offer other tools: `remit init`, a mode or an intent may change that."""
+"""Interval of checks for changed tools: `remit init`, a mode or an intent may change the offer."""
 
 
 class McpClient(Struct, frozen=True):
-    """What the other end says of itself."""
+    """Name and capabilities sent by the client."""
 
     name: str
     capabilities: types.ClientCapabilities | None
 
 
 class McpConnection:
-    """One connection. Without hooks, the connection itself is the session."""
+    """Connection of one client. Without hooks, the connection itself is the session."""
 
     def __init__(self, folder: Path, environment: Environment) -> None:
         self.folder = folder
@@ -63,7 +63,7 @@ class McpConnection:
         client: McpClient,
         known_caller: Caller | None = None,
     ) -> ToolAnswer:
-        """Run one tool for whoever called it; `known` is who, where it runs again. Raises NeedsPerson."""
+        """Run one tool for its caller; `known_caller` is set for a repeated call. Raises NeedsPerson."""
         gate = Gate.open(self.folder, self.environment)
         if not gate.is_governed:
             return make_failure("Remit does not govern this folder. A person can start it with `remit init`.")
@@ -79,19 +79,19 @@ class McpConnection:
 
     @property
     def rules(self) -> Rules | None:
-        """What governs this folder now; None where Remit does not."""
+        """Return the rules of this folder; None if ungoverned."""
         workspace = locate_workspace(self.folder)
         return load_rules(workspace) if workspace is not None and workspace.is_governed else None
 
     def find_offered_tools(self) -> tuple[str, ...]:
-        """The tools to offer now; none where what governs cannot be read."""
+        """Return the tools to offer now; none if the rules cannot be read."""
         try:
             return offered_tools(self.rules)
         except RECORDING_ERRORS:
             return ()
 
     def format_instructions(self) -> str:
-        """Return the instructions for the model; empty where nothing is demanded of it."""
+        """Return the instructions for the model; "" if no duty applies."""
         try:
             rules = self.rules
         except RECORDING_ERRORS:
@@ -101,7 +101,7 @@ class McpConnection:
     def find_caller(
         self, gate: Gate, name: str, arguments: dict[str, Any], meta: dict[str, Any], client: McpClient
     ) -> Caller | None:
-        """Whose call it is: the session that a hook announced; None where a hook should have and did not."""
+        """Return the session announced by a hook; None if a required announcement is missing."""
         digest = hash_arguments([name, hash_arguments(arguments)])
         call_id = next((str(meta[key]) for key in CALL_ID_KEYS if meta.get(key)), "")
         since = self.environment.clock() - ANNOUNCEMENT_TIMEOUT_S
@@ -114,7 +114,7 @@ class McpConnection:
 
 
 def unknown_caller() -> ToolAnswer:
-    """No hook announced the call: selecting for a guessed session would bind the wrong one."""
+    """Return the failure for a call without an announcement: a guessed session could be the wrong one."""
     return make_failure(
         "Remit's hook did not announce this call, so nothing was selected or changed. The hooks are not wired, or did "
         "not fire: ask the person to run `remit doctor`."
@@ -122,12 +122,11 @@ def unknown_caller() -> ToolAnswer:
 
 
 def make_failure(text: str) -> ToolAnswer:
-    """A failure that is no violation."""
     return ToolAnswer(text, {"status": "error", "error": text}, ok=False)
 
 
 class ToolOffer:
-    """The tools that one connection was told of, and who is told when they are no longer the same."""
+    """Tools last offered to a connection, with notifications about changes."""
 
     def __init__(self, connection: McpConnection) -> None:
         self.connection = connection
@@ -136,12 +135,11 @@ class ToolOffer:
         self.listeners = InMemorySubscriptionBus()
 
     def list_tool_names(self, session: ServerSession) -> tuple[str, ...]:
-        """The names to offer, remembered as told to this session."""
         self.last_offered, self.session = self.connection.find_offered_tools(), session
         return self.last_offered
 
     async def watch_changes(self) -> None:
-        """Tell the client whenever the offer changed, for as long as the connection lasts."""
+        """Notify the client of each changed offer while the connection lasts."""
         while True:
             await anyio.sleep(OFFER_CHECK_INTERVAL_S)
             session, told = self.session, self.last_offered
@@ -158,7 +156,7 @@ class ToolOffer:
 
 
 def build_server(folder: Path, environment: Environment, version: str) -> tuple[Server[Any], ToolOffer]:
-    """The server, for any transport, and its offer, which has to be watched while it runs."""
+    """Return the server for any transport, and its offer, to be watched while the server runs."""
     doorway = McpConnection(folder, environment)
     offer = ToolOffer(doorway)
 
@@ -202,13 +200,12 @@ def build_server(folder: Path, environment: Environment, version: str) -> tuple[
 
 
 def describe_tool(name: str) -> types.Tool:
-    """A tool as MCP describes it."""
     tool = TOOLS[name]
     return types.Tool(name=name, description=tool.description, input_schema=tool.schema)
 
 
 def serve_stdio(folder: Path, environment: Environment, version: str) -> None:
-    """Serve on standard input and output until the client goes."""
+    """Serve on standard input and output until the client disconnects."""
     server, offer = build_server(folder, environment, version)
     options = server.create_initialization_options(NotificationOptions(tools_changed=True))
 

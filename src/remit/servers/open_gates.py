@@ -1,4 +1,4 @@
-"""The gates that a warm process keeps open, and whose turn it is in each repository."""
+"""Gates kept open by the daemon, and the turns of calls in each repository."""
 
 import sys
 import threading
@@ -19,18 +19,18 @@ from remit.workspace.place.workspace import Workspace
 
 MAX_REPOSITORIES = 32
 MAX_GATES = 8
-"""Of one repository: a worktree and an intent that `REMIT_INTENT` names have each a gate of their own."""
+"""Gates of one repository: one for each worktree and each intent named by `REMIT_INTENT`."""
 
 
 class DaemonLeaving(BaseException):
-    """This process leaves while a call waits for a person: that call gets no answer here, and asks a fresh process.
+    """Signal that the daemon leaves while a call waits for a person: a fresh process answers the call.
 
-    It is no Exception: what turns failures into answers has to let it through.
+    No Exception: code that turns failures into answers has to let the signal pass.
     """
 
 
 class KeptGate:
-    """A gate that stays open, and how many calls use it now."""
+    """Open gate with the number of calls that use it."""
 
     def __init__(self, gate: Gate) -> None:
         self.gate = gate
@@ -38,16 +38,15 @@ class KeptGate:
         self.is_dropped = False
 
     def close_if_done(self) -> None:
-        """Let go of its files where nobody will come back for it."""
         if self.is_dropped and not self.user_count:
             self.gate.close()
 
 
 class Repository:
-    """One repository with its worktrees: they share a log and a state database, so their calls take turns.
+    """Repository with its worktrees: they share a log and a state database, so their calls take turns.
 
-    A decision takes milliseconds, and sees all before it. `inside` are the calls that are here: judged now, waiting
-    for their turn, or letting others pass while a person thinks. `kept` is touched only by who has the turn.
+    A decision takes milliseconds and sees every earlier one. `call_count` counts calls judged now, waiting for their
+    turn, or waiting for a person. Only the holder of the turn touches `open_gates`.
     """
 
     def __init__(self, leaving: threading.Event, watches: WorktreeWatchers | None = None) -> None:
@@ -59,7 +58,7 @@ class Repository:
 
     @contextmanager
     def let_others_pass(self) -> Generator[None]:
-        """Let other calls pass while this one waits for a person. Raises Leaving."""
+        """Release the turn while this call waits for a person. Raises DaemonLeaving."""
         if self.leaving.is_set():
             raise DaemonLeaving
         self.turn_lock.release()
@@ -70,7 +69,7 @@ class Repository:
 
     @contextmanager
     def open_gate(self, workspace: Workspace, environment: Environment) -> Generator[Gate]:
-        """The gate of this workspace, opened where it is not yet, or where its state was replaced meanwhile."""
+        """Yield the workspace's gate; reopened if its state was replaced."""
         kept = self.find_gate(workspace, replace(environment, release_lock=self.let_others_pass))
         kept.user_count += 1
         try:
@@ -80,7 +79,6 @@ class Repository:
             kept.close_if_done()
 
     def find_gate(self, workspace: Workspace, environment: Environment) -> KeptGate:
-        """The one that is open, where it still holds; else a new one."""
         key = (workspace.root, environment.bound_intent)
         known = self.open_gates.get(key)
         if (
@@ -101,7 +99,7 @@ class Repository:
         return self.open_gates[key]
 
     def drop_gate(self, key: tuple[Path, str | None]) -> None:
-        """Keep that gate no longer; the last call that uses it closes it."""
+        """Remove a gate; its last call closes it."""
         known = self.open_gates.pop(key, None)
         if known is not None:
             known.is_dropped = True
@@ -109,18 +107,18 @@ class Repository:
 
 
 class OpenGates:
-    """Gates that stay open between calls. Repositories never wait for each other; the least lately used goes first."""
+    """Gates that stay open between calls. Repositories never wait for each other; the least recently used goes first."""
 
     def __init__(self, leaving: threading.Event | None = None, watches: WorktreeWatchers | None = None) -> None:
         self.leaving = leaving or threading.Event()
         self.watches = watches
         self.repositories: OrderedDict[Path, Repository] = OrderedDict()
         self.table_lock = threading.Lock()
-        """For `repositories` and their `inside`: held while one is looked up, never while one works."""
+        """Guards `repositories` and their `call_count`: held during a lookup, never during a call."""
 
     @contextmanager
     def __call__(self, workspace: Workspace | None, environment: Environment) -> Generator[Gate]:
-        """The gate of this workspace, for as long as it is this call's turn in the repository."""
+        """Yield the workspace's gate for the duration of the call's turn in the repository."""
         if workspace is None or not (workspace.is_governed or is_repository_registered(environment.home, workspace)):
             yield Gate(workspace, environment)
             return
@@ -129,7 +127,7 @@ class OpenGates:
 
     @contextmanager
     def take_turn(self, state: Path) -> Generator[Repository]:
-        """Wait for one's turn in the repository with this state folder."""
+        """Wait for the turn in the repository with this state folder."""
         repository = self.enter_repository(state)
         try:
             with repository.turn_lock:
@@ -139,7 +137,7 @@ class OpenGates:
                 repository.call_count -= 1
 
     def enter_repository(self, state: Path) -> Repository:
-        """The repository, with this call inside; where there are too many, one that nobody is in is forgotten."""
+        """Return the repository with this call counted; surplus idle repositories are forgotten."""
         with self.table_lock:
             repository = self.repositories.setdefault(state, Repository(self.leaving, self.watches))
             repository.call_count += 1
@@ -153,9 +151,9 @@ class OpenGates:
         return repository
 
     def for_each_gate(self, act: Callable[[Gate], object]) -> None:
-        """Do this in every open gate, in its turn. What cannot be done is reported, and ends nothing else.
+        """Run `act` in every open gate, in its turn. Failures are logged and stop no further work.
 
-        There is a next time, and a thread that ended here would keep house for nobody any more.
+        A failed task is repeated next time; an exception here would end the upkeep thread for good.
         """
         with self.table_lock:
             states = list(self.repositories)
@@ -172,6 +170,5 @@ class OpenGates:
 
 
 def write_log_line(message: str) -> None:
-    """One line of the daemon's log."""
     now = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime())
     sys.stderr.write(f"{now} remit: {' '.join(message.split())}\n")

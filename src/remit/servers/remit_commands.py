@@ -1,4 +1,4 @@
-"""`remit intent select ID`, `remit lesson TEXT` and their kin as shell commands: the hook acts, the command prints.
+"""Remit's own shell commands in an agent's call, such as `remit intent select ID`: the hook acts, the command prints.
 
 An agent's sandboxed shell may reach neither Remit's state nor its daemon; its hook does.
 """
@@ -20,11 +20,11 @@ from remit.workspace.agents.shared_brain import KIND_BY_NAME, BrainEntry
 from remit.workspace.intents_file.storage import EditRefused
 
 LESSON_OPTIONS = frozenset({"--kind", "--problem", "--resolution", "--pattern", "--path", "--intent"})
-"""Those of `remit lesson`, each with a value. Here and not in click: a hook has no time to load that."""
+"""Options of `remit lesson`, each with a value. Repeated here because a hook has no time to load click."""
 
 
 def run_remit_command(gate: Gate, call: ToolCall) -> Answer | None:
-    """The answer to a shell call that is literally `remit intent select ID` (or `clear`); None for any other call."""
+    """Run a shell call that is literally a Remit command and return its answer; None for any other call."""
     words = analyse(call.command).remit_words if call.command is not None and "remit" in call.command else None
     if words is None or not gate.is_governed or classify(call) != "meta":
         return None
@@ -39,7 +39,7 @@ def run_remit_command(gate: Gate, call: ToolCall) -> Answer | None:
 
 
 def perform_command(gate: Gate, call: ToolCall, words: tuple[str, ...]) -> Answer | None:
-    """Do what the words ask, for the session that the hook knows."""
+    """Perform the command for the hook's session; None for an unknown command."""
     match words:
         case ("intent", "select", intent_id):
             gate.intents.select(call.session, call.agent, intent_id, tool=call.tool)
@@ -57,12 +57,11 @@ def perform_command(gate: Gate, call: ToolCall, words: tuple[str, ...]) -> Answe
 
 
 def make_lessons_writer(gate: Gate) -> LessonsWriter:
-    """Who writes lessons and lists."""
     return LessonsWriter(gate.workspace, gate.state, gate.recorder)
 
 
 def parse_lesson(words: Sequence[str]) -> BrainEntry | None:
-    """The entry of `remit lesson TEXT [--kind …] …`; None where the words are not that: the command says why."""
+    """Return the entry of `remit lesson TEXT [--kind …] …`; None for invalid words: the command itself explains."""
     texts: list[str] = []
     given: dict[str, list[str]] = {}
     left = iter(words)
@@ -83,7 +82,7 @@ def parse_lesson(words: Sequence[str]) -> BrainEntry | None:
 
 
 def parse_todo_item(text: str) -> TodoItem:
-    """An item as a shell gives it: `[x]` before it says that it is done, `[~]` that it is under way."""
+    """Return an item from shell words: `[x]` marks a done item, `[~]` one in progress."""
     for status, box in CHECKBOXES.items():
         if text.startswith(box):
             return TodoItem(text.removeprefix(box).strip(), status)

@@ -1,7 +1,6 @@
-"""What is made from the ledgers of the repositories in use, kept up with them while no call is under way:
-the intent map, and the index with the words that records put into files: nobody who asks for blame waits for that.
+"""Background upkeep of the intent map and the index, kept current for `remit blame` while no call is pending.
 
-No call waits for it: what to read is asked in a repository's turn, the reading and writing is done outside of it.
+No call waits for upkeep: inputs are collected in a repository's turn, reading and writing happen outside of the turn.
 """
 
 import time
@@ -14,36 +13,36 @@ from remit.ledger.lock import LockTimeout
 from remit.servers.open_gates import OpenGates, write_log_line
 
 Job: TypeAlias = Callable[[Callable[[], bool]], bool]
-"""Does some of it, until it is told that it is enough; whether more is left."""
+"""Does a part of the work until the given function returns True; returns True if work is left."""
 
 QUIET_INTERVAL_S = 0.5
-"""How long nobody may have called: the calls of an agent come in pairs, and often in rows."""
+"""Required pause after a call: agents' calls come in pairs, and often in rows."""
 
 MAX_DELAY_S = 5.0
-"""Without a pause of that length it is done meanwhile."""
+"""Without such a pause the work starts after this delay."""
 
 MAX_STEP_S = 0.2
-"""How long one repository is worked for at a time: Python lets one thread work, and calls come first."""
+"""Time for one repository at once: Python runs one thread at a time, and calls come first."""
 
 REST_FACTOR = 20
-"""Its part in the time of this process is at most one in so many."""
+"""Upkeep takes at most one part in so many of this process's time."""
 
 
 class Upkeep:
-    """When to look after it, and what is left to do."""
+    """Schedule of the upkeep, and its backlog."""
 
     def __init__(self, gates: OpenGates) -> None:
         self.gates = gates
         self.started_at = time.monotonic()
-        """When it was last begun."""
+        """Time of the last start."""
         self.not_before = 0.0
-        """Not before then, unless there is a backlog."""
+        """Earliest time of the next start, unless a backlog exists."""
         self.has_backlog = False
         self.reported_errors: dict[str, str] = {}
-        """What was reported of each job: a trouble that stays is told once."""
+        """Last reported error of each job: a lasting error is logged once."""
 
     def run_if_due(self, last_call: float, now: float) -> None:
-        """Bring all of it up to date, where a call came since the last time, and it is quiet or has waited long."""
+        """Run the jobs if a call came since the last time, and the pause or the delay is over."""
         waited = now - last_call >= QUIET_INTERVAL_S or now - self.started_at >= MAX_DELAY_S
         if self.has_backlog or (last_call >= self.started_at and waited and now >= self.not_before):
             self.started_at = now
@@ -51,13 +50,12 @@ class Upkeep:
             self.not_before = time.monotonic() + REST_FACTOR * (time.monotonic() - now)
 
     def run_all_jobs(self) -> None:
-        """One step for each work tree whose gate is open."""
         wanted: dict[str, Job] = {}
         self.gates.for_each_gate(lambda gate: wanted.update(find_jobs(gate)))
         self.has_backlog = any([self.run_job(name, job) for name, job in wanted.items()])
 
     def run_job(self, name: str, job: Job) -> bool:
-        """A little work on one job; whether more is left. What cannot be done is reported."""
+        """Do one step of a job; return True if work is left. Failures are logged."""
         end = time.monotonic() + MAX_STEP_S
         said = ""
         try:
@@ -75,7 +73,7 @@ class Upkeep:
 
 
 def find_jobs(gate: Gate) -> dict[str, Job]:
-    """What is kept up for this gate's work tree, by what it is called. Raises OSError."""
+    """Return the jobs of this gate's worktree, by name. Raises OSError."""
     # They bring parsers of source code, and what blame is made of, which no call may load.
     from remit.provenance.map.intent_map_file import IntentMap
     from remit.provenance.origins.token_index import update_token_index

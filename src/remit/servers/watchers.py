@@ -1,4 +1,4 @@
-"""The watchers of a warm process: one for each work tree in use, started by its first look, each in its own thread."""
+"""Filesystem watchers of the daemon: one for each worktree in use, each in its own thread."""
 
 import select
 import threading
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 MAX_WATCHERS = 16
 POLL_INTERVAL_MS = 250
 SETTLE_S = 0.2
-"""How long nothing may have been lost before everything is watched anew: a checkout loses it many times in a row."""
+"""Quiet time before watching anew after lost events: a checkout loses events many times in a row."""
 
 RETRY_S = 5.0
 
@@ -26,7 +26,7 @@ STARTING_REASON = "it has only just begun to watch"
 
 
 class WorktreeWatcher:
-    """The watcher of one work tree, as a gate's observer."""
+    """Watcher of one worktree, used as a gate's observer."""
 
     def __init__(self, workspace: Workspace) -> None:
         self.workspace = workspace
@@ -37,23 +37,22 @@ class WorktreeWatcher:
 
     @property
     def status(self) -> WatchStatus:
-        """Whether the next look is at what changed alone. Asked in the repository's turn."""
         if self.dirty_set is None:
             return WatchStatus(STARTING_REASON)
         tree = self.dirty_set.watched_tree
         return WatchStatus(self.dirty_set.find_full_look_reason(), len(tree.watches), bool(tree.end_reason))
 
     def observe(self, *, fully: bool = False) -> Observation:
-        """The workspace; nobody waits for the watcher to be ready. Raises GitError."""
+        """Return the workspace's observation; a full one until the watcher is ready. Raises GitError."""
         self.following.note_call()
         return self.dirty_set.observe(fully=fully) if self.dirty_set else observe_workspace(self.workspace)
 
     def suspects(self) -> dict[str, tuple[Suspect, ...]]:
-        """By path, which processes that calls left running were there when it changed."""
+        """Return, by path, the background processes that were alive at its change."""
         return self.following.suspects()
 
     def watch_changes(self) -> None:
-        """Begin, then take in what happens as it does: the kernel's queue has an end."""
+        """Start watching, and take in events as they come: the kernel's queue is bounded."""
         # For start-up speed: a fresh process watches nothing, and loads none of it.
         from remit.workspace.observe.incremental import IncrementalObserver
 
@@ -68,7 +67,7 @@ class WorktreeWatcher:
         dirty.close()
 
     def wait_for_changes(self, dirty: "IncrementalObserver") -> None:
-        """Sleep until something happens, and take it in."""
+        """Sleep until an event arrives, and take it in."""
         queue = dirty.watched_tree.queue
         if queue is None or dirty.watched_tree.lost_reason:
             self.stopped.wait(RETRY_S if dirty.watched_tree.end_reason else SETTLE_S)
@@ -85,12 +84,11 @@ class WorktreeWatcher:
             self.following.look(pending)
 
     def close(self) -> None:
-        """End it."""
         self.stopped.set()
 
 
 class WorktreeWatchers:
-    """All watchers, the latest used last."""
+    """Watchers by worktree, the latest used last."""
 
     def __init__(self) -> None:
         self.watchers: OrderedDict[Path, WorktreeWatcher] = OrderedDict()
@@ -98,7 +96,7 @@ class WorktreeWatchers:
 
     @property
     def has_suspects(self) -> bool:
-        """Whether anything changed while a process was there that a call had left running, and all is known of it."""
+        """Return True if a file changed while a call's background process was alive, and the facts are complete."""
         with self.lock:
             return any(
                 watch.following.suspects_by_path and watch.following.is_settled_enough
@@ -106,7 +104,7 @@ class WorktreeWatchers:
             )
 
     def find_watcher(self, workspace: Workspace) -> WorktreeWatcher:
-        """The watcher of this work tree, begun where none was; of too many the oldest ends."""
+        """Return the worktree's watcher, started if missing; the oldest of too many ends."""
         with self.lock:
             found = self.watchers.get(workspace.root)
             if found is None or found.workspace != workspace or found.stopped.is_set():

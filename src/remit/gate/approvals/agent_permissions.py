@@ -1,7 +1,7 @@
-"""What a person's own rules for an agent say of a command that is to run contained.
+"""A person's own permission rules for an agent, evaluated on a command that will run contained.
 
-The agent is given the launcher's command then, and its rules no longer see the model's. So Remit evaluates them on
-the command as it was written, and passes their answer on.
+The agent receives the launcher's command, so its rules no longer match the model's command. Remit evaluates the rules
+on the original command and passes their answer on.
 """
 
 from collections import Counter
@@ -27,14 +27,14 @@ from remit.workspace.agents.settings_files import read_rule_files
 from remit.workspace.processes.process_info import list_ancestors, program_name
 
 SETTINGS_OPTION = "--settings"
-"""With it Claude Code takes further settings from its command line: JSON, or the name of a file."""
+"""Claude Code option with further settings: JSON, or the name of a file."""
 
 MAX_ANCESTORS = 8
-"""Processes above the hook in which the agent is looked for."""
+"""Processes above the hook that are searched for the agent."""
 
 
 def evaluate_permission(call: ToolCall, line: str, root: Path, environment: Environment) -> Permission:
-    """Return what the agent's own rules say of the call. `line` is the launcher's command: a rule may name it, too."""
+    """Return the verdict of the agent's own rules. `line` is the launcher's command: a rule may name that, too."""
     row = ROWS.get(call.agent)
     if row is None or call.agent not in RULE_READERS or call.command is None:
         return Permission("agent")
@@ -49,7 +49,7 @@ def evaluate_permission(call: ToolCall, line: str, root: Path, environment: Envi
 
 
 def describe_rules(row: AgentRow, root: Path, environment: Environment) -> str:
-    """Return a line on the person's own rules for an agent, and on what becomes of them in enforce."""
+    """Return a line about the person's own rules for an agent and their effect in enforce mode."""
     patterns = [f"{root}/{name[2:]}" for name in row.rule_files if name.startswith("./")]
     project = [RuleFile(path, "project", content) for path, content in read_rule_files(patterns)]
     found = read_own_rules(row.agent, (*read_machine_rules(row, environment), *project))
@@ -64,7 +64,7 @@ def describe_rules(row: AgentRow, root: Path, environment: Environment) -> str:
 def find_rule_files(
     row: AgentRow, call: ToolCall, words: Sequence[str], root: Path, environment: Environment
 ) -> list[RuleFile]:
-    """Return the files with rules that hold for a session which works in `call.cwd`."""
+    """Return the rule files that apply to a session working in `call.cwd`."""
     found = [*read_machine_rules(row, environment)]
     here = Path(call.cwd)
     for folder in (here, *here.parents):
@@ -78,7 +78,7 @@ def find_rule_files(
 
 
 def read_machine_rules(row: AgentRow, environment: Environment) -> list[RuleFile]:
-    """Return the files with rules of the machine and of the user."""
+    """Return the rule files of the machine and of the user."""
     own = environment.config_folders.get(row.agent) or str(environment.home / row.config_folder)
     managed = [name for name in row.rule_files if name.startswith("/")]
     user = [f"{own}/{name[2:]}" for name in row.rule_files if name.startswith("~/")]
@@ -89,7 +89,7 @@ def read_machine_rules(row: AgentRow, environment: Environment) -> list[RuleFile
 
 
 def read_option_rules(words: Sequence[str], here: Path) -> list[RuleFile]:
-    """Return the settings that the agent was given on its command line."""
+    """Return the settings from the agent's command line."""
     values = [after for word, after in pairwise(words) if word == SETTINGS_OPTION]
     values += [word.partition("=")[2] for word in words if word.startswith(f"{SETTINGS_OPTION}=")]
     found: list[RuleFile] = []
@@ -103,12 +103,12 @@ def read_option_rules(words: Sequence[str], here: Path) -> list[RuleFile]:
 
 @lru_cache(32)
 def parse_rules(agent: str, files: tuple[RuleFile, ...], words: tuple[str, ...]) -> OwnRules:
-    """Return the rules of these files; parsed once for one content."""
+    """Return the rules of these files; parsed once for the same content."""
     return read_own_rules(agent, files, words)
 
 
 def find_agent_words(row: AgentRow, pid: int) -> tuple[str, ...]:
-    """Return the words that the agent above a process was started with; none where it is not found."""
+    """Return the command line of the agent above a process; empty if no such process is found."""
     if not pid:
         return ()
     for number, process in enumerate(list_ancestors(pid)):

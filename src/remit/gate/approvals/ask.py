@@ -1,4 +1,4 @@
-"""Putting a call to a person, where one can answer: for this once, or for more."""
+"""Questions to a person about one call, and the grants that their answers leave behind."""
 
 import os
 import sqlite3
@@ -36,7 +36,7 @@ from remit.policy.decide import apply_threshold, blocking_findings, target_conte
 from remit.policy.violations import REFUSED_BY_PERSON
 
 QUESTION_TIMEOUT_S = 590.0
-"""How long a question waits: below every wired agent's own time-out, since all of them run the tool when it is over."""
+"""How long a question waits. Every wired agent has a longer timeout, and runs the tool when its own timeout ends."""
 
 MAX_ACTION_CHARS = 2000
 MAX_RECORDED_CHARS = 500
@@ -44,14 +44,14 @@ MAX_SHOWN_DIFF_LINES = 40
 MAX_REDACTED_LINES = 2000
 MAX_DIFFED_CHARS = 64 * 1024
 MAX_FAMILIAR_RECORDS = 200
-"""The newest changes of an intent that tell where it has been before."""
+"""Newest changes of an intent that define its familiar folders."""
 
 NOBODY_REPLY = ApprovalReply(False, "nobody answered in time", "nobody")
 CLIENT_GONE_REPLY = ApprovalReply(False, "the process that asked was gone before anybody answered", "nobody")
 
 
 class ApprovalRequests:
-    """Asks about one call at a time."""
+    """Questions to a person in one workspace, one call at a time."""
 
     def __init__(self, approvals: QuestionStore, recorder: Recorder, environment: Environment) -> None:
         self.approvals = approvals
@@ -59,21 +59,24 @@ class ApprovalRequests:
         self.environment = environment
 
     def apply_risk_threshold(self, decision: Decision, call: ToolCall, facts: Facts, rules: Rules) -> Decision:
-        """The decision, with the yes that `approvals.threshold` asks for where nothing else stops the call."""
+        """Return the decision, turned into a question if its risk reaches `approvals.threshold`."""
         threshold = rules.config.approvals.threshold
         if threshold is None or decision.verdict not in ("allow", "contain") or decision.call_class != "destructive":
             return decision
         return apply_threshold(decision, call, facts, threshold, self.assess_risk(call, decision, facts))
 
     def assess_risk(self, call: ToolCall, decision: Decision, facts: Facts) -> tuple[int, tuple[str, ...]]:
-        """What the call could cost. What a file tool names is kept before it runs; of a command nobody knows."""
+        """Return the risk of the call and the reasons.
+
+        A file tool's targets are saved beforehand; a command's effects are unknown.
+        """
         familiar = self.find_familiar_folders(facts.session.intent_id) if facts.targets else None
         return weigh_risk(
             call, decision, facts, RiskContext(contents_kept=not call.whole_workspace, familiar_folders=familiar)
         )
 
     def find_familiar_folders(self, intent_id: str | None) -> frozenset[str] | None:
-        """The folders that the intent has changed; None without one, or where the index cannot be used."""
+        """Return the folders changed under the intent; None without an intent or without a usable index."""
         if intent_id is None:
             return None
         workspace = self.recorder.workspace
@@ -87,9 +90,9 @@ class ApprovalRequests:
         )
 
     def ask_person(self, call: ToolCall, facts: Facts, decision: Decision, rules: Rules) -> ApprovalReply | None:
-        """A person's answer to this denial; None where it is none that a person may waive, or nobody is there.
+        """Return a person's answer to a denial; None if the denial cannot be waived or no person is present.
 
-        A yes that came too late for the same call before is used up now, and nobody is asked again.
+        A late yes to the same call is used up now, without a second question.
         """
         finding = decision.leading
         if finding is None or decision.effect in ("allow", "contain") or not is_waivable(decision, rules):
@@ -113,7 +116,6 @@ class ApprovalRequests:
     def make_question(
         self, call: ToolCall, facts: Facts, decision: Decision, finding: Finding, rules: Rules
     ) -> Question:
-        """The question, as a person sees it."""
         now = self.environment.clock()
         weight, reasons = self.assess_risk(call, decision, facts)
         return Question(
@@ -138,9 +140,9 @@ class ApprovalRequests:
         )
 
     def close_orphaned_questions(self, rules: Rules) -> None:
-        """Close the questions whose asker is gone, and record how each ended: here or nowhere.
+        """Close questions whose asking process has ended, and record each outcome.
 
-        They are closed once that is in the log: what cannot be recorded now stays open for the next one.
+        Closing and recording share one transaction: a failed record leaves the question open for the next caller.
         """
         if not self.approvals.find_orphans():
             return
@@ -151,11 +153,10 @@ class ApprovalRequests:
             )
 
     def record_answer(self, question: Question, reply: ApprovalReply, rules: Rules) -> None:
-        """Record the answer, and keep a yes that goes further than this call."""
         self.recorder.append([self.make_answer_record(question, reply, rules)])
 
     def make_answer_record(self, question: Question, reply: ApprovalReply, rules: Rules) -> Record:
-        """The record of an answer; a yes that goes further than this call is kept."""
+        """Return the record of an answer, and store the grant of a yes with a wider extent."""
         grant = self.make_grant(question, reply, rules) if reply.allow and reply.extent != "once" else None
         if grant is not None:
             self.store_grant(grant, rules)
@@ -177,7 +178,7 @@ class ApprovalRequests:
         return self.recorder.make_record(body, question.agent)
 
     def store_grant(self, grant: Grant, rules: Rules) -> None:
-        """Keep a yes: the project's in `remit.toml`, as far as that can be written, any other in the state."""
+        """Store a grant: a project grant in `remit.toml` if the file is writable, any other in the state."""
         if grant.extent == "project":
             with suppress(*GRANT_WRITE_ERRORS):
                 ProjectGrants(self.recorder.workspace, self.approvals.state).add_grant(grant, rules)
@@ -185,7 +186,6 @@ class ApprovalRequests:
         self.approvals.put_grant(grant)
 
     def record_request(self, question: Question) -> None:
-        """Record that a person was asked."""
         detail = {**question_detail(question), "risk": question.risk, "reasons": list(question.reasons)}
         body = Body(
             event="approval_requested",
@@ -197,7 +197,7 @@ class ApprovalRequests:
         self.recorder.append([self.recorder.make_record(body, question.agent)])
 
     def make_grant(self, question: Question, reply: ApprovalReply, rules: Rules) -> Grant | None:
-        """What a yes leaves behind; nothing where it may not go further than this call, whatever it says."""
+        """Return the grant that a yes implies; None if the question allows no wider yes."""
         try:
             rule = make_rule(question.subject, reply.extent, reply.pattern)
         except GrantRuleError:
@@ -218,26 +218,26 @@ class ApprovalRequests:
 
 
 def question_detail(question: Question) -> dict[str, object]:
-    """Return what a record of the question, and of its answer, says about it. The action is without secrets."""
+    """Return the fields about the question shared by its two records, without secrets."""
     about = {"id": question.id, "rule": question.code, "action": sanitise_line(question.action, MAX_RECORDED_CHARS)}
     return {**about, "message": sanitise_line(redact(question.message), MAX_RECORDED_CHARS)}
 
 
 def question_call(question: Question) -> CallPart:
-    """Return the call that the question is about: the record of what came of it names the same."""
+    """Return the call of the question, with the same identity as in the call's own records."""
     return CallPart(
         id=question.call_id or UNSET, name=question.tool, arguments_sha256=question.arguments_sha256 or UNSET
     )
 
 
 def find_subject_path(call: ToolCall, facts: Facts, finding: Finding) -> str | None:
-    """The path that a wider yes would be about: the finding's, else the first one that a file tool names."""
+    """Return the path a wider yes would cover: the finding's path, or the first path of a file tool."""
     named = target_paths(facts) if call.command is None else ()
     return finding.path or next(iter(named), None)
 
 
 def format_diff(files: Sequence[ProposedFile]) -> str:
-    """What would change in the files, as a diff without secrets, cut; empty where that cannot be told."""
+    """Return the proposed changes as a truncated diff without secrets; "" if the contents are unknown."""
     found: list[str] = []
     for file in files:
         if not file.known or is_secret_file(file.path):
@@ -251,12 +251,14 @@ def format_diff(files: Sequence[ProposedFile]) -> str:
 
 
 def drop_secret_prefix(words: tuple[str, ...]) -> tuple[str, ...]:
-    """The words, unless one of them looks like a secret: then no rule is made of them."""
+    """Return the words, or none if a word looks like a secret: a rule must not store secrets."""
     return words if all(redact(word) == word for word in words) else ()
 
 
 def question_digest(call: ToolCall, facts: Facts, decision: Decision) -> str:
-    """What makes two calls the same question: session, tool, arguments, folder, intent, objections, contents."""
+    """Return a digest that is equal for equal questions: session, tool, arguments, folder, intent, objections,
+    contents.
+    """
     parts = (
         *(call.agent, call.session, call.tool, call.cwd, call.command, call.paths, call.arguments_sha256),
         *(facts.session.intent_id, tuple(f.code for f in decision.findings), target_contents(facts)),
@@ -265,7 +267,7 @@ def question_digest(call: ToolCall, facts: Facts, decision: Decision) -> str:
 
 
 def is_waivable(decision: Decision, rules: Rules) -> bool:
-    """Whether every objection is one that only asks, or of a kind that the configuration lets a person waive."""
+    """Return True if every finding only asks or is listed in `overrides`."""
     overrides = rules.config.overrides
     return all(
         f.verdict == "ask" or f.context.get("lasting") or f.code in overrides for f in blocking_findings(decision)
@@ -273,7 +275,7 @@ def is_waivable(decision: Decision, rules: Rules) -> bool:
 
 
 def add_reply(decision: Decision, reply: ApprovalReply) -> Decision:
-    """The same denial, with what the person said about it, and without a hint to ask them the same again."""
+    """Return the denial with the person's answer, and without the hint to ask them again."""
     leading = decision.leading
     if leading is None:
         return decision
@@ -286,7 +288,7 @@ def add_reply(decision: Decision, reply: ApprovalReply) -> Decision:
 
 
 def describe_call(call: ToolCall) -> str:
-    """The exact call in words. Of a long one the beginning and the end, and what tells it from others like it."""
+    """Return the call as text without secrets; a long text is shortened in the middle and identified by its hash."""
     what = call.command if call.command is not None else ", ".join(call.paths)
     text = redact(f"{call.tool}: {what}")
     left = len(text) - MAX_ACTION_CHARS

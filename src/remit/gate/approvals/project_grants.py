@@ -1,4 +1,4 @@
-"""Yeses for the whole project: entries of `remit.toml`, which a person commits like any other change of the rules."""
+"""Grants for the whole project: entries of `remit.toml`, which people commit like any change of the rules."""
 
 from pathlib import Path
 
@@ -17,18 +17,18 @@ from remit.workspace.place.workspace import Workspace
 LOCK_NAME = "config.lock"
 
 GRANT_WRITE_ERRORS = (ConfigError, IntentsFileChanged, OSError)
-"""What can keep `remit.toml` from being changed."""
+"""Errors that can prevent a change of `remit.toml`."""
 
 
 class ProjectGrants:
-    """The grants in the file of one workspace."""
+    """Grants in the `remit.toml` of one workspace."""
 
     def __init__(self, workspace: Workspace, state: State) -> None:
         self.workspace = workspace
         self.state = state
 
     def add_grant(self, grant: Grant, rules: Rules) -> None:
-        """Write a grant down. Raises what CannotWrite names; then the file is as it was."""
+        """Write a grant into the file. Raises GRANT_WRITE_ERRORS and leaves the file unchanged."""
         if not self.path.exists() and rules.config != Config():
             raise ConfigError(f"{self.path} is missing, and a new one would hide the settings in force; restore it")
         entry = ProjectGrant(grant.id, grant.code, grant.pattern, grant.command, grant.tool, grant.by)
@@ -36,7 +36,7 @@ class ProjectGrants:
         self.write_text(text, add_grant(text or "", entry))
 
     def remove_grant(self, grant_id: str) -> bool:
-        """Take a grant out; False where the file has none of that id. Raises what CannotWrite names."""
+        """Remove a grant; return False if the file has none with this id. Raises GRANT_WRITE_ERRORS."""
         found = read_config(self.path)
         if found is None or all(entry.id != grant_id for entry in found.grants):
             return False
@@ -46,17 +46,16 @@ class ProjectGrants:
 
     @property
     def path(self) -> Path:
-        """The file."""
         return self.workspace.config_path
 
     def read_text(self) -> str | None:
-        """The file as it is, line ends included; None where there is none. Raises ConfigError, OSError."""
+        """Return the file's text with its line ends; None if missing. Raises ConfigError, OSError."""
         if not self.workspace.folder.is_dir():
             raise ConfigError(f"{self.workspace.folder} is missing; restore it, then say it again")
         return read_config_text(self.path)
 
     def write_text(self, before: str | None, after: str) -> None:
-        """Replace the text. Commands of agents that run meanwhile find it so: it is a person's, and none of theirs."""
+        """Replace the text and update the baseline of running commands: the change is a person's, not an agent's."""
         expected = None if before is None else sha256(before.encode())
         write_intents(self.path, after, expected_sha256=expected, lock=self.workspace.state / LOCK_NAME)
         name, seen = self.path.relative_to(self.workspace.root).as_posix(), try_observe_file(self.path)

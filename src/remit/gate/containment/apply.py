@@ -1,7 +1,4 @@
-"""What the layers of a contained command took: judged, and brought into the real tree as far as it may stay.
-
-Which files of a contained command somebody else changed, or took away, while it ran: their state stays.
-"""
+"""Judgement of a contained command's layers, and transfer of approved changes into the real tree."""
 
 from collections.abc import Container, Mapping, Sequence
 from pathlib import Path
@@ -67,7 +64,7 @@ from remit.workspace.sandbox.staged_changes import (
 def find_concurrent_changes(
     site: WorkspaceContext, upper: Path, changes: Sequence[StagedChange], began_ns: int
 ) -> dict[str, Finding]:
-    """By path, that its file is another by now, or gone. Raises OSError, GitError, StateError."""
+    """Return findings for files that were changed or deleted by others meanwhile. Raises OSError, GitError, StateError."""
     root = site.workspace.root
     found = {c.path: concurrent_change(c.path) for c in changes if is_changed_since(root, c, began_ns)}
     missing = [c for c in changes if could_be_removed_meanwhile(root, c, began_ns)]
@@ -80,7 +77,7 @@ def find_concurrent_changes(
 
 
 def list_known_files(site: WorkspaceContext) -> set[str]:
-    """The files that were there when somebody last looked: git's, and those that the last observation found."""
+    """Return the files of the last observation and of git's index and commits."""
     observed = {one.path for one in read_baseline(site.state) if one.version is not None}
     if site.workspace.common_dir is None:
         return observed
@@ -93,11 +90,11 @@ def list_known_files(site: WorkspaceContext) -> set[str]:
 
 
 INEXCUSABLE_CODES: frozenset[ErrorType] = frozenset({"PROTECTED_PATH", "OUTSIDE_WORKSPACE", "INVALID_ARGUMENTS"})
-"""What holds against a file also where git brought it, as somebody committed it."""
+"""Findings that hold even for a file in its committed version."""
 
 
 class LayerTransfer:
-    """Takes over what contained commands did in one workspace."""
+    """Transfer of contained commands' effects into one workspace."""
 
     def __init__(self, recording: ContainedRecording) -> None:
         self.recording = recording
@@ -106,7 +103,7 @@ class LayerTransfer:
         self.ticket = recording.ticket
 
     def take_over(self, call: ToolCall, ended: CommandEnd, staging: Staging) -> ContainedResult:
-        """Judge what the layers took; bring over what may stay, and record it."""
+        """Judge the layers, bring over approved changes, and record the result."""
         upper, all_of_it = (
             staging.root.upper,
             find_staged_changes(staging.root.upper, self.site.workspace.root, with_times=True),
@@ -144,7 +141,7 @@ class LayerTransfer:
         return self.recording.record_result(call, ended, done, findings, names)
 
     def describe_git_findings(self, git: GitPart, judged: GitVerdict) -> list[Finding]:
-        """What is told of git's part, with the commits that were kept without a name."""
+        """Return the findings about git's part, with the commits kept without a name."""
         commits = git.keep_unnamed_commits(judged) if judged.findings else ()
         found = list(judged.findings)
         at = next((i for i, f in enumerate(found) if commits and f.path == GIT_FOLDER), None)
@@ -153,7 +150,7 @@ class LayerTransfer:
         return found
 
     def split_changes(self, changes: Sequence[StagedChange], upper: Path) -> tuple[list[StagedChange], list[Finding]]:
-        """The changes outside of git's folder that may come over; and what never does, whoever may write there."""
+        """Return the changes outside git's folder that may come over, and findings for those that never may."""
         root, common = self.site.workspace.root, self.site.workspace.common_dir
         own = [c for c in changes if not is_git_path(c.path, root, common)]
         trees = find_new_worktrees(own, upper)
@@ -162,7 +159,7 @@ class LayerTransfer:
         return [c for c in own if c.kind not in SPECIAL_KINDS], never
 
     def find_generated(self, own: Sequence[StagedChange]) -> dict[str, str]:
-        """Those of the changes that are to generated files, by the rules from before the command."""
+        """Return the changes to generated files, by the rules before the command."""
         root = self.site.workspace.root
         # A folder that became a file or a link is judged as that: it has no ignored folder's leave.
         plain = {c.path for c in own if c.kind not in ("folder", "gone")}
@@ -178,7 +175,7 @@ class LayerTransfer:
         generated: Mapping[str, str],
         sizes: Mapping[str, tuple[str, int] | None],
     ) -> None:
-        """Record the generated files that stayed, as one number. Raises OSError, StateError."""
+        """Record the kept generated files as one number. Raises OSError, StateError."""
         if not counted:
             return
         found = [GeneratedChange(c.path, generated[c.path], *(sizes[c.path] or (None, 0))) for c in counted]
@@ -194,9 +191,9 @@ class LayerTransfer:
         generated: Mapping[str, str],
         excused: Container[str],
     ) -> tuple[dict[str, Finding], set[str]]:
-        """By path, why a change may not stay; and the paths among them whose loss is worth no word.
+        """Return the refused changes by path, and the paths among them whose loss needs no message.
 
-        `excused` is what git brought as somebody committed it: that is no violation of the agent's.
+        `excused` are files brought by git in their committed version: no violation of the agent's.
         """
         root, upper = self.site.workspace.root, staging.root.upper
         anywhere = {path for path, top in generated.items() if is_exempt_from_scope(top)}
@@ -224,7 +221,7 @@ class LayerTransfer:
     def bring_over(
         self, call: ToolCall, upper: Path, kept: Sequence[StagedChange], generated: Container[str]
     ) -> tuple[dict[str, Change], dict[str, str]]:
-        """Bring these over; the changes of files that are recorded one by one, and what could not be brought."""
+        """Bring over these changes; return the individually recorded changes, and the failures."""
         root = self.site.workspace.root
         files = [c.path for c in kept if c.kind != "folder" and not c.only_time and c.path not in generated]
         before = {path: try_observe_file(root / path) for path in files}
@@ -238,9 +235,9 @@ class LayerTransfer:
         return {c.path: c for c in made if c.before is not None or c.after is not None}, failed
 
     def take_snapshot(self, call: ToolCall) -> str:
-        """Keep the state before an agent's own call changes what is there; why that cannot be, where it may not go on.
+        """Take a snapshot before an agent's own call changes existing files; return the reason if the call must stop.
 
-        It was not kept when the call was let through: most commands change nothing.
+        No snapshot was taken before the call: most commands change no file.
         """
         if self.ticket is None:
             return ""
@@ -254,9 +251,9 @@ class LayerTransfer:
 
 
 def join_verdicts(judged: GitVerdict, objections: Mapping[str, Finding]) -> tuple[GitVerdict, dict[str, Finding]]:
-    """The verdict on git's part beside those on the files: both stay, or neither does.
+    """Join the verdict on git's part with those on the files: both stay or neither does.
 
-    Where a file that git's part speaks of may not stay, that part does not, and with it goes what it brought.
+    If a file in git's part may not stay, git's part is dropped with every file it brought.
     """
     objections = {
         **objections,
@@ -273,11 +270,9 @@ def join_verdicts(judged: GitVerdict, objections: Mapping[str, Finding]) -> tupl
 
 
 def explain_wrong_paths(paths: Sequence[str]) -> str:
-    """Why git's part may not stay where files of it may not."""
     few = ", ".join(sanitise_line(path, 80) for path in paths[:3]) + (", …" if len(paths) > 3 else "")
     return f"it speaks of {few}, which may not change so"
 
 
 def git_write_failure(failed: Mapping[str, str]) -> Finding:
-    """Git's part may not stay where a file could not be written."""
     return git_part_dropped(GIT_FOLDER, f"{sanitise_line(next(iter(failed)), 80)} could not be written")

@@ -1,8 +1,9 @@
-"""What a contained command did to git's folder: judged as a whole, with what git brought into the working tree.
+"""Judgement of a contained command's changes to git's folder, together with files that git brought into the working
+tree.
 
-Content that stands in somebody's commits already is no work of the command's: it was judged, or is a teammate's. So a
-pull, another branch or a stash may bring files out of the scope, as long as they are there what the commit says; what
-the command itself made of them is judged like any other change. Either all of it stays, or none.
+Content from existing commits is not the command's work: an earlier call or a teammate was judged for it. A pull, a
+checkout or a stash may therefore bring files outside the scope in their committed version; the command's own content is
+judged like any change. Git's part is kept or dropped as a whole.
 """
 
 import hashlib
@@ -63,48 +64,48 @@ from remit.workspace.sandbox.staged_changes import (
 GIT_FOLDER = ".git"
 
 MADE_FACT = "git-made:"
-"""How the names of the facts begin that tell which session made a commit, a branch or a tag."""
+"""Prefix of the facts with the session that made a commit, a branch or a tag."""
 
 REAPPLYING_VERBS = frozenset({"cherry-pick", "rebase", "merge", "pull", "revert"})
-"""git's commands that make a known change once more, somewhere else."""
+"""Git commands that apply a known change again elsewhere."""
 
 TREE_CHANGING_VERBS = REAPPLYING_VERBS | {"checkout", "switch", "reset", "stash", "am"}
-"""git's commands that bring other versions of files into the working tree."""
+"""Git commands that bring other versions of files into the working tree."""
 
 MAX_TIPS_COMPARED = 200
 
 FETCHING_VERBS = frozenset({"fetch", "pull"})
 SETTING_VERBS = frozenset({"config", "remote", "worktree", "clone", "init"})
-"""Where the text sets what git works with, what it fetches is no longer from the settings alone."""
+"""Git commands that change settings: after them, fetched commits no longer prove the configured remote."""
 
 FETCH_ADVICE = "Run `git fetch` or `git pull` as a command by itself"
 SHA1_HEX_DIGITS = 40
 
 
 class GitVerdict(Struct, frozen=True):
-    """What may come over of git's folder. `findings` say why not, where it may not.
+    """Verdict on git's folder. `findings` are the reasons against keeping the changes.
 
-    `brought` are the changes of the working tree that are git's own work, and `about` all paths that its part speaks
-    of; both from the workspace's root. `made` are the command's own commits and names, with what they stand for.
+    `brought` are the working tree changes made by git itself, `paths` every path in git's part, both from the
+    workspace's root. `new_names` are the command's own commits, branches and tags.
     """
 
     stays: bool = False
     findings: tuple[Finding, ...] = ()
     brought: frozenset[str] = frozenset()
     excused: frozenset[str] = frozenset()
-    """Those of `brought` that lie outside of the scope without being anybody's violation."""
+    """Paths of `brought` outside the scope that are nobody's violation."""
     paths: frozenset[str] = frozenset()
     new_names: tuple[str, ...] = ()
     settings: tuple[GitSetting, ...] = ()
     halves: frozenset[str] = frozenset()
-    """The files that git brought before it stopped in the middle: its index has them not."""
+    """Files brought by git before it stopped half-way: missing in its index."""
 
 
 NO_GIT_CHANGES = GitVerdict()
 
 
 class WorkingTrees:
-    """The working tree before and after a command, by path from the repository's root."""
+    """Working tree before and after a command, by path from the repository's root."""
 
     def __init__(self, workspace: Workspace, upper: Path, changes: Sequence[StagedChange]) -> None:
         self.root = workspace.root
@@ -116,26 +117,23 @@ class WorkingTrees:
         self.names: dict[tuple[Path, int], str] = {}
 
     def to_workspace_path(self, path: str) -> str:
-        """Return a path of a commit as the workspace names it: that may be a folder of the repository."""
+        """Return a commit's path relative to the workspace, a possible subfolder of the repository."""
         return path if self.prefix == "." else posixpath.relpath(path, self.prefix)
 
     def to_commit_path(self, path: str) -> str:
-        """Return a path of the workspace as commits name it."""
         return path if self.prefix == "." else f"{self.prefix}/{path}"
 
     def path_before(self, path: str) -> Path:
-        """Return where a file stood before, and stands still."""
         return self.top / path
 
     def path_after(self, path: str) -> Path:
-        """Return where a file is read as the command left it."""
         change = self.changed.get(self.to_workspace_path(path))
         if change is None:
             return self.path_before(path)
         return self.upper / change.path if change.kind in ("file", "link") else Path("/dev/null/none")
 
     def holds_blob(self, place: Path, path: str, name: str) -> bool:
-        """Whether what stands at `place` is the blob of that name, or nothing where it is empty. Raises GitError."""
+        """Return True if the file at `place` is the named blob, or missing for an empty name. Raises GitError."""
         if not os.path.lexists(place) or (place.is_dir() and not place.is_symlink()):
             return not name or (place / ".git").exists()  # a submodule is a folder, and a commit to git
         if not name:
@@ -153,7 +151,7 @@ class WorkingTrees:
 
 
 def hash_blob(place: Path, digits: int) -> str:
-    """Return the name that git gives to a file's content, or to a link's target, as they are. Raises OSError."""
+    """Return git's name for a file's bytes, or for a link's target. Raises OSError."""
     content = os.fsencode(place.readlink()) if place.is_symlink() else place.read_bytes() if place.is_file() else b""
     found = hashlib.sha1(usedforsecurity=False) if digits == SHA1_HEX_DIGITS else hashlib.sha256()
     found.update(b"blob %d\0" % len(content))
@@ -162,7 +160,7 @@ def hash_blob(place: Path, digits: int) -> str:
 
 
 class GitPart:
-    """Judges what one command did to git's folder, and brings it over."""
+    """One command's changes to git's folder: judged, and brought over."""
 
     def __init__(
         self, verdicts: EffectJudge, staging: Staging, changes: Sequence[StagedChange], own: Sequence[StagedChange]
@@ -176,7 +174,7 @@ class GitPart:
         self.trees = WorkingTrees(self.workspace, staging.root.upper, own)
 
     def judge(self, call: ToolCall) -> GitVerdict:
-        """Judge all of it. Raises OSError, StateError."""
+        """Judge the changes as a whole. Raises OSError, StateError."""
         found = self.git_changes
         if found is None:
             return NO_GIT_CHANGES
@@ -192,7 +190,7 @@ class GitPart:
         return replace(judged, findings=(*remits, *judged.findings))
 
     def bring_over(self, call: ToolCall, verdict: GitVerdict) -> list[Finding]:
-        """Bring over what was judged to stay; what could not be. Raises GitError, StateError."""
+        """Bring over approved changes and return the failures. Raises GitError, StateError."""
         if self.git_changes is None or not verdict.stays:
             return []
         failed = ChangeApplier(self.git_changes.upper, self.git_changes.common).apply_in_order(
@@ -209,21 +207,21 @@ class GitPart:
         return []
 
     def remember_made(self, call: ToolCall, made: Iterable[str]) -> None:
-        """Remember which session, under which intent, made these commits and names. Raises StateError."""
+        """Store the session and intent that made these commits and names. Raises StateError."""
         value = json.dumps([call.session.session_id, self.verdicts.find_intent_id(call)])
         with self.state.group_changes():
             for name in made:
                 self.state.put_fact(f"{MADE_FACT}{name}", value)
 
     def is_session_made(self, call: ToolCall, name: str) -> bool:
-        """Whether this session, or another one under its intent, made that commit, branch or tag. Raises StateError."""
+        """Return True if this session, or another under its intent, made the commit, branch or tag. Raises StateError."""
         session, intent = json.loads(self.state.read_fact(f"{MADE_FACT}{name}") or '["", ""]')
         return call.session.session_id == session or (intent != "" and intent == self.verdicts.find_intent_id(call))
 
     def keep_unnamed_commits(self, verdict: GitVerdict) -> tuple[str, ...]:
-        """Keep the command's own commits whose names may not come over, as objects without one; which they are.
+        """Keep the command's dropped commits as objects without a name, and return their ids.
 
-        None where it fetched: what a later fetch brings must not have been here before.
+        Return none after a fetch: objects of a later fetch must not exist beforehand.
         """
         found = self.git_changes
         if found is None or verdict.stays or any(m.name.startswith(REMOTES) for m in found.ref_moves):
@@ -237,7 +235,7 @@ class GitPart:
 
 
 class GitJudgement:
-    """The judgement of one command's part of git. Its methods raise OSError, GitError, StateError, TooManyCommits."""
+    """Judgement of one command's git changes. Methods raise OSError, GitError, StateError, TooManyCommits."""
 
     def __init__(self, taking: GitPart, found: GitChanges, call: ToolCall) -> None:
         self.part = taking
@@ -251,7 +249,7 @@ class GitJudgement:
         self.scratch = taking.staging.folder / "git-scratch"
 
     def judge(self) -> GitVerdict:
-        """Judge all of it: the files, the history, what commits and the index hold, and the working tree with them."""
+        """Judge the git files, the history, the contents of commits and index, and the working tree."""
         why = self.git_changes.find_objection() or self.explain_foreign_change()
         self.history = CommandHistory(self.git_changes, self.scratch, () if why else self.fetched_commits)
         if why:
@@ -280,7 +278,7 @@ class GitJudgement:
         return GitVerdict(True, tuple(refused), brought, excused, frozenset(about), made, tuple(settings))
 
     def drop_all(self, findings: tuple[Finding, ...]) -> GitVerdict:
-        """The verdict where none of it may stay: then what it brought into the working tree does not stay either."""
+        """Return the verdict that drops git's part with the files it brought."""
         brought = frozenset(
             path for path in self.changed_paths if self.is_foreign_version(self.trees.to_commit_path(path))
         )
@@ -290,46 +288,42 @@ class GitJudgement:
 
     @property
     def changed_paths(self) -> list[str]:
-        """The changed files of the working tree, from the workspace's root."""
+        """Return the changed files of the working tree, from the workspace's root."""
         return [c.path for c in self.part.changes if c.kind in ("file", "link", "gone")]
 
     @LazyProperty
     def head_changes(self) -> dict[str, TreeChange]:
-        """What differs between HEAD before and after."""
         return self.history.diff_commits(self.history.head_before, self.history.head_after)
 
     @LazyProperty
     def staged_changes(self) -> dict[str, TreeChange]:
-        """What the index holds beyond HEAD afterwards."""
         index = self.git_changes.index or self.git_dir / "index"
         return self.history.diff_index(index, self.history.head_after) if index.is_file() else {}
 
     @LazyProperty
     def earlier_index(self) -> dict[str, str]:
-        """The index as it was before."""
         return read_index_blobs(self.layered, self.git_dir / "index")
 
     def find_plain_commands(self) -> tuple[str, ...]:
-        """The commands of git's that the text runs, where all that it runs is known, in this repository alone."""
+        """Return the git commands in the text if every command of the text is known and runs in this repository."""
         analysis = analyse(self.call.command or "")
         places = [Path(self.call.cwd, folder).resolve() for folder in analysis.git_folders]
         home = all(analysis.git_folders) and all(find_git_root(place) == self.trees.top for place in places)
         return analysis.git_verbs if home else ()
 
     def find_objections(self, paths: Iterable[str]) -> dict[str, Finding]:
-        """By path of a commit, what every check says of a write there."""
+        """Return, by commit path, the finding of the checks about a write there."""
         names = {path: self.trees.to_workspace_path(path) for path in dict.fromkeys(paths)}
         found = self.verdicts.find_objections(self.call, names.values())
         return {p: found[name] for p, name in names.items() if name in found and found[name].code != "STALE_FILE"}
 
     def read_head_blobs(self, paths: Iterable[str]) -> dict[str, str]:
-        """What HEAD had at these paths before."""
         return self.layered.read_blob_names(self.history.head_before, paths)
 
     # -- files ----------------------------------------------------------------------------------------------
 
     def explain_foreign_change(self) -> str | None:
-        """Whether somebody else changed what it changed. An index that only looked at its files anew is the same."""
+        """Return a reason if someone else changed the same git files. An index with refreshed times only is unchanged."""
         began, common, upper = self.part.staging.began_ns, self.git_changes.common, self.git_changes.upper
         regenerated = {self.git_changes.worktree_path(name) for name in ("FETCH_HEAD", "ORIG_HEAD", "COMMIT_EDITMSG")}
         for change in self.git_changes.changes:
@@ -341,25 +335,24 @@ class GitJudgement:
         return None
 
     def is_unchanged_index(self, change: StagedChange) -> bool:
-        """Whether it is the index, and the real one still holds what it held when the command began."""
+        """Return True for the index if its entries equal those at the command's start."""
         then = saved_index_path(self.part.staging.folder)
         if change.path != self.git_changes.worktree_path("index") or not then.is_file():
             return False
         return self.read_index_entries(then) == self.read_index_entries(self.git_changes.common / change.path)
 
     def read_index_entries(self, index: Path) -> bytes:
-        """All entries of an index, with their flags."""
         return self.layered.output("ls-files", "--stage", "-v", "-z", index=index)
 
     # -- fetched --------------------------------------------------------------------------------------------
 
     @LazyProperty
     def fetched_commits(self) -> tuple[str, ...]:
-        """The commits that a plain `git fetch` or `git pull` got from a remote of the settings.
+        """Return the commits that a plain `git fetch` or `git pull` got from a configured remote.
 
-        Only where the text runs nothing else that could have made them, and no hook that the agent may write: in the
-        sandbox any program can name its own commit as a remote's. A commit that was here before, without a name, did
-        not come from there either.
+        Only if the text runs no command that could have made them and no hook writable by the agent: in the sandbox any
+        program can pose its own commit as a remote's. A commit already present without a name did not come from the
+        remote either.
         """
         remotes = [use.partition(" ")[2] for use in self.plain_commands if use.partition(" ")[0] in FETCHING_VERBS]
         if (
@@ -388,18 +381,20 @@ class GitJudgement:
         )
 
     def is_unknown_commit(self, known: CommandHistory, tip: str) -> bool:
-        """Whether no commit that leads to it lay here before, unless a branch, a tag or a remote's branch had it."""
+        """Return True if the commits leading to `tip` were absent before, except under a branch, a tag or a remote's
+        branch.
+        """
         asked = "".join(f"{name}\n" for name in known.list_commits([tip], known.known, max_count=0))
         words = ("cat-file", "--batch-check=%(objecttype)")
         lines = Git(self.git_changes.common).run(*words, stdin=asked.encode()).decode().splitlines() if asked else []
         return all(line.endswith(" missing") for line in lines)
 
     def remote_names(self) -> set[str]:
-        """The remotes of the repository's own settings, which no agent writes."""
+        """Return the remotes in the repository's own settings, which agents cannot write."""
         return set(Git(self.git_changes.common).text("remote").split())
 
     def can_write_hooks(self) -> bool:
-        """Whether a hook of the repository lies where the agent may write."""
+        """Return True if a git hook of the repository lies in a place writable by the agent."""
         words = ("config", "--get-all", "core.hookspath")
         named = [v for v in Git(self.git_changes.common).text(*words, ok=(0, 1)).splitlines() if v != "/dev/null"]
         folder = Path(self.trees.top, named[-1]).expanduser() if named else None
@@ -412,7 +407,7 @@ class GitJudgement:
     # -- names ----------------------------------------------------------------------------------------------
 
     def explain_ref_refusal(self) -> str | None:
-        """Why a name may not have moved, or gone: work of somebody else's would be lost, or a name that is theirs."""
+        """Return the reason why a ref may not have moved or vanished: someone's work, or their name, would be lost."""
         fetching = bool(self.fetched_commits) and "push" not in self.plain_commands
         remote = {m.name for m in self.git_changes.ref_moves if m.name.startswith(REMOTES)} if fetching else set[str]()
         for move in self.git_changes.ref_moves:
@@ -445,26 +440,26 @@ class GitJudgement:
         return None
 
     def explain_hidden_paths(self) -> str | None:
-        """Why the index may not stay: it tells git to overlook changes of a file that it did not overlook before."""
+        """Return a reason if the new index makes git overlook changes that were visible before."""
         hidden = self.find_hidden_paths(self.git_changes.index) if self.git_changes.index is not None else set[str]()
         new = sorted(hidden - self.find_hidden_paths(self.git_dir / "index")) if hidden else []
         return f"index: git would overlook changes of {new[0]}" if new else None
 
     def find_hidden_paths(self, index: Path) -> set[str]:
-        """The files of an index that are marked as unchanged, or as left out of the working tree."""
+        """Return the index entries marked as unchanged or as absent from the working tree."""
         if not index.is_file():
             return set()
         lines = self.layered.output("ls-files", "-v", "-z", index=index).decode("utf-8", "surrogateescape").split("\0")
         return {line[2:] for line in lines[:-1] if line[0] == "S" or line[0].islower()}
 
     def is_push_result(self, move: RefMove) -> bool:
-        """Whether a remote's branch went on to where a push would leave it."""
+        """Return True if a remote's branch moved as a push moves it."""
         if "push" not in self.git_verbs or not OBJECT_NAME.fullmatch(move.new):
             return False
         return not move.old or self.layered.succeeds("merge-base", "--is-ancestor", move.old, move.new)
 
     def explain_lost_stash(self) -> str | None:
-        """Why a stash may not be gone: what it holds has to stand in the working tree."""
+        """Return a reason if a dropped stash holds changes missing in the working tree."""
         before, after = self.git_changes.stashes_before, self.git_changes.stashes_after
         for name in (one for one in before if one not in after and not self.part.is_session_made(self.call, one)):
             for path, (base, stashed) in self.stash_changes(name).items():
@@ -473,7 +468,7 @@ class GitJudgement:
         return None
 
     def stash_changes(self, name: str) -> dict[str, tuple[str, str]]:
-        """By path, the blob before and in a stash, files that git did not know included."""
+        """Return, by path, the blob before and inside a stash, including untracked files."""
         parents = self.layered.output("rev-parse", f"{name}^@").decode().split()
         if not parents:
             return {}
@@ -485,7 +480,7 @@ class GitJudgement:
     # -- contents -------------------------------------------------------------------------------------------
 
     def find_foreign_contents(self) -> list[Finding]:
-        """What its commits and the index hold beyond the scope that nobody else had put there."""
+        """Return findings for out-of-scope contents in new commits and the index that no person had put there."""
         staged = {p: e for p, e in self.staged_changes.items() if e.conflict or self.earlier_index.get(p, "") != e.new}
         objections = self.find_objections([*(e.path for e in self.entries), *staged])
         wrong = [e for e in self.entries if e.path in objections]
@@ -503,7 +498,7 @@ class GitJudgement:
         return [*conflicts, *(foreign_content(objections[p], names[p], e.commit) for p, e in newest.items())]
 
     def is_persons_version(self, entry: TreeChange, head: str) -> bool:
-        """Whether a person left just that in the working tree, or staged it, before the command began."""
+        """Return True if a person left or staged exactly this content before the command."""
         staged = self.earlier_index.get(entry.path, "")
         if staged != head and staged == entry.new:
             return True
@@ -514,13 +509,13 @@ class GitJudgement:
         return held and not self.is_git_ignored(entry.path)
 
     def is_git_ignored(self, path: str) -> bool:
-        """Whether git ignores a file there: any command may have left it under any intent, without a record."""
+        """Return True if git ignores the path: any command may have left the file there without a record."""
         name, workspace = self.trees.to_workspace_path(path), self.part.workspace
         found = find_ignored(workspace, head_commit(workspace), [name], with_worktree_rules=False)
         return name in found.by_folder or name in found.by_name
 
     def is_reapplied_change(self, entry: TreeChange) -> bool:
-        """Whether the text has git make a change again, or undo one, that stands in a known commit."""
+        """Return True if the text makes git reapply or revert a change from a known commit."""
         if REAPPLYING_VERBS.isdisjoint(self.git_verbs):
             return False
         known = [(e.old, e.new) for e in self.known_changes if e.path == entry.path]
@@ -530,13 +525,13 @@ class GitJudgement:
 
     @LazyProperty
     def known_changes(self) -> list[TreeChange]:
-        """What the known commits changed where this command's own commits, or its index, did."""
+        """Return the changes of known commits at the paths of the new commits and the index."""
         paths = {e.path for e in self.entries} | self.staged_changes.keys()
         return self.history.list_known_changes(sorted(paths)) if not REAPPLYING_VERBS.isdisjoint(self.git_verbs) else []
 
     @LazyProperty
     def git_verbs(self) -> frozenset[str]:
-        """The commands of git's that the text names."""
+        """Return the git subcommands in the text."""
         try:
             commands = [one.words for one in find_program_calls(self.call.command or "") if one.name == "git"]
         except UnreadableShell:
@@ -545,16 +540,16 @@ class GitJudgement:
         return frozenset((*words, *(use.partition(" ")[0] for use in self.plain_commands)))
 
     def is_pending_change(self, entry: TreeChange) -> bool:
-        """Whether a merge that waits for its end, a stash, or a commit of this session's that was taken back had it."""
+        """Return True if a merge in progress, a stash, or a removed commit of the session has this change."""
         return any(self.history.is_merge_of(change, entry.old, entry.new) for change in self.open_changes(entry.path))
 
     def open_changes(self, path: str) -> list[tuple[str, str]]:
-        """The changes at a path of stashes, of what is under way, and of this session's own commits that are gone."""
+        """Return the changes at a path from stashes, operations in progress, and removed commits of this session."""
         return [changes[path] for changes in self.all_open_changes if path in changes]
 
     @LazyProperty
     def all_open_changes(self) -> list[Mapping[str, tuple[str, str]]]:
-        """The same for all paths."""
+        """Return the open changes of each source, by path."""
         found: list[Mapping[str, tuple[str, str]]] = [
             self.stash_changes(name) for name in self.git_changes.stashes_before
         ]
@@ -572,7 +567,7 @@ class GitJudgement:
         return found
 
     def pending_commits(self, name: str) -> list[str]:
-        """The commits that a file of git's names which a merge or the like goes on with, before and afterwards."""
+        """Return the commits in a git state file, such as MERGE_HEAD, before and after."""
         own = self.git_changes.worktree_path(name)
         places = dict.fromkeys((self.git_changes.common / own, self.git_changes.path_after(own)))
         texts = (place.read_text("utf-8", "replace") for place in places if place.is_file())
@@ -581,7 +576,7 @@ class GitJudgement:
     # -- the working tree -----------------------------------------------------------------------------------
 
     def find_stale_files(self) -> list[Finding]:
-        """The files that HEAD brought elsewhere, and that the working tree has not: the next commit would undo them."""
+        """Return findings for files that HEAD moved away from: the next commit would undo HEAD's change."""
         behind = [p for p, e in self.head_changes.items() if not self.holds_blob_after(p, e.new)]
         objections = self.find_objections(behind) if behind else {}
         wrong = [p for p in objections if not self.is_result_of_change(p, self.open_changes(p))]
@@ -592,13 +587,13 @@ class GitJudgement:
         return [stale_file(self.trees.to_workspace_path(p), objections[p]) for p in wrong if p not in skipped]
 
     def is_staged_by_person(self, path: str) -> bool:
-        """Whether a person had staged what HEAD has now, and had changed the file since, which it still is."""
+        """Return True if a person had staged HEAD's new version and the file is unchanged since."""
         staged, before = self.earlier_index.get(path, ""), self.trees.path_before(path)
         same = self.trees.path_after(path) == before and not self.trees.holds_blob(before, path, staged)
         return same and self.head_changes[path].new == staged != self.head_changes[path].old
 
     def is_result_of_change(self, path: str, changes: Iterable[tuple[str, str]]) -> bool:
-        """Whether the file is now what one of these changes makes of HEAD's version, or of the one before."""
+        """Return True if the file equals one of these changes, or such a change merged into an earlier version."""
         place = self.trees.path_after(path)
         olds = (
             self.layered.read_blob_names(self.history.head_after, [path]).get(path, ""),
@@ -610,15 +605,16 @@ class GitJudgement:
         )
 
     def is_merge_result(self, place: Path, change: tuple[str, str], olds: Iterable[str]) -> bool:
-        """Whether a file is what git makes of a change and another version of it."""
+        """Return True if the file equals git's merge of a change with another version."""
         if not place.is_file() or place.is_symlink():
             return False
         content = place.read_bytes()
         return any(self.history.merge_blobs(old, *change) == content for old in dict.fromkeys(olds))
 
     def find_brought_paths(self) -> tuple[frozenset[str], frozenset[str]]:
-        """The changes of the working tree that git made out of what was there before; of them, those that are excused:
-        all but files with a conflict, whose next version is the agent's own.
+        """Return the working tree changes made by git from earlier contents, and the excused ones among them.
+
+        Files in conflict are not excused: their next version is the agent's own.
         """
         found: set[str] = set()
         excused: set[str] = set()
@@ -652,7 +648,7 @@ class GitJudgement:
         return frozenset(found), frozenset(excused)
 
     def is_restored_to_head(self, path: str) -> bool:
-        """Whether a file is as HEAD has it again, after a merge or the like that brought another version and ended."""
+        """Return True if a file is back at HEAD's version after an aborted merge or a similar operation."""
         head = self.layered.read_blob_names(self.history.head_after, [path]).get(path, "")
         staged = self.earlier_index.get(path, "")
         came = any(self.history.is_merge_of(change, head, staged) for change in self.open_changes(path))
@@ -663,17 +659,18 @@ class GitJudgement:
         )
 
     def holds_blob_after(self, path: str, name: str) -> bool:
-        """Whether a file is that blob afterwards, or is not there where the name is empty."""
         return self.trees.holds_blob(self.trees.path_after(path), path, name)
 
     def was_clean_file(self, path: str) -> bool:
-        """Whether the file was as HEAD had it before, or is one whose change a new stash holds."""
+        """Return True if the file was at HEAD's version before the command."""
         head = self.read_head_blobs([path]).get(path, "")
         return self.trees.holds_blob(self.trees.path_before(path), path, head)
 
     def find_half_brought(self) -> frozenset[str]:
-        """The changed files that are another branch's version, or a remote's, and not in the index so: git writes that
-        last. It stops so where it meets a file that governs agents.
+        """Return the changed files in another branch's version that are missing in the index.
+
+        Git writes the index last, so an interrupted command (for instance at a read-only governing file) leaves files
+        without index entries.
         """
         if TREE_CHANGING_VERBS.isdisjoint(self.git_verbs) or not self.part.changes:
             return frozenset()
@@ -693,9 +690,7 @@ class GitJudgement:
         return frozenset(loose) if found else frozenset()
 
     def is_foreign_version(self, path: str) -> bool:
-        """Whether a changed file is what git's part, which is dropped, brought: a blob of commits that the command did
-        not make out of its own work, or of a stash.
-        """
+        """Return True if a changed file came from dropped git changes: commits not made by the command, or a stash."""
         place = self.trees.path_after(path)
         if any(self.trees.holds_blob(place, path, new) for _, new in self.open_changes(path) if new):
             return True
@@ -717,13 +712,13 @@ class GitJudgement:
 
     @LazyProperty
     def own_commits(self) -> list[NewCommit]:
-        """The commits that the command made, or brought under a name that nobody knows."""
+        """Return the commits made by the command, or brought under an unknown name."""
         return self.history.find_new_commits(self.git_changes.list_tips().values())
 
     # -- settings -------------------------------------------------------------------------------------------
 
     def judge_settings(self) -> tuple[list[GitSetting], list[Finding]]:
-        """Where its branches are pulled from, as it set that; and what else it set, which may not stay."""
+        """Return the upstream settings of new branches, and findings for every other changed setting."""
         if not self.git_changes.has_settings_change:
             return [], []
         gone = {
@@ -734,7 +729,7 @@ class GitJudgement:
 
 
 def find_git_changes(workspace: Workspace, staging: Staging, changes: Sequence[StagedChange]) -> GitChanges | None:
-    """What was done to git's folder; None without one. Raises OSError."""
+    """Return the changes to git's folder; None without a repository. Raises OSError."""
     common, root = workspace.common_dir, workspace.root
     if common is None:
         return None
@@ -748,7 +743,7 @@ def find_git_changes(workspace: Workspace, staging: Staging, changes: Sequence[S
 
 
 def worktree_git_folder(git_dir: Path | None, common: Path) -> str:
-    """The git folder of a linked work tree, relative to the repository's; empty for the first."""
+    """Return a linked worktree's git folder relative to the repository's; "" for the main worktree."""
     if git_dir is None or git_dir == common or not git_dir.is_relative_to(common):
         return ""
     return str(git_dir.relative_to(common))

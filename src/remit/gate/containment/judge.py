@@ -1,4 +1,4 @@
-"""What the checks say of a contained command's effects: each is judged as a file tool's write of it."""
+"""Judgement of a contained command's effects: each effect is judged like a file tool's write."""
 
 from collections.abc import Collection, Container, Iterable
 from pathlib import Path
@@ -27,21 +27,20 @@ from remit.workspace.sandbox.staged_changes import StagedChange
 
 
 class EffectJudge:
-    """Judges the effects of contained commands in one workspace."""
+    """Judge of contained commands' effects in one workspace."""
 
     def __init__(self, site: WorkspaceContext, ticket: Ticket | None) -> None:
         self.site = site
         self.ticket = ticket
-        """Of an agent's own shell call: its hook lets the call through, and records that it came back."""
+        """Ticket of an agent's own shell call: its hook decides and records the call itself."""
         self.enforcement = Enforcement(site)
 
     @property
     def containment_rules(self) -> ContainmentRules:
-        """What a person set for contained commands."""
         return self.site.rules.config.containment
 
     def gather_facts(self, call: ToolCall) -> Facts:
-        """What the effects are judged by: as for a tool that writes files, of which none is named yet."""
+        """Return the facts for judging effects: those of a file tool without named targets."""
         rules = self.site.rules
         found = self.enforcement.gather(as_file_tool(call), rules)
         session = found.facts.session
@@ -53,9 +52,9 @@ class EffectJudge:
     def find_objections(
         self, call: ToolCall, paths: Iterable[str], generated: Container[str] = ()
     ) -> dict[str, Finding]:
-        """By path, why a change may not stay: what every check says of a write to that file.
+        """Return, by path, the leading finding of the checks about a write to the file.
 
-        Those in `generated` may lie out of the scope.
+        Files in `generated` may lie outside the scope.
         """
         paths = list(paths)
         facts, folds = self.gather_facts(call), folds_case(self.site.workspace.root)
@@ -83,7 +82,7 @@ class EffectJudge:
     def find_broken_constraints(
         self, call: ToolCall, staged: Iterable[StagedChange], upper: Path
     ) -> dict[str, Finding]:
-        """By path, in enforce, the constraints of the intent that what is staged in `upper` would break."""
+        """Return, by path, the constraints that the content staged in `upper` would break, in enforce."""
         facts, root = self.gather_facts(call), self.site.workspace.root
         if facts.active is None or not facts.active.rules or facts.mode != "enforce":
             return {}
@@ -99,7 +98,7 @@ class EffectJudge:
         return {path: one for path, one in wrong.items() if not split_waived((one,), as_file_tool(call), facts)[1]}
 
     def find_generated(self, paths: Collection[str], folders: Collection[str] = ()) -> dict[str, str]:
-        """Those that are generated, each with the folder or file that it belongs to. Raises StateError, GitError."""
+        """Return the generated files with the ignored folder or file they belong to. Raises StateError, GitError."""
         workspace, patterns = self.site.workspace, trusted_patterns(self.site.rules, self.site.recorder)
         found = GeneratedFiles.at_head(workspace, self.site.state).find_generated(paths, folders)
         if not patterns:
@@ -110,13 +109,12 @@ class EffectJudge:
         return found | {path: path.partition("/")[0] for path in named if path not in tracked}
 
     def find_intent_id(self, call: ToolCall) -> str:
-        """The intent that the command runs under; empty for none. Raises StateError."""
+        """Return the command's intent; "" for none. Raises StateError."""
         found = (
             self.ticket.intent_id if self.ticket is not None else self.site.state.active_session(call.session).intent_id
         )
         return found or ""
 
     def has_network(self, call: ToolCall) -> bool:
-        """Whether the command may use the network."""
         intent = self.site.rules.intents.get(self.find_intent_id(call))
         return intent is None or intent.network == "allow"

@@ -1,4 +1,4 @@
-"""Why an effect of a contained command was dropped, beyond what the checks say of it; and all of it in words."""
+"""Findings of containment's own, and the messages about a contained command."""
 
 import re
 from collections import Counter
@@ -14,26 +14,23 @@ from remit.workspace.sandbox.staged_changes import MAX_DEPTH, MAX_PATH_BYTES, Ch
 
 
 def make_finding(code: ErrorType, path: str, message: str) -> Finding:
-    """One reason of containment's own."""
     return Finding(rule="contained", code=code, message=message, path=path)
 
 
 def concurrent_change(path: str) -> Finding:
-    """Somebody else changed the file while the command ran."""
     return make_finding(
         "STALE_FILE", path, f"{sanitise_line(path)} was changed by somebody else while the command ran."
     )
 
 
 def concurrent_deletion(path: str) -> Finding:
-    """Somebody else took the file away while the command ran."""
     return make_finding(
         "STALE_FILE", path, f"{sanitise_line(path)} was taken away by somebody else while the command ran."
     )
 
 
 def special_file(path: str, kind: ChangeKind) -> Finding:
-    """A pipe, a socket, a device; or a folder too deep to be looked into."""
+    """Return the finding for a pipe, a socket, a device, or a folder too deep to inspect."""
     why = f"is a {kind}, which is never brought over"
     if kind == "deep":
         why = f"lies more than {MAX_DEPTH} folders deep, or at a path of more than {MAX_PATH_BYTES} bytes"
@@ -41,19 +38,17 @@ def special_file(path: str, kind: ChangeKind) -> Finding:
 
 
 def new_worktree(path: str) -> Finding:
-    """A work tree of its own."""
     why = "is a work tree of its own, which no contained command makes: run `git worktree add` alone, or ask the person"
     return make_finding("COMMAND_BLOCKED", path, f"{sanitise_line(path)} {why}.")
 
 
 def stripped_privileges(path: str) -> Finding:
-    """A file that stays, without what it was to lend."""
+    """Return the finding for a kept file that lost its set-user-ID, set-group-ID or sticky bit."""
     why = "was kept without its set-user-ID, set-group-ID or sticky bit: only a person gives one"
     return make_finding("COMMAND_BLOCKED", path, f"{sanitise_line(path)} {why}.")
 
 
 def git_part_dropped(folder: str, why: str, commits: Sequence[str] = ()) -> Finding:
-    """What it did to git's folder may not stay."""
     return make_finding(
         "PROTECTED_PATH",
         folder,
@@ -62,19 +57,18 @@ def git_part_dropped(folder: str, why: str, commits: Sequence[str] = ()) -> Find
 
 
 def remit_ref(folder: str, path: str) -> Finding:
-    """A ref that Remit alone writes."""
     return make_finding("PROTECTED_PATH", f"{folder}/{path}", "only Remit writes this ref: it is as it was before.")
 
 
 def foreign_content(found: Finding, path: str, commit: str) -> Finding:
-    """A commit, or the index, holds what it may not change, and what no working tree held."""
+    """Return the finding for out-of-scope content in a commit or the index that no working tree held."""
     where = f"commit {commit[:12]} holds" if commit else "the index holds"
     why = f"{where} a {sanitise_line(path)} that is not the one in the working tree: {found.message}"
     return make_finding(found.code, path, why)
 
 
 def describe_unnamed_commits(commits: Sequence[str]) -> str:
-    """Where commits are whose names did not come over; empty for none."""
+    """Describe commits that were kept without a name; "" for none."""
     if not commits:
         return ""
     few = ", ".join(commits[:3]) + (", …" if len(commits) > 3 else "")
@@ -82,7 +76,7 @@ def describe_unnamed_commits(commits: Sequence[str]) -> str:
 
 
 def stale_file(path: str, found: Finding) -> Finding:
-    """HEAD went to another version of a file, and the working tree did not."""
+    """Return the finding for a file that HEAD moved away from."""
     if found.code == "PROTECTED_PATH":
         return make_finding(found.code, path, f"{sanitise_line(path)} governs agents, and {OTHER_VERSION_ADVICE}")
     why = "would be left as a change that nobody made: HEAD moved to another version of it, and the file did not"
@@ -95,56 +89,51 @@ OTHER_VERSION_ADVICE = "git was to bring another version of it: ask the person t
 
 
 def half_brought_file(path: str) -> Finding:
-    """A file that git brought before it stopped."""
+    """Return the finding for a file brought by git before git stopped."""
     why = "git stopped half-way, so nothing of that stays. Where it met a read-only file, that governs agents, and"
     return make_finding("PROTECTED_PATH", path, f"{sanitise_line(path)} is as before: {why} {OTHER_VERSION_ADVICE}")
 
 
 def unmerged_conflict(path: str) -> Finding:
-    """A merge stopped at a file that is not the agent's to merge."""
     why = "is in conflict, and lies outside the scope: a person has to merge it"
     return make_finding("SCOPE_VIOLATION", path, f"{sanitise_line(path)} {why}.")
 
 
 def refused_settings(path: str, keys: Sequence[str]) -> Finding:
-    """Settings that may not come over."""
     few = ", ".join(sanitise_line(key, 80) for key in keys[:5]) + (", …" if len(keys) > 5 else "")
     return make_finding("PROTECTED_PATH", path, f"what git is told there is as before: {few}. A person sets it.")
 
 
 def reverted_with_git(path: str) -> Finding:
-    """A file that git brought, with a part of git's that was dropped."""
     return make_finding(
         "PROTECTED_PATH", path, f"{sanitise_line(path)} is as before: what git did with it was dropped."
     )
 
 
 def escaping_link(path: str) -> Finding:
-    """A link that leads away, where another call may be about to write through it."""
+    """Return the finding for a link out of the workspace that a running call might write through."""
     why = "is a link that leads out of the workspace, made while another call runs: make it again afterwards"
     return make_finding("OUTSIDE_WORKSPACE", path, f"{sanitise_line(path)} {why}.")
 
 
 def link_in_use(path: str, link: str) -> Finding:
-    """A link, or what it replaces, on the way to a file that another call was let through to write."""
+    """Return the finding for a link on the way to a file that a running call may write."""
     why = f"the link {sanitise_line(link)} lies on the way to a file that another call is writing: make it again afterwards"  # noqa: E501
     return make_finding("STALE_FILE", path, f"{sanitise_line(path)} is as it was: {why}.")
 
 
 def write_failure(path: str, why: str) -> Finding:
-    """A change that may stay could not be made."""
     return make_finding("STALE_FILE", path, f"{sanitise_line(path)} could not be written: {why}.")
 
 
 def oversized_file(path: str) -> Finding:
-    """A file that is larger than any that is brought over."""
     return make_finding(
         "COMMAND_BLOCKED", path, f"{sanitise_line(path)} is larger than 4 GiB, and nothing that large is kept."
     )
 
 
 def limit_exceeded(ended: CommandEnd) -> Finding:
-    """The command wrote more than it may: nothing of it is kept."""
+    """Return the finding for a command beyond its size limit: no change is kept."""
     return make_finding("COMMAND_BLOCKED", ".", f"nothing was kept: {ended.stop_text}.")
 
 
@@ -160,7 +149,7 @@ MAX_FOLDER_FINDINGS = 5
 
 
 def describe_result(ended: CommandEnd, kept: Sequence[str], findings: Sequence[Finding], aside: Path) -> str:
-    """What a model, or a person, has to know of what came of it; empty where all of it stayed."""
+    """Return the message about a command's result; "" if every change was kept."""
     lines = [f"Remit: the command was stopped: {ended.stop_text}."] if ended.stop_text else []
     if not findings:
         return "\n".join(lines)
@@ -177,12 +166,12 @@ def describe_result(ended: CommandEnd, kept: Sequence[str], findings: Sequence[F
 
 
 def format_advice(codes: Collection[ErrorType]) -> str:
-    """What to do about it: a wider scope mends no broken constraint, and nothing that git's folder was dropped for."""
+    """Return the next steps for these codes. A wider scope repairs no broken constraint and no dropped git change."""
     return " ".join(words for code, words in ADVICE_BY_CODE.items() if code in codes) or DEFAULT_ADVICE
 
 
 def describe_protected_places(call: ToolCall, names: Iterable[str]) -> str:
-    """Which of these places the command's text names, where they could not be written to; empty for none."""
+    """Name the read-only places that occur in the command's text; "" for none."""
     named = [name for name in names if re.search(rf"(?<![\w.-]){re.escape(name)}(?![\w-])", call.command or "")]
     if not named:
         return ""
@@ -193,7 +182,7 @@ REMOTE_COMMAND = re.compile(r"\b(ssh|scp|sftp|rsync|git\b.*\b(push|fetch|pull|cl
 
 
 def describe_missing_ssh_agent(call: ToolCall) -> str:
-    """That a command that may have wanted the ssh-agent had none; empty where its text speaks of nothing remote."""
+    """Explain the missing ssh-agent if the text mentions a remote command; "" for any other text."""
     if not REMOTE_COMMAND.search(call.command or ""):
         return ""
     return (
@@ -203,7 +192,7 @@ def describe_missing_ssh_agent(call: ToolCall) -> str:
 
 
 def describe_unreachable_processes(call: ToolCall, programs: Collection[str]) -> str:
-    """That what earlier commands left running is not seen by this one; empty where it ends no process, or its own."""
+    """Explain that earlier background processes are invisible; "" if the text kills no foreign process."""
     if {"kill", "pkill", "killall", "fuser"}.isdisjoint(programs) or LONE_AMPERSAND.search(call.command or ""):
         return ""
     return (
@@ -216,7 +205,7 @@ SIGNING_COMMAND = re.compile(r"\bgit\b.*(\s-S|--gpg-sign|\btag\b.*\s-s)", re.DOT
 
 
 def describe_missing_signature(call: ToolCall, *, signs: bool) -> str:
-    """Why nothing could be signed; empty where the text signs nothing, and the settings (`signs`) neither."""
+    """Explain the missing gpg-agent; "" if neither the text nor the settings (`signs`) sign."""
     if not SIGNING_COMMAND.search(call.command or "") and not (
         signs and re.search(r"\bgit\b.*\b(commit|merge|pull|rebase|tag)\b", call.command or "", re.DOTALL)
     ):
@@ -229,7 +218,7 @@ def describe_missing_signature(call: ToolCall, *, signs: bool) -> str:
 
 
 def describe_ended_background(call: ToolCall) -> str:
-    """What became of what its text puts into the background; empty where it puts nothing there."""
+    """Explain that background processes ended with the command; "" if the text starts none."""
     if not leaves_process_running(call.command or ""):
         return ""
     return (
@@ -239,7 +228,7 @@ def describe_ended_background(call: ToolCall) -> str:
 
 
 def format_findings(findings: Sequence[Finding]) -> Iterator[str]:
-    """A line for each finding; one alone for all that is out of scope in a folder full of it."""
+    """Yield a line for each finding; one line for a folder with many out-of-scope files."""
     folders = Counter(top_folder(f) for f in findings if f.code == "SCOPE_VIOLATION")
     full = {name for name, count in folders.items() if name and count > MAX_FOLDER_FINDINGS}
     for name in sorted(full):
@@ -253,6 +242,6 @@ def format_findings(findings: Sequence[Finding]) -> Iterator[str]:
 
 
 def top_folder(finding: Finding) -> str:
-    """The folder of the root that a finding is about; empty for a file of the root itself."""
+    """Return the top-level folder of a finding's path; "" for a file in the root."""
     first, inside, _ = (finding.path or "").partition("/")
     return first if inside else ""

@@ -1,4 +1,4 @@
-"""What came of a contained command: recorded, and put into words for the model, or the person, that ran it."""
+"""Records and messages about a finished contained command."""
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -37,7 +37,7 @@ from remit.workspace.sandbox.sockets import find_contained_sockets, find_sockets
 
 
 def find_programs(command: str) -> frozenset[str]:
-    """Return the programs that a command's text names; none where it cannot be cut into words."""
+    """Return the programs named in a command's text; none if the text cannot be parsed."""
     try:
         return frozenset(one.name for one in find_program_calls(command))
     except UnreadableShell:
@@ -45,14 +45,14 @@ def find_programs(command: str) -> frozenset[str]:
 
 
 ASIDE_FOLDER = "aside"
-"""In Remit's own folder: what a command made of files that somebody else changed meanwhile."""
+"""Folder below Remit's own with a command's versions of files that someone else changed meanwhile."""
 
 MAX_RECORDED_PATHS = 100
-"""Dropped paths that one record names."""
+"""Dropped paths in one record."""
 
 
 class ContainedResult(Struct, frozen=True):
-    """What came of a contained command. `dropped` gives each path's reason; `said` is all of it for a model."""
+    """Result of a contained command. `dropped` maps paths to reasons; `said` is the full message for a model."""
 
     code: int
     kept: tuple[str, ...] = ()
@@ -61,9 +61,9 @@ class ContainedResult(Struct, frozen=True):
 
 
 class ContainedRecording:
-    """Writes down what became of contained commands in one workspace.
+    """Records of contained commands in one workspace.
 
-    `staged`: nothing happened in the real tree before it was judged.
+    `is_staged`: the real tree was untouched before judgement.
     """
 
     def __init__(self, verdicts: EffectJudge, *, staged: bool) -> None:
@@ -74,7 +74,7 @@ class ContainedRecording:
         self.remembering = Remembrance(verdicts.site)
 
     def aside_folder(self, call: ToolCall) -> Path:
-        """Where this call's version of files is kept that somebody else changed."""
+        """Return the folder for this call's versions of files that someone else changed."""
         name = call.call_id or "call"
         name = name if PLAIN_CALL_ID.fullmatch(name) else sha256(name.encode("utf-8", "surrogateescape"))[:16]
         return self.site.workspace.state / ASIDE_FOLDER / name
@@ -87,7 +87,7 @@ class ContainedRecording:
         findings: Sequence[Finding],
         kept: tuple[str, ...],
     ) -> ContainedResult:
-        """Record what stayed and what was dropped, and put it into words."""
+        """Record kept and dropped changes, and return the result with its message."""
         tries = Attempts()
         pending = self.remembering.find_pending_call(call, tries) or self.make_pending_call(call)
         pending = replace(pending, judged=tuple(done), whole=not self.is_staged)
@@ -118,7 +118,7 @@ class ContainedRecording:
         return ContainedResult(ended.code, kept, dropped, said)
 
     def describe_sandbox_limits(self, call: ToolCall, ended: CommandEnd) -> str:
-        """What the sandbox itself kept the command from, as far as its text tells."""
+        """Describe, from the command's text, the accesses that the sandbox denied."""
         root, settings = self.site.workspace.root, self.site.environment.settings
         inside = [
             str(p.relative_to(root)) for p in layers.read_only_paths(self.site.workspace, settings) if root in p.parents
@@ -137,14 +137,14 @@ class ContainedRecording:
         return "\n".join(filter(None, told))
 
     def has_signing_enabled(self) -> bool:
-        """Whether the settings have git sign every commit or tag. Raises GitError."""
+        """Return True if git's settings sign every commit or tag. Raises GitError."""
         if self.site.workspace.common_dir is None:
             return False
         words = ("config", "--type=bool", "--get-regexp", r"^(commit|tag)\.gpgsign$")
         return " true" in Git(self.site.workspace.root).text(*words, ok=(0, 1, 128))
 
     def find_hidden_sockets(self) -> tuple[Path, ...]:
-        """What no command is to speak to, but for what holds the workspace itself."""
+        """Return the sockets closed to contained commands, except a folder above the workspace itself."""
         around, root = self.site.environment, self.site.workspace.root
         temporary = (*map(Path, TEMPORARY_FOLDERS), around.temporary)
         own = find_contained_sockets(running_launchers(self.site.state))
@@ -152,7 +152,7 @@ class ContainedRecording:
         return tuple(door for door in found if not root.is_relative_to(door))
 
     def mark_recorded(self, call: ToolCall, pending: PendingCall, changes: tuple[Change, ...]) -> None:
-        """These changes have a record: what comes after the call need not wonder about them, nor look for others."""
+        """Update the baseline so that the next comparison does not report these changes again."""
         state = self.site.state
         with state.group_changes():
             mark_recorded(state, changes)
@@ -164,7 +164,7 @@ class ContainedRecording:
                 state.put_pending_call(call.session, call.call_id, call.tool, call.arguments_sha256, pending, now)
 
     def make_pending_call(self, call: ToolCall) -> PendingCall:
-        """What a call is recorded by that was not judged before: the state as it is."""
+        """Return a pending call for a command without an earlier decision, from the current state."""
         facts = self.judge.gather_facts(call)
         active = facts.active
         scope = active.owned_scope if active else ()
@@ -174,7 +174,7 @@ class ContainedRecording:
         )
 
     def record_dropped(self, call: ToolCall, findings: Sequence[Finding]) -> None:
-        """Record what was dropped, as refused. It was no try to get round anything: the session may go on as it was."""
+        """Record dropped changes as a denial. The denial does not count against the session."""
         if not findings:
             return
         facts, (first, *others) = self.judge.gather_facts(call), findings

@@ -1,6 +1,6 @@
-"""Writes that the sandbox refused while a command ran: told to the model as Remit's doing, and recorded.
+"""Writes refused by the sandbox during a command: explained to the model and recorded.
 
-They fail inside the sandbox, so that only the command's own output tells of them.
+Such writes fail inside the sandbox; only the command's own output shows them.
 """
 
 from msgspec.structs import replace
@@ -15,7 +15,7 @@ from remit.policy.decide import CONTAIN_RULE
 from remit.workspace.sandbox.containment import find_repair_command
 
 MAX_PATTERNS = 5
-"""Patterns of a scope that one message names."""
+"""Scope patterns in one message."""
 
 OVERLAY_REFUSAL = (
     "this command ran contained, and `Read-only file system` in its output is Remit's doing: it can write to the "
@@ -25,9 +25,9 @@ OVERLAY_REFUSAL = (
 
 
 def record_refused_writes(site: WorkspaceContext, call: ToolCall) -> str:
-    """Record that the sandbox kept a command from writing, and return the words for the model.
+    """Record that the sandbox refused writes of a command, and return the message for the model.
 
-    Raises what CannotRecord names.
+    Raises the errors in RECORDING_ERRORS.
     """
     calls, judging = CommandRewriter(site), Enforcement(site)
     facts = judging.gather(replace(call, command=None, effect="write"), site.rules).facts
@@ -42,7 +42,6 @@ def record_refused_writes(site: WorkspaceContext, call: ToolCall) -> str:
 
 
 def describe_bind_refusal(intent: Intent | None, mend: str) -> str:
-    """Tell that only the scope can be written to, and what a person can do about it."""
     scope = ", ".join(intent.owned_scope[:MAX_PATTERNS]) if intent is not None else "nothing, without an intent"
     person = f" The person can run `{mend}`: then each write is judged by itself." if mend else ""
     return (

@@ -1,7 +1,7 @@
-"""Agents' own shell calls, run contained: the hook gives the agent another command, which is the launcher's.
+"""Containment of agents' shell calls: the hook replaces the command with the launcher's command.
 
-The launcher (`hook exec`, or `remit exec`) runs the agent's command over the workspace, and what may not stay is
-dropped. Where an agent takes no other command, its effects are compared afterwards, as those of any other call.
+The launcher (`hook exec` or `remit exec`) runs the agent's command over the workspace and drops violations. If an agent
+accepts no replacement, the effects are compared afterwards like those of any call.
 """
 
 import os
@@ -38,12 +38,12 @@ from remit.workspace.place.workspace import Workspace, locate_workspace
 from remit.workspace.sandbox.containment import Containment, find_containment, kind_for_workspace
 
 CLIENT_PATH = ".local/share/remit/bin/hook"
-"""Below HOME; `wiring.client` puts it there."""
+"""Below HOME; `wiring.client` installs the file."""
 
 PYTHON_WORDS = ("-I", "-c", "from remit.cli import main; main()")
 
 SHELL = "bash" if shutil.which("bash") else "sh"
-"""The shell that agents run commands with. No variable may tell it: Claude Code has a person check such a command."""
+"""Shell used by agents. A variable must not name the shell: Claude Code asks a person about such a command."""
 
 MAX_LINE_BYTES = 120_000
 """Bytes of the launcher's command line: Linux takes no argument of 128 KiB (MAX_ARG_STRLEN, execve(2))."""
@@ -52,10 +52,10 @@ MAX_SHOWN_CHARS = 2000
 """Characters of a command in a question to a person."""
 
 CONFINING_WAYS = frozenset({"overlay", "bind"})
-"""The ways that hold back all that lies out of scope while the command runs."""
+"""Ways of containment that prevent writes outside the scope while the command runs."""
 
 ENTERED_FOLDER = re.compile(r"""\s*cd[ \t]+([\w./@%+:][\w./@%+:-]*|'[^']*')[ \t]*&&\s*(?=\S)""")
-"""Entering a folder first. It stays outside: some agents go on in the folder that their shell was left in."""
+"""Leading `cd FOLDER &&`. Stays outside the launcher: some agents continue in the folder of their last shell."""
 
 LAUNCHER_LINE = re.compile(
     rf" exec --session \S.*? --call (?P<token>[0-9a-f]{{16}}) -- {SHELL} -c (?P<text>.*)", re.DOTALL
@@ -63,14 +63,15 @@ LAUNCHER_LINE = re.compile(
 
 
 class ContainmentCache:
-    """What works on this machine, looked up once in a process."""
+    """Containment available on this machine, looked up once in a process."""
 
     by_home: ClassVar[dict[Path, Containment]] = {}
 
 
 class ContainmentPlan(Struct, frozen=True):
-    """How a call is carried out. `uncontained` says why it is not contained, where it should be. `permission` is what
-    the person's own rules say of one that is.
+    """Execution of a call. `uncontained` is the reason against containment, if containment was due.
+
+    `permission` is the verdict of the person's own rules on a contained command.
     """
 
     decision: Decision
@@ -79,14 +80,14 @@ class ContainmentPlan(Struct, frozen=True):
 
 
 class CommandRewriter:
-    """Decides how one call of an agent runs contained, and makes it so."""
+    """Containment of one agent's shell call."""
 
     def __init__(self, site: WorkspaceContext) -> None:
         self.site = site
 
     @property
     def containment(self) -> Containment:
-        """The containment that works here. Raises OSError."""
+        """Return the containment that works on this machine. Raises OSError."""
         around = self.site.environment
         found = ContainmentCache.by_home.get(around.home)
         if found is None:
@@ -94,7 +95,7 @@ class CommandRewriter:
         return found
 
     def is_available(self, call: ToolCall, rules: Rules, waived: frozenset[Waiver]) -> bool:
-        """Whether this command could be contained. One that a person said yes to for what it writes is not."""
+        """Return True if the command can be contained. A command whose writes a person approved is not contained."""
         if call.command is None or rules.mode != "enforce" or rules.config.containment.rewrite == "off":
             return False
         if any(code != "USER_REJECTED" for code, _ in waived) or classify(call) != "destructive":
@@ -105,8 +106,10 @@ class CommandRewriter:
             return False
 
     def explain_bare_run(self, call: ToolCall, rules: Rules, *, available: bool) -> str:
-        """Why this command, which leaves something running, would run as it is, in enforce; empty where it can be
-        contained. Raises OSError.
+        """Return the reason why a command that leaves a background process would run uncontained in enforce; "" if
+        containable.
+
+        Raises OSError.
         """
         if call.command is None or rules.mode != "enforce" or classify(call) != "destructive":
             return ""
@@ -118,10 +121,11 @@ class CommandRewriter:
         return "that is switched off in remit.toml" if off else "nothing on this machine can contain it"
 
     def resolve_containment(self, call: ToolCall, decision: Decision) -> "ContainmentPlan":
-        """What is done: contained where the agent lets us, compared afterwards where it does not, with why not.
+        """Return the plan for a call: contained if the agent accepts the launcher, else compared afterwards, with the
+        reason.
 
-        What cannot be given to the launcher is refused: whoever wants to get round it would only have to try. So is
-        what the person's own rules deny: the agent compares them with the launcher's words.
+        A command that the launcher cannot take is refused, or agents would use the gap. A command that the person's own
+        rules deny is refused too: the agent would compare the rules with the launcher's words.
         """
         if decision.effect != "contain":
             return ContainmentPlan(decision)
@@ -152,7 +156,7 @@ class CommandRewriter:
         return ContainmentPlan(decision, permission=own)
 
     def explain_unavailable(self, call: ToolCall) -> str:
-        """Why the agent cannot be made to run the launcher; empty where it can."""
+        """Return the reason why the agent cannot run the launcher; "" if possible."""
         if not can_rewrite(call) or replace_command(call, "") is None:
             return f"{call.agent} takes no other command from its hook"
         if has_sandbox(call.agent) and not is_codex_unsandboxed(call.transcript):
@@ -163,11 +167,11 @@ class CommandRewriter:
 
     @property
     def has_overlay(self) -> bool:
-        """Whether nothing of a contained command happens before it is judged: then nothing has to be kept before it."""
+        """Return True if no effect reaches the real tree before judgement; no state has to be saved beforehand."""
         return kind_for_workspace(self.containment, self.site.workspace) == "overlay"
 
     def make_pending_call(self, call: ToolCall, facts: Facts, decision: Decision, rules: Rules) -> PendingCall:
-        """A staged call as it is remembered: by its hooks nothing has to be compared."""
+        """Return the pending call of a staged command, without a baseline."""
         return PendingCall(
             intent_id=facts.session.intent_id,
             verdict=decision.verdict,
@@ -185,9 +189,9 @@ class CommandRewriter:
         )
 
     def put_pending_call(self, call: ToolCall, facts: Facts, decision: Decision, rules: Rules) -> None:
-        """A staged call is under way. Raises what CannotRecord names.
+        """Store the pending call of a staged command. Raises the errors in RECORDING_ERRORS.
 
-        Nothing is looked at before it; but what the workspace was has to be known once, should it run bare after all.
+        The workspace is observed once if no baseline exists, in case the command runs bare after all.
         """
         state = self.site.state
         if baseline_head(state) is None and not state.list_open_calls():
@@ -201,8 +205,8 @@ class CommandRewriter:
                 state.put_transcript(call.session, call.agent, call.transcript)
 
     def rewrite_answer(self, answer: Answer, call: ToolCall, facts: Facts, own: Permission) -> Answer:
-        """The answer with the arguments that make the agent run the launcher, with leave to run this command, and with
-        what the person's own rules say of it.
+        """Return the answer with the launcher's command, a ticket for this command, and the verdict of the person's own
+        rules.
 
         Raises StateError.
         """
@@ -222,7 +226,7 @@ class CommandRewriter:
         return replace(answer, arguments=found, permission=own.effect, reason=describe_permission(call, own))
 
     def unwrap_returned_call(self, call: ToolCall) -> ToolCall:
-        """A call that came back, as the agent made it."""
+        """Return a completed call with the agent's original command."""
         made = unwrap_call(call, self.launcher_start)
         if made is call:
             return call
@@ -233,9 +237,9 @@ class CommandRewriter:
         return made if pending is not None and pending.verdict == "contain" else call
 
     def report_missed_launcher(self, call: ToolCall) -> str:
-        """What is told of a call that came back though the launcher never ran: its agent may have run it bare.
+        """Return the message about a completed call whose launcher never ran: the agent may have run the command bare.
 
-        What it changed is nobody's for certain then. A call in the background may come back before it begins.
+        Its changes are then unattributed. A background call may return before the command begins.
         """
         if call.command is None or any(call.arguments.get(key) for key in BACKGROUND_ARGUMENTS):
             return ""
@@ -259,20 +263,19 @@ class CommandRewriter:
         )
 
     def format_launcher_line(self, call: ToolCall, token: str) -> str:
-        """The launcher's command line, for any shell that an agent uses."""
         first, rest = split_entered_folder(call, self.site.workspace)
         words = shlex.join(["exec", "--session", call.session.session_id, "--call", token])
         return f"{first}{self.launcher_start} {words} -- {SHELL} -c {shlex.quote(rest)}"
 
     @property
     def launcher_start(self) -> str:
-        """The words that start the launcher: the thin client, or where there is none Remit itself."""
+        """Return the first words of the launcher: the thin client, or Remit itself without a client."""
         client = self.site.environment.home / CLIENT_PATH
         return shlex.join((str(client),) if can_launch(client) else (sys.executable, *PYTHON_WORDS))
 
 
 def describe_permission(call: ToolCall, own: Permission) -> str:
-    """Return what the person is shown with a question, and the agent notes of a yes: the command as it was written."""
+    """Return the text with a question to a person, or with a yes: the command as the agent wrote it."""
     command = sanitise_line(call.command or "", MAX_SHOWN_CHARS)
     if own.effect == "allow":
         return f"{own.reason} allows `{command}`; Remit runs it contained"
@@ -285,7 +288,7 @@ def describe_permission(call: ToolCall, own: Permission) -> str:
 
 
 def can_launch(client: Path) -> bool:
-    """Whether the client is there, and one that can run commands: one of an older Remit only speaks for hooks."""
+    """Return True if the installed client can run commands: an older client only forwards hooks."""
     try:
         return client.with_name("hook.conf").read_bytes().endswith(b"\nexec\n") and os.access(client, os.X_OK)
     except OSError:
@@ -293,9 +296,9 @@ def can_launch(client: Path) -> bool:
 
 
 def split_entered_folder(call: ToolCall, workspace: Workspace) -> tuple[str, str]:
-    """The command's entering of a folder of the workspace, and all that comes after it.
+    """Return the leading `cd` into a folder of the workspace, and the rest of the command.
 
-    A command that enters another place goes to the launcher whole: there, none has leave to run.
+    A command that enters another place goes to the launcher whole: no ticket is valid there.
     """
     command = call.command or ""
     found = ENTERED_FOLDER.match(command)
@@ -309,13 +312,13 @@ def split_entered_folder(call: ToolCall, workspace: Workspace) -> tuple[str, str
 
 
 def find_token(command: str) -> str:
-    """The ticket that the launcher's words name; empty for any other command."""
+    """Return the ticket in the launcher's words; "" for any other command."""
     found = LAUNCHER_LINE.search(command)
     return found["token"] if found else ""
 
 
 def unwrap_call(call: ToolCall, start: str) -> ToolCall:
-    """The call without the words of the launcher, which `start` begins, around its command."""
+    """Return the call without the launcher's words around its command; `start` begins the launcher's words."""
     first, begun, rest = (call.command or "").partition(start)
     found = LAUNCHER_LINE.fullmatch(rest) if begun and (not first or ENTERED_FOLDER.match(f"{first}x")) else None
     if found is None:
@@ -329,7 +332,7 @@ def unwrap_call(call: ToolCall, start: str) -> ToolCall:
 
 
 def refuse_uncontainable(decision: Decision, why: str) -> Decision:
-    """The decision where containing is due and cannot be: nothing may run then."""
+    """Return the denial for a command that must be contained and cannot be."""
     finding = Finding(rule=CONTAIN_RULE, code="COMMAND_BLOCKED", message=f"{why}.")
     left = tuple(f for f in decision.findings if f.verdict != "contain")
     return replace(decision, effect="deny", verdict="deny", findings=(finding, *left))

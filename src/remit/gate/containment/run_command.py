@@ -1,7 +1,7 @@
-"""A command that runs contained: what it changed is judged as file writes are, and then kept or dropped.
+"""A contained command: run in a sandbox, with its effects judged like file writes and kept or dropped.
 
-With an overlay nothing happens in the real tree before it is judged. Without one the command writes below its scope,
-the workspace is compared afterwards, and what may not stay is undone.
+With an overlay the real tree is untouched until the effects are judged. Without an overlay the command writes below its
+scope, the workspace is compared afterwards, and violations are undone.
 """
 
 import sys
@@ -41,12 +41,11 @@ from remit.workspace.sandbox.staged_changes import measure_bytes
 
 
 def limits_from(rules: ContainmentRules) -> Limits:
-    """What every contained command gets."""
     return Limits(rules.time_limit_s or None, rules.size_limit_mib * MEBIBYTE)
 
 
 def apply_size_limit(ended: CommandEnd, staging: layers.Staging, limits: Limits) -> CommandEnd:
-    """Return how it ended, where it may have passed a limit and ended before anybody looked."""
+    """Return the end state, corrected if the command passed a limit and ended between two measurements."""
     if ended.must_discard:
         return ended
     stop = find_size_limit(measure_bytes(staging.root.upper), limits)
@@ -54,7 +53,7 @@ def apply_size_limit(ended: CommandEnd, staging: layers.Staging, limits: Limits)
 
 
 class CommandRun:
-    """Runs commands contained, in one workspace."""
+    """Runner of contained commands in one workspace."""
 
     def __init__(self, site: WorkspaceContext, how: Containment, ticket: Ticket | None = None) -> None:
         self.site = site
@@ -63,9 +62,9 @@ class CommandRun:
         self.recording = ContainedRecording(self.judge, staged=self.containment.way == "overlay")
 
     def run_command(self, call: ToolCall, command: Sequence[str], limits: Limits) -> ContainedResult:
-        """Run `command` in the call's folder, and keep of its effects what the call's intent may change.
+        """Run `command` in the call's folder and keep the effects that the call's intent allows.
 
-        Raises NotContained, NoScratch, OSError, and what CannotRecord names: then nothing was kept.
+        Raises NotContained, NoScratch, OSError, and the errors in RECORDING_ERRORS; after an error no effect was kept.
         """
         if self.containment.way == "overlay":
             return self.run_in_overlay(call, command, limits)
@@ -74,7 +73,7 @@ class CommandRun:
     # -- with an overlay ------------------------------------------------------------------------------------
 
     def run_in_overlay(self, call: ToolCall, command: Sequence[str], limits: Limits) -> ContainedResult:
-        """Run it over the workspace, then look at what its layer took."""
+        """Run the command over the workspace and judge the contents of its layers."""
         around, workspace = self.site.environment, self.site.workspace
         shared = not has_uncontained_call(call, self.site.state)
         with layers.open_staging(workspace, around.home, around.temporary, shared=shared) as staging:
@@ -90,21 +89,24 @@ class CommandRun:
             return self.judge_staged(call, ended, staging)
 
     def settle_staged(self, call: ToolCall, folder: Path, ended: CommandEnd) -> ContainedResult:
-        """Judge what another process staged in `folder`; whose that is takes it away. Raises what `run` does."""
+        """Judge the effects that another process staged in `folder`; the caller deletes the folder.
+
+        Raises like `run_command`.
+        """
         staging = layers.reopen_staging(folder, self.site.workspace)
         return self.judge_staged(
             call, apply_size_limit(ended, staging, limits_from(self.judge.containment_rules)), staging
         )
 
     def judge_staged(self, call: ToolCall, ended: CommandEnd, staging: layers.Staging) -> ContainedResult:
-        """What comes of what was staged: nothing, where it is more than may be."""
+        """Judge staged effects; beyond the size limit none is kept."""
         if ended.must_discard:
             return self.recording.record_result(call, ended, {}, [limit_exceeded(ended)], ())
         check_objects(self.site.workspace, staging)
         return LayerTransfer(self.recording).take_over(call, ended, staging)
 
     def sandbox_words(self, call: ToolCall, command: Sequence[str], staging: layers.Staging, status: int) -> list[str]:
-        """The words that run it over the workspace; `status` is the descriptor for bubblewrap's news."""
+        """Return the sandbox command line; `status` is the descriptor for bubblewrap's status output."""
         around, workspace = self.site.environment, self.site.workspace
         home = () if layers.is_inside(around.home, workspace.root) else (around.home,)
         jail = Jail(
@@ -125,7 +127,7 @@ class CommandRun:
     def run_without_overlay(
         self, call: ToolCall, command: Sequence[str], limits: Limits, before: Facts
     ) -> ContainedResult:
-        """Run it where it may write; then undo what it changed beyond that. The call was prepared: see `Preparing`."""
+        """Run the command with write access and undo its violations. The call was prepared by `Gate.before`."""
         ended = self.run_in_sandbox(call, command, limits, before)
         tries = Attempts()
         pending = self.recording.remembering.find_pending_call(call, tries)
@@ -138,7 +140,7 @@ class CommandRun:
         return self.recording.record_result(call, ended, kept, list(objections.values()), tuple(kept))
 
     def run_in_sandbox(self, call: ToolCall, command: Sequence[str], limits: Limits, before: Facts) -> CommandEnd:
-        """Run it in what there is."""
+        """Run the command in the strongest sandbox available without overlays."""
         around, workspace, folder = self.site.environment, self.site.workspace, Path(call.cwd)
         limits = replace(limits, size=None)
         writable = self.writable_folders(before)
@@ -157,7 +159,9 @@ class CommandRun:
         return run_without_bubblewrap(command, folder, limits)
 
     def writable_folders(self, facts: Facts) -> tuple[Path, ...]:
-        """The folders that the scope's globs begin with, git's, and the temporary one; in observe and warn, all."""
+        """Return the literal folders of the scope's globs, git's, and the temporary folder; the workspace in observe
+        and warn.
+        """
         root, common = self.site.workspace.root, self.site.workspace.common_dir
         scope = facts.active.owned_scope if facts.active is not None and facts.mode == "enforce" else ("**",)
         named = {root / literal_prefix(glob) for glob in scope if not glob.startswith("!")}

@@ -1,4 +1,4 @@
-"""What constraints ask for: what a call would leave in its files, and what the intent has changed before."""
+"""Facts for constraints: the contents a call would leave, and the files already changed under the intent."""
 
 import sqlite3
 from collections.abc import Iterable, Iterator
@@ -19,11 +19,11 @@ LINK_MODE = "120000"
 """Git's mode of a symbolic link."""
 
 INTENT_WIDE_KINDS = frozenset({"max_files", "require_test_change"})
-"""Constraints that ask what the intent has changed before."""
+"""Constraints about every change under the intent."""
 
 
 def add_constraint_facts(facts: Facts, call: ToolCall, workspace: Workspace) -> Facts:
-    """The facts with what constraints ask for. Raises OSError, LedgerError."""
+    """Return the facts extended with proposed contents and changed paths. Raises OSError, LedgerError."""
     intent = facts.active
     if intent is None:
         return facts
@@ -32,9 +32,9 @@ def add_constraint_facts(facts: Facts, call: ToolCall, workspace: Workspace) -> 
 
 
 def find_broken_constraints(intent: Intent, changes: Iterable[Change]) -> dict[str, str]:
-    """By path, in words, the constraints that a change broke by itself.
+    """Return, by path, a description of the constraints that a change broke by itself.
 
-    Those about all that the intent changes are not looked at, and what cannot be looked into breaks nothing here.
+    Intent-wide constraints are skipped; unreadable contents break no constraint here.
     """
     # For those who have constraints: all kinds of them are loaded.
     from remit.policy.checks.constraints.breach import ProposedChange
@@ -54,7 +54,7 @@ def find_broken_constraints(intent: Intent, changes: Iterable[Change]) -> dict[s
 
 
 def changed_contents(change: Change) -> Iterator[ProposedFile]:
-    """What a change made of the content of its file, where both sides are at hand; of a link, nothing."""
+    """Yield the content of a file before and after a change, if both are available and no link is involved."""
     sides = [side for side in (change.before, change.after) if side is not None]
     if all(side.content is not None and side.version.mode != LINK_MODE for side in sides):
         before, after = change.before, change.after
@@ -62,12 +62,11 @@ def changed_contents(change: Change) -> Iterator[ProposedFile]:
 
 
 def needs_changed_paths(intent: Intent) -> bool:
-    """Whether one of the intent's constraints is about all that it changes."""
     return any(constraint.kind in INTENT_WIDE_KINDS for constraint in intent.rules)
 
 
 def propose_contents(call: ToolCall, targets: Iterable[Target], workspace: Workspace) -> list[ProposedFile]:
-    """What each file inside the workspace holds, and would."""
+    """Return, for each file inside the workspace, its current content and the content after the call."""
     inside = [t for t in targets if t.path is not None]
     seen = {str(t.path): try_observe_file(workspace.root / str(t.path)) for t in inside}
     before = {path: found.content if found else None for path, found in seen.items()}
@@ -83,10 +82,9 @@ def propose_contents(call: ToolCall, targets: Iterable[Target], workspace: Works
 
 
 def find_paths_changed_under(intent_id: str, workspace: Workspace) -> dict[str, str | None]:
-    """The files that records of this intent changed, and the git name of what each held before the first of them.
+    """Return the files changed under an intent, with the git blob before the first change.
 
-    A file that is again as it was then is none: Remit undid the change, or somebody took it back. Raises OSError,
-    LedgerError.
+    A file with its original content is left out: the change was undone. Raises OSError, LedgerError.
     """
     try:
         with Index.open(workspace.state / "index.db", workspace.log_folder) as index:
@@ -98,6 +96,5 @@ def find_paths_changed_under(intent_id: str, workspace: Workspace) -> dict[str, 
 
 
 def read_current_blob(workspace: Workspace, path: str) -> str | None:
-    """The git name of what stands at a path; None where there is no file."""
     seen = try_observe_file(workspace.root / path)
     return seen.version.git_blob if seen is not None else None

@@ -1,4 +1,4 @@
-"""Closing an intent: its criteria are proved first, as far as commands can prove them."""
+"""Completion of an intent: constraints and criteria are verified first, as far as commands can verify them."""
 
 from remit.core.call import SessionKey
 from remit.core.display_text import sanitise_line
@@ -12,16 +12,16 @@ COMPLETE_TOOL = "complete_intent"
 
 
 class IntentCompletion:
-    """Completes intents of one workspace."""
+    """Completion of intents in one workspace."""
 
     def __init__(self, site: WorkspaceContext) -> None:
         self.site = site
 
     def complete(self, session: SessionKey, agent: str, intent_id: str, notes: str, *, vouched: bool = False) -> Intent:
-        """Close an intent as DONE on an agent's word, once its commands agree, and release it.
+        """Set an intent to DONE after its trusted criteria commands succeeded, and release the intent.
 
-        `vouched`: a person said that the criteria are met whose commands may not run. Raises Refused; also what keeps
-        a record from being written.
+        `vouched`: a person confirmed the criteria whose commands may not run. Raises IntentRefused, and the errors in
+        RECORDING_ERRORS.
         """
         intents = self.site.intents
         intent = self.require_completable(session, intent_id, vouched=vouched)
@@ -35,7 +35,7 @@ class IntentCompletion:
         return done
 
     def require_completable(self, session: SessionKey, intent_id: str, *, vouched: bool) -> Intent:
-        """The session's active intent, where nothing but its criteria stands in the way. Raises Refused."""
+        """Return the session's active intent if only its criteria remain to be verified. Raises IntentRefused."""
         intents = self.site.intents
         active = self.site.state.active_session(session).intent_id
         if active != intent_id:
@@ -55,12 +55,12 @@ class IntentCompletion:
         return intent
 
     def find_unrun_criteria(self, intent: Intent) -> list[str]:
-        """The criteria whose commands are not run: what a repository brings is not run untrusted."""
+        """Return the criteria with an untrusted command: commands from a repository never run untrusted."""
         _, untrusted = CriteriaVerification(self.site, intent).split_by_trust()
         return [c.text for c in intent.acceptance_criteria if c.verify in untrusted]
 
     def find_obstacles(self, intent: Intent, *, vouched: bool = False) -> tuple[str, ...]:
-        """Why an agent cannot complete the intent, before any of its commands was run."""
+        """Return the reasons against completion that are known before any criteria command has run."""
         waiting = find_completion_obstacles(intent, self.site.intents.document.intents)
         waiting = (*waiting, *self.find_broken_constraints(intent))
         unrun = [] if vouched else self.find_unrun_criteria(intent)
@@ -74,7 +74,7 @@ class IntentCompletion:
         return (*waiting, why)
 
     def find_broken_constraints(self, intent: Intent) -> tuple[str, ...]:
-        """The constraints that what was changed under the intent does not keep to. Raises OSError, LedgerError."""
+        """Return the constraints broken by changes under the intent. Raises OSError, LedgerError."""
         if not intent.rules:
             return ()
         from remit.gate.team_hooks.constraints import (
@@ -84,8 +84,9 @@ class IntentCompletion:
         return ConstraintCheck(self.site).find_obstacles(intent)
 
     def verify_for_person(self, intent_id: str) -> tuple[str, ...]:
-        """Hold the constraints and run what proves the criteria, for a person who completes; the commands that were
-        not run. Raises Refused.
+        """Check constraints and run trusted criteria for a person; return the commands that did not run.
+
+        Raises IntentRefused.
         """
         intent = self.site.intents.get(intent_id)
         verifying = CriteriaVerification(self.site, intent)
@@ -96,6 +97,5 @@ class IntentCompletion:
 
 
 def completion_refusal(intent_id: str, obstacles: tuple[str, ...]) -> IntentRefused:
-    """The refusal to complete."""
     why = "; ".join(obstacle.rstrip("\n") for obstacle in obstacles)
     return make_refusal("USER_REJECTED", f"{intent_id} cannot be completed: {why}.", COMPLETE_TOOL, intent_id)

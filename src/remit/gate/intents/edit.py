@@ -1,4 +1,4 @@
-"""The text of the intents file, changed in place: one writer at a time, and never a file that has errors."""
+"""Edits of the intents file's text: one writer at a time, and never a file with errors."""
 
 from collections.abc import Callable, Mapping
 from typing import Any
@@ -15,28 +15,29 @@ from remit.workspace.place.workspace import Workspace
 
 
 class IntentsFileEditor:
-    """The intents file of one workspace; `now` is the time that it is to say. All raise IntentError, EditRefused."""
+    """Editor of one workspace's intents file; `now` is the time written into changed intents.
+
+    Every method raises IntentError and EditRefused.
+    """
 
     def __init__(self, workspace: Workspace, now: str) -> None:
         self.workspace = workspace
         self.now = now
 
     def append_intent(self, intent: Intent, document: IntentsDocument) -> str:
-        """Write an intent down as the last one; its id, the next free one where it has none."""
+        """Append an intent and return its id: the given id, or the next free one."""
         named = intent if intent.id else replace(intent, id=next_id(document))
         self.edit_text(lambda text: add_intent(text, named, now=self.now))
         return named.id
 
     def change_fields(self, intent_id: str, changes: Mapping[str, Any]) -> None:
-        """Change these fields of an intent."""
         self.edit_text(lambda text: set_fields(text, intent_id, changes, now=self.now))
 
     def delete_intent(self, intent_id: str) -> None:
-        """Take an intent out."""
         self.edit_text(lambda text: remove_intent(text, intent_id))
 
     def edit_text(self, change: Callable[[str], str]) -> None:
-        """Change the file's text; a file with errors is left for a person to mend. Raises IntentError, EditRefused."""
+        """Apply `change` to the file's text. A file with errors is refused: a person has to mend it first."""
         path = self.workspace.intents_path
         old = path.read_bytes() if path.is_file() else None
         if old is not None and parse_intents(old).errors:

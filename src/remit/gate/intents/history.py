@@ -1,4 +1,6 @@
-"""The versions that an intent had: each change of it is a record, which names the content that the file then had."""
+"""Version history of an intent, read from `intent_changed` records; each record names the content of the file at the
+time.
+"""
 
 from collections.abc import Iterator
 from typing import Any, cast
@@ -20,7 +22,7 @@ IGNORED_FIELDS = frozenset({"id", "created_at", "updated_at"})
 
 
 class IntentVersion(Struct, frozen=True):
-    """One version. `intent` is None where it was deleted, or where the content of the file is not kept here."""
+    """Version of an intent. `intent` is None if the intent was deleted or the file's content is no longer stored."""
 
     version: int
     at: str
@@ -33,7 +35,7 @@ class IntentVersion(Struct, frozen=True):
 
 
 def intent_history(site: WorkspaceContext, intent_id: str, limit: int) -> list[IntentVersion]:
-    """Return the newest versions of an intent, the oldest of them first. Raises OSError, LedgerError, sqlite3.Error."""
+    """Return the newest versions of an intent, oldest first. Raises OSError, LedgerError, sqlite3.Error."""
     with Index.open(site.workspace.state / "index.db", site.workspace.log_folder) as index:
         documents = index.find(event="intent_changed", intent_id=intent_id, limit=MAX_VERSIONS)[::-1]
     first = max(0, len(documents) - limit)
@@ -48,7 +50,6 @@ def intent_history(site: WorkspaceContext, intent_id: str, limit: int) -> list[I
 def load_version(
     site: WorkspaceContext, intent_id: str, number: int, document: dict[str, Any], before: Intent | None
 ) -> IntentVersion:
-    """Return the version that a record names."""
     body = record_body(document)
     digest = str(body.get("content_sha256") or "")
     is_deleted = bool(body.get("removed"))
@@ -66,13 +67,13 @@ def load_version(
 
 
 def load_stored_intent(site: WorkspaceContext, intent_id: str, digest: str) -> Intent | None:
-    """Return the intent as the file of that content has it; None where that content is not kept."""
+    """Return the intent from the stored file with this SHA-256; None if that content is not stored."""
     document = read_intents(copies_folder(site.workspace) / VERSIONS_FOLDER / digest) if digest.isalnum() else None
     return next((i for i in document.intents if i.id == intent_id), None) if document else None
 
 
 def describe_differences(before: Intent | None, after: Intent) -> Iterator[str]:
-    """Return what is different, a line for each: `status DRAFT → DONE`, `owned_scope + docs/**`."""
+    """Yield a line for each difference: `status DRAFT → DONE`, `owned_scope + docs/**`."""
     if before is None:
         return
     for name in Intent.__struct_fields__:
@@ -90,7 +91,7 @@ def describe_differences(before: Intent | None, after: Intent) -> Iterator[str]:
 
 
 def field_lines(intent: Intent, name: str) -> list[str]:
-    """Return a field of an intent, each item of a list on a line; none where it is empty."""
+    """Return a field of an intent as lines, one for each list item; none if the field is empty."""
     value: object = getattr(intent, name)
     items = cast("tuple[object, ...]", value) if isinstance(value, tuple) else (value,)
     told = (item.text if isinstance(item, Constraint | Criterion) else str(item or "") for item in items)

@@ -1,6 +1,6 @@
-"""Who works under which intent. Each change of that is a record.
+"""Intents of one workspace: reading and changing the intents file, and binding sessions to intents.
 
-The intents file of one workspace: what it says, and every change of it. Each change is a record.
+Each change is recorded.
 """
 
 import sqlite3
@@ -39,7 +39,7 @@ if TYPE_CHECKING:
 
 
 class IntentsFile:
-    """The intents of one workspace, as its file has them."""
+    """Intents of one workspace as its intents file holds them."""
 
     def __init__(self, workspace: Workspace, state: State, recorder: Recorder) -> None:
         self.workspace = workspace
@@ -48,20 +48,18 @@ class IntentsFile:
 
     @property
     def rules(self) -> Rules:
-        """What governs now."""
         return load_rules(self.workspace)
 
     @property
     def document(self) -> IntentsDocument:
-        """The intents file; an empty one where there is none."""
+        """Return the parsed intents file; an empty document if the file is missing."""
         return self.rules.document or IntentsDocument()
 
     def find_intent(self, intent_id: str | None) -> Intent | None:
-        """The intent of that id, if the file has it."""
         return next((i for i in self.document.intents if i.id == intent_id), None)
 
     def get(self, intent_id: str) -> Intent:
-        """The intent of that id. Raises IntentError."""
+        """Return the intent with this id. Raises IntentError."""
         found = self.find_intent(intent_id)
         if found is None:
             ids = ", ".join(i.id for i in self.document.intents) or "none"
@@ -69,7 +67,6 @@ class IntentsFile:
         return found
 
     def lint(self) -> tuple[LintFinding, ...]:
-        """All findings of the file, in its order."""
         return self.document.findings
 
     def set_status(
@@ -82,7 +79,10 @@ class IntentsFile:
         session: SessionKey | None = None,
         reason: str | None = None,
     ) -> Intent:
-        """Move an intent along its life, and record it. Raises IllegalTransition, IntentError, EditRefused."""
+        """Move an intent to another status and record the transition.
+
+        Raises IllegalTransition, IntentError, EditRefused.
+        """
         intent = self.get(intent_id)
         check_transition(intent, to)
         changes: dict[str, Any] = {"status": to}
@@ -97,9 +97,9 @@ class IntentsFile:
         return self.get(intent_id)
 
     def create(self, intent: Intent, *, by: str) -> Intent:
-        """Add an intent to the file, which is made where there is none. Raises IntentError, EditRefused.
+        """Add an intent to the file and create the file if missing. Raises IntentError, EditRefused.
 
-        Only `remit init` starts governing: where Remit does not govern, that is an IntentError.
+        Only `remit init` starts governing: in an ungoverned workspace the call raises IntentError.
         """
         validate_scope(intent.owned_scope)
         if not self.workspace.is_governed:
@@ -117,7 +117,7 @@ class IntentsFile:
         return self.get(intent_id)
 
     def delete(self, intent_id: str, *, by: str) -> None:
-        """Take out a DRAFT that nothing was recorded under. Raises IntentError."""
+        """Delete a DRAFT intent without records. Raises IntentError."""
         intent = self.get(intent_id)
         if intent.status != "DRAFT":
             raise IntentError(
@@ -135,7 +135,6 @@ class IntentsFile:
 
     @property
     def editor(self) -> "IntentsFileEditor":
-        """Who changes the file's text."""
         from remit.gate.intents.edit import (
             IntentsFileEditor,  # a YAML parser: milliseconds, and few calls change the file
         )
@@ -143,7 +142,7 @@ class IntentsFile:
         return IntentsFileEditor(self.workspace, self.format_now())
 
     def record_file_changes(self, rules: Rules, *, by: str) -> None:
-        """Record what changed in the file since Remit last looked, whoever changed it."""
+        """Record every difference between the file and its last recorded version, whoever edited the file."""
         now = copies_signature(self.workspace)
         if now != self.state.read_fact("kept"):
             save_copies(self.workspace)
@@ -166,7 +165,6 @@ class IntentsFile:
         self.state.put_fact("intents_sha256", document.sha256)
 
     def format_now(self) -> str:
-        """The time, as the file writes it."""
         moment = datetime.fromtimestamp(self.recorder.environment.clock(), UTC)
         return moment.isoformat(timespec="seconds").replace("+00:00", "Z")
 
@@ -178,7 +176,6 @@ class IntentsFile:
         detail: dict[str, Any],
         agent: str | None = None,
     ) -> Record:
-        """A record about an intent."""
         body = Body(
             event=event,
             intent_id=intent_id,
@@ -190,24 +187,23 @@ class IntentsFile:
 
 
 def redact_statement(text: str) -> str:
-    """What an agent said about its own work, as records may hold it."""
+    """Return an agent's statement about its work without secrets, bounded for a record."""
     return sanitise_line(redact(text[:8_000]), 2_000)
 
 
 def record_body(document: dict[str, Any]) -> dict[str, Any]:
-    """Remit's own part of a record that was read from the log."""
     return document.get("metadata", {}).get(KEY, {})
 
 
 class IntentBinding(Struct, frozen=True):
-    """An intent that a session's surroundings name: `REMIT_INTENT` (`environment`) or its `branch`."""
+    """Intent named by a session's environment: `REMIT_INTENT` (source `environment`) or the `branch`."""
 
     intent_id: str
     source: str
 
 
 class SelectedIntent(Struct, frozen=True):
-    """A selected intent and what the agent is told about it."""
+    """Selected intent with the context block for the agent."""
 
     intent: Intent
     block: str
@@ -215,7 +211,7 @@ class SelectedIntent(Struct, frozen=True):
 
 
 class Intents(IntentsFile):
-    """The intents of one workspace, and the sessions that work under them."""
+    """Intents of one workspace and the sessions that work under them."""
 
     def select(
         self,
@@ -228,7 +224,7 @@ class Intents(IntentsFile):
         tool: str = "select_active_intent",
         source: str = "selected",
     ) -> SelectedIntent:
-        """Work under an intent from now on. Raises Refused; also what keeps a record from being written."""
+        """Bind the session to an intent. Raises IntentRefused, and the errors in RECORDING_ERRORS."""
         rules = self.rules
         active = self.state.active_session(session)
         intent = require_selectable(intent_id, active, rules, tool)
@@ -246,9 +242,10 @@ class Intents(IntentsFile):
         return SelectedIntent(intent, block, tuple(warnings))
 
     def bind_session(self, session: SessionKey, agent: str, intent_id: str | None, source: str, block: str) -> None:
-        """This session now works under that intent, and has been told `block`. A session stays its first agent's.
+        """Store the session's intent and the hash of the delivered `block`.
 
-        A person who selects for it is in the record; what the session's processes do is the agent's all the same.
+        A session keeps its first agent: a person who selects for the session is named in the record, but the session's
+        processes remain the agent's.
         """
         known = self.state.find_session(session) or SessionState()
         fresh = SessionState(
@@ -261,7 +258,7 @@ class Intents(IntentsFile):
         self.state.put_session(session, fresh, self.recorder.environment.clock())
 
     def clear(self, session: SessionKey, agent: str) -> str | None:
-        """Work under no intent any more; the id that was released. Raises what keeps a record from being written."""
+        """Release the session's intent and return its id. Raises the errors in RECORDING_ERRORS."""
         active = self.state.active_session(session).intent_id
         if active is None:
             return None
@@ -270,9 +267,9 @@ class Intents(IntentsFile):
         return active
 
     def bind_unselected_session(self, session: SessionKey, agent: str, binding: IntentBinding | None) -> str:
-        """Bind a session that has selected nothing to what its surroundings name; the block it must be told.
+        """Bind a session without a selection to the intent of its environment; return the block to deliver.
 
-        Nothing where there is no such binding, or where the intent cannot be selected: then nothing is bound.
+        Return "" and bind nothing if no binding exists or the intent cannot be selected.
         """
         active = self.state.active_session(session)
         if binding is None or active.intent_id is not None or active.source == "cleared":
@@ -283,7 +280,7 @@ class Intents(IntentsFile):
             return ""
 
     def deliver_block(self, session: SessionKey, *, only_changed: bool = False) -> str:
-        """The active intent's block; with `only_changed`, nothing where the session was told exactly this."""
+        """Return the active intent's block; with `only_changed`, "" if the session already received the same block."""
         active = self.state.active_session(session)
         intent = self.find_intent(active.intent_id)
         if intent is None:
@@ -296,7 +293,7 @@ class Intents(IntentsFile):
         return block
 
     def format_block(self, intent: Intent) -> str:
-        """The context block of an intent: the smallest that constrains the next step."""
+        """Return an intent's context block: the smallest text that constrains the next step."""
         document = self.document
         others = [i for i in document.intents if i.status == "IN_PROGRESS" and i.id != intent.id]
         return render_context_block(
@@ -308,7 +305,7 @@ class Intents(IntentsFile):
         )
 
     def find_recent_changes(self, intent_id: str, limit: int = 10) -> list[RecentChange]:
-        """The newest changes under an intent, from the ledger; none where its index cannot be used."""
+        """Return the newest changes under an intent; none if the ledger's index is unusable."""
         try:
             with Index.open(self.workspace.state / "index.db", self.workspace.log_folder) as index:
                 found = index.find(event="mutation", intent_id=intent_id, limit=limit)
@@ -318,7 +315,7 @@ class Intents(IntentsFile):
 
 
 def changes_in_record(document: dict[str, Any]) -> list[RecentChange]:
-    """The files of a mutation record, as the context block tells them."""
+    """Return the files of a mutation record in the form of the context block."""
     body = record_body(document)
     computed: str | None = body.get("mutation_class", {}).get("computed")
     files: list[dict[str, Any]] = body.get("files", [])

@@ -1,4 +1,4 @@
-"""Lessons and todo lists: what a session leaves for the next one, in files that people read too."""
+"""Lessons and todo lists: notes from one session for the next, in files that people read too."""
 
 import os
 import re
@@ -45,7 +45,7 @@ MAX_SHOWN_ITEMS = 20
 MAX_OTHER_LISTS = 3
 
 HOOK_TO_COMMAND_S = 600.0
-"""The longest time between a hook and the command that its agent then runs."""
+"""Longest time between a hook and the start of the agent's command."""
 
 TodoStatus: TypeAlias = Literal["pending", "in_progress", "done"]
 CHECKBOXES: dict[TodoStatus, str] = {"pending": "[ ]", "in_progress": "[~]", "done": "[x]"}
@@ -53,20 +53,20 @@ PLAIN_SESSION_NAME = re.compile(r"[A-Za-z0-9_.:-]{1,100}")
 
 
 class LessonError(ValueError):
-    """A lesson or a todo list cannot be written. The message names the next step."""
+    """Lesson or todo list that cannot be written. The message names the next step."""
 
 
 class TodoItem(Struct, frozen=True, forbid_unknown_fields=True):
-    """One thing to do."""
+    """Item of a todo list."""
 
     text: str
     status: TodoStatus = "pending"
 
 
 def find_lessons_path(workspace: Workspace) -> Path:
-    """The file that lessons are in: `AGENT.md` beside the intents, or what `[lessons] file` names at the root.
+    """Return the lessons file: `AGENT.md` beside the intents, or the root file named by `[lessons] file`.
 
-    A link is followed only to another such file of the workspace. Raises LessonError.
+    A link is followed only to another known lessons file of the workspace. Raises LessonError.
     """
     name = load_rules(workspace).config.lessons.file
     folder = source_folder(workspace)
@@ -79,15 +79,15 @@ def find_lessons_path(workspace: Workspace) -> Path:
 
 
 def read_lessons(workspace: Workspace) -> tuple[BrainEntry, ...]:
-    """All that was written down, oldest first. Raises LessonError, OSError."""
+    """Return every entry, oldest first. Raises LessonError, OSError."""
     return read_entries(read_text(find_lessons_path(workspace)))
 
 
 def find_relevant_lessons(workspace: Workspace, intent: Intent, limit: int = MAX_LESSONS) -> list[LessonEntry]:
-    """What an agent under `intent` should know, newest first; nothing where the file cannot be read.
+    """Return the lessons for an agent under `intent`, newest first; none if the file cannot be read.
 
-    An entry that names files touches the intents that own one of them; one that names none, the intent it was
-    made under; one without either, all.
+    An entry with paths concerns the intents that own a path; an entry without paths concerns the intent it was recorded
+    under; an entry without both concerns every intent.
     """
     try:
         found = read_lessons(workspace)
@@ -98,7 +98,6 @@ def find_relevant_lessons(workspace: Workspace, intent: Intent, limit: int = MAX
 
 
 def is_relevant(entry: BrainEntry, intent: Intent) -> bool:
-    """Whether an entry concerns an intent."""
     if entry.paths:
         scope = Scope(intent.owned_scope)
         return any(scope.matches(path) for path in entry.paths)
@@ -106,7 +105,7 @@ def is_relevant(entry: BrainEntry, intent: Intent) -> bool:
 
 
 class LessonsWriter:
-    """Writes them, for one workspace."""
+    """Writer of lessons and todo lists in one workspace."""
 
     def __init__(self, workspace: Workspace, state: State, recorder: Recorder) -> None:
         self.workspace = workspace
@@ -114,9 +113,9 @@ class LessonsWriter:
         self.recorder = recorder
 
     def record_lesson(self, session: SessionKey | None, agent: str, wanted: BrainEntry) -> BrainEntry:
-        """Write an entry down and record it; what stands there now. Raises LessonError, OSError.
+        """Write an entry into the lessons file, record it, and return the stored entry. Raises LessonError, OSError.
 
-        An entry that stands there already is not written again: a model would read it twice.
+        An entry already in the file is not written twice: a model would read both copies.
         """
         now = self.recorder.environment.clock()
         active = self.state.active_session(session).intent_id if session else None
@@ -149,7 +148,6 @@ class LessonsWriter:
         return entry
 
     def lesson_detail(self, entry: BrainEntry, path: Path) -> dict[str, object]:
-        """The entry as its record holds it."""
         file = path.relative_to(self.workspace.root) if path.is_relative_to(self.workspace.root) else path.name
         return {
             "id": entry.id,
@@ -160,7 +158,7 @@ class LessonsWriter:
         }
 
     def write_todo(self, session: SessionKey, agent: str, items: Sequence[TodoItem]) -> str:
-        """Write this session's list into `TODO.md`; none takes its block out. The list as it stands there."""
+        """Replace the session's list in `TODO.md` and return its lines; an empty list removes the block."""
         name = format_block_name(session)
         lines = [
             f"- {CHECKBOXES[i.status]} {text}"
@@ -175,13 +173,13 @@ class LessonsWriter:
         return "\n".join(lines)
 
     def require_writable(self, path: Path) -> Path:
-        """The path, where its folder is there. Raises LessonError: a folder made here would change what governs."""
+        """Return the path if its folder exists. Raises LessonError: a new folder would change the rules in force."""
         if not path.parent.is_dir() or path.parent == self.workspace.state / COPIES_FOLDER:
             raise LessonError(f"{ORCHESTRATION_FOLDER}/ is missing here; ask the person to restore it")
         return path
 
     def rewrite_file(self, path: Path, change: Callable[[str], str]) -> None:
-        """Change the file, whole or not at all, one writer at a time. Raises LessonError, OSError."""
+        """Change the file atomically, one writer at a time. Raises LessonError, OSError."""
         held = lock.acquire(self.workspace.state / "lessons.lock")
         try:
             old = read_text(path)
@@ -202,10 +200,10 @@ class LessonsWriter:
 
 
 def is_repeated_lesson(known: BrainEntry, entry: BrainEntry, *, by_session: bool) -> bool:
-    """Whether a new entry says what a known one does.
+    """Return True if a new entry repeats a known one.
 
-    The hook writes an agent's entry before the agent's shell runs `remit lesson`, which may not see that it runs for
-    an agent: so one that no session wrote is the same as one just made, under whichever intent.
+    The hook writes an agent's entry before the agent's shell runs `remit lesson`, and the command may not know that an
+    agent started it. Therefore an entry without a session matches a recent entry under any intent.
     """
     ages = {"id": "", "date": "", "intent_id": None}
     if replace(known, **ages) != replace(entry, **ages):
@@ -215,19 +213,19 @@ def is_repeated_lesson(known: BrainEntry, entry: BrainEntry, *, by_session: bool
 
 
 def creation_ms(entry_id: str) -> int:
-    """When an entry with that id was made; 0 where an older tool, or a person, gave it another."""
+    """Return the creation time in an entry's id; 0 if an older tool or a person chose the id."""
     digits = entry_id.replace("-", "")[:12]
     return int(digits, 16) if re.fullmatch(r"[0-9a-f]{12}", digits) else 0
 
 
 def read_todo_lists(workspace: Workspace) -> list[tuple[str, str]]:
-    """(session, list) of each block of `TODO.md`. Raises OSError."""
+    """Return (session, list) for each block of `TODO.md`. Raises OSError."""
     text = read_text(source_folder(workspace) / TODO_FILE)
     return [(name, "\n".join(lines)) for kind, name, lines in split_blocks(text) if kind == "todo"]
 
 
 def describe_open_items(workspace: Workspace, session: SessionKey) -> str:
-    """What a session that begins is told of the lists in `TODO.md`: its own open items, and that others left some.
+    """Describe the open items in `TODO.md` for a new session: its own items, and counts for others.
 
     Raises OSError.
     """
@@ -253,12 +251,11 @@ def describe_open_items(workspace: Workspace, session: SessionKey) -> str:
 
 
 def is_open_item(line: str) -> bool:
-    """Whether a line of a list is an item that is not done."""
     return line.startswith(tuple(f"- {CHECKBOXES[status]}" for status in ("pending", "in_progress")))
 
 
 def read_text(path: Path) -> str:
-    """The file's text, any bytes of it kept; empty where there is none. Raises OSError."""
+    """Return the file's text with undecodable bytes preserved; "" if the file is missing. Raises OSError."""
     try:
         return read_regular_file(path, MAX_BRAIN_BYTES).decode("utf-8", "surrogateescape")
     except FileNotFoundError:
@@ -266,7 +263,7 @@ def read_text(path: Path) -> str:
 
 
 def clean_entry(entry: BrainEntry) -> BrainEntry:
-    """The entry without secrets, hidden characters and line ends."""
+    """Return the entry without secrets, hidden characters and line ends."""
     return replace(
         entry,
         lesson=to_plain_line(redact(entry.lesson)),
@@ -278,6 +275,6 @@ def clean_entry(entry: BrainEntry) -> BrainEntry:
 
 
 def format_block_name(session: SessionKey) -> str:
-    """What a session's block is called: its id, as far as a mark can hold it."""
+    """Return the name of a session's block in `TODO.md`: the session id, or its hash if a mark cannot hold the id."""
     name = f"{session.session_id}.{session.agent_id}" if session.agent_id else session.session_id
     return name if PLAIN_SESSION_NAME.fullmatch(name) else sha256(name.encode("utf-8", "replace"))[:32]

@@ -1,4 +1,4 @@
-"""What may not be done with an intent: a refusal says why not and what to do, a warning what to know."""
+"""Refusals of and warnings about operations on intents. A refusal names the reason and the next step."""
 
 from collections.abc import Sequence
 
@@ -13,11 +13,11 @@ from remit.gate.state.workspace_state import SessionState
 from remit.policy.violations import make_violation
 
 REPLACEABLE_SOURCES = ("branch", "worktree", "parent", "")
-"""Sources of an active intent that a first explicit selection replaces without a clear."""
+"""Sources of an active intent that a first explicit selection may replace without a clear."""
 
 
 class IntentRefused(Exception):
-    """An intent operation that the rules refuse. The violation says why and what to do."""
+    """Intent operation refused by the rules. The violation names the reason and the next step."""
 
     def __init__(self, violation: Violation) -> None:
         super().__init__(violation.error)
@@ -25,11 +25,11 @@ class IntentRefused(Exception):
 
 
 class IntentError(ValueError):
-    """A person asked for something that cannot be done. The message names the next step."""
+    """Impossible request of a person. The message names the next step."""
 
 
 def require_selectable(intent_id: str, active: SessionState, rules: Rules, tool: str) -> Intent:
-    """The intent, where this session may select it. Raises Refused."""
+    """Return the intent if the session may select it. Raises IntentRefused."""
 
     def refuse(code: ErrorType, message: str) -> IntentRefused:
         return make_refusal(code, message, tool, active.intent_id, selectable_intent_ids(rules))
@@ -62,7 +62,6 @@ def require_selectable(intent_id: str, active: SessionState, rules: Rules, tool:
 
 
 def selectable_intent_ids(rules: Rules) -> list[str]:
-    """The ids one may select."""
     intents = rules.document.intents if rules.document else ()
     return [i.id for i in intents if i.status in ("DRAFT", "IN_PROGRESS") and i.id not in rules.ignore.intents]
 
@@ -70,20 +69,19 @@ def selectable_intent_ids(rules: Rules) -> list[str]:
 def make_refusal(
     code: ErrorType, message: str, tool: str, active: str | None, available: Sequence[str] = ()
 ) -> IntentRefused:
-    """A refusal of one of Remit's own tools."""
     finding = Finding(rule="intents", code=code, message=message, context={"available_intents": list(available)})
     call = ToolCall(agent="", session=SessionKey(""), tool=tool, effect="meta", cwd="")
     return IntentRefused(make_violation(finding, call, Decision("deny", "deny", "meta", "enforce", (finding,), active)))
 
 
 def dependency_warnings(intent: Intent, intents: Sequence[Intent]) -> list[str]:
-    """Unfinished dependencies warn, never refuse."""
+    """Return a warning about unfinished dependencies: they never refuse a selection."""
     waiting = find_unfinished_dependencies(intent, intents)
     return [f"{intent.id} depends on {', '.join(waiting)}, which is not DONE."] if waiting else []
 
 
 def scope_warnings(intent: Intent, expected: Sequence[str], intents: Sequence[Intent]) -> list[str]:
-    """Expected paths that lie outside the scope, with the intents that own them."""
+    """Return a warning for each expected path outside the scope, with the intents that own the path."""
     outside = [path for path in expected[:100] if not Scope(intent.owned_scope).matches(path)]
     found: list[str] = []
     for path in outside:
@@ -94,7 +92,7 @@ def scope_warnings(intent: Intent, expected: Sequence[str], intents: Sequence[In
 
 
 def validate_scope(patterns: Sequence[str], *, required: bool = True) -> None:
-    """Raise IntentError for a scope that the file would refuse."""
+    """Raise IntentError for a scope that the intents file would refuse."""
     if required and not [p for p in patterns if not p.startswith("!")]:
         raise IntentError("an intent needs at least one pattern that it owns, such as --scope 'src/**'")
     for pattern in patterns:

@@ -1,4 +1,4 @@
-"""Templates of intents: a team's own in `.orchestration/templates/`, and a few that Remit brings."""
+"""Templates of intents: the team's own in `.orchestration/templates/`, and a few built-in ones."""
 
 import re
 from collections.abc import Mapping
@@ -17,7 +17,6 @@ TEMPLATE_NAME = re.compile(r"[A-Za-z0-9][\w.-]{0,63}", re.ASCII)
 
 
 def make_template(description: str, constraints: tuple[str, ...], criteria: tuple[str, ...], *scope: str) -> Intent:
-    """Return a template that Remit brings."""
     return Intent(
         id="",
         owned_scope=scope,
@@ -54,7 +53,7 @@ BUILT_IN_TEMPLATES: Mapping[str, Intent] = {
 
 
 def template_names(workspace: Workspace) -> list[str]:
-    """Return the names of all templates, the team's own first. Raises OSError."""
+    """Return the names of the team's templates, followed by the built-in ones. Raises OSError."""
     folder = source_folder(workspace) / TEMPLATES_FOLDER
     own = [path.stem for path in folder.iterdir() if path.suffix == TEMPLATE_SUFFIX] if folder.is_dir() else []
     own = sorted(name for name in own if TEMPLATE_NAME.fullmatch(name))
@@ -62,7 +61,7 @@ def template_names(workspace: Workspace) -> list[str]:
 
 
 def load_template(workspace: Workspace, name: str) -> Intent:
-    """Return the template of that name: the team's own, else one that Remit brings. Raises IntentError."""
+    """Return the template with this name; the team's own precede built-in ones. Raises IntentError."""
     if TEMPLATE_NAME.fullmatch(name):
         path = source_folder(workspace) / TEMPLATES_FOLDER / f"{name}{TEMPLATE_SUFFIX}"
         try:

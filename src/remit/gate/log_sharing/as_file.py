@@ -1,4 +1,4 @@
-"""This machine's log as a tracked file, made from the ledger at a commit's moment; those of others in the history."""
+"""Ledger sharing by tracked files: this machine's log as a file made at commit time, other logs from the history."""
 
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
@@ -18,7 +18,7 @@ from remit.workspace.sharing.tracked_logs import MAX_LOG_BYTES, TrackedLogs, is_
 
 
 class TrackedLogDiffers(RuntimeError):
-    """A tracked log has records of our log that our log does not have: it was cut, or the file was altered."""
+    """Tracked log with records of this machine that its ledger lacks: the log was cut, or the file was altered."""
 
     def __init__(self, path: str, line: int) -> None:
         super().__init__(
@@ -29,7 +29,7 @@ class TrackedLogDiffers(RuntimeError):
 
 
 class TooLargeToTrack(RuntimeError):
-    """A log is larger than a tracked file should be."""
+    """Log larger than a tracked file should be."""
 
     def __init__(self, size: int) -> None:
         super().__init__(
@@ -39,7 +39,7 @@ class TooLargeToTrack(RuntimeError):
 
 
 class NothingToTrack(RuntimeError):
-    """The log is empty."""
+    """Empty log."""
 
     def __init__(self) -> None:
         super().__init__(
@@ -49,9 +49,10 @@ class NothingToTrack(RuntimeError):
 
 
 class TrackedLogReport(Struct, frozen=True):
-    """What writing the tracked log did. `commit` is None where nothing was committed; `absent` are records that were
-    pruned before they were shared, `junk` lines of the file that were no records and are gone from it. `settled` are
-    the logs whose two sides a merge could not join, `unsettled` those of which neither side continues the other.
+    """Result of writing the tracked log.
+
+    `commit` is None without a commit; `absent` records were pruned before sharing, `junk` lines of the file were no
+    records and were removed. `settled` are merged logs, `unsettled` logs of which neither side continues the other.
     """
 
     path: str
@@ -68,18 +69,17 @@ class TrackedLogReport(Struct, frozen=True):
 
 
 class _LogContent(Struct, frozen=True):
-    """The content that our file is to have."""
+    """New content of this machine's tracked file."""
 
     content: bytes
     absent: int = 0
 
 
 def write_tracked_log(gate: Gate, *, commit: bool, index: Path | None = None) -> TrackedLogReport:
-    """Write this machine's log into its tracked file, under a fresh tree head; commit that file alone, or stage it.
+    """Write this machine's log into its tracked file under a fresh tree head; commit only that file, or stage it.
 
-    `index` is the one that a commit which is being made has locked for its hook, and us. In the midst of a merge or a
-    rebase the file is only staged. Raises OSError, LedgerError, GitError, GitHoldsIndex, TrackedLogDiffers,
-    TooLargeToTrack, NothingToTrack.
+    `index` is the index locked by a running commit for its hook. During a merge or rebase the file is only staged.
+    Raises OSError, LedgerError, GitError, GitHoldsIndex, TrackedLogDiffers, TooLargeToTrack, NothingToTrack.
     """
     sign_log(gate)
     folder, logs = gate.recorder.log.folder, TrackedLogs(gate.workspace, index)
@@ -114,7 +114,7 @@ def write_tracked_log(gate: Gate, *, commit: bool, index: Path | None = None) ->
 
 
 def assemble_log(folder: Path, kept: Sequence[bytes]) -> _LogContent:
-    """The lines of the log; those that were pruned as `kept` has them still. Raises TooLargeToTrack."""
+    """Return the lines of the log; pruned lines come from `kept`. Raises TooLargeToTrack."""
     parts: list[bytes] = []
     absent = size = 0
     pruned_away: dict[bytes, bytes] | None = None
@@ -135,18 +135,17 @@ def assemble_log(folder: Path, kept: Sequence[bytes]) -> _LogContent:
 
 
 def index_lines_by_leaf(kept: Iterable[bytes]) -> dict[bytes, bytes]:
-    """The lines of these files by their hashes."""
     return {hash_leaf(line): line for content in kept for line in content.split(b"\n")}
 
 
 def restore_lines(folder: Path, segment: str, known: dict[bytes, bytes]) -> Iterator[bytes | None]:
-    """The lines of a pruned segment; None for one that is nowhere any more."""
+    """Yield the lines of a pruned segment; None for a line found nowhere."""
     for line in read_segment_lines(folder, segment):
         yield known.get(line.leaf) if line.leaf else line.raw
 
 
 def count_junk_lines(gate: Gate, name: str, present: bytes, content: bytes) -> int:
-    """How many lines of the file as it lies there are no records of the log, and go. Raises TrackedLogDiffers."""
+    """Count the lines of the present file that are no records and will be removed. Raises TrackedLogDiffers."""
     if content.startswith(present):
         return 0
     true = set(content.split(b"\n"))
@@ -162,13 +161,13 @@ def count_junk_lines(gate: Gate, name: str, present: bytes, content: bytes) -> i
 
 
 def join_sides(both: Sequence[bytes]) -> bytes | None:
-    """The side of a merge that continues the other; None where neither does, which a person has to settle."""
+    """Return the side of a merge that continues the other; None if neither does, for a person to settle."""
     longest = max(both, key=len)
     return longest if all(longest.startswith(side) for side in both) else None
 
 
 def import_tracked_logs(gate: Gate) -> dict[str, int]:
-    """Keep what the history has of others' tracked logs where reading finds it; how many records each brought.
+    """Store other machines' tracked logs from the history; return the number of new records by log.
 
     Raises OSError, GitError.
     """

@@ -1,4 +1,4 @@
-"""A log for others: this machine's as a ref of the repository, and those of others from such refs."""
+"""Ledger sharing by git refs: this machine's log is written to a ref, other machines' logs are fetched from theirs."""
 
 from functools import partial
 from pathlib import Path
@@ -17,14 +17,14 @@ from remit.workspace.sharing.log_refs import LogPart, LogRefs, SharedLog
 
 
 class FetchedLogs(Struct, frozen=True):
-    """What fetching brought: the records of each machine, and the machines whose logs were not taken."""
+    """Result of a fetch: number of records by machine, and the refused machines."""
 
     records: dict[str, int]
     refused: tuple[str, ...]
 
 
 def write_log_ref(gate: Gate) -> SharedLog:
-    """Write this machine's log to its ref, under a fresh tree head. Nothing leaves the machine by that.
+    """Write this machine's log to its ref, under a fresh tree head. No data leaves the machine.
 
     Raises OSError, LedgerError, GitError, SharedLogDiffers.
     """
@@ -38,13 +38,13 @@ def write_log_ref(gate: Gate) -> SharedLog:
 
 
 def sign_log(gate: Gate) -> None:
-    """Sign the log, unless its newest record is the one of a tree head. Raises OSError, LedgerError."""
+    """Sign the log, unless its newest record is a tree head's. Raises OSError, LedgerError."""
     if not _has_current_head(gate.recorder.log.folder):
         make_head(gate.recorder)
 
 
 def _has_current_head(folder: Path) -> bool:
-    """Whether nothing but the record of the newest tree head came after what it covers."""
+    """Return True if the newest tree head covers every record before its own."""
     covered, last = read_frontier(folder), read_head(folder)
     return covered is not None and last is not None and last.seq == covered.seq + 1
 
@@ -55,7 +55,7 @@ def _segment_part(folder: Path, name: str) -> LogPart:
 
 
 def _newest_part(folder: Path, name: str) -> LogPart:
-    """The lines that are whole now: somebody may be writing the next one."""
+    """Return the complete lines: another process may be writing the last one."""
     size = measure_segment(folder, name)
     raw = read_bytes(folder, name, 0, size)
     content = raw[: raw.rfind(b"\n") + 1]
@@ -63,7 +63,7 @@ def _newest_part(folder: Path, name: str) -> LogPart:
 
 
 def fetch_logs(gate: Gate, remote: str) -> FetchedLogs:
-    """Fetch the logs of other machines, and keep them where reading finds them: evidence, unproved without a key.
+    """Fetch the logs of other machines and store them as evidence, unproved without a key.
 
     Raises OSError, LedgerError, GitError, UnknownRemote.
     """

@@ -1,4 +1,4 @@
-"""What is wrong with tracked logs as they lie in the work tree: they are read as far as they are true."""
+"""Checks of tracked logs in the worktree: a damaged log is read up to the damage."""
 
 from collections.abc import Iterator, Sequence
 from itertools import pairwise
@@ -24,8 +24,6 @@ from remit.workspace.sharing.tracked_logs import (
 )
 
 MAX_NAMED_LINES = 5
-"""So many lines are named."""
-
 OWN_LOG_STEP = "`remit ledger push` writes it anew from the ledger"
 ALTERED_LOG_STEP = (
     "where `remit ledger verify` finds the ledger whole, delete the file, and `remit ledger push` writes it anew"
@@ -47,7 +45,7 @@ _LINE_DECODER = json.Decoder(RecordLine[_ChainBody])
 
 
 class _NumberedLine(Struct, frozen=True):
-    """A line of a tracked log, by its number; no chain where it is no record."""
+    """Line of a tracked log with its number; `chain` is None for junk."""
 
     number: int
     raw: bytes
@@ -81,7 +79,6 @@ def find_tracked_log_faults(gate: Gate) -> list[LedgerFinding]:
 
 
 def unread_logs_finding(first: str) -> LedgerFinding:
-    """What is said where not all logs are read."""
     why = f"it and what follows is not read: logs are more than {MAX_LOG_FILES}, or {MAX_TOTAL_LOG_BYTES >> 20} MiB together"  # noqa: E501
     return LedgerFinding(
         "tracked_damaged", "warning", f"{TRACKED_LOGS_FOLDER}/{first}: {why}; take out those that nobody needs"
@@ -91,7 +88,7 @@ def unread_logs_finding(first: str) -> LedgerFinding:
 def check_tracked_log(
     gate: Gate, logs: TrackedLogs, name: str, *, own: bool, unsettled: bool
 ) -> Iterator[tuple[str, str]]:
-    """What is wrong with one tracked log, and the next step. Raises GitError, OSError."""
+    """Yield each fault of a tracked log with its next step. Raises GitError, OSError."""
     step = MERGE_STEP if unsettled else OWN_LOG_STEP if own else OTHER_LOG_STEP
     content, committed = logs.read_present(name), logs.read_head_version(name)
     back = (
@@ -115,7 +112,7 @@ def check_tracked_log(
 
 
 def check_content(content: bytes) -> Iterator[str]:
-    """What shows in a log by itself."""
+    """Yield the faults visible in a log by itself."""
     found = list(read_lines(content))
     if junk := [one.number for one in found if one.chain is None]:
         yield f"{format_line_numbers(junk)} no record of a log"
@@ -125,7 +122,7 @@ def check_content(content: bytes) -> Iterator[str]:
 
 
 def read_lines(content: bytes) -> Iterator[_NumberedLine]:
-    """The lines, each once: a merge may have doubled some."""
+    """Yield each line once: a merge may have doubled lines."""
     seen: set[bytes] = set()
     for number, line in enumerate(content.split(b"\n"), 1):
         raw = line.removesuffix(b"\r")
@@ -135,7 +132,6 @@ def read_lines(content: bytes) -> Iterator[_NumberedLine]:
 
 
 def decode_chain(raw: bytes) -> _ChainPlace | None:
-    """The place in its log that a line claims."""
     try:
         raw.decode()
         return _LINE_DECODER.decode(raw).metadata.body.chain
@@ -144,20 +140,20 @@ def decode_chain(raw: bytes) -> _ChainPlace | None:
 
 
 def is_next_in_chain(one: _NumberedLine, after: _NumberedLine) -> bool:
-    """Whether the chain goes on; between them records may be missing, which were pruned before they were shared."""
+    """Return True if the chain continues; records pruned before sharing may be missing between the two."""
     if one.chain is None or after.chain is None or after.chain.seq <= one.chain.seq:
         return False
     return after.chain.seq > one.chain.seq + 1 or after.chain.prev == f"sha256:{hash_leaf(one.raw).hex()}"
 
 
 def find_foreign_lines(gate: Gate, content: bytes) -> list[int]:
-    """The numbers of lines in our own file that are records, and not of our ledger."""
+    """Return the numbers of records in this machine's file that its ledger lacks."""
     known = set(read_leaves(gate.recorder.log.folder))
     return [one.number for one in read_lines(content) if one.chain is not None and hash_leaf(one.raw) not in known]
 
 
 def format_line_numbers(numbers: Sequence[int]) -> str:
-    """Some line numbers, and the verb after them."""
+    """Return line numbers followed by a verb: `line 3 is`, `lines 3, 4 are`."""
     few = ", ".join(map(str, numbers[:MAX_NAMED_LINES]))
     more = f" and {len(numbers) - MAX_NAMED_LINES} more" if len(numbers) > MAX_NAMED_LINES else ""
     return f"line {few} is" if len(numbers) == 1 else f"lines {few}{more} are"

@@ -1,4 +1,4 @@
-"""Whether the logs of a repository are what was appended: this machine's own, and those of others that lie here."""
+"""Verification of every log in a repository: this machine's own and imported ones."""
 
 from collections.abc import Iterator, Sequence
 
@@ -28,7 +28,7 @@ from remit.ledger.reader import read_lines
 
 
 class LedgerReport(Struct, frozen=True):
-    """What is wrong with the logs. `broken` are the findings on the chain of this machine's own."""
+    """Findings about the logs. `chain_findings` concern the chain of this machine's own log."""
 
     findings: tuple[LedgerFinding, ...]
     chain_findings: tuple[LedgerFinding, ...]
@@ -36,12 +36,11 @@ class LedgerReport(Struct, frozen=True):
 
     @property
     def errors(self) -> list[LedgerFinding]:
-        """What fails verification."""
         return [finding for finding in self.findings if finding.severity == "error"]
 
 
 def check_ledger(recorder: LogWriter, config: Config) -> LedgerReport:
-    """Verify every log that lies here. Raises OSError, LedgerError, GitError, InvalidKey."""
+    """Verify every local log. Raises OSError, LedgerError, GitError, InvalidKey."""
     own = recorder.log
     heads = heads_report(recorder, config)
     known = {**read_acknowledgements(own.folder, heads.witnessed)}
@@ -61,7 +60,7 @@ def check_ledger(recorder: LogWriter, config: Config) -> LedgerReport:
 
 
 def count_proved_records(recorder: LogWriter, config: Config) -> dict[str, int]:
-    """By name of another machine's log that lies here: how many of its records a trusted key vouches for.
+    """Return, by imported log, the number of records vouched for by a trusted key.
 
     Raises OSError, LedgerError, InvalidKey.
     """
@@ -77,7 +76,7 @@ def _check_log_heads(log: LocalLog, keys: Sequence[bytes]) -> HeadsReport:
 
 
 def _find_misnamed_heads(log: LocalLog, heads: HeadsReport) -> frozenset[str]:
-    """Heads that this machine signed in its own name over another machine's log, as older versions did."""
+    """Return heads that this machine signed in its own name over another log, as older versions did."""
     asked = [finding.about for finding in heads.findings if finding.about]
     return find_confirmed_heads(read_leaves(log.folder), asked) if asked and is_readable(log.folder) else frozenset()
 
@@ -87,7 +86,7 @@ def _read_acknowledgements(log: LocalLog) -> dict[tuple[str, str], str]:
 
 
 def _check_other_log(log: LocalLog, keys: Sequence[bytes]) -> Iterator[LedgerFinding]:
-    """What is wrong with the log of another machine that lies here; without its key it proves nothing."""
+    """Yield findings about an imported log; without its key the log proves nothing."""
     if not is_readable(log.folder):
         text = f"the log {log.name!r} in {log.place!r} cannot be read by this user: its records are not shown"
         yield LedgerFinding("unreadable", "warning", text)
@@ -108,7 +107,7 @@ def _check_other_log(log: LocalLog, keys: Sequence[bytes]) -> Iterator[LedgerFin
 
 
 def acknowledge_findings(recorder: LogWriter, findings: Sequence[LedgerFinding]) -> None:
-    """Record that a person has seen these findings, and sign that. Raises OSError, LedgerError."""
+    """Record that a person has seen these findings, and sign the record. Raises OSError, LedgerError."""
     recorder.log.append(
         [recorder.recovery_record(build_acknowledgement(recorder.log.name, findings))], views=recorder.views
     )

@@ -1,4 +1,4 @@
-"""Dropping old records: what may go, and the record that says so before anything does."""
+"""Pruning of old records: a plan, and a record that announces the pruning beforehand."""
 
 from msgspec import Struct
 
@@ -27,7 +27,7 @@ class LedgerPruning(Struct, frozen=True):
 
 
 def plan_log_pruning(gate: Gate, before: str, *, all_records: bool) -> LedgerPruning:
-    """What may be dropped of the records older than `before`, as records write times.
+    """Return the prunable records older than `before`, in the time format of records.
 
     Raises OSError, LedgerError, GitError, InvalidKey.
     """
@@ -42,7 +42,7 @@ def plan_log_pruning(gate: Gate, before: str, *, all_records: bool) -> LedgerPru
 
 
 def prune_log(gate: Gate, found: LedgerPruning) -> int:
-    """Say so in the log, drop the records, and let the index be made again; how many bytes that freed.
+    """Record the pruning, delete the records, drop the index for a rebuild, and return the freed bytes.
 
     Raises OSError, LedgerError.
     """

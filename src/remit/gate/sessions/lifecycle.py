@@ -1,4 +1,4 @@
-"""Sessions: what an agent is told when it begins, and what is recorded when it ends."""
+"""Life of a session: messages at its start and at each prompt, and records at its start and end."""
 
 from functools import partial
 
@@ -24,13 +24,13 @@ from remit.workspace.git.refs import current_branch
 
 
 class SessionLifecycle:
-    """The sessions of one workspace."""
+    """Sessions of one workspace."""
 
     def __init__(self, site: WorkspaceContext) -> None:
         self.site = site
 
     def start_session(self, event: SessionStarted, agent: str) -> str:
-        """A session began, or lost its context: the protocol, and its intent where it has one."""
+        """Return the protocol and the intent's block for a session that began or lost its context."""
         rules, tries = self.site.rules, Attempts()
         sweep = UnfinishedCalls(self.site)
         tries.attempt(
@@ -56,17 +56,15 @@ class SessionLifecycle:
         return "\n\n".join(filter(None, parts))
 
     def find_start_block(self, session: SessionKey, agent: str) -> str:
-        """The block of the intent that the session works under, or is now bound to."""
         return self.site.intents.bind_unselected_session(
             session, agent, self.find_binding()
         ) or self.site.intents.deliver_block(session)
 
     def describe_todo(self, session: SessionKey) -> str:
-        """What waits in `TODO.md`."""
         return describe_open_items(self.site.workspace, session)
 
     def record_start(self, event: SessionStarted, agent: str, rules: Rules) -> None:
-        """Remember the session, and record that it began."""
+        """Store the session and record its start."""
         self.site.notice_rules(rules)
         known = self.site.state.find_session(event.session)
         session = SessionState(
@@ -87,14 +85,13 @@ class SessionLifecycle:
         self.site.recorder.append_or_spool([self.site.recorder.make_record(body, agent)])
 
     def find_binding(self) -> IntentBinding | None:
-        """What a session works under where nothing was selected: `REMIT_INTENT`, else the branch's name."""
         if self.site.environment.bound_intent:
             return IntentBinding(self.site.environment.bound_intent, "environment")
         named = INTENT_ID.search(current_branch(self.site.workspace) or "")
         return IntentBinding(named[0], "branch") if named else None
 
     def handle_prompt(self, session: SessionKey, agent: str) -> str:
-        """A person wrote: the intent's block where it changed since the session was told."""
+        """Return pending messages, and the intent's block if it changed, after a person's prompt."""
         tries = Attempts()
         tries.attempt(lambda: self.site.notice_rules(self.site.rules), None)
         tries.attempt(lambda: Setbacks(self.site.state, self.site.environment.clock()).reset(session), None)
@@ -104,18 +101,17 @@ class SessionLifecycle:
         return join_lines(waiting, block, self.site.repair_notice, tries.failure_notice)
 
     def record_changes_between_turns(self, session: SessionKey) -> None:
-        """Record what people did between the turns."""
         ChangesBetweenCalls(self.site).record_unattributed_changes("prompt", self.site.observe(fully=True), session)
 
     def find_prompt_block(self, session: SessionKey, agent: str) -> str:
-        """The block of the session's intent, where it was not told exactly this."""
+        """Return the intent's block if the session did not receive the same block before."""
         if self.site.state.find_session(session) is None:
             self.site.state.put_session(session, SessionState(agent=agent), self.site.environment.clock())
         bound = self.site.intents.bind_unselected_session(session, agent, self.find_binding())
         return bound or self.site.intents.deliver_block(session, only_changed=True)
 
     def end_session(self, event: SessionEnded, agent: str) -> str:
-        """The conversation is over; the intent stays, for a resume. What could not be done, in words."""
+        """Record the session's end and describe failures; the intent stays selected for a resume."""
         tries = Attempts()
         settled = tries.attempt(lambda: self.settle_open_calls("session end", event.session, whole=True), "")
         tries.attempt(lambda: remove_session_with_commands(self.site.state, event.session.session_id), None)
@@ -130,7 +126,7 @@ class SessionLifecycle:
         return join_lines(settled, tries.failure_notice)
 
     def end_turn(self, session: SessionKey) -> str:
-        """The agent stopped, for now: settle what is open, and take contents into git. What failed, in words."""
+        """Settle open calls and fold contents into git; describe failures."""
         tries = Attempts()
         settled = tries.attempt(lambda: self.settle_open_calls("turn end", session), "")
         if not self.site.serves_many_calls:  # a process that stays does so when nobody waits for it
@@ -138,10 +134,10 @@ class SessionLifecycle:
         return join_lines(settled, tries.failure_notice)
 
     def settle_open_calls(self, when: str, session: SessionKey, *, whole: bool = False) -> str:
-        """Settle what this session left open; with `whole`, its sub-agents' calls too."""
+        """Settle the session's open calls; with `whole`, those of its sub-agents too."""
         return UnfinishedCalls(self.site).settle_calls(when, partial(belongs_to_session, session, whole=whole), session)
 
 
 def belongs_to_session(session: SessionKey, key: SessionKey, *, whole: bool = False) -> bool:
-    """Whether a call's session is this one, or with `whole` one of its sub-agents."""
+    """Return True for the session itself, or with `whole` for one of its sub-agents."""
     return key.session_id == session.session_id and (whole or key == session)

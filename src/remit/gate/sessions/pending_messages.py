@@ -1,4 +1,4 @@
-"""What a session has to be told, where the answer to a call cannot carry it: it waits for one that can."""
+"""Messages for a session that the answer to a call cannot carry; kept until an answer can."""
 
 import json
 
@@ -17,18 +17,17 @@ MESSAGES_FACT = "unsaid"
 
 
 class PendingMessages:
-    """The words that wait, in one workspace. All of it raises StateError."""
+    """Pending messages of one workspace. Methods raise StateError."""
 
     def __init__(self, state: State) -> None:
         self.state = state
 
     def add_unheard_message(self, call: ToolCall, outcome: Outcome, words: str) -> None:
-        """Keep the words where this agent's model does not hear what is said after such a call."""
+        """Keep the message if this agent's model does not hear answers to such a call."""
         if not can_tell_after(call.agent, failed=not outcome.ok):
             self.add_message(call.session, words)
 
     def add_message(self, session: SessionKey, words: str) -> None:
-        """Keep the words beside what waits already."""
         if not words:
             return
         with self.state.group_changes():
@@ -36,7 +35,7 @@ class PendingMessages:
             self.store_messages(session, {**kept, "": join_lines(kept.get("", ""), words)[-MAX_CHARS:]})
 
     def add_contained_result(self, call: ToolCall, token: str, words: str) -> None:
-        """Keep what came of a contained command: in the background, its end comes after its call came back."""
+        """Keep a contained command's result: in the background, the command ends after its call returned."""
         if not words:
             return
         named = f"Remit: `{sanitise_line(call.command or '', MAX_COMMAND_CHARS)}` has ended."
@@ -45,7 +44,7 @@ class PendingMessages:
             self.store_messages(call.session, {**self.load_messages(call.session), **entry})
 
     def drop_contained_result(self, call: ToolCall, token: str) -> None:
-        """A contained command's call came back after its end: what came of it stands in its own output."""
+        """Drop the result of a contained command whose call returned after its end: its own output has the result."""
         name = call.call_id or token
         if name not in self.load_messages(call.session):
             return
@@ -55,15 +54,15 @@ class PendingMessages:
             )
 
     def take_for_result(self, call: ToolCall, outcome: Outcome) -> str:
-        """The words to say with this result: where the agent's model hears that, and nothing before a call."""
+        """Return the messages for this result, if the model hears results but no answer before a call."""
         row = ROWS.get(call.agent)
         if row is None or "before" in row.context_events or not can_tell_after(call.agent, failed=not outcome.ok):
             return ""
         return self.take_messages(call.session)
 
     def deliver_with_answer(self, call: ToolCall, answer: Answer) -> Answer:
-        """The answer with what waits, where the model hears what is said with it; where not, its own words wait too,
-        for the call's result.
+        """Return the answer with pending messages if the model hears the answer; else keep the answer's context for the
+        result.
         """
         if can_tell_before(call.agent, answer):
             return answer.with_notice(self.take_messages(call.session))
@@ -71,7 +70,7 @@ class PendingMessages:
         return replace(answer, context="")
 
     def take_messages(self, session: SessionKey) -> str:
-        """What waits for this session; it waits no longer."""
+        """Return and remove the session's messages."""
         if not self.load_messages(session):
             return ""
         with self.state.group_changes():
@@ -80,25 +79,22 @@ class PendingMessages:
         return words
 
     def format_messages(self, session: SessionKey) -> str:
-        """What waits for this session."""
         return join_lines(*self.load_messages(session).values())
 
     def load_messages(self, session: SessionKey) -> dict[str, str]:
-        """What waits: by the call, or the leave, whose end it tells; the rest under no name."""
+        """Return messages not yet delivered, by call id or ticket; general ones under ""."""
         return json.loads(self.state.read_fact(fact_name(session)) or "{}")
 
     def store_messages(self, session: SessionKey, words: dict[str, str]) -> None:
-        """These words wait, in place of what did."""
         self.state.put_fact(fact_name(session), json.dumps(words))
 
 
 def fact_name(session: SessionKey) -> str:
-    """The fact that holds a session's words."""
     return f"{MESSAGES_FACT}:{session.session_id}:{session.agent_id}"
 
 
 def can_tell_before(agent: str, answer: Answer) -> bool:
-    """Whether what is said with this answer reaches the model: a denial does, whatever else the agent passes on."""
+    """Return True if the answer's context reaches the model: always for a denial, else by the agent's row."""
     row, effect = ROWS.get(agent), answer.decision.effect
     if row is None:
         return effect == "deny"
@@ -107,7 +103,6 @@ def can_tell_before(agent: str, answer: Answer) -> bool:
 
 
 def can_tell_after(agent: str, *, failed: bool) -> bool:
-    """Whether what is said after a call reaches this agent's model."""
     row = ROWS.get(agent)
     if row is None:
         return False

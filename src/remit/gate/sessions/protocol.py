@@ -1,4 +1,4 @@
-"""What an agent is told about working under Remit: at session start, and its intent whenever that changed."""
+"""Instructions for an agent about working under Remit."""
 
 from remit.core.decision import Mode
 from remit.core.display_text import sanitise_line
@@ -21,7 +21,7 @@ MCP_INSTRUCTIONS = (
     "This workspace is governed by Remit: select the intent you work under before you change anything, "
     "stay inside its owned_scope, and complete it when its acceptance criteria are met."
 )
-"""The same in short, for the MCP server."""
+"""Short form of the protocol for the MCP server."""
 
 DUTY_BY_MODE: dict[Mode, str] = {
     "enforce": "Changes without a selected intent, or outside its scope, are refused.",
@@ -32,29 +32,27 @@ MAX_LISTED_INTENTS = 20
 
 
 def must_select_intent(mode: Mode, document: IntentsDocument | None) -> bool:
-    """Whether an agent here has to know of intents: not in observe, and in warn only where there is one to select."""
+    """Return True if agents must know of intents: in enforce, and in warn with a selectable intent."""
     return mode == "enforce" or (mode == "warn" and bool(selectable_intents(document)))
 
 
 def format_protocol(mode: Mode, document: IntentsDocument | None) -> str:
-    """The protocol text, with the intents that may be selected; empty where nothing is demanded of the agent."""
+    """Return the protocol with the selectable intents; "" if no duty applies to the agent."""
     if not must_select_intent(mode, document):
         return ""
     return f"{PROTOCOL_TEMPLATE.format(mode=mode, duty=DUTY_BY_MODE[mode])}\n{format_open_intents(document)}"
 
 
 def format_mcp_instructions(mode: Mode, document: IntentsDocument | None) -> str:
-    """The instructions of the MCP server; empty where nothing is demanded of the agent."""
+    """Return the MCP server's instructions; "" if no duty applies to the agent."""
     return MCP_INSTRUCTIONS if must_select_intent(mode, document) else ""
 
 
 def selectable_intents(document: IntentsDocument | None) -> list[Intent]:
-    """The intents that an agent may select."""
     return [i for i in document.intents if i.status in ("DRAFT", "IN_PROGRESS")] if document else []
 
 
 def format_open_intents(document: IntentsDocument | None) -> str:
-    """The intents that may be selected, a line each."""
     found = selectable_intents(document)
     if not found:
         return (
@@ -67,6 +65,5 @@ def format_open_intents(document: IntentsDocument | None) -> str:
 
 
 def format_intent_line(intent: Intent) -> str:
-    """One intent on one line."""
     scope = ", ".join(sanitise_line(pattern, 80) for pattern in intent.owned_scope[:5])
     return f"- {intent.id} [{intent.status}] {sanitise_line(intent.title, 100)} (scope: {scope})"

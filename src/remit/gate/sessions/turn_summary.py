@@ -1,7 +1,4 @@
-"""The one line that a person reads when an agent stops: what changed in this turn, and whether that was in scope.
-
-What to call work that no intent covers yet: the first line that the person wrote to the agent.
-"""
+"""One-line summary for a person at the end of a turn: changed files, their scope, and a proposed intent."""
 
 import json
 import sqlite3
@@ -30,11 +27,11 @@ MAX_NAME_CHARS = 80
 """Characters of a proposed name."""
 
 MAX_TRANSCRIPT_LINES = 200
-"""Lines of a transcript that are looked through: the first prompt stands near its beginning."""
+"""Transcript lines that are searched: the first prompt stands near the beginning."""
 
 
 def propose_intent_name(site: WorkspaceContext, session_id: str) -> str:
-    """The name that a session's first prompt proposes, without secrets; empty where no transcript tells it.
+    """Return a name from a session's first prompt, without secrets; "" without a transcript.
 
     Raises StateError.
     """
@@ -48,7 +45,7 @@ def propose_intent_name(site: WorkspaceContext, session_id: str) -> str:
 
 
 def find_first_prompt(agent: str, path: Path) -> str:
-    """The first words of the person's own in a transcript; what the agent's client put before them is none."""
+    """Return the person's first prompt in a transcript, without the client's own preamble."""
     # For start-up speed: six readers of transcripts, and only the end of a session's first turn needs one.
     from remit.adapters.transcripts import read_entries
 
@@ -63,7 +60,7 @@ def find_first_prompt(agent: str, path: Path) -> str:
 
 
 def make_intent_name(prompt: str) -> str:
-    """The first line that says something: no tag of the client's, no heading's signs, not too long, no secret."""
+    """Return the prompt's first meaningful line: no client tag, no heading signs, no secret, bounded."""
     lines = (line.strip().lstrip("#>*- ").strip() for line in redact(prompt[:4096]).splitlines())
     line = next((line for line in lines if line and not line.startswith("<")), "")
     return sanitise_line(line, MAX_NAME_CHARS)
@@ -71,27 +68,27 @@ def make_intent_name(prompt: str) -> str:
 
 TURNS_FACT = "turns_told"
 MAX_SESSIONS = 64
-"""So many sessions are remembered by when they were told last; an older one is told of all its changes again."""
+"""Remembered sessions; an older session is told about every change again."""
 
 MAX_RECORDS = 500
 MAX_NAMED_PATHS = 3
 
 
 class ChangedFile(Struct, frozen=True):
-    """A file that a turn changed. `in_scope` is None where no intent says what the scope is."""
+    """File changed in a turn. `in_scope` is None without an intent."""
 
     path: str
     in_scope: bool | None = None
 
 
 class TurnSummaries:
-    """The turns of the sessions of one workspace."""
+    """Turn summaries of one workspace."""
 
     def __init__(self, site: WorkspaceContext) -> None:
         self.site = site
 
     def summarize_turn(self, session: SessionKey) -> str:
-        """What changed since the last turn's end; empty where nothing did, or for a sub-agent. Never raises."""
+        """Describe the changes since the last turn; "" for none or for a sub-agent. Never raises."""
         if session.agent_id:
             return ""
         with suppress(*RECORDING_ERRORS, sqlite3.Error):
@@ -99,9 +96,9 @@ class TurnSummaries:
         return ""
 
     def describe_untrusted(self, session: SessionKey) -> str:
-        """The notice of untrusted commands, once for a session, in observe: there the model is told nothing of it.
+        """Return the notice of untrusted commands once for a session in observe; the model gets none there.
 
-        Raises what CannotRecord names.
+        Raises the errors in RECORDING_ERRORS.
         """
         if self.site.rules.mode != "observe":
             return ""
@@ -114,7 +111,7 @@ class TurnSummaries:
         )
 
     def summarize_changes(self, session: SessionKey) -> str:
-        """The line, remembered as told. Raises what CannotRecord names, sqlite3.Error."""
+        """Return the summary and remember the time. Raises the errors in RECORDING_ERRORS, sqlite3.Error."""
         state, now = self.site.state, format_timestamp(self.site.environment.clock())
         before = read_summary_times(state)
         since = before.get(session.session_id)
@@ -129,7 +126,7 @@ class TurnSummaries:
         )
 
     def find_changed_files(self, session_id: str, since: str | None) -> tuple[list[ChangedFile], str | None]:
-        """The files that the session's records since then name, each once, and the intent of the newest."""
+        """Return the files changed by the session since then, and the newest record's intent."""
         workspace = self.site.workspace
         with Index.open(workspace.state / "index.db", workspace.log_folder) as index:
             found = index.find(event="mutation", session_id=session_id, since=since, limit=MAX_RECORDS)
@@ -138,7 +135,7 @@ class TurnSummaries:
         return list(files.values()), bodies[0].get("intent_id") if bodies else None
 
     def propose_intent(self, session_id: str) -> str:
-        """How this work becomes an intent, where nothing enforces one yet."""
+        """Return the command that turns this work into an intent, unless enforced already."""
         if self.site.rules.mode == "enforce":
             return ""
         name = propose_intent_name(self.site, session_id)
@@ -148,18 +145,15 @@ class TurnSummaries:
 
 
 def format_timestamp(now: float) -> str:
-    """A time as records have it."""
     return datetime.fromtimestamp(now, UTC).isoformat(timespec="microseconds").replace("+00:00", "Z")
 
 
 def read_summary_times(state: State) -> dict[str, str]:
-    """When each session was told last."""
     text = state.read_fact(TURNS_FACT)
     return msgspec.convert(json.loads(text), dict[str, str]) if text else {}
 
 
 def read_changed_files(body: dict[str, Any]) -> list[ChangedFile]:
-    """The files of one record."""
     known = body.get("intent_id") is not None
     return [
         ChangedFile(str(f["path"]), bool(f.get("in_scope", True)) if known else None) for f in body.get("files", [])
@@ -167,7 +161,7 @@ def read_changed_files(body: dict[str, Any]) -> list[ChangedFile]:
 
 
 def describe_changes(files: Sequence[ChangedFile], intent_id: str | None) -> str:
-    """The line. Without a scope, what does not lie in the folder that holds most of the files is elsewhere."""
+    """Return the summary. Without a scope, files outside the folder with the most files count as elsewhere."""
     outside = [f.path for f in files if f.in_scope is False]
     inside = [f.path for f in files if f.in_scope is not False]
     folder = find_main_folder(inside)
@@ -182,7 +176,7 @@ def describe_changes(files: Sequence[ChangedFile], intent_id: str | None) -> str
 
 
 def find_main_folder(paths: Sequence[str]) -> str:
-    """The deepest folder that holds more than half of these; empty where that is the root, or there is one file."""
+    """Return the deepest folder with more than half of the paths; "" for the root or a single file."""
     counts: dict[str, int] = {}
     for path in paths:
         folder = dirname(path)
@@ -194,11 +188,9 @@ def find_main_folder(paths: Sequence[str]) -> str:
 
 
 def is_inside(path: str, folder: str) -> bool:
-    """Whether the path lies in the folder."""
     return path.startswith(f"{folder}/")
 
 
 def format_paths(paths: Sequence[str]) -> str:
-    """The first of these, for people."""
     more = f" and {len(paths) - MAX_NAMED_PATHS} more" if len(paths) > MAX_NAMED_PATHS else ""
     return ", ".join(sanitise_line(path, 120) for path in paths[:MAX_NAMED_PATHS]) + more

@@ -1,7 +1,4 @@
-"""Going back: which snapshot is meant, and the records of a restore.
-
-Undoing what one session changed, and nothing that others changed in the same files.
-"""
+"""Restores: selection of a snapshot, restore records, and undo of one session's changes."""
 
 import os
 from collections.abc import Iterable, Sequence
@@ -28,23 +25,22 @@ MAX_NAMED_CANDIDATES = 10
 
 
 class NoSuchSnapshot(ValueError):
-    """Nothing, or more than one thing, is meant."""
+    """Snapshot name without a match, or with several."""
 
 
 def open_restore(gate: Gate) -> Restorer:
-    """Restores of the gate's workspace."""
     config = gate.rules.config
     most, secrets = config.snapshots.max_file_mib, config.snapshots.secret_days > 0
     return Restorer(gate.workspace, gate.snapshots, gate.environment.clock, most, secrets=secrets)
 
 
 def select_offered(found: Sequence[Snapshot]) -> list[Snapshot]:
-    """The snapshots that people are shown: not those that only served to finish a restore."""
+    """Return the snapshots for people; snapshots that only finished a restore are left out."""
     return [s for s in found if s.occasion.kind != "resume"]
 
 
 def find_snapshot(found: Sequence[Snapshot], point: str) -> Snapshot:
-    """The snapshot whose id begins so. Raises NoSuchSnapshot."""
+    """Return the snapshot whose id has this prefix. Raises NoSuchSnapshot."""
     states = [s for s in select_offered(found) if s.occasion.kind != "undone"]
     if point == LATEST and states:
         return states[0]
@@ -58,7 +54,7 @@ def find_snapshot(found: Sequence[Snapshot], point: str) -> Snapshot:
 
 
 def find_snapshot_before(found: Sequence[Snapshot], what: str) -> Snapshot:
-    """The state before an intent or a session did anything, or before the last command that says `what`.
+    """Return the state before an intent's or session's first change, or before the last command containing `what`.
 
     `found` has the newest first. Raises NoSuchSnapshot.
     """
@@ -77,7 +73,7 @@ def find_snapshot_before(found: Sequence[Snapshot], what: str) -> Snapshot:
 
 
 def find_last_restore(found: Sequence[Snapshot]) -> tuple[Snapshot, Snapshot | None]:
-    """The state before the last restore, and the snapshot that it went back to. Raises NoSuchSnapshot."""
+    """Return the state before the last restore, and the restored snapshot. Raises NoSuchSnapshot."""
     for snapshot in found:
         if snapshot.occasion.kind == "restore":
             return snapshot, next((s for s in found if s.id == snapshot.occasion.point), None)
@@ -85,7 +81,7 @@ def find_last_restore(found: Sequence[Snapshot]) -> tuple[Snapshot, Snapshot | N
 
 
 def record_restore(gate: Gate, done: RestoreResult, *, finished: bool = False) -> str | None:
-    """Record a restore that was made; why that has to wait, where it has to."""
+    """Record a restore; return the reason if the record has to wait."""
     if done.saved is None:
         return None
     records = [SnapshotTaker(gate).make_record(done.saved, done.saved.occasion, None, 0)]
@@ -104,11 +100,11 @@ def record_restore(gate: Gate, done: RestoreResult, *, finished: bool = False) -
 
 
 MAX_MERGE_CONFLICTS = 127
-"""`git merge-file` ends with the number of conflicts, at most 127, and with 255 for an error. Source: its manual."""
+"""`git merge-file` exits with the number of conflicts, at most 127, and with 255 for an error. Source: its manual."""
 
 
 class SessionUndo(Struct, frozen=True):
-    """The files that an undo would write and delete, and the files that it leaves, each with the reason."""
+    """Plan of an undo: files to write and delete, and files left alone with the reason."""
 
     write: dict[str, bytes]
     delete: tuple[str, ...]
@@ -116,15 +112,13 @@ class SessionUndo(Struct, frozen=True):
 
     @property
     def is_empty(self) -> bool:
-        """Whether there is nothing to write and nothing to delete."""
         return not self.write and not self.delete
 
 
 def plan_session_undo(site: WorkspaceContext, store: ContentStore, changes: Iterable[SessionChange]) -> SessionUndo:
-    """Return what undoes these changes: each is taken out of its file as it is now, the newest first.
+    """Return the plan that removes these changes from the current files, newest first.
 
-    Lines that others changed since stay. A file in which both changed the same lines is left as it is. Raises GitError,
-    OSError.
+    Lines changed by others stay. A file with changes to the same lines is left alone. Raises GitError, OSError.
     """
     now: dict[str, bytes | None] = {}
     first: dict[str, bytes | None] = {}
@@ -152,7 +146,7 @@ def plan_session_undo(site: WorkspaceContext, store: ContentStore, changes: Iter
 
 
 class CannotUndo(ValueError):
-    """One change cannot be taken out of its file. The message is the reason, without the file's name."""
+    """Change that cannot be removed from its file. The message is the reason, without the file's name."""
 
 
 def remove_change(folder: Path, store: ContentStore, change: SessionChange, now: bytes | None) -> bytes | None:
@@ -172,7 +166,7 @@ def remove_change(folder: Path, store: ContentStore, change: SessionChange, now:
 
 
 def merge_contents(folder: Path, current: bytes, base: bytes, other: bytes) -> bytes:
-    """Return `current` with the way from `base` to `other` applied. Raises CannotUndo where both changed a line."""
+    """Return `current` with the change from `base` to `other` applied. Raises CannotUndo for a conflict."""
     with scratch_files(folder, current, base, other) as files:
         try:
             return Git(folder).run("merge-file", "-p", "--quiet", *files)
@@ -183,7 +177,7 @@ def merge_contents(folder: Path, current: bytes, base: bytes, other: bytes) -> b
 
 
 def load_content(store: ContentStore, blob: str | None) -> bytes | None:
-    """Return the content of that name; None for no file. Raises CannotUndo where the content is gone."""
+    """Return the stored content; None for no file. Raises CannotUndo for a missing content."""
     if blob is None:
         return None
     content = store.load(blob) if blob else None
@@ -193,7 +187,7 @@ def load_content(store: ContentStore, blob: str | None) -> bytes | None:
 
 
 def read_current(path: Path) -> bytes | None:
-    """Return the file's bytes, None where there is none. Raises OSError where it is no regular file."""
+    """Return the file's bytes; None if missing. Raises OSError for anything but a regular file."""
     if not os.path.lexists(path):
         return None
     if path.is_symlink() or not path.is_file():
@@ -202,10 +196,10 @@ def read_current(path: Path) -> bytes | None:
 
 
 def undo_session(gate: Gate, plan: SessionUndo, session: str) -> ApplyResult:
-    """Save the present state as a snapshot, then write and delete as planned, and record it.
+    """Save the present state as a snapshot, write and delete as planned, and record the undo.
 
-    `remit restore undo` goes back to that snapshot. Raises GitError, OSError where the present cannot be saved: then
-    nothing was changed.
+    `remit restore undo` returns to that snapshot. Raises GitError, OSError before any change if the present cannot be
+    saved.
     """
     files = {
         path: FileToWrite(read_file_mode(gate.workspace.root / path), content) for path, content in plan.write.items()
@@ -228,5 +222,5 @@ def undo_session(gate: Gate, plan: SessionUndo, session: str) -> ApplyResult:
 
 
 def read_file_mode(path: Path) -> str:
-    """Return git's mode of the file as it is now; that of a plain file where there is none."""
+    """Return git's mode of a file; the mode of a plain file if missing."""
     return "100755" if os.access(path, os.X_OK) else "100644"

@@ -1,4 +1,4 @@
-"""Snapshots before what may destroy: taken before a call that is not proved harmless, and at a session's start."""
+"""Snapshots of the working tree: taken at session start and before calls that may destroy files."""
 
 import time
 
@@ -27,14 +27,16 @@ from remit.workspace.snapshots.snapshot import (
 
 DAY_S = 86400
 MIN_KEPT_SNAPSHOTS = 25
-"""These are never pruned: a process that still runs could write their refs anew. Nor is the last one to undo a
-restore with."""
+"""Newest snapshots that are never pruned: a running process could write their refs again.
+
+The newest snapshot for undoing a restore is kept too.
+"""
 
 MAX_NAMED_FILES = 50
 
 
 class SnapshotOutcome(Struct, frozen=True):
-    """What came of it: the record, or why there is no snapshot; `refusal` is that where the call must not go on."""
+    """Outcome of a snapshot: the records, or the failure; `refusal` is set if the call must not proceed."""
 
     records: tuple[Record, ...] = ()
     snapshot: str = ""
@@ -46,15 +48,15 @@ NO_SNAPSHOT = SnapshotOutcome()
 
 
 class SnapshotTaker:
-    """Takes the snapshots of one workspace, and drops the old ones."""
+    """Snapshots of one workspace: taking, and pruning old ones."""
 
     def __init__(self, site: WorkspaceContext) -> None:
         self.site = site
 
     def take_before_call(self, call: ToolCall, facts: Facts, decision: Decision, seen: Observation) -> SnapshotOutcome:
-        """Keep the state before a call whose effects its arguments do not tell, or that deletes.
+        """Take a snapshot before a deletion or a call with unknown effects.
 
-        A file tool needs none: what it overwrites is kept already.
+        A file tool needs none: overwritten contents are stored already.
         """
         if decision.call_class != "destructive" or not (call.whole_workspace or call.effect == "delete"):
             return NO_SNAPSHOT
@@ -75,9 +77,9 @@ class SnapshotTaker:
             return snapshot_failed(decision, str(error).partition("\n")[0])
 
     def take_at_session_start(self, session: SessionKey, agent: str, seen: Observation | None = None) -> None:
-        """Keep the state that a session finds, which is `seen` where it was just looked at.
+        """Take a snapshot at a session's start; `seen` is a fresh observation, if available.
 
-        Raises what CannotRecord names.
+        Raises the errors in RECORDING_ERRORS.
         """
         known = self.site.state.find_session(session)
         intent_id = known.intent_id if known else None
@@ -86,7 +88,7 @@ class SnapshotTaker:
         self.site.recorder.append_or_spool([record])
 
     def take_snapshot(self, occasion: Occasion, seen: Observation, intent_id: str | None) -> tuple[Snapshot, Record]:
-        """Keep the state, and the record of it. Raises what CannotRecord names."""
+        """Take a snapshot and return it with its record. Raises the errors in RECORDING_ERRORS."""
         began = time.perf_counter()
         extra = tuple(map(compile_team_pattern, self.site.recorder.patterns or ()))
         config = (self.site.last_rules or self.site.rules).config
@@ -105,7 +107,7 @@ class SnapshotTaker:
         return snapshot, self.make_record(snapshot, occasion, intent_id, spent_ms)
 
     def make_record(self, snapshot: Snapshot, occasion: Occasion, intent_id: str | None, spent_ms: float) -> Record:
-        """The record: what precedes what, and what the snapshot does not hold."""
+        """Return the record: the occasion, and the files that the snapshot does not hold."""
         detail: dict[str, object] = {
             "id": snapshot.id,
             "commit": snapshot.commit,
@@ -124,9 +126,9 @@ class SnapshotTaker:
         return self.site.recorder.make_record(body, occasion.agent or None)
 
     def tidy_store(self) -> int:
-        """End the process that writes them, fold its packs, drop what is too old or too much; how many are dropped.
+        """End the writer process, fold packs, and prune; return the number of pruned snapshots.
 
-        Raises what CannotRecord names. Where nothing was taken since, there is nothing to do.
+        Raises the errors in RECORDING_ERRORS. Does no work if no snapshot was taken.
         """
         if "snapshots" not in self.site.__dict__:
             return 0
@@ -134,7 +136,10 @@ class SnapshotTaker:
         return self.prune_old()
 
     def prune_old(self) -> int:
-        """Drop snapshots that are too old, then the oldest while all take too much; how many. Raises CannotRecord's."""
+        """Delete snapshots that are too old, and the oldest while the size limit is exceeded; return their number.
+
+        Raises the errors in RECORDING_ERRORS.
+        """
         config, now = self.site.rules.config, self.site.environment.clock()
         found, pinned = self.site.snapshots.list_snapshots(), PinnedSnapshots(self.site.workspace).pinned_ids()
         spared, rest = found[:MIN_KEPT_SNAPSHOTS], found[MIN_KEPT_SNAPSHOTS:]
@@ -156,13 +161,13 @@ class SnapshotTaker:
 
 
 def has_secrets(snapshot: Snapshot) -> bool:
-    """Whether a snapshot still has the content of a file whose name speaks of secrets."""
+    """Return True if a snapshot still holds a file with a secret's name."""
     held = (path for path, (mode, _) in snapshot.private.items() if mode and path not in snapshot.left)
     return any(is_secret_path(decode_path(path)) for path in held)
 
 
 def snapshot_failed(decision: Decision, why: str) -> SnapshotOutcome:
-    """There is no snapshot: in enforce, and before what destroys, the call must not go on, else that is said."""
+    """Deny in enforce mode or before a destructive command; otherwise only warn."""
     trouble = f"Remit could not keep a snapshot of the working tree: {why}"
     if decision.mode != "enforce" and not is_destructive_command(decision):
         return SnapshotOutcome(trouble=f"{trouble}. What this call destroys may not come back; tell the person.")
@@ -176,7 +181,7 @@ def snapshot_failed(decision: Decision, why: str) -> SnapshotOutcome:
 
 
 def describe_way_back(decision: Decision, kept: SnapshotOutcome) -> str:
-    """Before a command that destroys, where nothing is enforced: how a person gets back what was there."""
+    """Return the restore command for a person before a destructive command that is not enforced."""
     detail = kept.records[0].body.detail if kept.records else None
     passes = decision.effect == "allow" and decision.mode != "enforce"
     if not passes or not is_destructive_command(decision) or not isinstance(detail, dict):
@@ -186,5 +191,4 @@ def describe_way_back(decision: Decision, kept: SnapshotOutcome) -> str:
 
 
 def add_refusal(decision: Decision, refusal: Finding) -> Decision:
-    """The decision with this refusal leading."""
     return replace(decision, effect="deny", verdict="deny", findings=(refusal, *decision.findings))

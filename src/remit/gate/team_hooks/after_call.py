@@ -1,4 +1,4 @@
-"""What the hooks after a call have to say. The call is done and recorded: nothing here turns it into a failure."""
+"""Hooks after a call. The call is finished and recorded: no hook turns it into a failure."""
 
 from remit.core.call import Outcome, ToolCall
 from remit.core.record import Body
@@ -11,13 +11,13 @@ from remit.gate.team_hooks.run_command import clean_text
 
 
 class AfterHooks:
-    """The hooks after one call, in one workspace."""
+    """Hooks after one call, in one workspace."""
 
     def __init__(self, site: WorkspaceContext) -> None:
         self.site = site
 
     def run_after_hooks(self, call: ToolCall, outcome: Outcome, changed: tuple[str, ...]) -> str:
-        """What the model should know from the hooks, and which of them failed."""
+        """Return the messages for the model, with the names of failed hooks."""
         tries = Attempts()
         words, troubles = self.call_listeners(call, outcome)
         more, others = tries.attempt(lambda: self.run_repository_hooks(call, outcome, changed), ([], []))
@@ -25,7 +25,7 @@ class AfterHooks:
         return join_lines(*words, *more, tries.failure_notice)
 
     def call_listeners(self, call: ToolCall, outcome: Outcome) -> tuple[list[str], list[str]]:
-        """What the registered ones return, and how some broke."""
+        """Return the messages of registered listeners, and a description of each failed listener."""
         words: list[str] = []
         troubles: list[str] = []
         for name, listener in list(self.site.hooks.listeners.items()):
@@ -39,7 +39,7 @@ class AfterHooks:
     def run_repository_hooks(
         self, call: ToolCall, outcome: Outcome, changed: tuple[str, ...]
     ) -> tuple[list[str], list[str]]:
-        """What the repository's hooks say, and how some failed."""
+        """Return the messages of the repository's hooks, and a description of each failed hook."""
         rules = self.site.last_rules or self.site.rules
         hooks = tuple(named for named in trusted_hooks(rules, self.site.recorder) if named.hook.on == "after")
         if not hooks:
@@ -49,7 +49,6 @@ class AfterHooks:
         return RepositoryHooks(hooks, site.workspace, site.environment).call_after_hooks(call, facts, outcome, changed)
 
     def record_failures(self, call: ToolCall, troubles: list[str]) -> None:
-        """Write down which hooks failed."""
         bodies = [
             Body(
                 event="check_failed",

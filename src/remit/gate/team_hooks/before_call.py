@@ -1,7 +1,7 @@
-"""The hooks that a repository brings and a person trusted: what they say before a call and after it.
+"""Trusted repository hooks before and after a call.
 
-A hook can object, ask, add words for the model, or give the call other arguments. It can only tighten: what it leaves
-of a call goes through every check again, and where the agent cannot take other arguments the call is refused.
+A hook can object, ask, add text for the model, or replace the call's arguments. Hooks only tighten: a rewritten call
+passes every check again, and an agent that cannot take other arguments gets a denial.
 """
 
 import threading
@@ -26,14 +26,17 @@ from remit.gate.team_hooks.run_command import HookFailed, clean_text
 from remit.workspace.place.workspace import Workspace
 
 MAX_ALL_HOOKS_S = 120.0
-"""All hooks of one call together: an agent runs its tool when its own patience ends."""
+"""Time limit for every hook of one call together: an agent runs its tool when its own timeout ends."""
 
 MAX_REASON_CHARS = 2_000
 MAX_SHOWN_CHARS = 4_000
 
 
 class HookReplies(Struct, frozen=True):
-    """What the hooks said before a call. `call` is as they left it, `rewriters` those that gave it other arguments."""
+    """Replies of the hooks before a call.
+
+    `call` has the latest arguments, `rewriters` are the hooks that replaced them.
+    """
 
     call: ToolCall
     findings: tuple[Finding, ...] = ()
@@ -44,7 +47,7 @@ class HookReplies(Struct, frozen=True):
 
 
 class RepositoryHooks:
-    """The trusted hooks of one workspace, for one call."""
+    """Trusted hooks of one workspace, for one call."""
 
     def __init__(self, hooks: tuple[NamedHook, ...], workspace: Workspace, environment: Environment) -> None:
         self.hooks = hooks
@@ -52,14 +55,14 @@ class RepositoryHooks:
         self.environment = environment
 
     def ask_before_hooks(self, call: ToolCall, facts: Facts) -> HookReplies:
-        """Ask each in turn; each sees the call as the one before it left it."""
+        """Ask each hook in turn; each sees the call as its predecessor left it."""
         said = HookReplies(call)
         for named in self.select_hooks("before", call, facts, named_paths(facts)):
             said = self.ask_hook(named, said, facts)
         return said
 
     def run_on_rewritten(self, replies: HookReplies, facts: Facts) -> HookReplies:
-        """Ask once more, about the call with its new arguments. Who gave it some has had its say on them."""
+        """Ask again about the rewritten call. Hooks that rewrote the call do not rewrite twice."""
         found = HookReplies(replies.call, rewriters=replies.rewriters, ran=True, spent_s=replies.spent_s)
         for named in self.select_hooks("before", replies.call, facts, named_paths(facts)):
             found = self.ask_hook(named, found, facts)
@@ -68,7 +71,6 @@ class RepositoryHooks:
         return replace(found, rewriters=replies.rewriters, words=(*replies.words, *found.words))
 
     def select_hooks(self, on: HookMoment, call: ToolCall, facts: Facts, paths: tuple[str, ...]) -> list[NamedHook]:
-        """The hooks that such a call is for."""
         return [
             named
             for named in self.hooks
@@ -76,7 +78,6 @@ class RepositoryHooks:
         ]
 
     def ask_hook(self, named: NamedHook, replies: HookReplies, facts: Facts) -> HookReplies:
-        """What was said, and what this hook says."""
         began = time.monotonic()
         try:
             answer = self.call_before_hook(named, replies.call, facts, MAX_ALL_HOOKS_S - replies.spent_s)
@@ -86,7 +87,7 @@ class RepositoryHooks:
         return replace(found, ran=True, spent_s=replies.spent_s + time.monotonic() - began)
 
     def call_before_hook(self, named: NamedHook, call: ToolCall, facts: Facts, timeout_s: float) -> HookAnswer:
-        """What one hook answers. Other calls pass meanwhile. Raises HookFailed."""
+        """Return the answer of one hook; other calls may run meanwhile. Raises HookFailed."""
         with self.environment.release_lock():
             if named.hook.entry_point is None:
                 document = run_command.make_before_document(call, facts)
@@ -101,7 +102,7 @@ class RepositoryHooks:
     def call_after_hooks(
         self, call: ToolCall, facts: Facts, outcome: Outcome, changed: tuple[str, ...]
     ) -> tuple[list[str], list[str]]:
-        """What the hooks after a call have to say to the model, and what went wrong with them."""
+        """Return the hooks' messages for the model, and a description of each failed hook."""
         words: list[str] = []
         troubles: list[str] = []
         spent = 0.0
@@ -120,7 +121,7 @@ class RepositoryHooks:
     def call_after_hook(
         self, named: NamedHook, document: bytes, call: ToolCall, outcome: Outcome, timeout_s: float
     ) -> str:
-        """What one hook says after a call. Raises HookFailed."""
+        """Return the message of one hook after a call. Raises HookFailed."""
         with self.environment.release_lock():
             if named.hook.entry_point is None:
                 return run_command.run_after_hook(named, document, self.workspace, self.environment, timeout_s)
@@ -129,12 +130,11 @@ class RepositoryHooks:
 
 
 def named_paths(facts: Facts) -> tuple[str, ...]:
-    """The paths of the workspace that a call names."""
     return tuple(str(target.path) for target in facts.targets if target.path is not None)
 
 
 def apply_answer(named: NamedHook, answer: HookAnswer, replies: HookReplies, facts: Facts) -> HookReplies:
-    """What was said, and this answer."""
+    """Return the replies with one more hook's answer."""
     words = [f"Hook {named.name}: {clean_text(answer.context)}"] if answer.context.strip() else []
     if answer.effect != "allow":
         found = Finding(named.name, objection_code(answer.effect), format_reason(named, answer.reason), answer.effect)
@@ -157,14 +157,13 @@ def apply_answer(named: NamedHook, answer: HookAnswer, replies: HookReplies, fac
 
 
 def format_reason(named: NamedHook, reason: str) -> str:
-    """A hook's reason, as the model is told it."""
     return (
         sanitise_line(redact(reason[:MAX_REASON_CHARS]), MAX_REASON_CHARS) or f"the hook {named.name} refuses this call"
     )
 
 
 def describe_rewrite(named: NamedHook, call: ToolCall, arguments: dict[str, Any]) -> str:
-    """The denial that carries what the agent's hook cannot."""
+    """Return the denial text with the arguments that the agent's hook cannot replace."""
     wanted = sanitise_line(redact(json.encode(arguments).decode()[:MAX_SHOWN_CHARS]), MAX_SHOWN_CHARS)
     return (
         f"The hook {named.name} wants other arguments for this call, and {call.agent} cannot take them from a hook. "
@@ -173,7 +172,7 @@ def describe_rewrite(named: NamedHook, call: ToolCall, arguments: dict[str, Any]
 
 
 def rewrite_conflict(rewriters: tuple[str, ...]) -> Finding:
-    """The denial of a call over whose arguments two hooks disagree."""
+    """Return the denial of a call over whose arguments two hooks disagree."""
     names = ", ".join(rewriters)
     return Finding(
         rewriters[-1],
@@ -184,7 +183,7 @@ def rewrite_conflict(rewriters: tuple[str, ...]) -> Finding:
 
 
 def failed_hook_finding(named: NamedHook, failure: HookFailed) -> Finding:
-    """A hook that gave no answer: refused, or noted, as its `on_error` says. Either way it is recorded."""
+    """Return the finding of a failed hook: a denial or a note, by its `on_error`. Both are recorded."""
     return Finding(
         named.name,
         "HOOK_BLOCKED",
@@ -195,7 +194,7 @@ def failed_hook_finding(named: NamedHook, failure: HookFailed) -> Finding:
 
 
 def call_with_timeout(named: NamedHook, timeout_s: float, *arguments: object) -> object:
-    """What a hook in Python returns, in its time. One that takes longer goes on in its thread, and is not heard."""
+    """Return the result of a Python hook. A hook beyond its time continues in its thread, unheard."""
     if timeout_s <= 0:
         raise HookFailed("the hooks before it took all the time there is for one call")
     returned: list[object] = []
@@ -211,7 +210,7 @@ def call_with_timeout(named: NamedHook, timeout_s: float, *arguments: object) ->
 
 
 def run_entry_point(named: NamedHook, arguments: tuple[object, ...], returned: list[object], broken: list[str]) -> None:
-    """Call it, in a thread of its own: what it returns, or how it broke."""
+    """Call the hook in its own thread; append its result, or its error."""
     try:
         function: Callable[..., object] = load_function(named.hook.entry_point or "")
         returned.append(function(*arguments))

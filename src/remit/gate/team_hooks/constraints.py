@@ -1,6 +1,6 @@
-"""Whether what stands in the files keeps to an intent's constraints: after a call, and before the intent is completed.
+"""Constraints of an intent, checked against the files after a call and before completion.
 
-A call that does not say what it will leave (a shell command, a tool of others) is judged here, by what it left.
+Calls with unknown results (a shell command, a foreign tool) are judged here, by their effects.
 """
 
 import os
@@ -28,15 +28,15 @@ BrokenConstraint = tuple[Constraint, Breach]
 
 
 class ConstraintCheck:
-    """The constraints of intents in one workspace, held against the files as they are."""
+    """Check of intents' constraints against the current files of one workspace."""
 
     def __init__(self, site: WorkspaceContext) -> None:
         self.site = site
 
     def check_after_call(self, call: ToolCall, intent: Intent, mode: Mode, changed: tuple[str, ...]) -> str:
-        """What the model should know of what its call changed; recorded where something is broken.
+        """Return the message about constraints broken by a call's changes, and record the breaches.
 
-        Raises what CannotRecord names.
+        Raises the errors in RECORDING_ERRORS.
         """
         before = find_paths_changed_under(intent.id, self.site.workspace)
         fresh = [path for path in changed if path in before]
@@ -53,7 +53,7 @@ class ConstraintCheck:
         )
 
     def find_obstacles(self, intent: Intent) -> tuple[str, ...]:
-        """Why the constraints do not let the intent be completed. Raises OSError, LedgerError."""
+        """Return the broken constraints that prevent completion. Raises OSError, LedgerError."""
         before = find_paths_changed_under(intent.id, self.site.workspace)
         found = self.find_breaches(intent, before, before, final=True)
         return tuple(describe_breach(intent.id, *one).rstrip(".") for one in found)
@@ -61,21 +61,21 @@ class ConstraintCheck:
     def find_breaches(
         self, intent: Intent, before: dict[str, str | None], paths: Iterable[str], *, final: bool
     ) -> Iterator[BrokenConstraint]:
-        """What does not hold. What was so when the intent first touched a file is not its doing."""
+        """Return the broken constraints. A breach older than the intent's first change is not counted."""
         files = tuple(self.load_files(before, paths))
         now = tuple(file.path for file in files if not file.known or file.after != file.before)
         changed = now if final else tuple(before)
         return find_all_breaches(intent, ProposedChange(files, now, changed, final))
 
     def load_files(self, before: dict[str, str | None], paths: Iterable[str]) -> Iterator[ProposedFile]:
-        """These files: what each held at first, and what it holds."""
+        """Yield each file with its content before the intent's first change, and its current content."""
         for path in paths:
             seen, blob = self.glance_through_link(path), before[path]
             old = self.site.contents.load(blob) if blob else None
             yield ProposedFile(path, old, seen.content if seen else None, seen is None or seen.content is not None)
 
     def glance_through_link(self, path: str) -> ObservedFile | None:
-        """What stands at a path: behind a link, what it leads to in the workspace."""
+        """Return the file at a path; a link inside the workspace is followed."""
         root = self.site.workspace.root
         seen = try_observe_file(root / path)
         if seen is None or seen.version.mode != LINK_MODE:
@@ -84,7 +84,6 @@ class ConstraintCheck:
         return (try_observe_file(behind) or seen) if behind.is_relative_to(os.path.realpath(root)) else seen
 
     def record_breaches(self, call: ToolCall, intent: Intent, wrong: list[BrokenConstraint]) -> None:
-        """Write down which constraints what the call left does not keep to."""
         bodies = [
             Body(
                 event="verification",
@@ -105,7 +104,6 @@ class ConstraintCheck:
 
 
 def describe_breaches(intent: Intent, call: ToolCall, wrong: list[BrokenConstraint]) -> str:
-    """What the model is told of constraints that are broken now."""
     if not wrong:
         return ""
     named = " ".join(describe_breach(intent.id, *one) for one in wrong[:MAX_NAMED_BREACHES])
@@ -116,5 +114,4 @@ def describe_breaches(intent: Intent, call: ToolCall, wrong: list[BrokenConstrai
 
 
 def describe_remarks(remarks: list[str]) -> str:
-    """What the model is told of what has to be so in the end."""
     return f"Remit: before the intent is completed: {' '.join(remarks[:MAX_NAMED_BREACHES])}" if remarks else ""

@@ -1,7 +1,4 @@
-"""Checks that an embedding program or an installed package brings. They can tighten a decision, never loosen it.
-
-Checks that installed packages bring: the entry points of the group `remit.checks`.
-"""
+"""Checks registered by an embedding program or an installed package. A check can tighten a decision, never loosen it."""
 
 import os
 import sys
@@ -21,29 +18,28 @@ from remit.policy.decide import Check, apply_mode, run_checks, split_waived
 from remit.workspace.files.atomic import write_atomically
 
 AfterListener: TypeAlias = Callable[[ToolCall, Outcome], str | None]
-"""Hears of a call that came back; what it returns is told to the model."""
+"""Called with each completed call; its result is delivered to the model."""
 
 T = TypeVar("T")
 
 
 class RegisteredHooks:
-    """The registered hooks of one gate, by name, in the order in which they came."""
+    """Registered hooks of one gate by name, in order of registration."""
 
     def __init__(self) -> None:
         self.checks: dict[str, Check] = {}
         self.listeners: dict[str, AfterListener] = {}
 
     def add_check(self, name: str, check: Check) -> Callable[[], None]:
-        """Register `check`; what is returned takes it out again. Raises ValueError for a name that is taken."""
+        """Register `check` and return its unregister function. Raises ValueError for a taken name."""
         return register_hook(self.checks, name, check)
 
     def add_listener(self, name: str, listener: AfterListener) -> Callable[[], None]:
-        """Register `listener`, likewise."""
+        """Register `listener` and return its unregister function. Raises ValueError for a taken name."""
         return register_hook(self.listeners, name, listener)
 
 
 def register_hook(known: dict[str, T], name: str, hook: T) -> Callable[[], None]:
-    """Put the hook under its name; what is returned takes it out again. Raises ValueError for a name that is taken."""
     if name in known:
         raise ValueError(f"there is a hook named {name!r} already: take it out first, or choose another name")
     known[name] = hook
@@ -56,9 +52,9 @@ def register_hook(known: dict[str, T], name: str, hook: T) -> Callable[[], None]
 
 
 def join_findings(decision: Decision, found: tuple[Finding, ...], call: ToolCall, facts: Facts) -> Decision:
-    """The decision with what hooks say of the call, safe calls included. A person's yes goes for what only asks.
+    """Return the decision with the hooks' findings, for safe calls too. A person's grant waives only asking findings.
 
-    What is asked of nobody is denied: agents run the tool when a question is all they get.
+    A question without a person to answer becomes a denial: agents run the tool after an unanswered question.
     """
     if not found:
         return decision
@@ -76,7 +72,7 @@ def join_findings(decision: Decision, found: tuple[Finding, ...], call: ToolCall
 
 
 def objection_code(verdict: Verdict) -> ErrorType:
-    """The code of an objection: one that only asks is a person's to answer, like every other question to them."""
+    """Return the error code of a verdict: a finding that only asks is a person's to answer."""
     return "USER_REJECTED" if verdict == "ask" else "HOOK_BLOCKED"
 
 
@@ -94,20 +90,20 @@ ENTRY_POINT_GROUP = "remit.checks"
 CACHE_PATH = ".local/state/remit/checks.json"
 
 RECHECK_INTERVAL_S = 2.0
-"""How long a warm process goes on with what it knows: installing a package is no matter of milliseconds."""
+"""Interval between looks for newly installed packages in a warm process."""
 
 FolderTimes: TypeAlias = tuple[tuple[str, int], ...]
 
 
 class InstalledChecks(Struct, frozen=True):
-    """What is installed: `values` are `package.module:name` by name, as `places` stood when that was read."""
+    """Installed entry points: `values` maps names to `package.module:name`, as found when `places` had these times."""
 
     places: FolderTimes
     values: dict[str, str]
 
 
 class LoadedChecks:
-    """What this process knows, and since when."""
+    """Checks known to this process, and the time of the last look."""
 
     installed: InstalledChecks | None = None
     checks: Mapping[str, Check] = {}
@@ -115,7 +111,7 @@ class LoadedChecks:
 
 
 def load_installed_checks(home: Path) -> Mapping[str, Check]:
-    """The installed checks by name; one that cannot be loaded denies, as one that breaks does."""
+    """Return the installed checks by name; a check that cannot be loaded denies like a broken one."""
     now = time.monotonic()
     if now - LoadedChecks.checked_at < RECHECK_INTERVAL_S:
         return LoadedChecks.checks
@@ -131,12 +127,12 @@ def load_installed_checks(home: Path) -> Mapping[str, Check]:
 
 
 def find_package_folders() -> FolderTimes:
-    """The folders that packages are installed in, each with the time of its last change: that is how one is noticed."""
+    """Return the package folders with their modification times: a new package changes the time."""
     return tuple((path, folder_mtime_ns(path)) for path in sys.path if path.endswith("-packages"))
 
 
 def folder_mtime_ns(path: str) -> int:
-    """When the folder was changed, in ns; 0 where it is not there."""
+    """Return the folder's modification time in ns; 0 if missing."""
     try:
         return os.stat(path).st_mtime_ns  # noqa: PTH116  for every fresh process
     except OSError:
@@ -144,7 +140,7 @@ def folder_mtime_ns(path: str) -> int:
 
 
 def read_cache(home: Path, places: FolderTimes) -> InstalledChecks | None:
-    """What another process found there; None where the folders changed since, or none did."""
+    """Return the entry points cached by another process; None if a package folder changed since."""
     try:
         known = msgspec.json.decode((home / CACHE_PATH).read_bytes(), type=InstalledChecks)
     except (OSError, msgspec.MsgspecError, UnicodeDecodeError):
@@ -153,7 +149,7 @@ def read_cache(home: Path, places: FolderTimes) -> InstalledChecks | None:
 
 
 def find_entry_points(home: Path, places: FolderTimes) -> InstalledChecks:
-    """Read the metadata of all that is installed, once for all processes."""
+    """Read the metadata of every installed package, and cache the result for other processes."""
     # it takes 30 ms to import and to look through the packages of a virtual environment
     from importlib.metadata import entry_points
 
@@ -167,7 +163,7 @@ def find_entry_points(home: Path, places: FolderTimes) -> InstalledChecks:
 
 
 def load_function(value: str) -> Callable[..., Any]:
-    """What `package.module:name` names. Raises whatever importing it does, and TypeError where it cannot be called."""
+    """Return the function named `package.module:name`. Raises its import errors, and TypeError for a non-function."""
     # as above: only where there is something to load
     from importlib.metadata import EntryPoint
 
@@ -178,7 +174,7 @@ def load_function(value: str) -> Callable[..., Any]:
 
 
 def make_lazy_check(value: str) -> Check:
-    """The check of that name, loaded when it is first asked: what fails then is its failure, and denies."""
+    """Return a check that loads its function on first use: an import error then denies the call."""
     functions: list[Check] = []
 
     def call_check(call: Any, facts: Any) -> Any:

@@ -1,4 +1,4 @@
-"""Hooks that are commands: one process a hook, the call as JSON on its standard input, its answer on the output."""
+"""Execution of a hook command: one process for each hook, JSON on its standard input, its answer on standard output."""
 
 import json
 from collections.abc import Mapping
@@ -16,7 +16,7 @@ from remit.workspace.place.workspace import Workspace
 from remit.workspace.processes.trusted_command import CommandResult, run_trusted_command
 
 DOCUMENT_VERSION = 1
-"""Of the document that a hook gets: a key may be added, none changes its meaning."""
+"""Version of the hook's input document: a key may be added, none changes its meaning."""
 
 MAX_ANSWER_BYTES = 1 << 20
 MAX_CONTEXT_CHARS = 10_000
@@ -24,11 +24,11 @@ T = TypeVar("T", HookAnswer, AfterAnswer)
 
 
 class HookFailed(Exception):
-    """A hook did not answer as it should. The message says how."""
+    """Hook without a valid answer. The message says how the hook failed."""
 
 
 def command_environment(environment: Environment) -> dict[str, str]:
-    """The environment of a command that the repository brings. What it compiles must not change what was trusted."""
+    """Return the environment of a repository's command, without bytecode caches that would change trusted files."""
     return {
         **environment.variables,
         "HOME": str(environment.home),
@@ -40,7 +40,7 @@ def command_environment(environment: Environment) -> dict[str, str]:
 def run_before_hook(
     named: NamedHook, document: bytes, workspace: Workspace, environment: Environment, timeout_s: float
 ) -> HookAnswer:
-    """What a hook says before a call. Raises HookFailed for junk, an exit code, or no answer in time."""
+    """Return a hook's answer before a call. Raises HookFailed for junk, an exit code, or a timeout."""
     ran = run_hook_command(named, document, workspace, environment, timeout_s)
     if ran.failure or ran.exit_code != 0:
         raise HookFailed(ran.failure or f"it ended with exit code {ran.exit_code}")
@@ -52,7 +52,7 @@ def run_before_hook(
 def run_after_hook(
     named: NamedHook, document: bytes, workspace: Workspace, environment: Environment, timeout_s: float
 ) -> str:
-    """What a hook says after a call, for the model: its `context`, or whatever else it printed. Raises HookFailed."""
+    """Return a hook's message after a call: its `context`, or its plain output. Raises HookFailed."""
     ran = run_hook_command(named, document, workspace, environment, timeout_s)
     said = parse_after_answer(ran.output)
     if ran.failure or ran.exit_code != 0:
@@ -63,7 +63,7 @@ def run_after_hook(
 def run_hook_command(
     named: NamedHook, document: bytes, workspace: Workspace, environment: Environment, timeout_s: float
 ) -> CommandResult:
-    """Run it, in the workspace's root, within its time and what is left of the time for all."""
+    """Run the hook in the workspace's root, within its own time limit and the remaining time of the call."""
     if timeout_s <= 0:
         raise HookFailed("the hooks before it took all the time there is for one call")
     if named.hook.command is None:
@@ -79,7 +79,7 @@ def run_hook_command(
 
 
 def decode_answer(output: bytes, kind: type[T]) -> T:
-    """The answer. Raises HookFailed."""
+    """Decode a hook's answer. Raises HookFailed."""
     try:
         return msgspec.json.decode(output, type=kind)
     except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
@@ -87,7 +87,7 @@ def decode_answer(output: bytes, kind: type[T]) -> T:
 
 
 def parse_after_answer(output: bytes) -> str:
-    """The words of an answer after a call; text that is no such answer is the words itself."""
+    """Return the message in a hook's answer after a call; other text counts as the message."""
     try:
         found = decode_answer(output, AfterAnswer)
     except HookFailed:
@@ -96,13 +96,12 @@ def parse_after_answer(output: bytes) -> str:
 
 
 def clean_text(text: str) -> str:
-    """What a hook says, as a model may be told it: bounded, and without characters that hide others."""
+    """Return a hook's text as shown to a model: bounded, and without characters that hide others."""
     clean = remove_invisible(text[: MAX_CONTEXT_CHARS + 1]).strip()
     return clean if len(clean) <= MAX_CONTEXT_CHARS else clean[:MAX_CONTEXT_CHARS] + "…"
 
 
 def make_before_document(call: ToolCall, facts: Facts) -> bytes:
-    """What a hook before a call gets."""
     document = {
         "version": DOCUMENT_VERSION,
         "on": "before",
@@ -113,7 +112,7 @@ def make_before_document(call: ToolCall, facts: Facts) -> bytes:
 
 
 def make_after_document(call: ToolCall, facts: Facts, outcome: Outcome, changed: tuple[str, ...]) -> bytes:
-    """What a hook after a call gets: `changed` are the paths that differ, whatever the call named."""
+    """Return the input document of an after hook; `changed` are the paths that differ, named or not."""
     done = {"ok": outcome.ok, "exit_code": outcome.exit_code, "summary": outcome.summary, "changed": changed}
     document = {
         "version": DOCUMENT_VERSION,
@@ -126,7 +125,6 @@ def make_after_document(call: ToolCall, facts: Facts, outcome: Outcome, changed:
 
 
 def call_document(call: ToolCall) -> Mapping[str, Any]:
-    """The call, for a hook."""
     return {
         "agent": call.agent,
         "session_id": call.session.session_id,
@@ -143,7 +141,7 @@ def call_document(call: ToolCall) -> Mapping[str, Any]:
 
 
 def facts_document(facts: Facts) -> Mapping[str, Any]:
-    """The situation, for a hook: what it may want to go by, and not every intent there is."""
+    """Return the facts useful to a hook; not every intent of the workspace."""
     active = facts.active
     return {
         "mode": facts.mode,

@@ -1,10 +1,7 @@
-"""Running a command that a person trusted, and recording what came of it: what it changes is its own doing.
+"""Trusted commands that verify work: criteria of an intent, and formatters and checkers after a write.
 
-After a write by any agent: the team's formatters and checkers, as far as a person trusted them.
-
-They run while the agent waits, each no longer than its `timeout_s` and all of them no longer than `ALL_S`.
-
-Running the commands that prove an intent's criteria.
+Files changed by a command are recorded as the command's own work, not the agent's. Commands after a write run while the
+agent waits, each within its `timeout_s` and together within `ALL_S`.
 """
 
 import time
@@ -38,7 +35,7 @@ OUTPUT_TAIL_LINES = 20
 
 
 class CommandProof(Struct, frozen=True):
-    """What came of one command. `paths` are the files that it changed, `put_back` those that govern."""
+    """Result of one command. `paths` are the files it changed, `reverted_paths` the governing files among them."""
 
     command: str
     result: CommandResult
@@ -48,7 +45,7 @@ class CommandProof(Struct, frozen=True):
 
     @property
     def failure(self) -> str:
-        """What failed, with the end of what it said; empty where it went well."""
+        """Return the failure with the end of the output; "" after a success."""
         if self.reverted_paths:
             return f"`{sanitise_line(self.command)}` changed {', '.join(self.reverted_paths)}, which governs: that was put back"  # noqa: E501
         if self.result.exit_code == 0:
@@ -59,7 +56,7 @@ class CommandProof(Struct, frozen=True):
 
 
 class TrustedCommands:
-    """Runs commands in one workspace, on behalf of an intent, or of none."""
+    """Runner of trusted commands in one workspace, on behalf of an intent or of none."""
 
     def __init__(self, site: WorkspaceContext, intent_id: str | None) -> None:
         self.site = site
@@ -68,10 +65,9 @@ class TrustedCommands:
     def run_command(
         self, command: str, words: str | Sequence[str], until: float, session_id: str | None
     ) -> CommandProof:
-        """Run one command, and record it with what it changed. `command` is how it is called. Other calls pass
-        meanwhile.
+        """Run one command and record it with its changes; other calls may run meanwhile.
 
-        Raises what keeps an observation from being made, or a record from being written.
+        `command` is the name shown to people, `words` are executed. Raises the errors in RECORDING_ERRORS.
         """
         workspace = self.site.workspace
         before = self.site.observe()
@@ -93,7 +89,7 @@ class TrustedCommands:
         return proof
 
     def record_run(self, proof: CommandProof, session_id: str | None) -> None:
-        """Write down the run, and what it changed as its own doing: the session's call did not do that."""
+        """Record the run, and its changes as the command's own: the session's call did not make them."""
         ran = proof.result
         detail: dict[str, object] = {
             "command": record_parts.redact_command(proof.command),
@@ -111,10 +107,10 @@ class TrustedCommands:
         self.refresh_pending_baselines(proof.changes, session_id)
 
     def make_edit_record(self, proof: CommandProof, session_id: str | None) -> Body:
-        """The record of the files that the command changed.
+        """Return the record of the files changed by the command.
 
-        No line that it made anew is anybody's; named are what it was run for, and whoever else was at work: it may have
-        been they. What it only laid out anew stays whose it was.
+        New lines are unattributed; candidates are the command's purpose and every concurrent session. Reformatted lines
+        keep their attribution.
         """
         known = record_parts.find_differences(proof.changes, {}, self.site.contents)
         fresh = {path: found.added_ranges for path, found in known.items()}
@@ -138,14 +134,14 @@ class TrustedCommands:
         )
 
     def own_candidates(self, command: str, session_id: str | None) -> list[dict[str, str]]:
-        """The command as a candidate, with the session and the intent that it was run for. It was Remit that ran it."""
+        """Return the command as a candidate, with its session and intent. Remit itself ran the command."""
         if session_id is None:
             return []
         intent = {"intent_id": self.intent_id} if self.intent_id else {}
         return [{"session_id": session_id, "agent": "remit", **intent, "command": command}]
 
     def find_other_sessions(self) -> list[str]:
-        """The sessions under other intents that have a command under way."""
+        """Return the sessions under other intents with a running command."""
         return sorted(
             {
                 call.session.session_id
@@ -155,7 +151,7 @@ class TrustedCommands:
         )
 
     def refresh_pending_baselines(self, done: tuple[Change, ...], session_id: str | None) -> None:
-        """Let the session's call that is under way find these files as they are now: it did not change them."""
+        """Update the baseline of the session's running call: the call did not change these files."""
         now = {c.path: c.after.version if c.after else None for c in done}
         for call in self.site.state.list_open_calls() if now else ():
             if call.pending is not None and call.session.session_id == session_id and call.pending.whole:
@@ -165,27 +161,27 @@ class TrustedCommands:
 
 
 def output_tail(ran: CommandResult) -> str:
-    """The end of what a command said, without characters that hide others."""
+    """Return the end of a command's output, without secrets and characters that hide others."""
     return redact(remove_invisible(ran.output.decode("utf-8", "replace"))).strip()
 
 
 BUSY_FACT = "on_write_until"
-"""The fact that says until when such a command may be at work: what it starts must not start it again."""
+"""Fact with the time until which a command may run: a write of the command must not start the command again."""
 
 MAX_FILES = 500
-"""Files that one command gets; a call that wrote more is no edit."""
+"""Files passed to one command; a call that wrote more is no edit."""
 
 MAX_NAMED_FILES = 5
 
 
 class WriteVerification:
-    """The commands of `[verify] on_write`, in one workspace."""
+    """Commands of `[verify] on_write` in one workspace."""
 
     def __init__(self, site: WorkspaceContext) -> None:
         self.site = site
 
     def verify_write(self, call: ToolCall, changed: tuple[str, ...]) -> str:
-        """Run those that are for these files; what the model should know. Raises what CannotRecord names."""
+        """Run the commands for these files and return the message for the model. Raises the errors in RECORDING_ERRORS."""
         wanted = self.select_commands(changed)
         if not wanted:
             return ""
@@ -203,7 +199,7 @@ class WriteVerification:
         return join_lines(*(describe_proof(proof, paths) for proof, paths in proofs))
 
     def select_commands(self, changed: tuple[str, ...]) -> list[tuple[OnWriteCommand, list[str]]]:
-        """The trusted commands that are for some of these files, which are still there."""
+        """Return the trusted commands with the existing files that each covers."""
         root, rules = self.site.workspace.root, self.site.last_rules or self.site.rules
         there = [
             p for p in changed if not p.startswith((f"{ORCHESTRATION_FOLDER}/", ".git/")) and is_plain_file(root / p)
@@ -215,7 +211,7 @@ class WriteVerification:
     def run_on_write_commands(
         self, call: ToolCall, wanted: list[tuple[OnWriteCommand, list[str]]]
     ) -> list[tuple[CommandProof, list[str]]]:
-        """Run them one after another; what comes after the time for all is over fails unrun."""
+        """Run the commands one after another; a command beyond the common time limit fails without running."""
         run = TrustedCommands(self.site, self.site.state.active_session(call.session).intent_id)
         until = time.monotonic() + MAX_TOTAL_S
         found: list[tuple[CommandProof, list[str]]] = []
@@ -226,19 +222,19 @@ class WriteVerification:
         return found
 
     def refresh_seen_versions(self, call: ToolCall, proofs: list[tuple[CommandProof, list[str]]]) -> None:
-        """What a formatter made of the session's own writes does not make them stale."""
+        """Mark the session's own files as seen after a formatter changed them: they are not stale."""
         own = {path for _, paths in proofs for path in paths}
         now = {c.path: c.after.version if c.after else None for proof, _ in proofs for c in proof.changes}
         self.site.state.put_seen_files(call.session, {path: version for path, version in now.items() if path in own})
 
 
 def is_plain_file(path: Path) -> bool:
-    """Whether it is a file, and no link: an agent may have let that lead to a file that it could not write itself."""
+    """Return True for a regular file. An agent may have pointed a link at a file it cannot write itself."""
     return path.is_file() and not path.is_symlink()
 
 
 def describe_proof(proof: CommandProof, paths: list[str]) -> str:
-    """What the model is told of one run: its failure, with a lesson to record, and what it rewrote."""
+    """Return the message about one run: the failure with a suggested lesson, and the rewritten files."""
     rewrote = ""
     if proof.paths:
         names = ", ".join(sanitise_line(path, 120) for path in proof.paths[:MAX_NAMED_FILES])
@@ -252,7 +248,7 @@ def describe_proof(proof: CommandProof, paths: list[str]) -> str:
 
 
 def suggest_lesson(proof: CommandProof, paths: list[str]) -> str:
-    """The call that would keep what was learned, its arguments filled in as far as they are known."""
+    """Return the tool call that would record the lesson, with the known arguments filled in."""
     arguments = {
         "kind": "lesson",
         "lesson": "what to do differently next time",
@@ -263,11 +259,13 @@ def suggest_lesson(proof: CommandProof, paths: list[str]) -> str:
 
 
 MAX_CRITERIA_S = 570.0
-"""All commands of one intent together: the hook of an agent's shell may be waiting, and no hook waits ten minutes."""
+"""Time limit for every command of one intent together: an agent's shell hook may be waiting, and no hook waits ten
+minutes.
+"""
 
 
 class CriteriaVerification:
-    """The criteria of one intent, in one workspace."""
+    """Criteria commands of one intent, in one workspace."""
 
     def __init__(self, site: WorkspaceContext, intent: Intent) -> None:
         self.site = site
@@ -275,11 +273,9 @@ class CriteriaVerification:
 
     @property
     def commands(self) -> tuple[str, ...]:
-        """The commands, each once, in the order of the criteria."""
         return tuple(dict.fromkeys(c.verify for c in self.intent.acceptance_criteria if c.verify))
 
     def split_by_trust(self) -> tuple[tuple[str, ...], tuple[str, ...]]:
-        """The commands that a person trusted, and the others."""
         if not self.commands:
             return (), ()
         digests = trusted_digests(self.site.recorder)
@@ -287,14 +283,13 @@ class CriteriaVerification:
         return may, tuple(c for c in self.commands if c not in may)
 
     def run_trusted_commands(self, session_id: str | None) -> tuple[str, ...]:
-        """Run what is trusted, one after another; what failed, in words. Other calls pass meanwhile.
+        """Run the trusted commands one after another and describe the failures. Other calls may run meanwhile.
 
-        Raises what keeps an observation from being made, or a record from being written.
+        Raises the errors in RECORDING_ERRORS.
         """
         until = time.monotonic() + MAX_CRITERIA_S
         proofs = [self.run_criterion(command, until, session_id) for command in self.split_by_trust()[0]]
         return tuple(proof.failure for proof in proofs if proof.failure)
 
     def run_criterion(self, command: str, until: float, session_id: str | None) -> CommandProof:
-        """Run one command, and record it with what it changed."""
         return TrustedCommands(self.site, self.intent.id).run_command(command, command, until, session_id)
