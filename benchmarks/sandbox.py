@@ -18,7 +18,8 @@ from pathlib import Path
 from hook import client, daemon, payload, remit
 
 from remit.core.call import SessionKey, ToolCall
-from remit.gate.containment.run_command import CommandRun
+from remit.gate.containment.command import ContainedCommand
+from remit.gate.containment.run_command import make_sandbox_words
 from remit.gate.gate import Gate
 from remit.servers.environment import make_environment
 from remit.workspace.sandbox import layers
@@ -57,8 +58,8 @@ def bare(folder: Path) -> list[str]:
     place = layers.find_scratch_folder(workspace, around.home, around.temporary)
     staged = layers.create_staging(place, workspace, around.home, around.temporary, os.getpid())
     call = ToolCall("claude-code", SessionKey("s1"), "Bash", "execute", str(folder), command=COMMAND)
-    contained = CommandRun(gate, find_containment(around.home, around.temporary))
-    return contained.sandbox_words(call, ["sh", "-c", COMMAND], staged, 1)
+    program = find_containment(around.home, around.temporary).program
+    return make_sandbox_words(ContainedCommand(gate, call), program, ["sh", "-c", COMMAND], staged, 1)
 
 
 def timed(run: Callable[[], object]) -> float:

@@ -8,7 +8,7 @@ from msgspec.structs import replace
 from gate.driving import governed, machine, overlay
 from remit.core.call import SessionKey, ToolCall
 from remit.gate.containment.record import ContainedResult
-from remit.gate.containment.run_command import CommandRun
+from remit.gate.containment.run_command import run_contained
 from remit.gate.gate import Gate
 from remit.workspace.sandbox.run_command import Limits
 
@@ -59,9 +59,7 @@ class Team:
             "test", SessionKey(session), "Bash", "execute", str(self.root), f"call-{self.calls}", command=command
         )
         words = ["bash", "-c", command]
-        return CommandRun(self.gate, self.how).run_command(
-            replace(call, whole_workspace=True), words, Limits(30, 1 << 28)
-        )
+        return run_contained(self.gate, self.how, replace(call, whole_workspace=True), words, Limits(30, 1 << 28))
 
     def state(self, place: Path | None = None) -> str:
         """All that git tells of a clone: its names, index, stash, tracking, and the working tree."""

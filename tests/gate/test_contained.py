@@ -20,7 +20,7 @@ from gate.driving import body, overlay, records
 from policy.test_corpus import WATCHED, Watched, place
 from remit.core.call import SessionKey, ToolCall
 from remit.gate.containment.record import ContainedResult
-from remit.gate.containment.run_command import CommandRun
+from remit.gate.containment.run_command import run_contained
 from remit.gate.enforce import Enforcement
 from remit.gate.gate import Gate
 from remit.workspace.sandbox.containment import Containment, ContainmentKind
@@ -63,9 +63,8 @@ def how(home: Path) -> Containment:
 def run(gate: Gate, how: Containment, command: str, *, seconds: float = 5, call_id: str = "call-1") -> ContainedResult:
     """Run it contained, whatever its text says."""
     call = ToolCall("test", SessionKey("s1"), "Bash", "execute", str(gate.workspace.root), call_id, command=command)
-    return CommandRun(gate, how).run_command(
-        replace(call, whole_workspace=True), ["bash", "-c", command], Limits(seconds, 1 << 28)
-    )
+    call = replace(call, whole_workspace=True)
+    return run_contained(gate, how, call, ["bash", "-c", command], Limits(seconds, 1 << 28))
 
 
 @pytest.fixture
@@ -259,7 +258,7 @@ def test_without_an_overlay_what_may_not_stay_is_undone(
     program = how.program if way == "bind" else ""
     lesser = Containment(way, program)
     words = ["sh", "-c", "echo 2 > src/a.py; echo x > docs/readme.md; echo new > docs/new; exit 3"]
-    result = CommandRun(gate, lesser).run_command(call, words, Limits(10))
+    result = run_contained(gate, lesser, call, words, Limits(10))
     assert result.code == 3
     assert (gate.workspace.root / "src/a.py").read_text() == "2\n"
     assert (gate.workspace.root / "docs/readme.md").read_text() == FILE_THEN

@@ -47,7 +47,7 @@ def test_a_commit_of_what_no_working_tree_held_gets_no_name(gate: Gate, how: Con
     assert (git(gate, "for-each-ref"), git(gate, "rev-parse", "HEAD"), git(gate, "symbolic-ref", "HEAD")) == before
     assert set(result.dropped) == {"docs/readme.md", ".git"}
     assert "not the one in the working tree" in result.said
-    name = result.said.split("prunes it: ")[1].split(".")[0]
+    name = result.said.split("prunes them: ")[1].split(".")[0]
     git(gate, "cat-file", "-e", f"{name}^{{commit}}")
     git(gate, "fsck", "--strict")
     [denied] = [body(r) for r in records(gate.workspace.root, "denied")]
@@ -126,7 +126,7 @@ def test_a_rewritten_commit_is_kept_without_a_name(gate: Gate, how: Containment)
     before = git(gate, "rev-parse", "HEAD")
     result = run(gate, how, "echo 2 > src/a.py; git commit -qa --amend -m rewritten")
     assert git(gate, "rev-parse", "HEAD") == before
-    name = result.said.split("prunes it: ")[1].split(".")[0]
+    name = result.said.split("prunes them: ")[1].split(".")[0]
     assert git(gate, "log", "-1", "--format=%s", name) == "rewritten"
 
 

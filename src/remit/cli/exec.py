@@ -13,14 +13,15 @@ from remit.cli.completion import complete_intents, complete_sessions
 from remit.cli.output import REFUSED, UNAVAILABLE, Failure, governed_gate, repo_option, reports_failures
 from remit.cli.person_only import is_below_agent, refuse_agent
 from remit.core.call import SessionKey, ToolCall, hash_arguments
+from remit.gate.containment.command import ContainedCommand
 from remit.gate.containment.record import ContainedResult
 from remit.gate.containment.rewrite_call import CONFINING_WAYS
-from remit.gate.containment.run_command import CommandRun, limits_from
+from remit.gate.containment.run_command import limits_from, run_contained, settle_staging
 from remit.gate.enforce import Enforcement
 from remit.gate.gate import Gate
-from remit.gate.state.tickets import TicketNotFound, Tickets
+from remit.gate.state.tickets import Ticket, TicketNotFound, Tickets
 from remit.workspace.sandbox import package_caches
-from remit.workspace.sandbox.containment import find_containment
+from remit.workspace.sandbox.containment import Containment, find_containment
 from remit.workspace.sandbox.layers import NoScratchFolder
 from remit.workspace.sandbox.remove_tree import remove_tree
 from remit.workspace.sandbox.run_command import (
@@ -90,13 +91,15 @@ def exec_(
         click.echo(answer.reason, err=True)
         sys.exit(REFUSED)
     how = find_containment(gate.environment.home, gate.environment.temporary)
-    sys.exit(run_in_containment(CommandRun(gate, how), call, command, limits))
+    sys.exit(run_in_containment(gate, how, call, command, limits))
 
 
-def run_in_containment(contained: CommandRun, call: ToolCall, command: tuple[str, ...], limits: Limits) -> int:
+def run_in_containment(
+    gate: Gate, how: Containment, call: ToolCall, command: tuple[str, ...], limits: Limits, ticket: Ticket | None = None
+) -> int:
     """Run it; its exit code. What was dropped is told. Raises Failure where nothing ran."""
     try:
-        return report_result(contained.run_command(call, command, limits))
+        return report_result(run_contained(gate, how, call, command, limits, ticket))
     except (SandboxFailed, NoScratchFolder) as error:
         raise Failure("NOT_CONTAINED", str(error), fix="remit doctor", exit_code=UNAVAILABLE) from error
 
@@ -116,7 +119,7 @@ def run_ticketed_call(gate: Gate, session_id: str, token: str, command: tuple[st
         raise Failure("NOT_CONTAINED", "nothing ran: no containment works here any more", exit_code=UNAVAILABLE)
     call = ticket.make_call(text, os.getcwd())  # noqa: PTH109  what the shell calls it, links and all
     try:
-        return run_in_containment(CommandRun(gate, how, ticket), call, command, limits)
+        return run_in_containment(gate, how, call, command, limits, ticket)
     finally:
         tickets.delete_ticket(token)
 
@@ -127,9 +130,8 @@ def settle_staged(gate: Gate, folder: Path, token: str, ended: CommandEnd, text:
         ticket = Tickets(gate.state).finish_ticket(token, str(folder), text)
     except TicketNotFound as error:
         raise Failure("NO_TICKET", f"{error} What it staged is dropped", exit_code=REFUSED) from error
-    how = find_containment(gate.environment.home, gate.environment.temporary)
     try:
-        return report_result(CommandRun(gate, how, ticket).settle_staged(ticket.make_call(text), folder, ended))
+        return report_result(settle_staging(ContainedCommand(gate, ticket.make_call(text), ticket), folder, ended))
     finally:
         if not ended.must_discard:
             package_caches.trim_caches(package_caches.keep_caches(folder))

@@ -13,8 +13,9 @@ from pathlib import Path
 
 from remit.adapters import HookReply
 from remit.core.display_text import escape_surrogates
+from remit.gate.containment.command import ContainedCommand
 from remit.gate.containment.rewrite_call import CommandRewriter
-from remit.gate.containment.run_command import CommandRun, limits_from
+from remit.gate.containment.run_command import limits_from, make_sandbox_words, settle_staging
 from remit.gate.environment import Environment
 from remit.gate.gate import Gate
 from remit.gate.state.tickets import TicketNotFound, Tickets, has_uncontained_call
@@ -64,11 +65,11 @@ def check_staged_objects(workspace: Workspace, folder: Path, environment: Enviro
 def plan_command(gate: Gate, cwd: str, fields: Sequence[str]) -> HookReply:
     """Return the staging folder, the limits, and the sandbox's words. Raises TicketNotFound."""
     session_id, token, launcher, *command = fields
-    calls, tickets = CommandRewriter(gate), Tickets(gate.state)
+    rewriter, tickets = CommandRewriter(gate), Tickets(gate.state)
     ticket = tickets.find_ticket(token)
     if ticket is None:
         raise TicketNotFound(token)
-    if not calls.has_overlay or not launcher.isdecimal():
+    if not rewriter.has_overlay or not launcher.isdecimal():
         return HookReply(exit_code=RETRY_EXIT_CODE)
     around, workspace, temporary = gate.environment, gate.workspace, Path(ticket.temporary)
     place = layers.find_scratch_folder(workspace, around.home, temporary)
@@ -81,10 +82,10 @@ def plan_command(gate: Gate, cwd: str, fields: Sequence[str]) -> HookReply:
     except TicketNotFound:
         remove_tree(staged.folder)
         raise
-    contained = CommandRun(gate, calls.containment, ticket)
-    package_caches.lend_caches(staged, workspace.root, ticket.intent_id or "")
-    words = contained.sandbox_words(ticket.make_call(command[2], cwd), command, staged, STATUS_DESCRIPTOR)
-    limits = limits_from(gate.rules.config.containment)
+    contained = ContainedCommand(gate, ticket.make_call(command[2], cwd), ticket)
+    package_caches.lend_caches(staged, workspace.root, contained.intent_id)
+    words = make_sandbox_words(contained, rewriter.containment.program, command, staged, STATUS_DESCRIPTOR)
+    limits = limits_from(contained.settings)
     first = (str(staged.folder), f"{limits.seconds or 0:f}", str(limits.size or 0))
     return HookReply(stdout=b"".join(os.fsencode(word) + b"\0" for word in (*first, *words)))
 
@@ -96,16 +97,15 @@ def clear_staging(folder: Path, kept: Path | None) -> None:
 
 def settle_command(gate: Gate, fields: Sequence[str]) -> HookReply:
     """Return the message about dropped changes, and the exit code. Raises TicketNotFound."""
-    folder, token, code, said, *command = fields
+    folder, token, code, stop, *command = fields
     ticket = Tickets(gate.state).finish_ticket(token, folder, command[2])
-    contained = CommandRun(gate, CommandRewriter(gate).containment, ticket)
-    limits = limits_from(gate.rules.config.containment)
-    ended = describe_end(next((stop for stop in STOP_REASONS if stop == said), None), int(code), limits)
+    contained = ContainedCommand(gate, ticket.make_call(command[2]), ticket)
+    ended = describe_end(next((s for s in STOP_REASONS if s == stop), None), int(code), limits_from(contained.settings))
     try:
-        result = contained.settle_staged(ticket.make_call(command[2]), Path(folder), ended)
+        result = settle_staging(contained, Path(folder), ended)
     finally:
         kept = None if ended.must_discard else package_caches.keep_caches(Path(folder))
         if not layers.save_as_spare(Path(folder)) or kept is not None:
             threading.Thread(target=clear_staging, args=(Path(folder), kept), daemon=True).start()
-    said = f"{escape_surrogates(result.said)}\n".encode() if result.said else b""
-    return HookReply(stderr=said, exit_code=result.code)
+    message = f"{escape_surrogates(result.said)}\n".encode() if result.said else b""
+    return HookReply(stderr=message, exit_code=result.code)

@@ -5,7 +5,6 @@ from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 
-from remit.core.call import ToolCall
 from remit.core.decision import ErrorType, Finding
 from remit.core.display_text import sanitise_line
 from remit.policy.commands.background import LONE_AMPERSAND, leaves_process_running
@@ -17,119 +16,60 @@ def make_finding(code: ErrorType, path: str, message: str) -> Finding:
     return Finding(rule="contained", code=code, message=message, path=path)
 
 
+def describe_path(code: ErrorType, path: str, why: str) -> Finding:
+    """Return a finding whose message is the path followed by `why`."""
+    return make_finding(code, path, f"{sanitise_line(path)} {why}.")
+
+
+# -- files --------------------------------------------------------------------------------------------------
+
+
 def concurrent_change(path: str) -> Finding:
-    return make_finding(
-        "STALE_FILE", path, f"{sanitise_line(path)} was changed by somebody else while the command ran."
-    )
+    return describe_path("STALE_FILE", path, "was changed by somebody else while the command ran")
 
 
 def concurrent_deletion(path: str) -> Finding:
-    return make_finding(
-        "STALE_FILE", path, f"{sanitise_line(path)} was taken away by somebody else while the command ran."
-    )
+    return describe_path("STALE_FILE", path, "was taken away by somebody else while the command ran")
 
 
 def special_file(path: str, kind: ChangeKind) -> Finding:
     """Return the finding for a pipe, a socket, a device, or a folder too deep to inspect."""
-    why = f"is a {kind}, which is never brought over"
     if kind == "deep":
         why = f"lies more than {MAX_DEPTH} folders deep, or at a path of more than {MAX_PATH_BYTES} bytes"
-    return make_finding("COMMAND_BLOCKED", path, f"{sanitise_line(path)} {why}.")
+    else:
+        why = f"is a {kind}, which is never brought over"
+    return describe_path("COMMAND_BLOCKED", path, why)
 
 
 def new_worktree(path: str) -> Finding:
     why = "is a work tree of its own, which no contained command makes: run `git worktree add` alone, or ask the person"
-    return make_finding("COMMAND_BLOCKED", path, f"{sanitise_line(path)} {why}.")
+    return describe_path("COMMAND_BLOCKED", path, why)
 
 
 def stripped_privileges(path: str) -> Finding:
     """Return the finding for a kept file that lost its set-user-ID, set-group-ID or sticky bit."""
     why = "was kept without its set-user-ID, set-group-ID or sticky bit: only a person gives one"
-    return make_finding("COMMAND_BLOCKED", path, f"{sanitise_line(path)} {why}.")
-
-
-def git_part_dropped(folder: str, why: str, commits: Sequence[str] = ()) -> Finding:
-    return make_finding(
-        "PROTECTED_PATH",
-        folder,
-        f"what it did to git's own folder was dropped: {why}.{describe_unnamed_commits(commits)}",
-    )
-
-
-def remit_ref(folder: str, path: str) -> Finding:
-    return make_finding("PROTECTED_PATH", f"{folder}/{path}", "only Remit writes this ref: it is as it was before.")
-
-
-def foreign_content(found: Finding, path: str, commit: str) -> Finding:
-    """Return the finding for out-of-scope content in a commit or the index that no working tree held."""
-    where = f"commit {commit[:12]} holds" if commit else "the index holds"
-    why = f"{where} a {sanitise_line(path)} that is not the one in the working tree: {found.message}"
-    return make_finding(found.code, path, why)
-
-
-def describe_unnamed_commits(commits: Sequence[str]) -> str:
-    """Describe commits that were kept without a name; "" for none."""
-    if not commits:
-        return ""
-    few = ", ".join(commits[:3]) + (", …" if len(commits) > 3 else "")
-    return f" What it made is kept without a name until git prunes it: {few}. Only a person can give it one."
-
-
-def stale_file(path: str, found: Finding) -> Finding:
-    """Return the finding for a file that HEAD moved away from."""
-    if found.code == "PROTECTED_PATH":
-        return make_finding(found.code, path, f"{sanitise_line(path)} governs agents, and {OTHER_VERSION_ADVICE}")
-    why = "would be left as a change that nobody made: HEAD moved to another version of it, and the file did not"
-    return make_finding(
-        "SCOPE_VIOLATION", path, f"{sanitise_line(path)} {why}. Use `git switch`, `git merge` or `git pull`."
-    )
-
-
-OTHER_VERSION_ADVICE = "git was to bring another version of it: ask the person to run this command."
-
-
-def half_brought_file(path: str) -> Finding:
-    """Return the finding for a file brought by git before git stopped."""
-    why = "git stopped half-way, so nothing of that stays. Where it met a read-only file, that governs agents, and"
-    return make_finding("PROTECTED_PATH", path, f"{sanitise_line(path)} is as before: {why} {OTHER_VERSION_ADVICE}")
-
-
-def unmerged_conflict(path: str) -> Finding:
-    why = "is in conflict, and lies outside the scope: a person has to merge it"
-    return make_finding("SCOPE_VIOLATION", path, f"{sanitise_line(path)} {why}.")
-
-
-def refused_settings(path: str, keys: Sequence[str]) -> Finding:
-    few = ", ".join(sanitise_line(key, 80) for key in keys[:5]) + (", …" if len(keys) > 5 else "")
-    return make_finding("PROTECTED_PATH", path, f"what git is told there is as before: {few}. A person sets it.")
-
-
-def reverted_with_git(path: str) -> Finding:
-    return make_finding(
-        "PROTECTED_PATH", path, f"{sanitise_line(path)} is as before: what git did with it was dropped."
-    )
+    return describe_path("COMMAND_BLOCKED", path, why)
 
 
 def escaping_link(path: str) -> Finding:
     """Return the finding for a link out of the workspace that a running call might write through."""
     why = "is a link that leads out of the workspace, made while another call runs: make it again afterwards"
-    return make_finding("OUTSIDE_WORKSPACE", path, f"{sanitise_line(path)} {why}.")
+    return describe_path("OUTSIDE_WORKSPACE", path, why)
 
 
 def link_in_use(path: str, link: str) -> Finding:
     """Return the finding for a link on the way to a file that a running call may write."""
-    why = f"the link {sanitise_line(link)} lies on the way to a file that another call is writing: make it again afterwards"  # noqa: E501
-    return make_finding("STALE_FILE", path, f"{sanitise_line(path)} is as it was: {why}.")
+    why = f"the link {sanitise_line(link)} lies on the way to a file that another call is writing"
+    return describe_path("STALE_FILE", path, f"is as it was: {why}: make it again afterwards")
 
 
 def write_failure(path: str, why: str) -> Finding:
-    return make_finding("STALE_FILE", path, f"{sanitise_line(path)} could not be written: {why}.")
+    return describe_path("STALE_FILE", path, f"could not be written: {why}")
 
 
 def oversized_file(path: str) -> Finding:
-    return make_finding(
-        "COMMAND_BLOCKED", path, f"{sanitise_line(path)} is larger than 4 GiB, and nothing that large is kept."
-    )
+    return describe_path("COMMAND_BLOCKED", path, "is larger than 4 GiB, and nothing that large is kept")
 
 
 def limit_exceeded(ended: CommandEnd) -> Finding:
@@ -137,12 +77,70 @@ def limit_exceeded(ended: CommandEnd) -> Finding:
     return make_finding("COMMAND_BLOCKED", ".", f"nothing was kept: {ended.stop_text}.")
 
 
+# -- git ----------------------------------------------------------------------------------------------------
+
+OTHER_VERSION_ADVICE = "git was to bring another version of it: ask the person to run this command"
+
+
+def git_part_dropped(folder: str, why: str) -> Finding:
+    return make_finding("PROTECTED_PATH", folder, f"what it did to git's own folder was dropped: {why}.")
+
+
+def describe_unnamed_commits(commits: Sequence[str]) -> str:
+    """Describe commits that were kept without a name; "" for none."""
+    if not commits:
+        return ""
+    few = ", ".join(commits[:3]) + (", …" if len(commits) > 3 else "")
+    return f" Its commits are kept without a name until git prunes them: {few}. Only a person can name them."
+
+
+def remit_ref(folder: str, path: str) -> Finding:
+    return make_finding("PROTECTED_PATH", f"{folder}/{path}", "only Remit writes this ref: it is as it was before.")
+
+
+def refused_settings(path: str, keys: Sequence[str]) -> Finding:
+    few = ", ".join(sanitise_line(key, 80) for key in keys[:5]) + (", …" if len(keys) > 5 else "")
+    return make_finding("PROTECTED_PATH", path, f"these settings are as before: {few}. A person sets them.")
+
+
+def foreign_content(found: Finding, path: str, commit: str) -> Finding:
+    """Return the finding for out-of-scope content in a commit or the index that no working tree held."""
+    holder = f"commit {commit[:12]}" if commit else "the index"
+    message = f"{holder} holds a {sanitise_line(path)} that is not the one in the working tree: {found.message}"
+    return make_finding(found.code, path, message)
+
+
+def stale_file(path: str, found: Finding) -> Finding:
+    """Return the finding for a file that HEAD moved away from."""
+    if found.code == "PROTECTED_PATH":
+        return describe_path(found.code, path, f"governs agents, and {OTHER_VERSION_ADVICE}")
+    why = "would be left as a change that nobody made: HEAD moved to another version of it, and the file did not"
+    return describe_path("SCOPE_VIOLATION", path, f"{why}. Use `git switch`, `git merge` or `git pull`")
+
+
+def half_brought_file(path: str) -> Finding:
+    """Return the finding for a file brought by git before git stopped."""
+    why = "git stopped half-way, so none of its changes stay. If it met a read-only file, the file governs agents, and"
+    return describe_path("PROTECTED_PATH", path, f"is as before: {why} {OTHER_VERSION_ADVICE}")
+
+
+def unmerged_conflict(path: str) -> Finding:
+    why = "is in conflict, and lies outside the scope: a person has to merge it"
+    return describe_path("SCOPE_VIOLATION", path, why)
+
+
+def reverted_with_git(path: str) -> Finding:
+    return describe_path("PROTECTED_PATH", path, "is as before: what git did with it was dropped")
+
+
+# -- the whole result ---------------------------------------------------------------------------------------
+
 ADVICE_BY_CODE: Mapping[ErrorType, str] = {
     "SCOPE_VIOLATION": "Stay in the scope, or ask the person to widen it.",
     "CONSTRAINT_VIOLATION": "Do it again so that the constraint holds, or ask the person for another one.",
-    "STALE_FILE": "What others changed, read again before you go on with it.",
+    "STALE_FILE": "Read files changed by others again before you continue.",
 }
-DEFAULT_ADVICE = "Where no way is named here and the work needs it, ask the person."
+DEFAULT_ADVICE = "If the work needs such a change, ask the person."
 
 MAX_NAMED_FINDINGS = 20
 MAX_FOLDER_FINDINGS = 5
@@ -170,9 +168,9 @@ def format_advice(codes: Collection[ErrorType]) -> str:
     return " ".join(words for code, words in ADVICE_BY_CODE.items() if code in codes) or DEFAULT_ADVICE
 
 
-def describe_protected_places(call: ToolCall, names: Iterable[str]) -> str:
+def describe_protected_places(text: str, names: Iterable[str]) -> str:
     """Name the read-only places that occur in the command's text; "" for none."""
-    named = [name for name in names if re.search(rf"(?<![\w.-]){re.escape(name)}(?![\w-])", call.command or "")]
+    named = [name for name in names if re.search(rf"(?<![\w.-]){re.escape(name)}(?![\w-])", text)]
     if not named:
         return ""
     return f"Remit [PROTECTED_PATH]: {', '.join(named)} was read-only for this command, because it governs agents."
@@ -181,49 +179,48 @@ def describe_protected_places(call: ToolCall, names: Iterable[str]) -> str:
 REMOTE_COMMAND = re.compile(r"\b(ssh|scp|sftp|rsync|git\b.*\b(push|fetch|pull|clone|ls-remote|submodule))\b", re.DOTALL)
 
 
-def describe_missing_ssh_agent(call: ToolCall) -> str:
+def describe_missing_ssh_agent(text: str) -> str:
     """Explain the missing ssh-agent if the text mentions a remote command; "" for any other text."""
-    if not REMOTE_COMMAND.search(call.command or ""):
+    if not REMOTE_COMMAND.search(text):
         return ""
     return (
-        "Remit: no ssh-agent was in this command's sight. Where that is why it failed, tell the person: `ssh_agent = "
+        "Remit: this command had no ssh-agent. If the command failed for that reason, tell the person: `ssh_agent = "
         "true` under [containment] in .orchestration/remit.toml lets commands use theirs."
     )
 
 
-def describe_unreachable_processes(call: ToolCall, programs: Collection[str]) -> str:
+def describe_unreachable_processes(text: str, programs: Collection[str]) -> str:
     """Explain that earlier background processes are invisible; "" if the text kills no foreign process."""
-    if {"kill", "pkill", "killall", "fuser"}.isdisjoint(programs) or LONE_AMPERSAND.search(call.command or ""):
+    if {"kill", "pkill", "killall", "fuser"}.isdisjoint(programs) or LONE_AMPERSAND.search(text):
         return ""
     return (
         "Remit: the command ran contained, where only its own processes are seen. It ended none of an earlier "
-        "command's: end such a one by your shell tool's own way to stop what runs in the background, or ask the person."
+        "command's processes: stop those with your shell tool's function for background processes, or ask the person."
     )
 
 
+COMMITTING_COMMAND = re.compile(r"\bgit\b.*\b(commit|merge|pull|rebase|tag)\b", re.DOTALL)
 SIGNING_COMMAND = re.compile(r"\bgit\b.*(\s-S|--gpg-sign|\btag\b.*\s-s)", re.DOTALL)
 
 
-def describe_missing_signature(call: ToolCall, *, signs: bool) -> str:
+def describe_missing_signature(text: str, *, signs: bool) -> str:
     """Explain the missing gpg-agent; "" if neither the text nor the settings (`signs`) sign."""
-    if not SIGNING_COMMAND.search(call.command or "") and not (
-        signs and re.search(r"\bgit\b.*\b(commit|merge|pull|rebase|tag)\b", call.command or "", re.DOTALL)
-    ):
+    if not SIGNING_COMMAND.search(text) and not (signs and COMMITTING_COMMAND.search(text)):
         return ""
     return (
-        "Remit: no contained command reaches the gpg-agent. Where signing is why it failed, leave the commit to the "
-        "person, who signs it, or ask them whether it may stay unsigned (`--no-gpg-sign`). Signing by SSH works with "
+        "Remit: no contained command reaches the gpg-agent. If signing failed, leave the commit to the "
+        "person, or ask them whether it may stay unsigned (`--no-gpg-sign`). Signing by SSH works with "
         "`ssh_agent = true` under [containment] in .orchestration/remit.toml."
     )
 
 
-def describe_ended_background(call: ToolCall) -> str:
+def describe_ended_background(text: str) -> str:
     """Explain that background processes ended with the command; "" if the text starts none."""
-    if not leaves_process_running(call.command or ""):
+    if not leaves_process_running(text):
         return ""
     return (
         "Remit: the command ran contained, and what it left running in the background was ended with it. Start such a "
-        "program by your shell tool's own way to run in the background, or use it and end it in one command."
+        "program with your shell tool's function for background processes, or use it and end it in one command."
     )
 
 
@@ -233,8 +230,8 @@ def format_findings(findings: Sequence[Finding]) -> Iterator[str]:
     full = {name for name, count in folders.items() if name and count > MAX_FOLDER_FINDINGS}
     for name in sorted(full):
         yield (
-            f"  {sanitise_line(name, 200)}/: {folders[name]} files, outside the scope. What tools make anew is kept where git "  # noqa: E501
-            "ignores it, by a .gitignore that is committed, or where a person adds the folder to the scope."
+            f"  {sanitise_line(name, 200)}/: {folders[name]} files, outside the scope. Generated files are kept if a "
+            "committed .gitignore ignores them, or if a person adds the folder to the scope."
         )
     for finding in findings:
         if finding.code != "SCOPE_VIOLATION" or top_folder(finding) not in full:

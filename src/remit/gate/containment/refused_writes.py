@@ -24,20 +24,18 @@ OVERLAY_REFUSAL = (
 )
 
 
-def record_refused_writes(site: WorkspaceContext, call: ToolCall) -> str:
+def record_refused_writes(context: WorkspaceContext, call: ToolCall) -> str:
     """Record that the sandbox refused writes of a command, and return the message for the model.
 
     Raises the errors in RECORDING_ERRORS.
     """
-    calls, judging = CommandRewriter(site), Enforcement(site)
-    facts = judging.gather(replace(call, command=None, effect="write"), site.rules).facts
-    words = (
-        OVERLAY_REFUSAL
-        if calls.has_overlay
-        else describe_bind_refusal(facts.active, find_repair_command(calls.containment))
-    )
+    rewriter, enforcement = CommandRewriter(context), Enforcement(context)
+    facts = enforcement.gather(replace(call, command=None, effect="write"), context.rules).facts
+    words = OVERLAY_REFUSAL
+    if not rewriter.has_overlay:
+        words = describe_bind_refusal(facts.active, find_repair_command(rewriter.containment))
     finding = Finding(rule=CONTAIN_RULE, code="COMMAND_BLOCKED", message=words)
-    judging.record_denial(call, facts, Decision("deny", "deny", "destructive", facts.mode, (finding,)))
+    enforcement.record_denial(call, facts, Decision("deny", "deny", "destructive", facts.mode, (finding,)))
     return f"Remit [COMMAND_BLOCKED]: {words}"
 
 

@@ -82,17 +82,16 @@ class ContainmentPlan(Struct, frozen=True):
 class CommandRewriter:
     """Containment of one agent's shell call."""
 
-    def __init__(self, site: WorkspaceContext) -> None:
-        self.site = site
+    def __init__(self, context: WorkspaceContext) -> None:
+        self.context = context
 
     @property
     def containment(self) -> Containment:
         """Return the containment that works on this machine. Raises OSError."""
-        around = self.site.environment
-        found = ContainmentCache.by_home.get(around.home)
-        if found is None:
-            found = ContainmentCache.by_home[around.home] = find_containment(around.home, around.temporary)
-        return found
+        home, known = self.context.environment.home, ContainmentCache.by_home
+        if home not in known:
+            known[home] = find_containment(home, self.context.environment.temporary)
+        return known[home]
 
     def is_available(self, call: ToolCall, rules: Rules, waived: frozenset[Waiver]) -> bool:
         """Return True if the command can be contained. A command whose writes a person approved is not contained."""
@@ -117,8 +116,9 @@ class CommandRewriter:
             return ""
         if available:
             return self.explain_unavailable(call)
-        off = rules.config.containment.rewrite == "off"
-        return "that is switched off in remit.toml" if off else "nothing on this machine can contain it"
+        if rules.config.containment.rewrite == "off":
+            return "that is switched off in remit.toml"
+        return "nothing on this machine can contain it"
 
     def resolve_containment(self, call: ToolCall, decision: Decision) -> "ContainmentPlan":
         """Return the plan for a call: contained if the agent accepts the launcher, else compared afterwards, with the
@@ -129,31 +129,30 @@ class CommandRewriter:
         """
         if decision.effect != "contain":
             return ContainmentPlan(decision)
+
+        # 1 Only shell commands can be contained, and only if the agent accepts another command.
         if any(f.verdict == "contain" and f.rule != CONTAIN_RULE for f in decision.findings):
-            return ContainmentPlan(
-                refuse_uncontainable(decision, "a hook wants this call contained, and only commands of a shell can be")
-            )
-        why = self.explain_unavailable(call)
-        if why:
-            return ContainmentPlan(replace(decision, effect="allow"), why)
-        if (
-            "\0" in (call.command or "")
-            or len(self.format_launcher_line(call, "0" * 16).encode("utf-8", "surrogateescape")) > MAX_LINE_BYTES
-        ):
-            why = f"a command that has to run contained has at most {MAX_LINE_BYTES} bytes: put it into a file, and run that"  # noqa: E501
+            why = "a hook wants this call contained, and only commands of a shell can be"
             return ContainmentPlan(refuse_uncontainable(decision, why))
-        # For start-up speed: readers of three forms of rules, and only a contained command needs them.
+        if why := self.explain_unavailable(call):
+            return ContainmentPlan(replace(decision, effect="allow"), why)
+
+        # 2 The launcher must be able to take the command.
+        line = self.format_launcher_line(call, "0" * 16)
+        if "\0" in line or len(line.encode("utf-8", "surrogateescape")) > MAX_LINE_BYTES:
+            why = f"a contained command has at most {MAX_LINE_BYTES} bytes: put it into a file, and run that"
+            return ContainmentPlan(refuse_uncontainable(decision, why))
+
+        # 3 The person's own rules decide about the command as written. Their readers are loaded only here.
         from remit.gate.approvals.agent_permissions import evaluate_permission
 
-        own = evaluate_permission(
-            call, self.format_launcher_line(call, "0" * 16), self.site.workspace.root, self.site.environment
-        )
-        if own.effect == "deny":
-            return ContainmentPlan(refuse_uncontainable(decision, f"{own.reason} denies this command"))
-        if own.effect == "as written":
-            why = f"{call.agent} asks its person by the command's own words ({own.reason} decides)"
+        permission = evaluate_permission(call, line, self.context.workspace.root, self.context.environment)
+        if permission.effect == "deny":
+            return ContainmentPlan(refuse_uncontainable(decision, f"{permission.reason} denies this command"))
+        if permission.effect == "as written":
+            why = f"{call.agent} asks its person by the command's own words ({permission.reason} decides)"
             return ContainmentPlan(replace(decision, effect="allow"), why)
-        return ContainmentPlan(decision, permission=own)
+        return ContainmentPlan(decision, permission=permission)
 
     def explain_unavailable(self, call: ToolCall) -> str:
         """Return the reason why the agent cannot run the launcher; "" if possible."""
@@ -161,14 +160,14 @@ class CommandRewriter:
             return f"{call.agent} takes no other command from its hook"
         if has_sandbox(call.agent) and not is_codex_unsandboxed(call.transcript):
             return f"{call.agent} runs it in a sandbox of its own, in which no other works"
-        if not Path(call.cwd).resolve().is_relative_to(self.site.workspace.root):
+        if not Path(call.cwd).resolve().is_relative_to(self.context.workspace.root):
             return "it runs outside this workspace"
         return ""
 
     @property
     def has_overlay(self) -> bool:
         """Return True if no effect reaches the real tree before judgement; no state has to be saved beforehand."""
-        return kind_for_workspace(self.containment, self.site.workspace) == "overlay"
+        return kind_for_workspace(self.containment, self.context.workspace) == "overlay"
 
     def make_pending_call(self, call: ToolCall, facts: Facts, decision: Decision, rules: Rules) -> PendingCall:
         """Return the pending call of a staged command, without a baseline."""
@@ -193,37 +192,35 @@ class CommandRewriter:
 
         The workspace is observed once if no baseline exists, in case the command runs bare after all.
         """
-        state = self.site.state
+        state = self.context.state
         if baseline_head(state) is None and not state.list_open_calls():
-            ChangesBetweenCalls(self.site).record_unattributed_changes(
-                "before a command", self.site.observe(), call.session
+            ChangesBetweenCalls(self.context).record_unattributed_changes(
+                "before a command", self.context.observe(), call.session
             )
-        pending, now = self.make_pending_call(call, facts, decision, rules), self.site.environment.clock()
+        pending, now = self.make_pending_call(call, facts, decision, rules), self.context.environment.clock()
         with state.group_changes():
             state.put_pending_call(call.session, call.call_id, call.tool, call.arguments_sha256, pending, now)
             if call.transcript:
                 state.put_transcript(call.session, call.agent, call.transcript)
 
-    def rewrite_answer(self, answer: Answer, call: ToolCall, facts: Facts, own: Permission) -> Answer:
+    def rewrite_answer(self, answer: Answer, call: ToolCall, facts: Facts, permission: Permission) -> Answer:
         """Return the answer with the launcher's command, a ticket for this command, and the verdict of the person's own
         rules.
 
         Raises StateError.
         """
-        around = self.site.environment
-        ticket = Tickets(self.site.state).issue_ticket(
-            call,
-            split_entered_folder(call, self.site.workspace)[1],
-            facts.session.intent_id,
-            str(around.temporary),
-            around.clock(),
+        environment = self.context.environment
+        _, command = split_entered_folder(call, self.context.workspace)
+        ticket = Tickets(self.context.state).issue_ticket(
+            call, command, facts.session.intent_id, str(environment.temporary), environment.clock()
         )
-        found = replace_command(call, self.format_launcher_line(call, ticket.token))
-        if found is None:
+        arguments = replace_command(call, self.format_launcher_line(call, ticket.token))
+        if arguments is None:
             raise AssertionError("only the command of a shell tool is carried out contained")
-        if own.effect not in ("allow", "ask"):
-            return replace(answer, arguments=found)
-        return replace(answer, arguments=found, permission=own.effect, reason=describe_permission(call, own))
+        if permission.effect not in ("allow", "ask"):
+            return replace(answer, arguments=arguments)
+        reason = describe_permission(call, permission)
+        return replace(answer, arguments=arguments, permission=permission.effect, reason=reason)
 
     def unwrap_returned_call(self, call: ToolCall) -> ToolCall:
         """Return a completed call with the agent's original command."""
@@ -231,7 +228,9 @@ class CommandRewriter:
         if made is call:
             return call
         try:
-            _, pending = self.site.state.find_pending_call(made.session, made.call_id, made.tool, made.arguments_sha256)
+            _, pending = self.context.state.find_pending_call(
+                made.session, made.call_id, made.tool, made.arguments_sha256
+            )
         except StateError:
             return call
         return made if pending is not None and pending.verdict == "contain" else call
@@ -243,47 +242,42 @@ class CommandRewriter:
         """
         if call.command is None or any(call.arguments.get(key) for key in BACKGROUND_ARGUMENTS):
             return ""
-        tickets = Tickets(self.site.state)
-        left = next(
-            (
-                t
-                for t in tickets.list_tickets()
-                if not t.folder and t.is_for_call(call, split_entered_folder(call, self.site.workspace)[1])
-            ),
-            None,
-        )
+        tickets = Tickets(self.context.state)
+        _, command = split_entered_folder(call, self.context.workspace)
+        unused = (t for t in tickets.list_tickets() if not t.folder and t.is_for_call(call, command))
+        left = next(unused, None)
         if left is None:
             return ""
         tickets.delete_ticket(left.token)
-        add_session_with_commands(self.site.state, call.session.session_id)
-        ChangesBetweenCalls(self.site).record_unattributed_changes("after a command", self.site.observe(), call.session)
+        add_session_with_commands(self.context.state, call.session.session_id)
+        ChangesBetweenCalls(self.context).record_unattributed_changes(
+            "after a command", self.context.observe(), call.session
+        )
         return (
             f"Remit: this command was to run contained, and did not: {call.agent} ran it as it was, or not at all. "
             "What it changed is recorded as of unknown origin. Tell the person."
         )
 
     def format_launcher_line(self, call: ToolCall, token: str) -> str:
-        first, rest = split_entered_folder(call, self.site.workspace)
+        first, rest = split_entered_folder(call, self.context.workspace)
         words = shlex.join(["exec", "--session", call.session.session_id, "--call", token])
         return f"{first}{self.launcher_start} {words} -- {SHELL} -c {shlex.quote(rest)}"
 
     @property
     def launcher_start(self) -> str:
         """Return the first words of the launcher: the thin client, or Remit itself without a client."""
-        client = self.site.environment.home / CLIENT_PATH
+        client = self.context.environment.home / CLIENT_PATH
         return shlex.join((str(client),) if can_launch(client) else (sys.executable, *PYTHON_WORDS))
 
 
-def describe_permission(call: ToolCall, own: Permission) -> str:
+def describe_permission(call: ToolCall, permission: Permission) -> str:
     """Return the text with a question to a person, or with a yes: the command as the agent wrote it."""
     command = sanitise_line(call.command or "", MAX_SHOWN_CHARS)
-    if own.effect == "allow":
-        return f"{own.reason} allows `{command}`; Remit runs it contained"
-    why = (
-        f"{own.reason} asks about it"
-        if own.rule is not None
-        else "no permission rule allows it yet; /permissions adds one"
-    )
+    if permission.effect == "allow":
+        return f"{permission.reason} allows `{command}`; Remit runs it contained"
+    why = "no permission rule allows it yet; /permissions adds one"
+    if permission.rule is not None:
+        why = f"{permission.reason} asks about it"
     return f"`{command}` needs a person's yes: {why}. Remit runs it contained."
 
 
