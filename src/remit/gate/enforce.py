@@ -187,7 +187,7 @@ class Enforcement:
             return self.gather(call, rules), heard or HookReplies(call)
         said = hooks.ask_before_hooks(call, self.gather(call, rules).facts)
         if said.rewriters:
-            said = hooks.run_on_rewritten(said, self.gather(said.call, rules).facts)
+            said = hooks.ask_about_rewritten(said, self.gather(said.call, rules).facts)
         return self.gather(said.call, rules), said
 
     def gather(self, call: ToolCall, rules: Rules) -> GatheredCall:

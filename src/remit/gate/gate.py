@@ -20,8 +20,8 @@ from remit.gate.intents.complete import IntentCompletion
 from remit.gate.remember import Remembrance, check_changes
 from remit.gate.sessions.lifecycle import SessionLifecycle
 from remit.gate.sessions.pending_messages import PendingMessages
-from remit.gate.sessions.turn_summary import TurnSummaries
-from remit.gate.team_hooks.after_call import AfterHooks
+from remit.gate.sessions.turn_summary import summarize_turn
+from remit.gate.team_hooks.after_call import run_after_hooks
 from remit.gate.team_hooks.registry import AfterListener
 from remit.gate.undo.agent_settings import AgentSettings, can_execute
 from remit.policy.classify import classify
@@ -43,7 +43,7 @@ class Gate(WorkspaceContext):
     @property
     def completion(self) -> IntentCompletion:
         """Who closes intents."""
-        return IntentCompletion(self)
+        return IntentCompletion(self, self.intents)
 
     def add_hook(self, name: str, check: Check) -> Callable[[], None]:
         """Let `check` object to every call from here on, as Remit's own do; what is returned takes it out again.
@@ -96,7 +96,7 @@ class Gate(WorkspaceContext):
                 lambda: PendingMessages(self.state).add_unheard_message(call, outcome, remembering.undo_notice), None
             )
         found = check_changes(self, call, remembering.own_paths)
-        heard = AfterHooks(self).run_after_hooks(call, outcome, remembering.changed_paths)
+        heard = run_after_hooks(self, self.hooks, call, outcome, remembering.changed_paths)
         more = self.finish_command(call, outcome, token) if call.whole_workspace else ""
         late = Attempts().attempt(lambda: PendingMessages(self.state).take_for_result(call, outcome), "")
         told = Answer(passed, context=join_lines(known, found, heard, more, late)).with_notice(self.repair_notice)
@@ -129,7 +129,7 @@ class Gate(WorkspaceContext):
 
     def describe_turn(self, session: SessionKey) -> str:
         """What the person is told of a turn that just ended; empty where nothing changed."""
-        return TurnSummaries(self).summarize_turn(session) if self.is_governed else ""
+        return summarize_turn(self, session) if self.is_governed else ""
 
     def end_session(self, event: SessionEnded, agent: str) -> str:
         """The conversation is over; the intent stays, for a resume. What could not be done, in words."""

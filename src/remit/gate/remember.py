@@ -318,9 +318,9 @@ def run_write_commands(context: WorkspaceContext, call: ToolCall, changed: tuple
     rules = context.last_rules or context.rules
     if not rules.config.verify.on_write:
         return ""
-    from remit.gate.team_hooks.verify_commands import WriteVerification  # for those who have such commands
+    from remit.gate.team_hooks.verify_commands import verify_write  # for those who have such commands
 
-    return WriteVerification(context).verify_write(call, changed)
+    return verify_write(context, call, changed)
 
 
 def check_constraints(context: WorkspaceContext, call: ToolCall, changed: tuple[str, ...]) -> str:
@@ -329,6 +329,6 @@ def check_constraints(context: WorkspaceContext, call: ToolCall, changed: tuple[
     intent = rules.intents.get(context.state.active_session(call.session).intent_id)
     if intent is None or not intent.rules:
         return ""
-    from remit.gate.team_hooks.constraints import ConstraintCheck  # all kinds of constraints, for those who have one
+    from remit.gate.team_hooks.constraints import check_after_call  # all kinds of constraints, for those who have one
 
-    return ConstraintCheck(context).check_after_call(call, intent, rules.mode, changed)
+    return check_after_call(context, call, intent, rules.mode, changed)

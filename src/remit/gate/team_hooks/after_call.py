@@ -1,62 +1,88 @@
 """Hooks after a call. The call is finished and recorded: no hook turns it into a failure."""
 
+import time
+
+from msgspec import Struct
+
 from remit.core.call import Outcome, ToolCall
 from remit.core.record import Body
 from remit.gate.answer import Attempts, join_lines
 from remit.gate.context import WorkspaceContext
 from remit.gate.gather import gather_facts
 from remit.gate.rules.trust import trusted_hooks
-from remit.gate.team_hooks.before_call import RepositoryHooks
-from remit.gate.team_hooks.run_command import clean_text
+from remit.gate.team_hooks.before_call import MAX_ALL_HOOKS_S, select_hooks
+from remit.gate.team_hooks.registry import RegisteredHooks
+from remit.gate.team_hooks.run_hook import HookCall, HookFailed, clean_text, inform_hook
 
 
-class AfterHooks:
-    """Hooks after one call, in one workspace."""
+class HookReport(Struct, frozen=True):
+    """Message of one hook for the model; `failure` describes a broken hook for the record."""
 
-    def __init__(self, site: WorkspaceContext) -> None:
-        self.site = site
+    name: str
+    message: str
+    failure: str = ""
 
-    def run_after_hooks(self, call: ToolCall, outcome: Outcome, changed: tuple[str, ...]) -> str:
-        """Return the messages for the model, with the names of failed hooks."""
-        tries = Attempts()
-        words, troubles = self.call_listeners(call, outcome)
-        more, others = tries.attempt(lambda: self.run_repository_hooks(call, outcome, changed), ([], []))
-        tries.attempt(lambda: self.record_failures(call, [*troubles, *others]), None)
-        return join_lines(*words, *more, tries.failure_notice)
 
-    def call_listeners(self, call: ToolCall, outcome: Outcome) -> tuple[list[str], list[str]]:
-        """Return the messages of registered listeners, and a description of each failed listener."""
-        words: list[str] = []
-        troubles: list[str] = []
-        for name, listener in list(self.site.hooks.listeners.items()):
-            try:
-                words.append(clean_text(listener(call, outcome) or ""))
-            except (Exception, SystemExit) as error:  # noqa: BLE001  a hook's failure is not the call's
-                troubles.append(f"{name}: {type(error).__name__}: {error}"[:500])
-                words.append(f"Hook {name} failed ({type(error).__name__}).")
-        return words, troubles
+def run_after_hooks(
+    context: WorkspaceContext,
+    is_repository_registered: RegisteredHooks,
+    call: ToolCall,
+    outcome: Outcome,
+    changed: tuple[str, ...],
+) -> str:
+    """Return the messages for the model, with the names of failed hooks."""
+    tries = Attempts()
+    reports = call_listeners(is_repository_registered, call, outcome)
+    reports += tries.attempt(lambda: run_repository_hooks(context, call, outcome, changed), [])
+    tries.attempt(lambda: record_failures(context, call, reports), None)
+    return join_lines(*(report.message for report in reports), tries.failure_notice)
 
-    def run_repository_hooks(
-        self, call: ToolCall, outcome: Outcome, changed: tuple[str, ...]
-    ) -> tuple[list[str], list[str]]:
-        """Return the messages of the repository's hooks, and a description of each failed hook."""
-        rules = self.site.last_rules or self.site.rules
-        hooks = tuple(named for named in trusted_hooks(rules, self.site.recorder) if named.hook.on == "after")
-        if not hooks:
-            return [], []
-        site = self.site
-        facts = gather_facts(call, site.workspace, rules, site.state, site.contents, site.environment).facts
-        return RepositoryHooks(hooks, site.workspace, site.environment).call_after_hooks(call, facts, outcome, changed)
 
-    def record_failures(self, call: ToolCall, troubles: list[str]) -> None:
-        bodies = [
-            Body(
-                event="check_failed",
-                intent_id=self.site.state.active_session(call.session).intent_id,
-                session_id=call.session.session_id,
-                detail={"check": trouble.partition(": ")[0], "exception": trouble.partition(": ")[2][:500]},
-            )
-            for trouble in troubles
-        ]
-        if bodies:
-            self.site.recorder.append_or_spool([self.site.recorder.make_record(body, call.agent) for body in bodies])
+def call_listeners(is_repository_registered: RegisteredHooks, call: ToolCall, outcome: Outcome) -> list[HookReport]:
+    reports: list[HookReport] = []
+    for name, listener in list(is_repository_registered.listeners.items()):
+        try:
+            reports.append(HookReport(name, clean_text(listener(call, outcome) or "")))
+        except (Exception, SystemExit) as error:  # noqa: BLE001  a hook's failure is not the call's
+            kind = type(error).__name__
+            reports.append(HookReport(name, f"Hook {name} failed ({kind}).", f"{kind}: {error}"))
+    return reports
+
+
+def run_repository_hooks(
+    context: WorkspaceContext, call: ToolCall, outcome: Outcome, changed: tuple[str, ...]
+) -> list[HookReport]:
+    """Run the repository's trusted hooks. Raises the errors in RECORDING_ERRORS."""
+    rules = context.last_rules or context.rules
+    hooks = tuple(named for named in trusted_hooks(rules, context.recorder) if named.hook.on == "after")
+    if not hooks:
+        return []
+    gathered = gather_facts(call, context.workspace, rules, context.state, context.contents, context.environment)
+    event = HookCall(call, gathered.facts, context.workspace, context.environment, outcome, changed)
+    reports: list[HookReport] = []
+    spent_s = 0.0
+    for named in select_hooks(hooks, "after", event):
+        began = time.monotonic()
+        try:
+            message = inform_hook(named, event, MAX_ALL_HOOKS_S - spent_s)
+            reports.append(HookReport(named.name, f"Hook {named.name}: {message}" if message else ""))
+        except HookFailed as failure:
+            message = f"Hook {named.name} failed: {clean_text(str(failure))}"
+            reports.append(HookReport(named.name, message, str(failure)))
+        spent_s += time.monotonic() - began
+    return reports
+
+
+def record_failures(context: WorkspaceContext, call: ToolCall, reports: list[HookReport]) -> None:
+    bodies = [
+        Body(
+            event="check_failed",
+            intent_id=context.state.active_session(call.session).intent_id,
+            session_id=call.session.session_id,
+            detail={"check": report.name, "exception": report.failure[:500]},
+        )
+        for report in reports
+        if report.failure
+    ]
+    if bodies:
+        context.recorder.append_or_spool([context.recorder.make_record(body, call.agent) for body in bodies])

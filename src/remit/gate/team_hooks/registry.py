@@ -1,4 +1,4 @@
-"""Checks registered by an embedding program or an installed package. A check can tighten a decision, never loosen it."""
+"""Checks registered by an embedding program or an installed package: they tighten decisions and never loosen them."""
 
 import os
 import sys
@@ -77,7 +77,7 @@ def objection_code(verdict: Verdict) -> ErrorType:
 
 
 def run_registered_checks(checks: Mapping[str, Check], call: ToolCall, facts: Facts) -> tuple[Finding, ...]:
-    """The objections, under the hooks' own names: no hook can speak as one of Remit's rules, which may be waived."""
+    """Return the objections under the hooks' own names: no hook can pose as one of Remit's waivable rules."""
     return tuple(
         replace(found, rule=name, code=objection_code(found.verdict))
         for name, check in checks.items()
