@@ -11,9 +11,8 @@ from uuid import uuid4
 from msgspec import DecodeError, Struct, ValidationError, json
 
 from remit.host.scripted_model import Message, ModelRequest, OfferedTool, Part, Say, ToolOutput, Turn, Use
-from remit.host.wire_server import HttpReply, ModelWire
+from remit.host.wire_server import HttpReply, ModelWire, split_chunks
 
-_CHUNK_CHARS = 1000
 _ERROR_TYPES = {404: "not_found_error", 413: "request_too_large"}
 
 
@@ -151,8 +150,8 @@ def _block_events(index: int, block: dict[str, Any]) -> Iterator[bytes]:
     value = block[field]
     whole = value if isinstance(value, str) else json.encode(value).decode()
     yield _event("content_block_start", index=index, content_block={**block, field: empty})
-    for at in range(0, len(whole), _CHUNK_CHARS):
-        yield _event("content_block_delta", index=index, delta={"type": kind, key: whole[at : at + _CHUNK_CHARS]})
+    for chunk in split_chunks(whole):
+        yield _event("content_block_delta", index=index, delta={"type": kind, key: chunk})
     yield _event("content_block_stop", index=index)
 
 

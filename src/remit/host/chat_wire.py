@@ -11,9 +11,8 @@ from uuid import uuid4
 from msgspec import DecodeError, Struct, ValidationError, json
 
 from remit.host.scripted_model import Message, ModelRequest, OfferedTool, Say, ToolOutput, Turn, Use
-from remit.host.wire_server import HttpReply, ModelWire
+from remit.host.wire_server import HttpReply, ModelWire, split_chunks
 
-_CHUNK_CHARS = 1000
 _SYSTEM_ROLES = ("system", "developer")
 _ROLES: dict[str, Literal["user", "assistant", "system"]] = {"user": "user", "assistant": "assistant", "tool": "user"}
 
@@ -154,14 +153,10 @@ def _stream(completion: dict[str, Any]) -> bytes:
 
 def _deltas(message: dict[str, Any]) -> Iterator[dict[str, Any]]:
     yield {"role": "assistant", "content": ""}
-    for piece in _pieces(message["content"] or ""):
+    for piece in split_chunks(message["content"] or ""):
         yield {"content": piece}
     for index, call in enumerate(message.get("tool_calls", ())):
         function = call["function"]
         yield {"tool_calls": [{"index": index, **call, "function": {**function, "arguments": ""}}]}
-        for piece in _pieces(function["arguments"]):
+        for piece in split_chunks(function["arguments"]):
             yield {"tool_calls": [{"index": index, "function": {"arguments": piece}}]}
-
-
-def _pieces(text: str) -> Iterator[str]:
-    return (text[at : at + _CHUNK_CHARS] for at in range(0, len(text), _CHUNK_CHARS))

@@ -11,9 +11,8 @@ from uuid import uuid4
 from msgspec import DecodeError, Struct, ValidationError, json
 
 from remit.host.scripted_model import Message, ModelRequest, OfferedTool, Part, Say, ToolOutput, Turn, Use
-from remit.host.wire_server import HttpReply, ModelWire
+from remit.host.wire_server import HttpReply, ModelWire, split_chunks
 
-_CHUNK_CHARS = 1000
 _REMARKS = ("<environment_context>", "# AGENTS.md instructions", "<user_instructions>")
 
 
@@ -239,8 +238,8 @@ def _item_events(index: int, item: dict[str, Any]) -> Iterator[tuple[str, dict[s
     place = {"output_index": index, "item_id": item["id"]}
     kind, empty, whole = _describe_growth(item)
     yield "response.output_item.added", {"output_index": index, "item": {**item, **empty, "status": "in_progress"}}
-    for at in range(0, len(whole), _CHUNK_CHARS):
-        yield f"response.{kind}.delta", {**place, "content_index": 0, "delta": whole[at : at + _CHUNK_CHARS]}
+    for chunk in split_chunks(whole):
+        yield f"response.{kind}.delta", {**place, "content_index": 0, "delta": chunk}
     yield "response.output_item.done", {"output_index": index, "item": item}
 
 

@@ -6,7 +6,7 @@ A wire format derives from `ModelWire` and answers requests in its format.
 import sys
 from abc import ABC, abstractmethod
 from collections import deque
-from collections.abc import Generator
+from collections.abc import Generator, Iterator
 from contextlib import contextmanager, suppress
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from socket import socket
@@ -21,6 +21,10 @@ MAX_BODY_BYTES = 64 * 1024 * 1024
 MAX_REQUESTS = 1000
 SIDE_REQUEST_ANSWER = "A scripted model has nothing to add here."
 _IDLE_TIMEOUT_S = 30
+
+
+CHUNK_CHARS = 1000
+"""Characters of one streamed piece."""
 
 
 class HttpReply(Struct, frozen=True):
@@ -88,7 +92,7 @@ class ModelWire(ABC):
         return self._model.answer(conversation)
 
     def _next_turn(self, conversation: ModelRequest) -> Turn:
-        """Return the next turn. After a failure raise the same failure, so that no later step replaces the failed one."""
+        """Return the next turn. After a failure raise the same failure: no later step replaces the failed one."""
         self._record_request(conversation)
         if self.failures:
             raise self.failures[0]
@@ -147,6 +151,10 @@ class _Handler(BaseHTTPRequestHandler):
         # One write: headers and body apart meet Nagle and delayed acknowledgement, 44 ms on loopback.
         self.close_connection = True
         self.wfile.write(_http_bytes(reply))
+
+
+def split_chunks(text: str) -> Iterator[str]:
+    return (text[at : at + CHUNK_CHARS] for at in range(0, len(text), CHUNK_CHARS))
 
 
 def _http_bytes(reply: HttpReply) -> bytes:

@@ -53,7 +53,7 @@ class Elicitations:
         self.waiting_calls: dict[str, WaitingCall] = {}
 
     def request_answer(self, needed: NeedsPerson, name: str, arguments: dict[str, Any]) -> types.InputRequiredResult:
-        """Ask the client for an answer and a repeated call: connections since 2026-07-28 take no requests from servers."""
+        """Ask the client for an answer and a repeated call: since 2026-07-28 servers send no requests of their own."""
         while len(self.waiting_calls) >= MAX_WAITING_CALLS:
             self.waiting_calls.pop(next(iter(self.waiting_calls)))
         token = secrets.token_urlsafe(18)

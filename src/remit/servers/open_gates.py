@@ -107,7 +107,7 @@ class Repository:
 
 
 class OpenGates:
-    """Gates that stay open between calls. Repositories never wait for each other; the least recently used goes first."""
+    """Gates that stay open between calls. Repositories never wait for each other; the least recently used is closed."""
 
     def __init__(self, leaving: threading.Event | None = None, watches: WorktreeWatchers | None = None) -> None:
         self.leaving = leaving or threading.Event()

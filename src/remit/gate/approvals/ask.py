@@ -17,7 +17,7 @@ from remit.core.display_text import sanitise_line
 from remit.core.facts import Facts
 from remit.core.grant import Grant
 from remit.core.ids import make_uuid7
-from remit.core.record import Body, CallPart, Record
+from remit.core.record import Body, CallPart, EventName, Record
 from remit.core.secrets.redaction import redact
 from remit.core.secrets.secret_files import is_secret_file
 from remit.gate.approvals.project_grants import GRANT_WRITE_ERRORS, ProjectGrants
@@ -25,8 +25,7 @@ from remit.gate.environment import Environment
 from remit.gate.evidence.constraint_facts import propose_contents
 from remit.gate.records.recorder import Recorder
 from remit.gate.rules.load import Rules
-from remit.gate.state import questions
-from remit.gate.state.questions import ApprovalReply, Question, QuestionStore
+from remit.gate.state.questions import CLIENT_GONE, ApprovalReply, Question, QuestionStore
 from remit.ledger.index.index import Index
 from remit.ledger.segments import LedgerError
 from remit.policy.approval.command_prefix import propose_prefix
@@ -53,8 +52,8 @@ CLIENT_GONE_REPLY = ApprovalReply(False, "the process that asked was gone before
 class ApprovalRequests:
     """Questions to a person in one workspace, one call at a time."""
 
-    def __init__(self, approvals: QuestionStore, recorder: Recorder, environment: Environment) -> None:
-        self.approvals = approvals
+    def __init__(self, questions: QuestionStore, recorder: Recorder, environment: Environment) -> None:
+        self.questions = questions
         self.recorder = recorder
         self.environment = environment
 
@@ -99,17 +98,18 @@ class ApprovalRequests:
             return None
         self.close_orphaned_questions(rules)
         digest = question_digest(call, facts, decision)
-        earlier = self.approvals.take_late_approval(digest)
+        earlier = self.questions.take_late_approval(digest)
         if earlier is not None:
             return earlier
-        if not self.approvals.is_watcher_present():
+        if not self.questions.is_watcher_present():
             return None
         question = self.make_question(call, facts, decision, finding, rules)
-        self.approvals.put_question(question, digest)
-        self.record_request(question)
-        reply = self.approvals.wait_for_reply(question, self.environment.release_lock) or (
-            CLIENT_GONE_REPLY if questions.CLIENT_GONE.get()() else NOBODY_REPLY
-        )
+        self.questions.put_question(question, digest)
+        detail: dict[str, object] = {"risk": question.risk, "reasons": list(question.reasons)}
+        self.recorder.append([self.make_record("approval_requested", question, detail)])
+        reply = self.questions.wait_for_reply(question, self.environment.release_lock)
+        if reply is None:
+            reply = CLIENT_GONE_REPLY if CLIENT_GONE.get()() else NOBODY_REPLY
         self.record_answer(question, reply, rules)
         return reply
 
@@ -144,10 +144,10 @@ class ApprovalRequests:
 
         Closing and recording share one transaction: a failed record leaves the question open for the next caller.
         """
-        if not self.approvals.find_orphans():
+        if not self.questions.find_orphans():
             return
-        with self.approvals.state.group_changes():
-            ended = self.approvals.close_orphans()
+        with self.questions.state.group_changes():
+            ended = self.questions.close_orphans()
             self.recorder.append(
                 [self.make_answer_record(question, reply or CLIENT_GONE_REPLY, rules) for question, reply in ended]
             )
@@ -161,40 +161,41 @@ class ApprovalRequests:
         if grant is not None:
             self.store_grant(grant, rules)
         detail: dict[str, object] = {
-            **question_detail(question),
             "by": reply.by,
             "answer": "allow" if reply.allow else "deny",
             "extent": grant.extent if grant else "once",
             "words": sanitise_line(redact(reply.words), 500),
             "grant": {"id": grant.id, "extent": grant.extent, "rule": grant.rule} if grant else None,
         }
-        body = Body(
-            event="approval_answered",
-            intent_id=question.intent_id,
-            session_id=question.session_id,
-            call=question_call(question),
-            detail={"approval": detail},
-        )
-        return self.recorder.make_record(body, question.agent)
+        return self.make_record("approval_answered", question, detail)
 
     def store_grant(self, grant: Grant, rules: Rules) -> None:
         """Store a grant: a project grant in `remit.toml` if the file is writable, any other in the state."""
         if grant.extent == "project":
             with suppress(*GRANT_WRITE_ERRORS):
-                ProjectGrants(self.recorder.workspace, self.approvals.state).add_grant(grant, rules)
+                ProjectGrants(self.recorder.workspace, self.questions.state).add_grant(grant, rules)
                 return
-        self.approvals.put_grant(grant)
+        self.questions.put_grant(grant)
 
-    def record_request(self, question: Question) -> None:
-        detail = {**question_detail(question), "risk": question.risk, "reasons": list(question.reasons)}
+    def make_record(self, event: EventName, question: Question, detail: dict[str, object]) -> Record:
+        """Return a record about the question, without secrets; its call is identified as in the call's own records."""
+        about = {
+            "id": question.id,
+            "rule": question.code,
+            "action": sanitise_line(question.action, MAX_RECORDED_CHARS),
+            "message": sanitise_line(redact(question.message), MAX_RECORDED_CHARS),
+        }
+        call = CallPart(
+            id=question.call_id or UNSET, name=question.tool, arguments_sha256=question.arguments_sha256 or UNSET
+        )
         body = Body(
-            event="approval_requested",
+            event=event,
             intent_id=question.intent_id,
             session_id=question.session_id,
-            call=question_call(question),
-            detail={"approval": detail},
+            call=call,
+            detail={"approval": {**about, **detail}},
         )
-        self.recorder.append([self.recorder.make_record(body, question.agent)])
+        return self.recorder.make_record(body, question.agent)
 
     def make_grant(self, question: Question, reply: ApprovalReply, rules: Rules) -> Grant | None:
         """Return the grant that a yes implies; None if the question allows no wider yes."""
@@ -215,19 +216,6 @@ class ApprovalRequests:
             command=rule.command,
             tool=rule.tool,
         )
-
-
-def question_detail(question: Question) -> dict[str, object]:
-    """Return the fields about the question shared by its two records, without secrets."""
-    about = {"id": question.id, "rule": question.code, "action": sanitise_line(question.action, MAX_RECORDED_CHARS)}
-    return {**about, "message": sanitise_line(redact(question.message), MAX_RECORDED_CHARS)}
-
-
-def question_call(question: Question) -> CallPart:
-    """Return the call of the question, with the same identity as in the call's own records."""
-    return CallPart(
-        id=question.call_id or UNSET, name=question.tool, arguments_sha256=question.arguments_sha256 or UNSET
-    )
 
 
 def find_subject_path(call: ToolCall, facts: Facts, finding: Finding) -> str | None:

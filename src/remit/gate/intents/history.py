@@ -34,26 +34,26 @@ class IntentVersion(Struct, frozen=True):
     changes: tuple[str, ...] = ()
 
 
-def intent_history(site: WorkspaceContext, intent_id: str, limit: int) -> list[IntentVersion]:
+def intent_history(context: WorkspaceContext, intent_id: str, limit: int) -> list[IntentVersion]:
     """Return the newest versions of an intent, oldest first. Raises OSError, LedgerError, sqlite3.Error."""
-    with Index.open(site.workspace.state / "index.db", site.workspace.log_folder) as index:
+    with Index.open(context.workspace.state / "index.db", context.workspace.log_folder) as index:
         documents = index.find(event="intent_changed", intent_id=intent_id, limit=MAX_VERSIONS)[::-1]
     first = max(0, len(documents) - limit)
-    before = load_version(site, intent_id, first, documents[first - 1], None).intent if first else None
+    before = load_version(context, intent_id, first, documents[first - 1], None).intent if first else None
     found: list[IntentVersion] = []
     for number, document in enumerate(documents[first:], first + 1):
-        found.append(load_version(site, intent_id, number, document, before))
+        found.append(load_version(context, intent_id, number, document, before))
         before = found[-1].intent
     return found
 
 
 def load_version(
-    site: WorkspaceContext, intent_id: str, number: int, document: dict[str, Any], before: Intent | None
+    context: WorkspaceContext, intent_id: str, number: int, document: dict[str, Any], before: Intent | None
 ) -> IntentVersion:
     body = record_body(document)
     digest = str(body.get("content_sha256") or "")
     is_deleted = bool(body.get("removed"))
-    intent = None if is_deleted else load_stored_intent(site, intent_id, digest)
+    intent = None if is_deleted else load_stored_intent(context, intent_id, digest)
     return IntentVersion(
         version=number,
         at=str(document.get("timestamp") or ""),
@@ -66,9 +66,9 @@ def load_version(
     )
 
 
-def load_stored_intent(site: WorkspaceContext, intent_id: str, digest: str) -> Intent | None:
+def load_stored_intent(context: WorkspaceContext, intent_id: str, digest: str) -> Intent | None:
     """Return the intent from the stored file with this SHA-256; None if that content is not stored."""
-    document = read_intents(copies_folder(site.workspace) / VERSIONS_FOLDER / digest) if digest.isalnum() else None
+    document = read_intents(copies_folder(context.workspace) / VERSIONS_FOLDER / digest) if digest.isalnum() else None
     return next((i for i in document.intents if i.id == intent_id), None) if document else None
 
 

@@ -38,8 +38,23 @@ if TYPE_CHECKING:
     from remit.gate.intents.edit import IntentsFileEditor
 
 
-class IntentsFile:
-    """Intents of one workspace as its intents file holds them."""
+class IntentBinding(Struct, frozen=True):
+    """Intent named by a session's environment: `REMIT_INTENT` (source `environment`) or the `branch`."""
+
+    intent_id: str
+    source: str
+
+
+class SelectedIntent(Struct, frozen=True):
+    """Selected intent with the context block for the agent."""
+
+    intent: Intent
+    block: str
+    warnings: tuple[str, ...] = ()
+
+
+class Intents:
+    """Intents of one workspace: its intents file, and the sessions that work under them."""
 
     def __init__(self, workspace: Workspace, state: State, recorder: Recorder) -> None:
         self.workspace = workspace
@@ -86,10 +101,8 @@ class IntentsFile:
         intent = self.get(intent_id)
         check_transition(intent, to)
         changes: dict[str, Any] = {"status": to}
-        if to == "BLOCKED":
-            changes["blocked_reason"] = reason
-        elif intent.blocked_reason is not None:
-            changes["blocked_reason"] = None
+        if to == "BLOCKED" or intent.blocked_reason is not None:
+            changes["blocked_reason"] = reason if to == "BLOCKED" else None
         self.editor.change_fields(intent_id, changes)
         detail = {"from": intent.status, "to": to, "notes": redact_statement(notes), "by": by}
         self.recorder.append([self.make_record("intent_transition", intent_id, session, detail)])
@@ -104,9 +117,9 @@ class IntentsFile:
         validate_scope(intent.owned_scope)
         if not self.workspace.is_governed:
             raise IntentError("Remit does not govern this repository; start with `remit init`")
-        made = self.editor.append_intent(intent, self.document)
+        intent_id = self.editor.append_intent(intent, self.document)
         self.record_file_changes(self.rules, by=by)
-        return self.get(made)
+        return self.get(intent_id)
 
     def edit(self, intent_id: str, changes: Mapping[str, Any], *, by: str) -> Intent:
         """Change fields of an intent. Raises IntentError, EditRefused."""
@@ -125,93 +138,42 @@ class IntentsFile:
                 f"`remit intent set-status {intent_id} ABORTED` ends it."
             )
         with Index.open(self.workspace.state / "index.db", self.workspace.log_folder) as index:
-            used = [
-                d for d in index.find(intent_id=intent_id, limit=50) if record_body(d).get("event") != "intent_changed"
-            ]
-        if used:
+            documents = index.find(intent_id=intent_id, limit=50)
+        if any(record_body(document).get("event") != "intent_changed" for document in documents):
             raise IntentError(f"{intent_id} has records; `remit intent set-status {intent_id} ABORTED` ends it.")
         self.editor.delete_intent(intent_id)
         self.record_file_changes(self.rules, by=by)
 
     @property
     def editor(self) -> "IntentsFileEditor":
-        from remit.gate.intents.edit import (
-            IntentsFileEditor,  # a YAML parser: milliseconds, and few calls change the file
-        )
+        # A YAML parser takes milliseconds to load, and few calls change the file.
+        from remit.gate.intents.edit import IntentsFileEditor
 
         return IntentsFileEditor(self.workspace, self.format_now())
 
     def record_file_changes(self, rules: Rules, *, by: str) -> None:
         """Record every difference between the file and its last recorded version, whoever edited the file."""
-        now = copies_signature(self.workspace)
-        if now != self.state.read_fact("kept"):
+        signature = copies_signature(self.workspace)
+        if signature != self.state.read_fact("kept"):
             save_copies(self.workspace)
-            self.state.put_fact("kept", now)
+            self.state.put_fact("kept", signature)
         document = rules.document
         if document is None or not document.sha256 or document.sha256 == self.state.read_fact("intents_sha256"):
             return
-        before = json.decode(self.state.read_fact("intents") or "[]", type=tuple[Intent, ...])
-        old = {i.id: i for i in before}
-        new = {i.id: i for i in document.intents}
-        pairs = [(i, old.get(i), new.get(i)) for i in (*new, *(i for i in old if i not in new))]
-        pairs = [pair for pair in pairs if pair[1] != pair[2]]
-        known = {"content_sha256": document.sha256, "by": by}
-        records = [
-            self.make_record("intent_changed", intent_id, None, {**known, **describe_intent_change(then, now)})
-            for intent_id, then, now in pairs
-        ]
-        self.recorder.append(records)
+        recorded = json.decode(self.state.read_fact("intents") or "[]", type=tuple[Intent, ...])
+        old, new = ({i.id: i for i in intents} for intents in (recorded, document.intents))
+        source = {"content_sha256": document.sha256, "by": by}
+        self.recorder.append(
+            [
+                self.make_record("intent_changed", intent_id, None, {**source, **describe_intent_change(before, after)})
+                for intent_id in dict.fromkeys((*new, *old))
+                if (before := old.get(intent_id)) != (after := new.get(intent_id))
+            ]
+        )
         self.state.put_fact("intents", json.encode(document.intents).decode())
         self.state.put_fact("intents_sha256", document.sha256)
 
-    def format_now(self) -> str:
-        moment = datetime.fromtimestamp(self.recorder.environment.clock(), UTC)
-        return moment.isoformat(timespec="seconds").replace("+00:00", "Z")
-
-    def make_record(
-        self,
-        event: EventName,
-        intent_id: str | None,
-        session: SessionKey | None,
-        detail: dict[str, Any],
-        agent: str | None = None,
-    ) -> Record:
-        body = Body(
-            event=event,
-            intent_id=intent_id,
-            session_id=session.session_id if session else None,
-            agent_id=(session.agent_id if session else "") or UNSET,
-            detail=detail,
-        )
-        return self.recorder.make_record(body, agent)
-
-
-def redact_statement(text: str) -> str:
-    """Return an agent's statement about its work without secrets, bounded for a record."""
-    return sanitise_line(redact(text[:8_000]), 2_000)
-
-
-def record_body(document: dict[str, Any]) -> dict[str, Any]:
-    return document.get("metadata", {}).get(KEY, {})
-
-
-class IntentBinding(Struct, frozen=True):
-    """Intent named by a session's environment: `REMIT_INTENT` (source `environment`) or the `branch`."""
-
-    intent_id: str
-    source: str
-
-
-class SelectedIntent(Struct, frozen=True):
-    """Selected intent with the context block for the agent."""
-
-    intent: Intent
-    block: str
-    warnings: tuple[str, ...] = ()
-
-
-class Intents(IntentsFile):
-    """Intents of one workspace and the sessions that work under them."""
+    # -- sessions -------------------------------------------------------------------------------------------
 
     def select(
         self,
@@ -248,14 +210,14 @@ class Intents(IntentsFile):
         processes remain the agent's.
         """
         known = self.state.find_session(session) or SessionState()
-        fresh = SessionState(
+        bound = SessionState(
             agent=known.agent or agent,
             model=known.model,
             intent_id=intent_id,
             source=source,
-            told=sha256(block.encode("utf-8", "replace")) if block else "",
+            told=hash_block(block) if block else "",
         )
-        self.state.put_session(session, fresh, self.recorder.environment.clock())
+        self.state.put_session(session, bound, self.recorder.environment.clock())
 
     def clear(self, session: SessionKey, agent: str) -> str | None:
         """Release the session's intent and return its id. Raises the errors in RECORDING_ERRORS."""
@@ -286,8 +248,7 @@ class Intents(IntentsFile):
         if intent is None:
             return ""
         block = self.format_block(intent)
-        digest = sha256(block.encode("utf-8", "replace"))
-        if only_changed and digest == active.told:
+        if only_changed and hash_block(block) == active.told:
             return ""
         self.bind_session(session, active.agent, active.intent_id, active.source, block)
         return block
@@ -313,6 +274,29 @@ class Intents(IntentsFile):
             return []
         return [change for document in found for change in changes_in_record(document)][:limit]
 
+    # -- records --------------------------------------------------------------------------------------------
+
+    def format_now(self) -> str:
+        moment = datetime.fromtimestamp(self.recorder.environment.clock(), UTC)
+        return moment.isoformat(timespec="seconds").replace("+00:00", "Z")
+
+    def make_record(
+        self,
+        event: EventName,
+        intent_id: str | None,
+        session: SessionKey | None,
+        detail: dict[str, Any],
+        agent: str | None = None,
+    ) -> Record:
+        body = Body(
+            event=event,
+            intent_id=intent_id,
+            session_id=session.session_id if session else None,
+            agent_id=(session.agent_id if session else "") or UNSET,
+            detail=detail,
+        )
+        return self.recorder.make_record(body, agent)
+
 
 def changes_in_record(document: dict[str, Any]) -> list[RecentChange]:
     """Return the files of a mutation record in the form of the context block."""
@@ -323,3 +307,16 @@ def changes_in_record(document: dict[str, Any]) -> list[RecentChange]:
         RecentChange(str(f.get("path")), str(document.get("timestamp")), computed, str(body.get("session_id") or ""))
         for f in files
     ]
+
+
+def redact_statement(text: str) -> str:
+    """Return an agent's statement about its work without secrets, bounded for a record."""
+    return sanitise_line(redact(text[:8_000]), 2_000)
+
+
+def record_body(document: dict[str, Any]) -> dict[str, Any]:
+    return document.get("metadata", {}).get(KEY, {})
+
+
+def hash_block(block: str) -> str:
+    return sha256(block.encode("utf-8", "replace"))

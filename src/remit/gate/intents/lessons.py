@@ -245,7 +245,8 @@ def describe_open_items(workspace: Workspace, session: SessionKey) -> str:
     if others:
         left = ", ".join(f"{sanitise_line(name, 60)} ({len(items)})" for name, items in others)
         parts.append(
-            f"Remit: {ORCHESTRATION_FOLDER}/{TODO_FILE} holds open items of other sessions: {left}. Read it if you take their work up."  # noqa: E501
+            f"Remit: {ORCHESTRATION_FOLDER}/{TODO_FILE} holds open items of other sessions: {left}. "
+            "Read it before continuing their work."
         )
     return "\n".join(parts)
 

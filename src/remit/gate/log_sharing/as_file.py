@@ -1,17 +1,17 @@
 """Ledger sharing by tracked files: this machine's log as a file made at commit time, other logs from the history."""
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 
 from msgspec import Struct, json
 
 from remit.core.formats.merkle import hash_leaf
-from remit.gate.gate import Gate
-from remit.gate.log_sharing.as_ref import sign_log
+from remit.gate.context import WorkspaceContext
+from remit.gate.log_sharing.as_ref import read_complete_lines, sign_log
 from remit.gate.records.tree_head_report import tracked_log_name
 from remit.ledger.foreign_logs import store_tracked_log
 from remit.ledger.prune import has_pruned_records
-from remit.ledger.reader import measure_segment, read_bytes, read_segment_lines
+from remit.ledger.reader import read_segment_lines
 from remit.ledger.segments import list_segments
 from remit.workspace.place.workspace import TRACKED_LOGS_FOLDER
 from remit.workspace.sharing.tracked_logs import MAX_LOG_BYTES, TrackedLogs, is_same_log
@@ -68,94 +68,84 @@ class TrackedLogReport(Struct, frozen=True):
     unsettled: tuple[str, ...] = ()
 
 
-class _LogContent(Struct, frozen=True):
-    """New content of this machine's tracked file."""
-
-    content: bytes
-    absent: int = 0
-
-
-def write_tracked_log(gate: Gate, *, commit: bool, index: Path | None = None) -> TrackedLogReport:
+def write_tracked_log(context: WorkspaceContext, *, commit: bool, index: Path | None = None) -> TrackedLogReport:
     """Write this machine's log into its tracked file under a fresh tree head; commit only that file, or stage it.
 
     `index` is the index locked by a running commit for its hook. During a merge or rebase the file is only staged.
     Raises OSError, LedgerError, GitError, GitHoldsIndex, TrackedLogDiffers, TooLargeToTrack, NothingToTrack.
     """
-    sign_log(gate)
-    folder, logs = gate.recorder.log.folder, TrackedLogs(gate.workspace, index)
-    name = tracked_log_name(gate.recorder.log)
+    recorder, logs = context.recorder, TrackedLogs(context.workspace, index)
+    sign_log(context)
+    name = tracked_log_name(recorder.log)
     if name is None:
         raise NothingToTrack
+
+    # 1 The content: the whole log; pruned records as any known version of the file still has them.
     sides = logs.read_merge_sides()
     present, committed = logs.read_present(name), logs.read_head_version(name)
-    kept = [*filter(None, (present, committed)), *sides.get(name, ())]
-    made = assemble_log(folder, kept)
-    junk = count_junk_lines(gate, name, present or b"", made.content)
-    settled = {
-        other: longer for other, both in sides.items() if other != name and (longer := join_sides(both)) is not None
-    }
-    staged = logs.write_and_stage({name: made.content, **settled}, name)
-    stopped = logs.is_operation_in_progress
-    message = f"Ledger of {gate.recorder.machine}"
-    before = committed.count(b"\n") if committed else 0
+    known = [*filter(None, (present, committed)), *sides.get(name, ())]
+    content, absent = assemble_log(recorder.log.folder, known)
+    junk = count_junk_lines(recorder.log.name, name, present or b"", content)
+
+    # 2 Both sides of a merge in progress: of each other log the longer one, if it continues the shorter.
+    joined = {other: join_sides(both) for other, both in sides.items() if other != name}
+    settled = {other: longer for other, longer in joined.items() if longer is not None}
+
+    # 3 Write, and commit.
+    is_staged, is_stopped = logs.write_and_stage({name: content, **settled}, name), logs.is_operation_in_progress
+    must_commit = commit and is_staged and not is_stopped
+    records = content.count(b"\n")
     return TrackedLogReport(
-        f"{TRACKED_LOGS_FOLDER}/{name}",
-        made.content.count(b"\n"),
-        max(0, made.content.count(b"\n") - before),
-        len(made.content),
-        staged,
-        logs.commit_logs([name], message) if commit and staged and not stopped else None,
-        stopped,
-        made.absent,
-        junk,
-        tuple(sorted({*settled, name} & sides.keys())),
-        tuple(sorted(sides.keys() - {*settled, name})),
+        path=f"{TRACKED_LOGS_FOLDER}/{name}",
+        records=records,
+        fresh=max(0, records - (committed or b"").count(b"\n")),
+        bytes=len(content),
+        staged=is_staged,
+        commit=logs.commit_logs([name], f"Ledger of {recorder.machine}") if must_commit else None,
+        stopped=is_stopped,
+        absent=absent,
+        junk=junk,
+        settled=tuple(sorted({*settled, name} & sides.keys())),
+        unsettled=tuple(sorted(sides.keys() - {*settled, name})),
     )
 
 
-def assemble_log(folder: Path, kept: Sequence[bytes]) -> _LogContent:
-    """Return the lines of the log; pruned lines come from `kept`. Raises TooLargeToTrack."""
+def assemble_log(folder: Path, known: Sequence[bytes]) -> tuple[bytes, int]:
+    """Return the lines of the log, and the number of absent ones; pruned lines come from `known`.
+
+    Raises TooLargeToTrack.
+    """
     parts: list[bytes] = []
     absent = size = 0
-    pruned_away: dict[bytes, bytes] | None = None
+    by_leaf: dict[bytes, bytes] | None = None
     for name in list_segments(folder):
         if has_pruned_records(folder, name):
-            pruned_away = index_lines_by_leaf(kept) if pruned_away is None else pruned_away
-            found = list(restore_lines(folder, name, pruned_away))
-            absent += sum(line is None for line in found)
-            part = b"".join(line + b"\n" for line in found if line is not None)
+            if by_leaf is None:
+                by_leaf = {hash_leaf(line): line for content in known for line in content.split(b"\n")}
+            lines = [by_leaf.get(line.leaf) if line.leaf else line.raw for line in read_segment_lines(folder, name)]
+            absent += lines.count(None)
+            part = b"".join(line + b"\n" for line in lines if line is not None)
         else:
-            raw = read_bytes(folder, name, 0, measure_segment(folder, name))
-            part = raw[: raw.rfind(b"\n") + 1]
+            part = read_complete_lines(folder, name)
         size += len(part)
         if size > MAX_LOG_BYTES:
             raise TooLargeToTrack(MAX_LOG_BYTES)
         parts.append(part)
-    return _LogContent(b"".join(parts), absent)
+    return b"".join(parts), absent
 
 
-def index_lines_by_leaf(kept: Iterable[bytes]) -> dict[bytes, bytes]:
-    return {hash_leaf(line): line for content in kept for line in content.split(b"\n")}
-
-
-def restore_lines(folder: Path, segment: str, known: dict[bytes, bytes]) -> Iterator[bytes | None]:
-    """Yield the lines of a pruned segment; None for a line found nowhere."""
-    for line in read_segment_lines(folder, segment):
-        yield known.get(line.leaf) if line.leaf else line.raw
-
-
-def count_junk_lines(gate: Gate, name: str, present: bytes, content: bytes) -> int:
+def count_junk_lines(log_name: str, file_name: str, present: bytes, content: bytes) -> int:
     """Count the lines of the present file that are no records and will be removed. Raises TrackedLogDiffers."""
     if content.startswith(present):
         return 0
-    true = set(content.split(b"\n"))
-    own = f'"log":{json.encode(gate.recorder.log.name).decode()}'.encode()
+    records = set(content.split(b"\n"))
+    own_mark = b'"log":' + json.encode(log_name)
     junk = 0
     for number, line in enumerate(present.split(b"\n"), 1):
-        if line.removesuffix(b"\r") in true:
+        if line.removesuffix(b"\r") in records:
             continue
-        if own in line:
-            raise TrackedLogDiffers(f"{TRACKED_LOGS_FOLDER}/{name}", number)
+        if own_mark in line:
+            raise TrackedLogDiffers(f"{TRACKED_LOGS_FOLDER}/{file_name}", number)
         junk += 1
     return junk
 
@@ -166,11 +156,15 @@ def join_sides(both: Sequence[bytes]) -> bytes | None:
     return longest if all(longest.startswith(side) for side in both) else None
 
 
-def import_tracked_logs(gate: Gate) -> dict[str, int]:
+def import_tracked_logs(context: WorkspaceContext) -> dict[str, int]:
     """Store other machines' tracked logs from the history; return the number of new records by log.
 
     Raises OSError, GitError.
     """
-    own, past = tracked_log_name(gate.recorder.log) or "", TrackedLogs(gate.workspace).read_history()
-    found = {name: contents for name, contents in past.items() if not is_same_log(name, own)}
-    return {name: store_tracked_log(gate.workspace.log_folder, name, contents) for name, contents in found.items()}
+    own = tracked_log_name(context.recorder.log) or ""
+    folder = context.workspace.log_folder
+    return {
+        name: store_tracked_log(folder, name, contents)
+        for name, contents in TrackedLogs(context.workspace).read_history().items()
+        if not is_same_log(name, own)
+    }

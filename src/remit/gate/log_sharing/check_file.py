@@ -6,7 +6,7 @@ from itertools import pairwise
 from msgspec import Struct, json
 
 from remit.core.formats.merkle import hash_leaf
-from remit.gate.gate import Gate
+from remit.gate.context import WorkspaceContext
 from remit.gate.records.tree_head_report import tracked_log_name
 from remit.ledger.integrity.findings import LedgerFinding
 from remit.ledger.integrity.tree_heads import read_leaves
@@ -52,9 +52,9 @@ class _NumberedLine(Struct, frozen=True):
     chain: _ChainPlace | None
 
 
-def find_tracked_log_faults(gate: Gate) -> list[LedgerFinding]:
+def find_tracked_log_faults(context: WorkspaceContext) -> list[LedgerFinding]:
     """What is wrong with each tracked log, all of it warnings: our ledger is not what they are. Raises GitError."""
-    workspace = gate.workspace
+    workspace = context.workspace
     here = list_log_names(workspace.tracked_logs)
     if workspace.common_dir is None:
         return []
@@ -68,13 +68,13 @@ def find_tracked_log_faults(gate: Gate) -> list[LedgerFinding]:
         ]
     logs = TrackedLogs(workspace)
     names = sorted({*here, *logs.list_committed_names()})
-    own, sides = tracked_log_name(gate.recorder.log) if names else None, logs.read_merge_sides() if names else {}
+    own, sides = tracked_log_name(context.recorder.log) if names else None, logs.read_merge_sides() if names else {}
     few = {path.name for path in list_readable_logs(workspace.tracked_logs)}
     left = [name for name in here if name not in few and unreadable_reason(logs.log_path(name)) is None]
     return [*map(unread_logs_finding, left[:1])] + [
         LedgerFinding("tracked_damaged", "warning", f"{TRACKED_LOGS_FOLDER}/{name}: {what}; {step}")
         for name in names
-        for what, step in check_tracked_log(gate, logs, name, own=name == own, unsettled=name in sides)
+        for what, step in check_tracked_log(context, logs, name, own=name == own, unsettled=name in sides)
     ]
 
 
@@ -86,7 +86,7 @@ def unread_logs_finding(first: str) -> LedgerFinding:
 
 
 def check_tracked_log(
-    gate: Gate, logs: TrackedLogs, name: str, *, own: bool, unsettled: bool
+    context: WorkspaceContext, logs: TrackedLogs, name: str, *, own: bool, unsettled: bool
 ) -> Iterator[tuple[str, str]]:
     """Yield each fault of a tracked log with its next step. Raises GitError, OSError."""
     step = MERGE_STEP if unsettled else OWN_LOG_STEP if own else OTHER_LOG_STEP
@@ -101,7 +101,7 @@ def check_tracked_log(
     if content is None:
         yield f"it is not read: {unreadable_reason(logs.log_path(name))}", back
         return
-    if own and (odd := find_foreign_lines(gate, content)):
+    if own and (odd := find_foreign_lines(context, content)):
         yield f"{format_line_numbers(odd)} not in this machine's ledger", ALTERED_LOG_STEP
         return
     if unsettled:
@@ -146,9 +146,9 @@ def is_next_in_chain(one: _NumberedLine, after: _NumberedLine) -> bool:
     return after.chain.seq > one.chain.seq + 1 or after.chain.prev == f"sha256:{hash_leaf(one.raw).hex()}"
 
 
-def find_foreign_lines(gate: Gate, content: bytes) -> list[int]:
+def find_foreign_lines(context: WorkspaceContext, content: bytes) -> list[int]:
     """Return the numbers of records in this machine's file that its ledger lacks."""
-    known = set(read_leaves(gate.recorder.log.folder))
+    known = set(read_leaves(context.recorder.log.folder))
     return [one.number for one in read_lines(content) if one.chain is not None and hash_leaf(one.raw) not in known]
 
 

@@ -1,7 +1,7 @@
 """Restores: selection of a snapshot, restore records, and undo of one session's changes."""
 
 import os
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from pathlib import Path
 
 from msgspec import Struct
@@ -10,7 +10,6 @@ from remit.core.display_text import quote_path
 from remit.core.ids import match_ids
 from remit.core.record import Body
 from remit.gate.context import WorkspaceContext
-from remit.gate.gate import Gate
 from remit.gate.snapshots.take import SnapshotTaker
 from remit.ledger.file_changes import SessionChange
 from remit.workspace.contents.content_store import ContentStore, scratch_files
@@ -28,10 +27,10 @@ class NoSuchSnapshot(ValueError):
     """Snapshot name without a match, or with several."""
 
 
-def open_restore(gate: Gate) -> Restorer:
-    config = gate.rules.config
+def open_restore(context: WorkspaceContext) -> Restorer:
+    config = context.rules.config
     most, secrets = config.snapshots.max_file_mib, config.snapshots.secret_days > 0
-    return Restorer(gate.workspace, gate.snapshots, gate.environment.clock, most, secrets=secrets)
+    return Restorer(context.workspace, context.snapshots, context.environment.clock, most, secrets=secrets)
 
 
 def select_offered(found: Sequence[Snapshot]) -> list[Snapshot]:
@@ -80,24 +79,32 @@ def find_last_restore(found: Sequence[Snapshot]) -> tuple[Snapshot, Snapshot | N
     raise NoSuchSnapshot("there is no restore to undo")
 
 
-def record_restore(gate: Gate, done: RestoreResult, *, finished: bool = False) -> str | None:
+def record_restore(context: WorkspaceContext, done: RestoreResult, *, finished: bool = False) -> str | None:
     """Record a restore; return the reason if the record has to wait."""
     if done.saved is None:
         return None
-    records = [SnapshotTaker(gate).make_record(done.saved, done.saved.occasion, None, 0)]
-    detail: dict[str, object] = {
-        "to": done.point.id,
-        "saved": done.saved.id,
-        "written": len(done.plan.write),
-        "deleted": len(done.plan.delete),
-        "paths": [quote_path(p) for p in [*done.plan.write, *done.plan.delete][:MAX_NAMED_PATHS]],
-    }
+    detail = make_restore_detail(done.saved, done.plan.write, done.plan.delete, done.failed)
+    detail |= {"to": done.point.id}
     detail |= {"undo": True} if done.undoing else {}
     detail |= {"finished": True} if finished else {}
-    detail |= {"failed": {quote_path(p): why for p, why in done.failed.items()}} if done.failed else {}
-    records.append(gate.recorder.make_record(Body(event="restore", intent_id=None, session_id=None, detail=detail)))
-    return gate.recorder.append_or_spool(records)
+    return append_restore(context, done.saved, detail)
 
+
+def make_restore_detail(
+    saved: Snapshot, written: Collection[str], deleted: Collection[str], failed: Mapping[str, str]
+) -> dict[str, object]:
+    paths = [quote_path(path) for path in [*written, *deleted][:MAX_NAMED_PATHS]]
+    detail: dict[str, object] = {"saved": saved.id, "written": len(written), "deleted": len(deleted), "paths": paths}
+    return detail | ({"failed": {quote_path(path): why for path, why in failed.items()}} if failed else {})
+
+
+def append_restore(context: WorkspaceContext, saved: Snapshot, detail: dict[str, object]) -> str | None:
+    snapshot = SnapshotTaker(context).make_record(saved, saved.occasion, None, 0)
+    body = Body(event="restore", intent_id=None, session_id=None, detail=detail)
+    return context.recorder.append_or_spool([snapshot, context.recorder.make_record(body)])
+
+
+# -- undo of one session ------------------------------------------------------------------------------------
 
 MAX_MERGE_CONFLICTS = 127
 """`git merge-file` exits with the number of conflicts, at most 127, and with 255 for an error. Source: its manual."""
@@ -115,7 +122,7 @@ class SessionUndo(Struct, frozen=True):
         return not self.write and not self.delete
 
 
-def plan_session_undo(site: WorkspaceContext, store: ContentStore, changes: Iterable[SessionChange]) -> SessionUndo:
+def plan_session_undo(context: WorkspaceContext, store: ContentStore, changes: Iterable[SessionChange]) -> SessionUndo:
     """Return the plan that removes these changes from the current files, newest first.
 
     Lines changed by others stay. A file with changes to the same lines is left alone. Raises GitError, OSError.
@@ -129,12 +136,12 @@ def plan_session_undo(site: WorkspaceContext, store: ContentStore, changes: Iter
             continue
         if path not in now:
             try:
-                now[path] = first[path] = read_current(site.workspace.root / path)
+                now[path] = first[path] = read_current(context.workspace.root / path)
             except OSError as error:
                 left[path] = error.strerror or str(error)
                 continue
         try:
-            now[path] = remove_change(site.workspace.state, store, change, now[path])
+            now[path] = remove_change(context.workspace.state, store, change, now[path])
         except CannotUndo as error:
             left[path] = str(error)
     done = {path: content for path, content in now.items() if path not in left and content != first[path]}
@@ -195,29 +202,19 @@ def read_current(path: Path) -> bytes | None:
     return path.read_bytes()
 
 
-def undo_session(gate: Gate, plan: SessionUndo, session: str) -> ApplyResult:
+def undo_session(context: WorkspaceContext, plan: SessionUndo, session: str) -> ApplyResult:
     """Save the present state as a snapshot, write and delete as planned, and record the undo.
 
     `remit restore undo` returns to that snapshot. Raises GitError, OSError before any change if the present cannot be
     saved.
     """
-    files = {
-        path: FileToWrite(read_file_mode(gate.workspace.root / path), content) for path, content in plan.write.items()
-    }
-    occasion = Occasion("restore", session=session)
-    done = open_restore(gate).apply_changes(files, plan.delete, occasion)
-    detail: dict[str, object] = {
-        "session": session,
-        "saved": done.saved.id,
-        "written": len(plan.write),
-        "deleted": len(plan.delete),
-        "paths": [quote_path(path) for path in [*plan.write, *plan.delete][:MAX_NAMED_PATHS]],
-    }
+    root = context.workspace.root
+    files = {path: FileToWrite(read_file_mode(root / path), content) for path, content in plan.write.items()}
+    done = open_restore(context).apply_changes(files, plan.delete, Occasion("restore", session=session))
     left = {**plan.left, **done.failed}
-    detail |= {"failed": {quote_path(path): why for path, why in left.items()}} if left else {}
-    snapshot = SnapshotTaker(gate).make_record(done.saved, occasion, None, 0)
-    body = Body(event="restore", intent_id=None, session_id=None, detail=detail)
-    gate.recorder.append_or_spool([snapshot, gate.recorder.make_record(body)])
+    append_restore(
+        context, done.saved, {"session": session, **make_restore_detail(done.saved, plan.write, plan.delete, left)}
+    )
     return done
 
 

@@ -50,8 +50,8 @@ NO_SNAPSHOT = SnapshotOutcome()
 class SnapshotTaker:
     """Snapshots of one workspace: taking, and pruning old ones."""
 
-    def __init__(self, site: WorkspaceContext) -> None:
-        self.site = site
+    def __init__(self, context: WorkspaceContext) -> None:
+        self.context = context
 
     def take_before_call(self, call: ToolCall, facts: Facts, decision: Decision, seen: Observation) -> SnapshotOutcome:
         """Take a snapshot before a deletion or a call with unknown effects.
@@ -70,7 +70,7 @@ class SnapshotTaker:
             command=call.command or "",
         )
         try:
-            whole = seen if call.whole_workspace else self.site.observe()
+            whole = seen if call.whole_workspace else self.context.observe()
             snapshot, record = self.take_snapshot(occasion, whole, facts.session.intent_id)
             return SnapshotOutcome((record,), snapshot.id)
         except RECORDING_ERRORS as error:
@@ -81,26 +81,26 @@ class SnapshotTaker:
 
         Raises the errors in RECORDING_ERRORS.
         """
-        known = self.site.state.find_session(session)
+        known = self.context.state.find_session(session)
         intent_id = known.intent_id if known else None
         occasion = Occasion(kind="session", intent=intent_id or "", session=session.session_id, agent=agent)
-        _, record = self.take_snapshot(occasion, seen or self.site.observe(), intent_id)
-        self.site.recorder.append_or_spool([record])
+        _, record = self.take_snapshot(occasion, seen or self.context.observe(), intent_id)
+        self.context.recorder.append_or_spool([record])
 
     def take_snapshot(self, occasion: Occasion, seen: Observation, intent_id: str | None) -> tuple[Snapshot, Record]:
         """Take a snapshot and return it with its record. Raises the errors in RECORDING_ERRORS."""
         began = time.perf_counter()
-        extra = tuple(map(compile_team_pattern, self.site.recorder.patterns or ()))
-        config = (self.site.last_rules or self.site.rules).config
+        extra = tuple(map(compile_team_pattern, self.context.recorder.patterns or ()))
+        config = (self.context.last_rules or self.context.rules).config
         snapshot = take_snapshot(
-            self.site.snapshots,
-            self.site.workspace,
+            self.context.snapshots,
+            self.context.workspace,
             redact_struct(occasion, extra),
             seen.files,
-            at=self.site.environment.clock(),
+            at=self.context.environment.clock(),
             max_mib=config.snapshots.max_file_mib,
             secrets=config.snapshots.secret_days > 0,
-            overlooked=read_index_flags(self.site.workspace).overlooked,
+            overlooked=read_index_flags(self.context.workspace).overlooked,
             remarks=tuple(r for r in seen.remarks if r.startswith("not observed")),
         )
         spent_ms = round((time.perf_counter() - began) * 1000, 1)
@@ -123,16 +123,16 @@ class SnapshotTaker:
         if snapshot.remarks:
             detail["remarks"] = list(snapshot.remarks[:MAX_NAMED_FILES])
         body = Body(event="snapshot", intent_id=intent_id, session_id=occasion.session or None, detail=detail)
-        return self.site.recorder.make_record(body, occasion.agent or None)
+        return self.context.recorder.make_record(body, occasion.agent or None)
 
     def tidy_store(self) -> int:
         """End the writer process, fold packs, and prune; return the number of pruned snapshots.
 
         Raises the errors in RECORDING_ERRORS. Does no work if no snapshot was taken.
         """
-        if "snapshots" not in self.site.__dict__:
+        if "snapshots" not in self.context.__dict__:
             return 0
-        self.site.snapshots.tidy()
+        self.context.snapshots.tidy()
         return self.prune_old()
 
     def prune_old(self) -> int:
@@ -140,23 +140,23 @@ class SnapshotTaker:
 
         Raises the errors in RECORDING_ERRORS.
         """
-        config, now = self.site.rules.config, self.site.environment.clock()
-        found, pinned = self.site.snapshots.list_snapshots(), PinnedSnapshots(self.site.workspace).pinned_ids()
+        config, now = self.context.rules.config, self.context.environment.clock()
+        found, pinned = self.context.snapshots.list_snapshots(), PinnedSnapshots(self.context.workspace).pinned_ids()
         spared, rest = found[:MIN_KEPT_SNAPSHOTS], found[MIN_KEPT_SNAPSHOTS:]
         spared += [s for s in rest if s.occasion.kind == "restore"][:1]
         spared += [s for s in rest if s.id in pinned and s not in spared]
         kept = [s for s in rest if s.at >= now - config.snapshots.keep_days * DAY_S and s not in spared]
-        while kept and self.site.snapshots.disk_usage([*spared, *kept]) > config.snapshots.max_mib * (1 << 20):
+        while kept and self.context.snapshots.disk_usage([*spared, *kept]) > config.snapshots.max_mib * (1 << 20):
             kept = kept[: len(kept) * 3 // 4]
         gone = [s for s in rest if s not in kept and s not in spared]
-        self.site.snapshots.forget(gone)
+        self.context.snapshots.forget(gone)
         stale = [
             s
             for s in found
             if s.at < now - config.snapshots.secret_days * DAY_S and s.id not in pinned and has_secrets(s)
         ]
         if stale:
-            self.site.snapshots.drop_secrets(stale)
+            self.context.snapshots.drop_secrets(stale)
         return len(gone)
 
 
