@@ -23,9 +23,9 @@ from remit.gate.remember import restore_file
 from remit.gate.rules.load import govern_workspace, set_mode
 from remit.ledger.log import MachineLog
 from remit.workspace.agents.settings_files import SettingsChanged, write_settings
-from remit.workspace.files.atomic import FileToWrite, delete_file, write_files
+from remit.workspace.files.atomic import FileToWrite, delete_file, write_below, write_files, write_into_folder
 from remit.workspace.files.read_files import observed_content
-from remit.workspace.files.safe_paths import open_below_root, write_below, write_into_folder
+from remit.workspace.files.safe_paths import open_below_root
 from remit.workspace.intents_file.storage import IntentsFileChanged, write_intents
 from remit.workspace.place.workspace import ORCHESTRATION_FOLDER, workspace_at
 from remit.workspace.sandbox.apply_changes import ChangeApplier
@@ -62,7 +62,7 @@ def file(root: Path, number: int) -> None:
 
 def walk(root: Path, number: int) -> None:
     """The same without the system call."""
-    here = open_below_root(root, "src", make=True, links=True, kernel=None)
+    here = open_below_root(root, "src", create=True, follow_links=True, kernel=None)
     try:
         write_into_folder(here, f"f{number}", b"ours", 0o666)
     finally:

@@ -253,7 +253,7 @@ def test_a_rebuild_drops_a_deviating_state(ledger: Ledger) -> None:
     assert b"function `a`" in ledger.agree()
     assert not ledger.map.write_rebuilt()
     assert ledger.map.state_path.exists()
-    for path in (ledger.map.store.folder).rglob("*"):
+    for path in ledger.map.store.files.folder.rglob("*"):
         if path.is_file():
             path.unlink()
     assert ledger.map.write_rebuilt()

@@ -10,15 +10,13 @@ from pathlib import Path
 import pytest
 
 from remit.workspace.agents.settings_files import write_settings
-from remit.workspace.files.atomic import FileToWrite, write_files
+from remit.workspace.files.atomic import FileToWrite, remove_below, write_below, write_files
 from remit.workspace.files.safe_paths import (
     OPENAT2_NUMBER,
     FolderOpener,
     load_openat2,
     open_below_root,
     open_parent_folder,
-    remove_below,
-    write_below,
 )
 
 RACES = Path(__file__).parent.parent.parent / "benchmarks" / "races.py"
@@ -52,7 +50,7 @@ ways = pytest.mark.parametrize("kernel", kernels(), ids=lambda way: "walk" if wa
 def lands(root: Path, folder: str, kernel: FolderOpener | None, *, links: bool, make: bool = True) -> Path | None:
     """Where a folder that was opened really is; None where it was refused."""
     try:
-        here = open_below_root(root, folder, make=make, links=links, kernel=kernel)
+        here = open_below_root(root, folder, create=make, follow_links=links, kernel=kernel)
     except OSError:
         return None
     try:
@@ -98,7 +96,7 @@ def test_this_machine_has_the_system_call_that_the_table_names() -> None:
 
 @pytest.mark.parametrize("path", ["../x", "a/../../x", "/etc/x", "a\0b/x"])
 def test_a_path_that_is_not_clean_opens_nothing(root: Path, path: str) -> None:
-    with pytest.raises(OSError, match="no clean path"), open_parent_folder(root, path, make=True):
+    with pytest.raises(OSError, match="no clean path"), open_parent_folder(root, path, create=True):
         pass
 
 
@@ -118,7 +116,7 @@ def test_a_folder_of_two_thousand_steps_is_made_and_opened(root: Path) -> None:
     path = "/".join(["d"] * 2100 + ["x"])
     try:
         assert write_files(root, {path: FileToWrite("100644", b"x")}, "m") == {}
-        with open_parent_folder(root, path, make=False) as folder:
+        with open_parent_folder(root, path, create=False) as folder:
             assert os.listdir(folder) == ["x"]  # noqa: PTH208
     finally:
         subprocess.run(["rm", "-rf", root / "d"], check=True)  # too deep for pytest to tidy up

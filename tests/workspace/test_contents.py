@@ -9,7 +9,8 @@ from hypothesis import strategies as st
 
 from conftest import run_git
 from remit.core.diff.contents import hash_git_blob
-from remit.workspace.contents.content_store import ContentStore, parse_batch_output, parse_hunks, write_or_link
+from remit.workspace.contents.content_store import ContentStore, parse_hunks, write_or_link
+from remit.workspace.git.tree_files import parse_batch_output
 from remit.workspace.place.workspace import Workspace, locate_workspace
 
 CONTENTS = [b"", b"a", b"a\n", b"a\r\n", b"\0\xff", b"data 3\nabc\ndone\n", b"x" * 300_000, "é\n".encode()]

@@ -68,9 +68,9 @@ def test_another_command_and_a_long_question_get_a_git_of_their_own(grown: Path)
 
 def test_in_a_process_that_began_so_no_other_command_needs_more(grown: Path) -> None:
     asked = (
-        "import os, sys; from pathlib import Path; from remit.workspace import git_ahead; "
+        "import os, sys; from pathlib import Path; from remit.workspace.git import early_start; "
         "from remit.workspace.git.command import Git, GitError; here = sys.argv[1]; "
-        "git_ahead.start(os.environ, here, 'rev-parse', 'HEAD'); git = Git(Path(here)); "
+        "early_start.start_git(os.environ, here, 'rev-parse', 'HEAD'); git = Git(Path(here)); "
         "print(git.run('cat-file', '--batch', stdin=b'HEAD:a.txt\\n').split()[-1]); "
         "print(git.text('show', '-s', '--format=%s'), 'subprocess' in sys.modules)\n"
         "try: git.run('show', 'no-such-commit')\n"

@@ -8,9 +8,9 @@ import pytest
 
 from conftest import run_git
 from remit.workspace.files.read_files import hash_large_file
-from remit.workspace.git import pipes
 from remit.workspace.git.command import Git, GitError, take_early_answer
 from remit.workspace.git.early_start import STARTED_COMMANDS, start_command
+from remit.workspace.git.process import find_pipes, release_pipe
 from remit.workspace.observe.observation import observe_workspace
 from remit.workspace.place.workspace import workspace_at
 
@@ -101,8 +101,8 @@ def test_a_device_is_named(grown: Path) -> None:
 
 def test_what_is_no_pipe_is_not_opened(grown: Path) -> None:
     (grown / ".gitignore").write_text("x\n")
-    assert list(pipes.find_pipes(str(grown))) == []
-    assert not pipes.release_pipe(str(grown / ".gitignore"))
+    assert list(find_pipes(str(grown))) == []
+    assert not release_pipe(str(grown / ".gitignore"))
     assert (grown / ".gitignore").read_text() == "x\n"
 
 

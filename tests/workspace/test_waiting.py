@@ -74,11 +74,11 @@ def test_a_torn_tail_hides_nothing_before_it_and_is_set_aside(
 ADD_MANY = """
 import sys
 from pathlib import Path
-from remit.core.diff.contents import git_blob
-from remit.workspace.contents.pending import Waiting
-waits, start = Waiting(Path(sys.argv[1])), int(sys.argv[2])
+from remit.core.diff.contents import hash_git_blob
+from remit.workspace.contents.pending import PendingContents
+waits, start = PendingContents(Path(sys.argv[1])), int(sys.argv[2])
 for n in range(start, start + 200):
-    waits.add([(git_blob(b"%d" % n), b"src/a.py", b"%d" % n)])
+    waits.add([(hash_git_blob(b"%d" % n), b"src/a.py", b"%d" % n)])
 """
 
 

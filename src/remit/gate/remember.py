@@ -32,8 +32,8 @@ from remit.gate.undo.find_violations import is_bookkeeping, must_revert
 from remit.gate.undo.messages import describe_undo
 from remit.gate.undo.undo import NOTHING_UNDONE, UndoResult, ViolationUndo
 from remit.policy.classify import classify
+from remit.workspace.files.atomic import remove_below, write_below
 from remit.workspace.files.read_files import ObservedFile
-from remit.workspace.files.safe_paths import remove_below, write_below
 from remit.workspace.observe.git_arrivals import find_git_arrivals
 from remit.workspace.observe.observation import (
     Change,

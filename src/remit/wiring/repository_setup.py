@@ -14,7 +14,7 @@ from remit.wiring.toml_merge import merge_toml
 from remit.workspace.agents.settings_files import read_settings, write_settings
 from remit.workspace.contents.remit_repository import REPOSITORY_FOLDER as OBJECTS
 from remit.workspace.contents.remit_repository import RemitRepository
-from remit.workspace.files.safe_paths import write_below
+from remit.workspace.files.atomic import write_below
 from remit.workspace.git.command import Git, GitError
 from remit.workspace.git.refs import NOTES_REF
 from remit.workspace.place.governed_repositories import unregister_repository

@@ -40,7 +40,7 @@ from remit.policy.fixtures import (
     read_fixture,
     replay_fixture,
 )
-from remit.workspace.files.atomic import read_regular_file
+from remit.workspace.files.read_files import read_regular_file
 from remit.workspace.intents_file.parse import parse_intents
 
 ABSENT_SHA256 = "0" * 64

@@ -16,7 +16,7 @@ from remit.gate.rules.generated_files import GeneratedFiles
 from remit.gate.rules.trust import trusted_patterns
 from remit.gate.undo.find_violations import as_file_tool, constraint_finding, find_move_sources
 from remit.policy.decide import decide, split_waived
-from remit.workspace.git.committed_ignores import find_tracked
+from remit.workspace.git.tree_files import find_tracked
 from remit.workspace.observe.observation import Change, try_observe_file
 from remit.workspace.place.paths import MachinePlaces, folds_case, resolve_target
 from remit.workspace.sandbox.staged_changes import StagedChange

@@ -34,8 +34,8 @@ from remit.workspace.agents.shared_brain import (
     split_blocks,
     to_plain_line,
 )
-from remit.workspace.files.atomic import read_regular_file
-from remit.workspace.files.safe_paths import write_below
+from remit.workspace.files.atomic import write_below
+from remit.workspace.files.read_files import read_regular_file
 from remit.workspace.place.workspace import ORCHESTRATION_FOLDER, Workspace
 
 LESSONS_FILE = "AGENT.md"

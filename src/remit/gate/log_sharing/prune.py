@@ -14,7 +14,7 @@ from remit.ledger.prune import (
     prune,
     read_pruned_ranges,
 )
-from remit.workspace.git.tracked_files import list_existing_paths
+from remit.workspace.git.tree_files import list_existing_paths
 
 
 class LedgerPruning(Struct, frozen=True):

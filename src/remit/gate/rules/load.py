@@ -15,7 +15,7 @@ from remit.core.diff.contents import sha256
 from remit.core.intent import IntentsDocument, LintFinding
 from remit.core.intents.intent_set import IntentSet
 from remit.core.team_hooks import NamedHook, TrustItem, list_on_write_items, list_trust_items
-from remit.workspace.files.safe_paths import remove_below, write_below
+from remit.workspace.files.atomic import remove_below, write_below
 from remit.workspace.intents_file.intent_ignore import IntentIgnore, read_intent_ignore
 from remit.workspace.intents_file.storage import read_intents
 from remit.workspace.place.config import (

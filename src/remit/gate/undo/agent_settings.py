@@ -20,8 +20,8 @@ from remit.gate.containment.rewrite_call import CLIENT_PATH
 from remit.gate.context import WorkspaceContext
 from remit.gate.records import record_parts
 from remit.policy.classify import classify
+from remit.workspace.contents.blob_folder import BlobFolder
 from remit.workspace.files.atomic import write_atomically
-from remit.workspace.snapshots.blob_folder import BlobFolder
 
 SETTINGS_FACT = "steering"
 COPIES_FOLDER = "steering"

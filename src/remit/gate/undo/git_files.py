@@ -8,11 +8,11 @@ import subprocess
 from collections.abc import Mapping
 from pathlib import Path
 
+from remit.workspace.contents.blob_folder import BlobFolder
 from remit.workspace.files.read_files import ObservedFile
 from remit.workspace.git.settings import list_settings
 from remit.workspace.observe.observation import Change
 from remit.workspace.place.workspace import Workspace
-from remit.workspace.snapshots.blob_folder import BlobFolder
 
 GIT_PREFIX = ".git/"
 """How an observation names them."""

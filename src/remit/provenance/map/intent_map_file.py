@@ -17,7 +17,7 @@ from remit.provenance.map.map_state import WRITTEN_KEY, MapState
 from remit.provenance.map.map_text import render_map
 from remit.provenance.map.record_sources import Archives, FileMark, RecordSources
 from remit.workspace.contents.content_store import ContentStore
-from remit.workspace.files.safe_paths import write_below
+from remit.workspace.files.atomic import write_below
 from remit.workspace.git.command import Git
 from remit.workspace.git.refs import OID
 from remit.workspace.observe.observation import INTENT_MAP

@@ -15,8 +15,9 @@ from remit.ledger.index.index import Index
 from remit.provenance.blame.blame import Blamer, model_of
 from remit.provenance.why.conversations import CallQuery, Conversations, find_talk
 from remit.provenance.why.explanation import Approval, Cause, Denial, Talk, VerificationRun
-from remit.workspace.contents.content_store import ContentStore, parse_batch_output
+from remit.workspace.contents.content_store import ContentStore
 from remit.workspace.git.command import Git, GitError
+from remit.workspace.git.tree_files import parse_batch_output
 from remit.workspace.intents_file.parse import parse_intents
 from remit.workspace.place.workspace import ORCHESTRATION_FOLDER
 

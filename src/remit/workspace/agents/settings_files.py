@@ -1,7 +1,4 @@
-"""Reading and writing agents' settings files: links followed, permissions kept, whole or not at all.
-
-The files that hold a person's own permission rules for an agent, read anew only when one of them changed.
-"""
+"""Agents' settings files and permission rules: links followed, permissions kept, atomic writes."""
 
 import errno
 import os
@@ -11,16 +8,16 @@ from collections.abc import Iterable, Iterator
 from fnmatch import fnmatchcase
 from pathlib import Path
 
-from remit.workspace.files.atomic import read_regular_file
-from remit.workspace.files.safe_paths import remove_below, write_below
+from remit.workspace.files.atomic import remove_below, write_below
+from remit.workspace.files.read_files import read_regular_file
 from remit.workspace.place.workspace import ORCHESTRATION_FOLDER, is_folder, path_exists
 
 MAX_SETTINGS_BYTES = 64 * 1024 * 1024
-"""Bytes of a settings file. Claude Code keeps histories in one, so they can be large."""
+"""Limit of a settings file. Claude Code keeps histories in its file, so the limit is large."""
 
 
 class SettingsChanged(RuntimeError):
-    """Somebody wrote the file between reading and writing it."""
+    """The file changed between reading and writing."""
 
     def __init__(self, path: Path) -> None:
         super().__init__(f"{str(path)!r} changed while we looked at it; nothing was written there: run it again")
@@ -28,9 +25,9 @@ class SettingsChanged(RuntimeError):
 
 
 def read_settings(path: Path) -> bytes | None:
-    """The bytes of the file; None where there is none. A link is followed: people keep their dotfiles elsewhere.
+    """Return the bytes of the file; None if absent. Links are followed: people keep dotfiles elsewhere.
 
-    Raises OSError, also where it is no regular file or larger than 64 MiB.
+    Raises OSError, also for an irregular file or a file above 64 MiB.
     """
     try:
         return read_regular_file(resolve_settings_path(path), MAX_SETTINGS_BYTES)
@@ -39,10 +36,10 @@ def read_settings(path: Path) -> bytes | None:
 
 
 def write_settings(path: Path, before: bytes | None, after: bytes | None) -> None:
-    """Replace the content that was read as `before`; None is no file. Folders on the way are made.
+    """Replace the content `before`, None for no file, by `after`. Missing folders are created.
 
-    A new file is its owner's alone. A link is followed, but not out of the repository that holds it: what a repository
-    brings does not say where else on this machine is written. Raises SettingsChanged, OSError.
+    A new file is readable by its owner only. A link is followed, but not out of the repository that holds the link: a
+    repository must not choose where on the machine Remit writes. Raises SettingsChanged, OSError.
     """
     if read_settings(path) != before:
         raise SettingsChanged(path)
@@ -51,16 +48,16 @@ def write_settings(path: Path, before: bytes | None, after: bytes | None) -> Non
     if repository is not None and not real.is_relative_to(repository.resolve()):
         raise OSError(errno.EXDEV, f"its link leads out of {str(repository)!r}; put the file itself there", str(path))
     if after is None:
-        remove_below(Path("/"), real, links=False)
+        remove_below(Path("/"), real, follow_links=False)
         return
     mode = 0o600 if before is None else stat.S_IMODE(real.stat().st_mode)
     if before is not None and not os.access(real, os.W_OK):
         raise PermissionError(errno.EACCES, "it is not writable", str(real))
-    write_below(Path("/"), real, after, 0o600, permissions=mode, links=False)
+    write_below(Path("/"), real, after, 0o600, permissions=mode, follow_links=False)
 
 
 def resolve_settings_path(path: Path) -> Path:
-    """The file itself, behind links. Raises OSError for links that go in a circle."""
+    """Return the file behind links. Raises OSError for a loop."""
     try:
         return path.resolve()
     except RuntimeError as error:
@@ -72,14 +69,14 @@ MAX_RULE_FILES = 64
 MAX_CACHED_FILES = 128
 
 UNREADABLE_RULES = b"\xff"
-"""In place of the content of a file that is there and cannot be read: rules of no form, which count as unknown."""
+"""Content in place of an unreadable file: rules of no known form, treated as unknown."""
 
 CACHED_FILES: OrderedDict[str, tuple[tuple[int, ...], bytes]] = OrderedDict()
-"""What was read last, with the state that the file had then. A cache: it may be emptied at any time."""
+"""Contents read last, with the file's state. A cache: may be emptied at any time."""
 
 
 def read_rule_files(patterns: Iterable[str]) -> Iterator[tuple[str, bytes]]:
-    """Yield path and content of each file that is there. A last name with `*` stands for each such file of a folder."""
+    """Yield path and content of each existing file. A `*` in the last name matches files of a folder."""
     for pattern in patterns:
         for path in expand_pattern(pattern):
             content = read_cached_rules(path)
@@ -100,7 +97,7 @@ def expand_pattern(pattern: str) -> list[str]:
 
 
 def read_cached_rules(path: str) -> bytes | None:
-    """Return the content of a file, None where there is none."""
+    """Return the content of a file, read again only after a change; None if absent."""
     try:
         status = os.stat(path)  # noqa: PTH116  asked for each contained command
     except OSError as error:

@@ -1,7 +1,7 @@
-"""The text of the shared brain: marked blocks in a Markdown file, all else in it left as people wrote it.
+"""Text of the shared brain: marked blocks in a Markdown file; other text stays as people wrote it.
 
-What agents say is put on one line and cannot end its block or begin another. The forms that older tools wrote
-are read too, wherever they stand outside our marks.
+Agents' text is reduced to a line and cannot end its block or begin a new one. Forms of older tools are read, too,
+outside the marks.
 """
 
 import re
@@ -18,7 +18,7 @@ KIND_BY_NAME: dict[str, Kind] = {kind: kind for kind in KINDS}
 
 TITLES: dict[Kind, str] = {"lesson": "Lesson Learned", "decision": "Decision", "constraint": "Constraint"}
 MAX_PART_CHARS = 2_000
-"""Characters of one part."""
+"""Limit per part, in characters."""
 
 MAX_BRAIN_BYTES = 4 * 1024 * 1024
 """Bytes of the file."""
@@ -41,7 +41,7 @@ FIELD_BY_PART = {
 
 
 class BrainEntry(Struct, frozen=True):
-    """One thing to remember. `date` is `YYYY-MM-DD`; `id` is empty where an older tool wrote it."""
+    """An entry to remember. `date` is `YYYY-MM-DD`; `id` is empty for entries of older tools."""
 
     kind: Kind
     lesson: str = ""
@@ -55,7 +55,6 @@ class BrainEntry(Struct, frozen=True):
 
     @property
     def summary(self) -> str:
-        """The entry in one paragraph."""
         named = (("Problem", self.problem), ("Resolution", self.resolution), ("Pattern", self.pattern))
         parts = [self.lesson, *(f"{name}: {value}" for name, value in named if value)]
         where = f"({', '.join(self.paths)})" if self.paths else ""
@@ -63,22 +62,20 @@ class BrainEntry(Struct, frozen=True):
 
 
 def to_plain_line(text: str) -> str:
-    """`text` on one line, bounded, without a character that hides."""
+    """Return `text` on a single line, bounded, without invisible characters."""
     return " ".join(remove_invisible(text[: MAX_PART_CHARS * 4]).split())[:MAX_PART_CHARS].rstrip()
 
 
 def escape_one_line(text: str) -> str:
-    """`plain`, without a mark: nothing that opens or closes a comment is left."""
     return to_plain_line(text).replace("<!--", "&lt;!--").replace("-->", "--&gt;")
 
 
 def unescape_marks(text: str) -> str:
-    """What `one_line` was given, as far as it kept it."""
     return text.replace("&lt;!--", "<!--").replace("--&gt;", "-->")
 
 
 def format_block(entry: BrainEntry) -> str:
-    """The marked block of an entry, with its last newline."""
+    """Return the marked block of an entry, with its last newline."""
     parts = [
         ("Intent", entry.intent_id or ""),
         *(("File", path) for path in entry.paths),
@@ -94,7 +91,7 @@ def format_block(entry: BrainEntry) -> str:
 
 
 def append_block(text: str, added: str) -> str:
-    """`text`, byte for byte, with a block after it: a blank line apart."""
+    """Append a block to `text` after a blank line."""
     if not text:
         return added
     if text.endswith(("\n\n", "\n\r\n")):
@@ -103,7 +100,7 @@ def append_block(text: str, added: str) -> str:
 
 
 def replace_block(text: str, kind: str, name: str, added: str) -> str:
-    """`text` with the block of that kind and name replaced by `added`; appended where there is none."""
+    """Replace the block of the kind and name by `added`; append if absent."""
     mark = f"<!-- remit:{kind} {name} -->"
     lines = text.splitlines(keepends=True)
     start = next((n for n, line in enumerate(lines) if line.strip() == mark), None)
@@ -116,7 +113,7 @@ def replace_block(text: str, kind: str, name: str, added: str) -> str:
 
 
 def split_blocks(text: str) -> Iterator[tuple[str, str, list[str]]]:
-    """(kind, name, lines) of each closed block; ("", "", lines) of what stands between them, in order."""
+    """Yield (kind, name, lines) of each closed block; ("", "", lines) for text between, in order."""
     outside: list[str] = []
     inside: list[str] = []
     opened: re.Match[str] | None = None
@@ -135,7 +132,7 @@ def split_blocks(text: str) -> Iterator[tuple[str, str, list[str]]]:
 
 
 def read_entries(text: str) -> tuple[BrainEntry, ...]:
-    """All entries, oldest first as they stand: those in our marks, and the older forms outside them."""
+    """Return the entries in file order, oldest first: marked blocks and older forms."""
     found: list[BrainEntry] = []
     for name, entry_id, lines in split_blocks(text):
         kind = KIND_BY_NAME.get(name)
@@ -147,13 +144,12 @@ def read_entries(text: str) -> tuple[BrainEntry, ...]:
 
 
 def parse_marked_entry(kind: Kind, entry_id: str, lines: list[str]) -> Iterator[BrainEntry]:
-    """The entry of one block."""
     heading = next((line for line in lines if line.startswith("## ")), "")
     yield build_entry(kind, entry_id, heading.rpartition("(")[2].rstrip(") "), lines)
 
 
 def parse_older_entries(lines: list[str]) -> Iterator[BrainEntry]:
-    """The entries that older tools wrote: a heading with a date or a time, then parts, up to a rule."""
+    """Yield entries of older tools: a heading with a date or time, followed by parts, up to a rule."""
     date, body = "", list[str]()
     for line in [*lines, "## "]:
         heading = OLD_HEADING.fullmatch(line)
@@ -166,7 +162,7 @@ def parse_older_entries(lines: list[str]) -> Iterator[BrainEntry]:
 
 
 def build_entry(kind: Kind, entry_id: str, date: str, lines: Iterable[str]) -> BrainEntry:
-    """The parts of an entry. A line that names no part goes on with the one before; at first it is the lesson."""
+    """Return an entry from its lines. A line without a part name continues the part before; at first, the lesson."""
     parts: dict[str, list[str]] = {}
     paths: list[str] = []
     at = "lesson"
@@ -180,15 +176,15 @@ def build_entry(kind: Kind, entry_id: str, date: str, lines: Iterable[str]) -> B
             paths.append(value)
         elif value:
             parts.setdefault(at, []).append(value)
-    told = {name: " ".join(" ".join(values).split())[:MAX_PART_CHARS] for name, values in parts.items()}
+    output = {name: " ".join(" ".join(values).split())[:MAX_PART_CHARS] for name, values in parts.items()}
     return BrainEntry(
         kind=kind,
-        lesson=" ".join(filter(None, (told.get("lesson"), told.get("context")))),
+        lesson=" ".join(filter(None, (output.get("lesson"), output.get("context")))),
         id=entry_id,
         date=date,
-        intent_id=told.get("intent_id"),
+        intent_id=output.get("intent_id"),
         paths=tuple(paths),
-        problem=told.get("problem", ""),
-        resolution=told.get("resolution", ""),
-        pattern=told.get("pattern", ""),
+        problem=output.get("problem", ""),
+        resolution=output.get("resolution", ""),
+        pattern=output.get("pattern", ""),
     )

@@ -1,10 +1,4 @@
-"""Reading the agents' own transcript files. Hostile text: only what has the shape is taken, however long a line is.
-
-Whether an agent runs commands in a sandbox of its own: there, neither another sandbox nor a socket works.
-
-Source: Codex CLI 0.169.0, which writes a line of type `turn_context` at each turn's start, read 2026-11. What its hooks
-are told as `permission_mode` is about questions, and the same with and without its sandbox.
-"""
+"""Agents' transcript files. Content is hostile: only known shapes are read, and lengths are bounded."""
 
 import os
 import re
@@ -25,16 +19,16 @@ MODEL_FIELD = re.compile(rb'"model"\s*:\s*"([A-Za-z0-9][A-Za-z0-9._:@/\[\]-]{1,1
 ANSWER_SIGNS = (b'"assistant"', b'"type":"gemini"')
 
 MAX_LINE_BYTES = 16 * 1024 * 1024
-"""A longer line is passed over: no message is as long."""
+"""Longer lines are skipped: no message is as long."""
 
 MAX_READ_BYTES = 512 * 1024 * 1024
-"""What is read of a transcript at a time: an agent names the file, and one full of holes costs it nothing."""
+"""Bound per read: an agent names the file, and a sparse file costs the agent no space."""
 
 DOCUMENT_SUFFIX = ".json"
-"""A transcript of that ending is one document, written anew each time."""
+"""A transcript with this suffix is a single document, rewritten each time."""
 
 DATABASE_AGENT = "opencode"
-"""The agent whose transcripts are rows of one database, read only where that agent keeps it."""
+"""The agent with transcripts as database rows, read only at the agent's own place."""
 
 SESSION_ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]{7,127}")
 TRANSCRIPT_PATTERNS = {
@@ -45,31 +39,31 @@ TRANSCRIPT_PATTERNS = {
     "opencode": ".local/share/opencode/opencode.db",
     "qwen": ".qwen/projects/*/chats/{session}.jsonl",
 }
-"""Where agents keep a session below HOME, as found 2026-11; `start` is the first 8 characters of its id."""
+"""Transcript paths relative to HOME, as found 2026-11; `start` is the first 8 characters of the session id."""
 
 PARTS_QUERY = """select p.id, p.time_created, m.data, p.data from part p join message m on m.id = p.message_id
   where p.session_id = ? and length(p.data) < ? order by p.time_created, p.id"""
 
 
 class TranscriptLine(Struct, frozen=True):
-    """One line without its newline, empty where it was too long. `end` is where the next one begins."""
+    """A line without newline, empty if too long. `end` is the offset of the next line."""
 
     line: bytes
     end: int
 
 
 class ReadPosition(Struct, frozen=True):
-    """How far a file was read, and which file it was."""
+    """Progress in a file, and the file's inode."""
 
     inode: int = 0
     offset: int = 0
 
 
 def find_last_model(path: Path) -> str | None:
-    """The model that the newest answer in a transcript came from; None where that cannot be told.
+    """Return the model of the newest answer in a transcript; None if unknown.
 
-    Source: Claude Code 2.1.330 and Qwen Code 0.24.4 name it in lines of type `assistant`, Gemini CLI 0.61.0 in those of
-    type `gemini`, read 2026-11.
+    Source: Claude Code 2.1.330 and Qwen Code 0.24.4 name the model in lines of type `assistant`, Gemini CLI 0.61.0 in
+    lines of type `gemini`, read 2026-11.
     """
     return next(
         (found for most in (TAIL_BYTES // 16, TAIL_BYTES) if (found := find_model(read_tail(path, most)))), None
@@ -77,7 +71,6 @@ def find_last_model(path: Path) -> str | None:
 
 
 def find_model(tail: bytes) -> str | None:
-    """The model that the last answer of these lines names."""
     for line in reversed(tail.split(b"\n")):
         found = MODEL_FIELD.search(line) if any(sign in line for sign in ANSWER_SIGNS) else None
         if found:
@@ -86,7 +79,7 @@ def find_model(tail: bytes) -> str | None:
 
 
 def find_transcript(home: Path, agent: str, session: str) -> Path | None:
-    """The transcript of a session whose agent never told where it is; None where there is none, or more than one."""
+    """Return the transcript of a session whose agent reported no path; None if none, or several."""
     pattern = TRANSCRIPT_PATTERNS.get(agent)
     if pattern is None or SESSION_ID.fullmatch(session) is None:
         return None
@@ -95,10 +88,10 @@ def find_transcript(home: Path, agent: str, session: str) -> Path | None:
 
 
 def read_lines_after(path: Path, mark: ReadPosition) -> tuple[ReadPosition, Iterator[TranscriptLine]]:
-    """What a transcript holds beyond `mark`, and where that begins; the last chunk's `end` is where to go on.
+    """Return the start position and the lines after `mark`; the `end` of the last line is the next offset.
 
-    A file that was replaced or became shorter is read from its beginning; a last line without its newline waits.
-    Nothing where there is no such file, or it cannot be read.
+    A replaced or shortened file is read from its beginning; a last line without newline waits. Empty for a missing or
+    unreadable file.
     """
     try:
         descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
@@ -116,7 +109,7 @@ def read_lines_after(path: Path, mark: ReadPosition) -> tuple[ReadPosition, Iter
 
 
 def read_lines(descriptor: int, start: int) -> Iterator[TranscriptLine]:
-    """The whole lines from `start`, as many as are read at a time; the next reading goes on where this one ends."""
+    """Yield the complete lines from `start`, bounded; the next read continues."""
     with os.fdopen(descriptor, "rb") as file:
         file.seek(start)
         kept, end = True, start
@@ -132,14 +125,14 @@ def read_lines(descriptor: int, start: int) -> Iterator[TranscriptLine]:
 
 
 def read_document(descriptor: int, size: int, start: int) -> Iterator[TranscriptLine]:
-    """A document as one chunk, where it is not the one that was read."""
+    """Yield a document as a single line, unless read before."""
     with os.fdopen(descriptor, "rb") as file:
         if size not in (0, start):
             yield TranscriptLine(file.read(MAX_LINE_BYTES) if size <= MAX_LINE_BYTES else b"", size)
 
 
 def read_database_rows(path: Path, session: str) -> Iterator[TranscriptLine]:
-    """The parts of one session of OpenCode, as lines. The database is only read; it has no place to go on from."""
+    """Yield the parts of an OpenCode session as lines. The database is opened read-only."""
     try:
         with closing(sqlite3.connect(f"file:{quote(str(path))}?mode=ro", uri=True, timeout=1.0)) as database:
             for name, created, message, part in database.execute(PARTS_QUERY, (session, MAX_LINE_BYTES)):
@@ -149,7 +142,7 @@ def read_database_rows(path: Path, session: str) -> Iterator[TranscriptLine]:
 
 
 def encode_row(name: object, created: object, message: object, part: object) -> bytes:
-    """One part as a line of JSON; empty where it is none."""
+    """Return a part as a line of JSON; empty for an unknown shape."""
     if not isinstance(message, str) or not isinstance(part, str):
         return b""
     try:
@@ -164,26 +157,31 @@ TURN_SIGN = b'"turn_context"'
 
 
 class SandboxPolicy(Struct, frozen=True):
-    """The part that tells."""
+    """The sandbox policy of a turn."""
 
     type: str = ""
 
 
 class TurnContext(Struct, frozen=True):
-    """What a turn runs in."""
+    """The environment of a turn."""
 
     sandbox_policy: SandboxPolicy = SandboxPolicy()
 
 
 class CodexLine(Struct, frozen=True):
-    """One line of the transcript."""
+    """A line of a Codex transcript."""
 
     type: str
     payload: TurnContext
 
 
 def is_codex_unsandboxed(transcript: str | None) -> bool:
-    """Whether the transcript says that the newest turn runs without a sandbox; not where it cannot be told."""
+    """Return whether the newest turn runs without Codex's own sandbox; False if unknown.
+
+    Inside such a sandbox, neither a second sandbox nor a socket works. Source: Codex CLI 0.169.0, which writes a line
+    of type `turn_context` at the start of each turn, read 2026-11. `permission_mode` in its hooks concerns questions,
+    and is the same with and without a sandbox.
+    """
     if transcript is None or "\0" in transcript:
         return False
     for line in reversed(read_tail(Path(transcript), CODEX_TAIL_BYTES).split(b"\n")):
@@ -193,7 +191,7 @@ def is_codex_unsandboxed(transcript: str | None) -> bool:
 
 
 def parse_turn_context(line: bytes) -> TurnContext | None:
-    """The turn that begins in this line; None for any other line that only speaks of one."""
+    """Return the turn that begins in the line; None for any other line."""
     try:
         found = msgspec.json.decode(line, type=CodexLine)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):

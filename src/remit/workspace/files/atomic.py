@@ -1,9 +1,5 @@
-"""One file, taken in or put down whole: never through a link, never without end.
+"""Atomic writes: a file appears at its path complete or not at all, and is on disk when the call returns."""
 
-Writing files back: each whole or not at all, and never through a link that somebody put in the way.
-"""
-
-import errno
 import os
 import stat
 from collections.abc import Generator, Iterable, Mapping
@@ -11,51 +7,104 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import NamedTuple
 
-from remit.workspace.files.safe_paths import FOLDER_FLAGS, NEW_FILE_FLAGS, open_parent_folder, write_into_folder
+from remit.workspace.files.safe_paths import FOLDER_FLAGS, NEW_FILE_FLAGS, open_parent_folder, path_below_root
+
+TEMPORARY_PREFIX = ".remit-restore-"
+MAX_SINGLE_SYNCS = 16
+"""Above this count, one `sync` brings the temporary files to disk before the first rename."""
 
 
-def read_regular_file(path: Path, max_bytes: int) -> bytes:
-    """The bytes of a regular file. Raises OSError for anything else: a link, a folder, a FIFO, too large.
-
-    A link is refused because its target may lie where an agent can write.
-    """
-    flags = os.O_RDONLY | os.O_NONBLOCK | os.O_NOFOLLOW | os.O_CLOEXEC
-    try:
-        handle = os.open(path, flags)
-    except OSError as error:
-        if error.errno == errno.ELOOP:
-            raise OSError(errno.ELOOP, "it is a symbolic link; put the file itself there", str(path)) from error
-        raise
-    state = os.fstat(handle)
-    if not stat.S_ISREG(state.st_mode):
-        os.close(handle)
-        raise OSError(errno.EINVAL, "it is not a regular file", str(path))
-    with open(handle, "rb") as file:  # noqa: PTH123 - there is no Path for an open descriptor
-        content = b"" if state.st_size > max_bytes else file.read(max_bytes + 1)
-    if state.st_size > max_bytes or len(content) > max_bytes:
-        raise OSError(errno.EFBIG, f"it is larger than {max_bytes} bytes ({max_bytes >> 20} MiB), which is the limit")
-    return content
+# -- a single file -------------------------------------------------------------------------------------------
 
 
-def write_atomically(path: Path, content: bytes, mode: int = 0o666) -> None:
-    """Put `content` at `path` whole or not at all, durably. `mode` is for a new file, less the umask.
+def write_atomically(path: Path, content: bytes, mode: int = 0o666, *, durable: bool = True) -> None:
+    """Write `content` to `path` atomically. `mode` applies to a new file, less the umask. Raises OSError.
 
-    For Remit's own folders. What lies in a workspace is written by `write_below`: an agent may put links there.
+    For Remit's own folders. Files in a workspace are written by `write_below`, since agents may put links there.
+    Without `durable`, the content may be lost in a power failure, but is never incomplete after a crash of the process.
     """
     folder = os.open(path.parent, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
     try:
-        write_into_folder(folder, path.name, content, mode)
+        write_into_folder(folder, path.name, content, mode, durable=durable)
     finally:
         os.close(folder)
 
 
-TEMPORARY_PREFIX = ".remit-restore-"
-MAX_SINGLE_SYNCS = 16
-"""More files than this are brought to disk together, before any of them takes its place."""
+def create_once(path: Path, content: bytes, mode: int = 0o666) -> None:
+    """Create a file unless it exists: of concurrent callers, the first wins. Raises OSError."""
+    fresh = path.with_name(f".{path.name}.{os.urandom(6).hex()}.tmp")
+    try:
+        with os.fdopen(os.open(fresh, NEW_FILE_FLAGS, mode), "wb") as file:
+            file.write(content)
+        with suppress(FileExistsError):
+            os.link(fresh, path)
+    finally:
+        fresh.unlink(missing_ok=True)
+
+
+def write_below(
+    root: Path,
+    path: Path,
+    content: bytes,
+    mode: int = 0o666,
+    *,
+    permissions: int | None = None,
+    follow_links: bool = True,
+) -> None:
+    """Write `content` to `path` below `root` atomically and durably, creating folders on the way.
+
+    A link at `path` is replaced. A link on the way may lead anywhere below `root`, unless `follow_links` is off. `mode`
+    applies to a new file, less the umask; `permissions` are set exactly. Raises OSError.
+    """
+    inside = path_below_root(root, path)
+    with open_parent_folder(root, inside, create=True, follow_links=follow_links) as folder:
+        write_into_folder(folder, path.name, content, mode, permissions)
+
+
+def remove_below(root: Path, path: Path, *, follow_links: bool = True) -> None:
+    """Remove a file below `root` if present. `follow_links` as for `write_below`. Raises OSError."""
+    inside = path_below_root(root, path)
+    with (
+        suppress(FileNotFoundError),
+        open_parent_folder(root, inside, create=False, follow_links=follow_links) as folder,
+    ):
+        os.unlink(path.name, dir_fd=folder)
+
+
+def write_into_folder(
+    folder: int, name: str, content: bytes, mode: int, permissions: int | None = None, *, durable: bool = True
+) -> None:
+    """Write a file into an open folder atomically. Raises OSError."""
+    with (
+        replaced_file(folder, name) as fresh,
+        os.fdopen(os.open(fresh, NEW_FILE_FLAGS, mode, dir_fd=folder), "wb") as file,
+    ):
+        if permissions is not None:
+            os.fchmod(file.fileno(), permissions)
+        file.write(content)
+        if durable:
+            file.flush()
+            os.fsync(file.fileno())
+
+
+@contextmanager
+def replaced_file(folder: int, name: str) -> Generator[str]:
+    """Yield a temporary name in the open folder; rename the new file to `name` afterwards, or remove it on failure."""
+    fresh = f".{name[:40]}.{os.urandom(6).hex()}.tmp"  # shortened: a name has at most 255 bytes
+    try:
+        yield fresh
+        os.rename(fresh, name, src_dir_fd=folder, dst_dir_fd=folder)
+    except BaseException:
+        with suppress(FileNotFoundError):
+            os.unlink(fresh, dir_fd=folder)
+        raise
+
+
+# -- the files of a restore ----------------------------------------------------------------------------------
 
 
 class FileToWrite(NamedTuple):
-    """What is to be written: git's mode, the bytes, and permissions where they are told."""
+    """A file to write: git's mode, the bytes, and exact permissions if known."""
 
     mode: str
     content: bytes
@@ -63,24 +112,24 @@ class FileToWrite(NamedTuple):
 
 
 def write_files(root: Path, files: Mapping[str, FileToWrite], name: str) -> dict[str, str]:
-    """Put these at their paths; what could not be, with the reason.
+    """Write several files atomically; return the reason by path for each failure.
 
-    `name` marks the temporary files beside them, for who comes after a crash.
+    `name` marks the temporary files, so that a later run can remove them after a crash.
     """
     failed: dict[str, str] = {}
-    waiting: list[tuple[str, str]] = []
-    together = len(files) > MAX_SINGLE_SYNCS
+    written: list[tuple[str, str]] = []
+    sync_each = len(files) <= MAX_SINGLE_SYNCS
     for number, (path, file) in enumerate(files.items()):
         fresh = f"{TEMPORARY_PREFIX}{name}-{number}"
         try:
-            with open_parent_folder(root, path, make=True) as folder, remove_on_failure(fresh, folder):
-                write_temporary_file(folder, fresh, file, read_permissions(folder, path), sync=not together)
-            waiting.append((path, fresh))
+            with open_parent_folder(root, path, create=True) as folder:
+                write_temporary_file(folder, fresh, file, read_permissions(folder, path), sync=sync_each)
+            written.append((path, fresh))
         except OSError as error:
             failed[path] = error.strerror or str(error)
-    if together:
+    if not sync_each:
         os.sync()
-    for path, fresh in waiting:
+    for path, fresh in written:
         try:
             move_into_place(root, path, fresh)
         except OSError as error:
@@ -88,51 +137,45 @@ def write_files(root: Path, files: Mapping[str, FileToWrite], name: str) -> dict
     return failed
 
 
-@contextmanager
-def remove_on_failure(name: str, folder: int) -> Generator[None]:
-    """Half a file is no use, and takes the room that others need."""
+def read_permissions(folder: int, path: str) -> int | None:
+    """Return the permissions of the regular file at the path; None without a file."""
     try:
-        yield
+        status = os.stat(path.rpartition("/")[2], dir_fd=folder, follow_symlinks=False)
+    except FileNotFoundError:
+        return None
+    return stat.S_IMODE(status.st_mode) if stat.S_ISREG(status.st_mode) else None
+
+
+def write_temporary_file(folder: int, name: str, file: FileToWrite, known: int | None, *, sync: bool) -> None:
+    """Write a file or a link under a temporary name, or nothing on failure. Raises OSError.
+
+    `known` are the permissions of the file to be replaced; they are kept unless the new file states its own.
+    """
+    try:
+        if file.mode == "120000":
+            os.symlink(file.content, name, dir_fd=folder)
+            return
+        is_program = file.mode == "100755"
+        descriptor = os.open(name, NEW_FILE_FLAGS, 0o777 if is_program else 0o666, dir_fd=folder)
+        with os.fdopen(descriptor, "wb") as out:
+            if file.permissions is not None:
+                os.fchmod(descriptor, file.permissions)
+            elif known is not None:
+                os.fchmod(descriptor, known | ((known & 0o444) >> 2) if is_program else known & ~0o111)
+            out.write(file.content)
+            out.flush()
+            if sync:
+                os.fsync(descriptor)
     except OSError:
         with suppress(OSError):
             os.unlink(name, dir_fd=folder)
         raise
 
 
-def read_permissions(folder: int, path: str) -> int | None:
-    """The permissions of the file that stands there; None where none does."""
-    try:
-        found = os.stat(path.rpartition("/")[2], dir_fd=folder, follow_symlinks=False)
-    except FileNotFoundError:
-        return None
-    return stat.S_IMODE(found.st_mode) if stat.S_ISREG(found.st_mode) else None
-
-
-def write_temporary_file(folder: int, name: str, file: FileToWrite, known: int | None, *, sync: bool) -> None:
-    """Write one file, or link, under a fresh name in that folder. Raises OSError.
-
-    `known` are the permissions of the file whose place it takes; they stay where none are told.
-    """
-    if file.mode == "120000":
-        os.symlink(file.content, name, dir_fd=folder)
-        return
-    runs = file.mode == "100755"
-    descriptor = os.open(name, NEW_FILE_FLAGS, 0o777 if runs else 0o666, dir_fd=folder)
-    with os.fdopen(descriptor, "wb") as out:
-        if file.permissions is not None:
-            os.fchmod(descriptor, file.permissions)
-        elif known is not None:
-            os.fchmod(descriptor, known | ((known & 0o444) >> 2) if runs else known & ~0o111)
-        out.write(file.content)
-        out.flush()
-        if sync:
-            os.fsync(descriptor)
-
-
 def move_into_place(root: Path, path: str, fresh: str) -> None:
-    """Let the fresh file take its place. Raises OSError, and the fresh one is gone."""
+    """Rename the temporary file to its path. Raises OSError after removing the temporary file."""
     name = path.rpartition("/")[2]
-    with open_parent_folder(root, path, make=False) as folder:
+    with open_parent_folder(root, path, create=False) as folder:
         try:
             with suppress(FileNotFoundError, NotADirectoryError):
                 remove_empty_folders(name, folder)
@@ -144,20 +187,20 @@ def move_into_place(root: Path, path: str, fresh: str) -> None:
 
 
 def remove_empty_folders(name: str, folder: int) -> None:
-    """Remove a folder that holds only folders. Raises OSError where there is none, or a file lies in it."""
-    here = os.open(name, FOLDER_FLAGS, dir_fd=folder)
+    """Remove a folder that holds only folders. Raises OSError if the folder is missing or holds a file."""
+    opened = os.open(name, FOLDER_FLAGS, dir_fd=folder)
     try:
-        for below in os.listdir(here):  # noqa: PTH208
-            remove_empty_folders(below, here)
+        for below in os.listdir(opened):  # noqa: PTH208
+            remove_empty_folders(below, opened)
     finally:
-        os.close(here)
+        os.close(opened)
     os.rmdir(name, dir_fd=folder)
 
 
 def delete_file(root: Path, path: str) -> str | None:
-    """Delete a file, and the folders that it leaves empty; the reason where it cannot be."""
+    """Delete a file and the folders left empty; return the reason for a failure."""
     try:
-        with open_parent_folder(root, path, make=False) as folder:
+        with open_parent_folder(root, path, create=False) as folder:
             os.unlink(path.rpartition("/")[2], dir_fd=folder)
     except (FileNotFoundError, NotADirectoryError):
         return None
@@ -166,7 +209,7 @@ def delete_file(root: Path, path: str) -> str | None:
     above = path.rpartition("/")[0]
     while above:
         try:
-            with open_parent_folder(root, above, make=False) as folder:
+            with open_parent_folder(root, above, create=False) as folder:
                 os.rmdir(above.rpartition("/")[2], dir_fd=folder)
         except OSError:
             return None
@@ -175,10 +218,13 @@ def delete_file(root: Path, path: str) -> str | None:
 
 
 def remove_temporary_files(root: Path, folders: Iterable[str], name: str) -> None:
-    """Take away the temporary files that a restore of that name left in these folders when it was killed."""
+    """Remove temporary files that a killed restore of the given name left in these folders."""
     for path in folders:
         inside = f"{path}/x" if path else "x"
-        with suppress(FileNotFoundError, NotADirectoryError), open_parent_folder(root, inside, make=False) as here:
-            for found in os.listdir(here):  # noqa: PTH208
-                if found.startswith(f"{TEMPORARY_PREFIX}{name}-"):
-                    os.unlink(found, dir_fd=here)
+        with (
+            suppress(FileNotFoundError, NotADirectoryError),
+            open_parent_folder(root, inside, create=False) as folder,
+        ):
+            for entry in os.listdir(folder):  # noqa: PTH208
+                if entry.startswith(f"{TEMPORARY_PREFIX}{name}-"):
+                    os.unlink(entry, dir_fd=folder)

@@ -1,4 +1,4 @@
-"""What is mounted where, as the kernel tells it. Source: proc_pid_mountinfo(5), read 2026-11."""
+"""Mount points as the kernel lists them. Source: proc_pid_mountinfo(5), read 2026-11."""
 
 import os
 import re
@@ -9,7 +9,7 @@ MOUNT_TABLE = Path("/proc/self/mountinfo")
 
 
 def list_mounts() -> tuple[tuple[str, str], ...]:
-    """(where, which kind of file system) of each, the last mounted last; none where the system does not tell."""
+    """Return (mount point, file system type) pairs, the latest mount last; empty if the system has no list."""
     try:
         return parse_mount_table(MOUNT_TABLE.read_bytes())
     except OSError:
@@ -17,7 +17,7 @@ def list_mounts() -> tuple[tuple[str, str], ...]:
 
 
 def find_mount_below(place: Path | str) -> str:
-    """The first thing that is mounted below a folder; empty where nothing is."""
+    """Return the first mount point below a folder; empty if none."""
     start = f"{str(place).rstrip('/')}/"
     return next((where for where, _ in list_mounts() if where.startswith(start)), "")
 
@@ -35,5 +35,5 @@ def parse_mount_table(table: bytes) -> tuple[tuple[str, str], ...]:
 
 
 def unescape_mount_point(name: bytes) -> bytes:
-    """A mount point as it is called: blanks, line ends and backslashes are written in octal."""
+    """Decode the octal escapes for blanks, line ends and backslashes."""
     return re.sub(rb"\\([0-7]{3})", lambda found: bytes([int(found[1], 8)]), name)

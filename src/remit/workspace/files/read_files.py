@@ -1,5 +1,6 @@
-"""Reading one file without surprises: no FIFO is opened, no device read, no huge file taken into memory."""
+"""Reading of files with unknown content: FIFOs are not opened, devices not read, huge files not loaded."""
 
+import errno
 import hashlib
 import os
 import stat
@@ -10,25 +11,25 @@ from msgspec import Struct
 from remit.core.diff.contents import ContentVersion, count_lines, hash_git_blob, sha256
 
 MAX_KEPT_BYTES = 32 * 1024 * 1024
-"""Contents above this are hashed, not kept: `restore` and `blame` then know them by hash alone."""
+"""Larger contents are hashed only: `restore` and `blame` know them by hash."""
 
 BLOCK_BYTES = 1024 * 1024
 
 READ_FLAGS = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
-"""A link or a pipe put there meanwhile is not followed, nor waited for."""
+"""A link or a FIFO that appeared meanwhile is neither followed nor waited for."""
 
 
 class ObservedFile(Struct, frozen=True):
-    """One file as it was found. `content` is None where it was too large to keep."""
+    """A file as found on disk. `content` is None for a file above MAX_KEPT_BYTES."""
 
     version: ContentVersion
     content: bytes | None
 
 
 def observe_file(path: Path) -> ObservedFile | None:
-    """The file at `path` itself (a link is its target's name); None where there is no file to speak of.
+    """Return the file at `path`; for a link, the target's name as content. None without a file.
 
-    Raises OSError where it is there and cannot be read.
+    Raises OSError for a file that cannot be read.
     """
     try:
         status = path.lstat()
@@ -45,12 +46,10 @@ def observe_file(path: Path) -> ObservedFile | None:
 
 
 def observed_content(content: bytes, mode: str = "100644") -> ObservedFile:
-    """This content as a version."""
     return ObservedFile(compute_version(content, mode), content)
 
 
 def compute_version(content: bytes, mode: str = "100644") -> ContentVersion:
-    """The version that these bytes are."""
     return ContentVersion(sha256(content), hash_git_blob(content), count_lines(content), len(content), mode)
 
 
@@ -65,7 +64,7 @@ def read_bytes(path: Path) -> bytes:
 
 
 def hash_large_file(path: Path, mode: str, size: int) -> ContentVersion:
-    """A file too large to hold, hashed in blocks."""
+    """Return the version of a file above the limit, hashed in blocks."""
     plain, named, newlines, last = hashlib.sha256(), hashlib.sha1(b"blob %d\0" % size, usedforsecurity=False), 0, b"\n"
     with open(os.open(path, READ_FLAGS), "rb") as file:  # noqa: PTH123 - there is no Path for an open descriptor
         while block := file.read(BLOCK_BYTES):
@@ -77,7 +76,7 @@ def hash_large_file(path: Path, mode: str, size: int) -> ContentVersion:
 
 
 def hash_file(path: Path) -> tuple[str, int] | None:
-    """The SHA-256 and the size of a regular file, or of a link's target; None for anything else. Raises OSError."""
+    """Return SHA-256 and size of a regular file, or of a link's target; None for any other kind. Raises OSError."""
     try:
         status = path.lstat()
     except (FileNotFoundError, NotADirectoryError):
@@ -92,7 +91,7 @@ def hash_file(path: Path) -> tuple[str, int] | None:
 
 
 def read_tail(path: Path | str, max_bytes: int) -> bytes:
-    """The last `most` bytes of a regular file; nothing where there is none, or it cannot be read."""
+    """Return the last `max_bytes` of a regular file; empty for a missing or unreadable file."""
     try:
         descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
     except (OSError, ValueError):  # an agent names the path: it may hold a NUL
@@ -106,3 +105,26 @@ def read_tail(path: Path | str, max_bytes: int) -> bytes:
         return b""
     finally:
         os.close(descriptor)
+
+
+def read_regular_file(path: Path, max_bytes: int) -> bytes:
+    """Return the bytes of a regular file. Raises OSError for a link, a folder, a FIFO, or a file that is too large.
+
+    Links are refused because an agent may be able to write their target.
+    """
+    flags = os.O_RDONLY | os.O_NONBLOCK | os.O_NOFOLLOW | os.O_CLOEXEC
+    try:
+        handle = os.open(path, flags)
+    except OSError as error:
+        if error.errno == errno.ELOOP:
+            raise OSError(errno.ELOOP, "it is a symbolic link; put the file itself there", str(path)) from error
+        raise
+    state = os.fstat(handle)
+    if not stat.S_ISREG(state.st_mode):
+        os.close(handle)
+        raise OSError(errno.EINVAL, "it is not a regular file", str(path))
+    with open(handle, "rb") as file:  # noqa: PTH123 - there is no Path for an open descriptor
+        content = b"" if state.st_size > max_bytes else file.read(max_bytes + 1)
+    if state.st_size > max_bytes or len(content) > max_bytes:
+        raise OSError(errno.EFBIG, f"it is larger than {max_bytes} bytes ({max_bytes >> 20} MiB), which is the limit")
+    return content

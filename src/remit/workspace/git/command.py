@@ -1,33 +1,31 @@
-"""The one seam to git: every call of the git command goes through here, but for the look at a repository's settings
-that has to come before (`git_settings`).
-"""
+"""The git command. Each call of git goes through here, except for reading a repository's settings first."""
 
 import os
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from pathlib import Path
+from typing import NamedTuple
 
-from remit.workspace.git import early_start, pipes
+from remit.workspace.git import early_start
 from remit.workspace.git.early_start import GUARDS, take_started
-from remit.workspace.git.process import run_git_process
+from remit.workspace.git.process import release_pipes, run_git_process
 from remit.workspace.git.settings import override_options
 
 TIMEOUT_S = 60.0
 
 MISSING_OBJECT_TEXT = "from promisor remote"
-"""What git says where a partial clone lacks something, and it may not fetch that."""
+"""git's message for an object that a partial clone lacks and may not fetch."""
 
 PARTIAL_CLONE_HELP = (
     "this partial clone lacks a part of its history that is needed here, and Remit itself fetches nothing\n"
     "hint: `git fetch --refetch --no-filter` brings all of it over, once; `git blame FILE` what that file needs"
 )
 
-
 GIT_FATAL_EXIT_CODE = 128
-"""git's exit code where it cannot work in a repository at all, among other troubles."""
+"""git's exit code if the repository cannot be used, among other errors."""
 
 DUBIOUS_OWNERSHIP = re.compile(r"detected dubious ownership in repository at '(?P<folder>[^\n]+)'")
-"""What git says where the repository belongs to another user."""
+"""git's message for a repository of another user."""
 
 OWNERSHIP_HELP = (
     "the repository {folder!r} belongs to another user, and git does not work in it\n"
@@ -36,7 +34,7 @@ OWNERSHIP_HELP = (
 
 
 class GitError(RuntimeError):
-    """git could not be run, or said no."""
+    """git could not be run, or failed."""
 
     def __init__(self, arguments: Iterable[str], code: int | None, message: str) -> None:
         command = " ".join(["git", *arguments])
@@ -45,88 +43,100 @@ class GitError(RuntimeError):
             message = OWNERSHIP_HELP.format(folder=owned["folder"])
         elif MISSING_OBJECT_TEXT in message:
             message = PARTIAL_CLONE_HELP
-        told = message.strip()[:500]
-        super().__init__(told if owned else f"`{command[:300]}` failed ({code}): {told}")
+        text = message.strip()[:500]
+        super().__init__(text if owned else f"`{command[:300]}` failed ({code}): {text}")
         self.code = code
         self.message = message
 
 
+class GitResult(NamedTuple):
+    """The end of a git process, with its output and error text."""
+
+    code: int
+    output: bytes
+    errors: str
+
+
 class Git:
-    """git in one repository, which sees the objects in the folder `borrowed` too."""
+    """git in a repository, optionally with the objects of the folder `extra_objects`."""
 
     def __init__(self, folder: Path, *, extra_objects: Path | None = None) -> None:
         self.folder = folder
         self.extra_objects = extra_objects
 
     def run(self, *arguments: str, stdin: bytes = b"", ok: tuple[int, ...] = (0,)) -> bytes:
-        """Standard output of `git <arguments>`. Raises GitError for an exit code that is not in `ok`."""
-        try:
-            command = [
-                *self._environment_prefix(),
-                "git",
-                *GUARDS,
-                *override_options(self.folder),
-                "-C",
-                str(self.folder),
-                *arguments,
-            ]
-        except ValueError as error:
-            raise GitError(arguments, None, str(error)) from error
-        try:
-            ahead = None if self.extra_objects else take_early_answer(tuple(command), stdin, folder=str(self.folder))
-            if ahead is not None and ahead[0] in ok and ahead[0] != GIT_FATAL_EXIT_CODE:
-                return ahead[1]
-            code, out, said = run_git_process(command, stdin, TIMEOUT_S, str(self.folder))
-        except FileNotFoundError as error:
-            raise GitError(arguments, None, "git is not on PATH; install it, or mend PATH") from error
-        except OSError as error:
-            raise GitError(arguments, None, str(error)) from error
-        if code not in ok or (
-            code == GIT_FATAL_EXIT_CODE and DUBIOUS_OWNERSHIP.search(said.decode("utf-8", "replace"))
-        ):
-            raise GitError(arguments, code, said.decode("utf-8", "replace"))
-        return out
-
-    def _environment_prefix(self) -> tuple[str, ...]:
-        """What the command begins with, so that git finds the objects that it borrows."""
+        """Return the standard output of `git <arguments>`. Raises GitError for an exit code not in `ok`."""
+        command = (*self._environment_prefix(), *git_words(self.folder, arguments), *arguments)
         if self.extra_objects is None:
-            return ()
-        # Quoted, since a colon would separate two folders.
-        path = "".join(
-            c if c.isascii() and c.isprintable() and c not in '"\\' else octal_escape(c)
-            for c in str(self.extra_objects)
-        )
-        return ("env", f'GIT_ALTERNATE_OBJECT_DIRECTORIES="{path}"')
-
-    def start_early(self, *arguments: str) -> None:
-        """Start what `run` will be asked for soon, in a process that began so: it asks once, and ends."""
-        if early_start.START_VARIABLES and not override_options(self.folder):
-            early_start.start_git(early_start.START_VARIABLES, str(self.folder), *arguments)
+            try:
+                early = take_early_answer(command, stdin, folder=str(self.folder))
+            except TimeoutError as error:
+                raise GitError(arguments, None, str(error)) from error
+            if early is not None and early[0] in ok and early[0] != GIT_FATAL_EXIT_CODE:
+                return early[1]
+        done = execute(command, arguments, stdin, self.folder)
+        if done.code not in ok or (done.code == GIT_FATAL_EXIT_CODE and DUBIOUS_OWNERSHIP.search(done.errors)):
+            raise GitError(arguments, done.code, done.errors)
+        return done.output
 
     def text(self, *arguments: str, ok: tuple[int, ...] = (0,)) -> str:
-        """Standard output as text, without the last newline."""
+        """Return the standard output as text, without the last newline. Raises GitError."""
         return self.run(*arguments, ok=ok).decode("utf-8", "surrogateescape").rstrip("\n")
 
     def read_head(self) -> str | None:
-        """The commit that HEAD names; None before the first."""
+        """Return the commit of HEAD; None before the first commit."""
         return self.text("rev-parse", "--verify", "--quiet", "HEAD^{commit}", ok=(0, 1, 128)) or None
+
+    def start_early(self, *arguments: str) -> None:
+        """Start a command that `run` will be asked for soon; only in a process that began with an early start."""
+        if early_start.START_VARIABLES and not override_options(self.folder):
+            early_start.start_git(early_start.START_VARIABLES, str(self.folder), *arguments)
+
+    def _environment_prefix(self) -> tuple[str, ...]:
+        if self.extra_objects is None:
+            return ()
+        # Quoted, since a colon would separate two folders.
+        characters = str(self.extra_objects)
+        path = "".join(c if c.isascii() and c.isprintable() and c not in '"\\' else octal_escape(c) for c in characters)
+        return ("env", f'GIT_ALTERNATE_OBJECT_DIRECTORIES="{path}"')
+
+
+def git_words(folder: Path, arguments: Iterable[str] = (), options: Sequence[str] = ()) -> tuple[str, ...]:
+    """Return the words before the arguments: git in `folder`, running no program of the repository. Raises GitError."""
+    try:
+        return ("git", *GUARDS, *override_options(folder), *options, "-C", str(folder))
+    except ValueError as error:
+        raise GitError(arguments, None, str(error)) from error
+
+
+def execute(command: Sequence[str], arguments: Iterable[str], stdin: bytes, folder: Path) -> GitResult:
+    """Run a complete command in `folder` to its end. Raises GitError if git cannot run."""
+    try:
+        code, out, errors = run_git_process(command, stdin, TIMEOUT_S, str(folder))
+    except FileNotFoundError as error:
+        raise GitError(arguments, None, "git is not on PATH; install it, or mend PATH") from error
+    except OSError as error:
+        raise GitError(arguments, None, str(error)) from error
+    return GitResult(code, out, errors.decode("utf-8", "replace"))
 
 
 def octal_escape(character: str) -> str:
-    """A character as git's quoting writes it: three octal digits for each of its bytes."""
+    """Quote a character for git: three octal digits per byte."""
     return "".join(f"\\{byte:03o}" for byte in os.fsencode(character))
 
 
 def take_early_answer(
     command: tuple[str, ...], question: bytes, limit_s: float = TIMEOUT_S, folder: str = "."
 ) -> tuple[int, bytes] | None:
-    """Exit code and output of that command where it was started ahead; why it failed, only asking again tells.
+    """Return exit code and output if the command was started early; None otherwise, or on failure.
 
-    Raises TimeoutError: who asked again would wait as long once more.
+    Raises TimeoutError: a second attempt would wait as long again.
     """
     started = take_started(command, question)
+    if started is None:
+        return None
     try:
-        return started.read_answer(limit_s, lambda: pipes.release_pipes(folder)) if started else None
+        return started.read_answer(limit_s, lambda: release_pipes(folder))
     except TimeoutError as error:
         raise TimeoutError(f"`git` was killed after {limit_s:g} seconds: {error}") from error
     except OSError:

@@ -1,8 +1,8 @@
-"""What git ignores by the rules that were committed: the `.gitignore` files of a commit, and a person's own patterns.
+"""Ignore rules as committed: the `.gitignore` files of a commit, and a person's private patterns.
 
-The working tree's `.gitignore` files are not enough: the command that made a file may have written them. So git is
-asked in a private repository whose working tree holds nothing but the `.gitignore` files of the commit. A path counts
-only where the files that lie in the working tree ignore it as well.
+The `.gitignore` files in the working tree are not sufficient: the command that created a file may have written them.
+git is therefore asked in a private repository whose working tree holds only the committed `.gitignore` files. A path
+counts as ignored only if the current files ignore the path as well.
 """
 
 import os
@@ -18,18 +18,19 @@ from msgspec import Struct
 
 from remit.core.diff.contents import sha256
 from remit.workspace.git.command import Git
-from remit.workspace.git.hidden_files import IGNORE_FILE, MAX_NAMED_PATHS, PRIVATE_EXCLUDES, prefix_in_repository
+from remit.workspace.git.hidden_files import IGNORE_FILE, PRIVATE_EXCLUDES
+from remit.workspace.git.tree_files import list_tracked, prefix_in_repository
 from remit.workspace.place.workspace import Workspace
 
 MAX_RULES_BYTES = 256 * 1024
-"""Of one file of patterns; a larger one counts as empty."""
+"""Limit per pattern file; a larger file counts as empty."""
 
 MAX_RULES_FILES = 5000
 MAX_HIDDEN = 2000
-"""Files that new rules hide and that are looked at all the same."""
+"""Bound of files, hidden by new rules, that are observed nevertheless."""
 
 MAX_PROBES = 4
-"""Private repositories that are kept, the newest used ones: each commit of other rules has its own."""
+"""Private repositories kept, most recently used first: one per commit with different rules."""
 
 EMPTY_REPOSITORY = {
     "HEAD": b"ref: refs/heads/main\n",
@@ -38,16 +39,16 @@ EMPTY_REPOSITORY = {
 """Files that make a folder a repository. Source: gitrepository-layout(5), read 2026-11."""
 
 RulesByFolder = Mapping[str, bytes]
-"""By the folder from the repository's root, empty for that itself: the patterns in it."""
+"""Patterns by folder from the repository's root; the root is empty."""
 
 
 class IgnoredPaths(Struct, frozen=True):
-    """Of some paths, those that git ignores."""
+    """The ignored paths of a query."""
 
     by_folder: Mapping[str, str] = {}
-    """By path, the topmost ignored folder that it is, or lies in."""
+    """By path, the topmost ignored folder."""
     by_name: frozenset[str] = frozenset()
-    """Those that no ignored folder holds: their own names are ignored."""
+    """Paths ignored by their own name."""
 
 
 def find_ignored(
@@ -59,25 +60,25 @@ def find_ignored(
     with_private_rules: bool = True,
     with_worktree_rules: bool = True,
 ) -> IgnoredPaths:
-    """Those of `paths` and `folders`, relative to the root, that git ignores and does not track.
+    """Return the given paths and folders, relative to the root, that git ignores and does not track.
 
-    By the rules of `commit`, and where `private` by the repository's `info/exclude`; where `by_tree`, the `.gitignore`
-    files in the working tree have to ignore it, too. Without a commit no rule counts. Raises GitError, OSError.
+    Rules are those of `commit` and, with `with_private_rules`, of `info/exclude`; with `with_worktree_rules`, the
+    `.gitignore` files in the working tree must agree. Without a commit no rule counts. Raises GitError, OSError.
     """
     paths, folders = list(paths), list(folders)
     if workspace.common_dir is None or commit is None or not (paths or folders):
         return IgnoredPaths()
     prefix = prefix_in_repository(workspace)
-    asked = IgnoreQuery([prefix + path for path in paths], [prefix + path for path in folders])
+    query = IgnoreQuery([prefix + path for path in paths], [prefix + path for path in folders])
     probe = create_ignore_probe(workspace, commit, with_private_rules=with_private_rules)
-    found = asked.run_in_probe(probe, workspace.root)
+    found = query.run_in_probe(probe, workspace.root)
     changed = find_changed_rules(workspace, prefix, found, probe) if with_worktree_rules else {}
     if changed:
         with tempfile.TemporaryDirectory(dir=workspace.state) as scratch:
             now = Path(scratch) / "now"
             shutil.copytree(probe, now, symlinks=True)
             write_rules(now, changed)
-            found = intersect_ignored(found, asked.run_in_probe(now, workspace.root))
+            found = intersect_ignored(found, query.run_in_probe(now, workspace.root))
     tracked = list_tracked(workspace, list(dict.fromkeys((*found.by_folder.values(), *found.by_name))))
     return IgnoredPaths(
         {path[len(prefix) :]: top for path, top in found.by_folder.items() if path not in tracked},
@@ -86,9 +87,9 @@ def find_ignored(
 
 
 def find_hidden(workspace: Workspace, commit: str, entries: Iterable[str]) -> list[str]:
-    """Those of these ignored files and folders (their paths end in `/`) that the rules of `commit` do not ignore.
+    """Return the given ignored files and folders (ending in `/`) that the rules of `commit` do not ignore.
 
-    Of a folder all files, no more than 2,000 altogether. Raises GitError, OSError.
+    Folders are expanded to files, up to MAX_HIDDEN altogether. Raises GitError, OSError.
     """
     entries = list(entries)
     folders = [path.rstrip("/") for path in entries if path.endswith("/")]
@@ -102,13 +103,13 @@ def find_hidden(workspace: Workspace, commit: str, entries: Iterable[str]) -> li
 
 
 def list_files_below(root: Path, folder: str) -> Iterator[str]:
-    """All files in a folder, relative to the root; links are not followed."""
-    for place, _, names in os.walk(root / folder):
-        yield from (os.path.relpath(os.path.join(place, name), root) for name in names)  # noqa: PTH118
+    """Yield the files in a folder, relative to the root, without following links."""
+    for path, _, names in os.walk(root / folder):
+        yield from (os.path.relpath(os.path.join(path, name), root) for name in names)  # noqa: PTH118
 
 
 class IgnoreQuery:
-    """Paths from the repository's root, with every folder above them."""
+    """Paths relative to the repository's root, with each folder above."""
 
     def __init__(self, paths: list[str], folders: list[str]) -> None:
         self.paths = paths
@@ -117,25 +118,25 @@ class IgnoreQuery:
         self.above |= {path: (*parent_folders(path), path) for path in folders}
 
     def run_in_probe(self, probe: Path, root: Path) -> IgnoredPaths:
-        """Those that the rules in this private repository ignore."""
+        """Return the paths that the rules in the private repository ignore."""
         every = dict.fromkeys(folder for above in self.above.values() for folder in above)
-        said = check_ignored(probe, root, [*(f"{folder}/" for folder in every), *self.paths])
+        text = check_ignored(probe, root, [*(f"{folder}/" for folder in every), *self.paths])
         below: dict[str, str] = {}
         for path, above in self.above.items():
-            top = next((folder for folder in above if f"{folder}/" in said), None)
+            top = next((folder for folder in above if f"{folder}/" in text), None)
             if top is not None:
                 below[path] = top
-        return IgnoredPaths(below, frozenset(path for path in self.paths if path in said and path not in below))
+        return IgnoredPaths(below, frozenset(path for path in self.paths if path in text and path not in below))
 
 
 def intersect_ignored(one: IgnoredPaths, other: IgnoredPaths) -> IgnoredPaths:
-    """What both ignore, as the first says it."""
+    """Return paths ignored in both answers, as in the first."""
     every = {*other.by_folder, *other.by_name}
     return IgnoredPaths({p: top for p, top in one.by_folder.items() if p in every}, one.by_name & every)
 
 
 def parent_folders(path: str) -> Iterator[str]:
-    """Every folder above a path, the topmost first."""
+    """Yield each folder above a path, topmost first."""
     at = path.find("/")
     while at > 0:
         yield path[:at]
@@ -143,10 +144,10 @@ def parent_folders(path: str) -> Iterator[str]:
 
 
 def check_ignored(probe: Path, root: Path, paths: Iterable[str]) -> set[str]:
-    """Those of `paths` that the rules in a private repository ignore; a folder's path ends in `/`.
+    """Return the `paths` that the rules of a private repository ignore; a folder's path ends in `/`.
 
-    The pattern file that the user's own settings name counts, unless it lies in the workspace at `root`, where agents
-    may write. Raises GitError.
+    The pattern file in the user's settings counts, unless the file lies in the workspace at `root`, where agents may
+    write. Raises GitError.
     """
     question = "".join(f"{path}\0" for path in paths)
     out = Git(probe).run(
@@ -168,7 +169,7 @@ def check_ignored(probe: Path, root: Path, paths: Iterable[str]) -> set[str]:
 
 
 def create_ignore_probe(workspace: Workspace, commit: str, *, with_private_rules: bool) -> Path:
-    """A repository whose working tree holds the `.gitignore` files of `commit` alone; made once for each commit.
+    """Return a repository whose working tree holds only the `.gitignore` files of `commit`; created once per commit.
 
     Raises GitError, OSError.
     """
@@ -194,12 +195,12 @@ def create_ignore_probe(workspace: Workspace, commit: str, *, with_private_rules
 
 
 def read_private_rules(workspace: Workspace) -> bytes:
-    """The repository's own patterns outside of its tree; empty where there are none. Raises OSError."""
+    """Return the repository's `info/exclude`; empty if absent. Raises OSError."""
     return read_rules_file(workspace.common_dir / PRIVATE_EXCLUDES) if workspace.common_dir is not None else b""
 
 
 def read_committed_rules(workspace: Workspace, commit: str) -> dict[str, bytes]:
-    """The `.gitignore` files of a commit, by folder; links are none. Raises GitError."""
+    """Return the `.gitignore` files of a commit by folder; links do not count. Raises GitError."""
     git = Git(workspace.root)
     listed = os.fsdecode(git.run("ls-tree", "-r", "-z", "--full-tree", commit)).split("\0")
     blobs: dict[str, str] = {}
@@ -221,15 +222,13 @@ def read_committed_rules(workspace: Workspace, commit: str) -> dict[str, bytes]:
 
 
 def write_rules(probe: Path, rules: RulesByFolder) -> None:
-    """Put patterns into the private working tree. Raises OSError."""
     for folder, content in rules.items():
-        place = probe / "tree" / folder
-        place.mkdir(parents=True, exist_ok=True)
-        (place / IGNORE_FILE).write_bytes(content)
+        path = probe / "tree" / folder
+        path.mkdir(parents=True, exist_ok=True)
+        (path / IGNORE_FILE).write_bytes(content)
 
 
 def trim_probes(folder: Path) -> None:
-    """Remove all private repositories but the newest."""
     found = sorted(folder.iterdir(), key=lambda path: path.stat().st_mtime_ns, reverse=True)
     for path in found[MAX_PROBES:]:
         shutil.rmtree(path, ignore_errors=True)
@@ -239,7 +238,7 @@ def trim_probes(folder: Path) -> None:
 
 
 def find_changed_rules(workspace: Workspace, prefix: str, found: IgnoredPaths, probe: Path) -> dict[str, bytes]:
-    """The patterns in the folders above ignored paths that are not those of the commit, as they are now."""
+    """Return the current patterns above the ignored paths that differ from the commit's."""
     top = workspace.root.parents[prefix.count("/") - 1] if prefix else workspace.root
     folders = {""}
     for path, ignored in found.by_folder.items():
@@ -255,31 +254,12 @@ def find_changed_rules(workspace: Workspace, prefix: str, found: IgnoredPaths, p
 
 
 def read_rules_file(path: Path) -> bytes:
-    """The content of a regular file of patterns; empty for none, a link, a pipe, and a large one. Raises OSError."""
+    """Return a regular pattern file; empty for a missing or large file, a link, or a FIFO. Raises OSError."""
     try:
-        found = path.lstat()
+        status = path.lstat()
     except (FileNotFoundError, NotADirectoryError):
         return b""
-    if not stat.S_ISREG(found.st_mode) or found.st_size > MAX_RULES_BYTES:
+    if not stat.S_ISREG(status.st_mode) or status.st_size > MAX_RULES_BYTES:
         return b""
     with open(os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_NOFOLLOW | os.O_CLOEXEC), "rb") as file:  # noqa: PTH123
         return file.read(MAX_RULES_BYTES)
-
-
-def find_tracked(workspace: Workspace, paths: Iterable[str]) -> frozenset[str]:
-    """Those of `paths`, relative to the root, that are in git's index. Raises GitError."""
-    paths = list(paths)
-    if workspace.common_dir is None or not paths:
-        return frozenset()
-    prefix = prefix_in_repository(workspace)
-    listed = list_tracked(workspace, [prefix + path for path in paths])
-    return frozenset(path for path in paths if prefix + path in listed)
-
-
-def list_tracked(workspace: Workspace, tops: list[str]) -> set[str]:
-    """The paths in git's index, from the repository's root, that are or lie below one of `tops`. Raises GitError."""
-    if not tops:
-        return set()
-    asked = [f":(top,literal){path}" for path in tops] if len(tops) <= MAX_NAMED_PATHS else [":(top)"]
-    listed = Git(workspace.root).run("ls-files", "-z", "--full-name", "--", *asked)
-    return set(os.fsdecode(listed).split("\0"))

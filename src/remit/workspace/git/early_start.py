@@ -1,7 +1,7 @@
-"""git, started before the code is loaded that will read its answer: git works while Python loads.
+"""git started before the code that reads the answer is loaded, so that git works while Python imports.
 
-Nothing is imported here but built-in modules. What was started is used only where the very same command is asked for
-later (`Git.start`), and by nobody else; what is not asked for ends with this process.
+Only built-in modules are imported here. An early process is used for exactly the same command later (`Git.run`); unused
+processes end with this process.
 """
 
 import os
@@ -28,17 +28,18 @@ GUARDS = (
     *("-c", "core.ignoreStat=false", "-c", "core.checkStat=default", "-c", "core.trustctime=true"),
     *("-c", "core.untrackedCache=false", "-c", "log.showSignature=false"),
 )
-"""What a repository's own configuration may not make our reading do: run programs, take locks, start gc, fetch what a
-partial clone lacks, believe a file unchanged without looking. Its filters are taken out by `git_settings.overrides`."""
+"""Options against a repository's own configuration: reading must not run programs, take locks, start gc, fetch missing
+objects, or believe a file unchanged without looking. Filters are handled by `git.settings.override_options`.
+"""
 
 PROGRAM_SETTING_WORDS = (
     *(b"include", b"fsmonitor", b"pager", b"command", b"difffilter", b"external", b"textconv", b"filter", b"gpg"),
     *(b"partialclone", b"promisor", b"excludesfile", b"worktree", b"hookspath"),
 )
-"""Without one of these words, in capitals or not, a settings file names no program and nothing to fetch."""
+"""A settings file without any of these words, in any case, names no program and no remote to fetch from."""
 
 MAX_QUESTION_BYTES = 32 * 1024
-"""Bytes that a pipe takes whatever the reader does; a longer question goes to a git of its own."""
+"""Size that a pipe accepts without a reader; a longer question goes to a separate git."""
 
 READ_BYTES = 1 << 20
 SIGKILL = 9
@@ -46,7 +47,7 @@ EXIT_POLL_S = 0.0002
 
 
 class EarlyGit:
-    """One git at work. `asked` is the pipe that it reads its question from, where it has one."""
+    """A running git. `question_pipe` is the write end of its input, if any."""
 
     def __init__(self, command: tuple[str, ...], variables: Mapping[str, str], *, asks: bool) -> None:
         reading, self.asked = os.pipe() if asks else (os.open(os.devnull, os.O_RDONLY), -1)
@@ -61,16 +62,16 @@ class EarlyGit:
             os.close(writing)
 
     def send_question(self, question: bytes) -> None:
-        """Let it begin with that question. Raises OSError."""
-        asked, self.asked = self.asked, -1
-        if asked >= 0:
-            with os.fdopen(asked, "wb") as pipe:
+        """Write the question and close the pipe. Raises OSError."""
+        query, self.asked = self.asked, -1
+        if query >= 0:
+            with os.fdopen(query, "wb") as pipe:
                 pipe.write(question)
 
     def read_answer(self, limit_s: float, release: Callable[[], float] = lambda: 1.0) -> tuple[int, bytes]:
-        """Exit code and output, once it has ended. Raises OSError; TimeoutError where it takes longer: it is killed.
+        """Return exit code and output after the end. Raises OSError; TimeoutError after killing a slow process.
 
-        `release` lets go a git that waits at a pipe; it answers after how many seconds to call it again.
+        `release` unblocks a git that waits at a FIFO, and returns the seconds until the next call.
         """
         until = time.monotonic() + limit_s
         try:
@@ -84,7 +85,7 @@ class EarlyGit:
             os.close(self.told)
 
     def wait_for_exit(self, until: float) -> int:
-        """How it ended. Raises OSError, TimeoutError."""
+        """Return the wait status. Raises OSError, TimeoutError."""
         while True:
             process, status = os.waitpid(self.process, os.WNOHANG)
             if process:
@@ -95,7 +96,7 @@ class EarlyGit:
 
 
 def read_until(descriptor: int, until: float, release: Callable[[], float]) -> Iterator[bytes]:
-    """What comes from a pipe to its end. Raises OSError; TimeoutError where that is not there in time."""
+    """Yield the blocks of a pipe up to its end. Raises OSError, TimeoutError."""
     from select import POLLIN, poll  # no built-in module, and git is to be started before it is loaded
 
     waiting = poll()
@@ -115,21 +116,20 @@ def read_until(descriptor: int, until: float, release: Callable[[], float]) -> I
 
 
 STARTED_COMMANDS: dict[tuple[str, ...], EarlyGit] = {}
-"""What was started and not asked for yet, by its whole command."""
+"""Processes that were started and not yet used, by command."""
 
 
 START_VARIABLES: dict[str, str] = {}
-"""The variables with which the first were started; none where this process starts none ahead."""
+"""The environment of the first start; empty in processes without an early start."""
 
 
 def start_git(variables: Mapping[str, str], folder: str, *arguments: str, asks: bool = False) -> None:
-    """Start `git <arguments>` in `folder`, whose repository must be `plain`. Where that fails, it is not started."""
+    """Start `git <arguments>` in `folder`, whose repository has plain settings. Failures are ignored."""
     START_VARIABLES.update(variables)
     start_command(("git", *GUARDS, "-C", folder, *arguments), variables, asks=asks)
 
 
 def start_command(command: tuple[str, ...], variables: Mapping[str, str], *, asks: bool) -> None:
-    """Start that command. Where that fails, it is not started."""
     try:
         STARTED_COMMANDS[command] = EarlyGit(command, variables, asks=asks)
     except OSError:
@@ -137,8 +137,9 @@ def start_command(command: tuple[str, ...], variables: Mapping[str, str], *, ask
 
 
 def take_started(command: tuple[str, ...], question: bytes) -> EarlyGit | None:
-    """The one that was started with that command, with its question asked; in a process that began so, any other is
-    started now, which needs no module more. None where neither can be.
+    """Return the process for the command, with the question sent; None if not available.
+
+    In a process that began with an early start, a missing process is started now, which saves importing `subprocess`.
     """
     if len(question) > MAX_QUESTION_BYTES:
         return None
@@ -155,7 +156,7 @@ def take_started(command: tuple[str, ...], question: bytes) -> EarlyGit | None:
 
 
 def has_plain_settings(repository: str) -> bool:
-    """Whether the settings of that folder's repository name nothing that would have to be taken out."""
+    """Return whether the repository's settings name no program that would need an override."""
     git = f"{repository}/.git"
     if any(os.path.lexists(f"{git}/{name}") for name in ("commondir", "config.worktree")):
         return False

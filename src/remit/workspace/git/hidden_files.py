@@ -1,4 +1,4 @@
-"""What `git status` does not look at although it lies in the workspace: what an agent may have told git to overlook."""
+"""Files that `git status` passes over although they lie in the workspace; an agent may have told git to do so."""
 
 import os
 import re
@@ -12,33 +12,30 @@ from remit.workspace.git.settings import file_state, read_repository_settings
 from remit.workspace.place.workspace import Workspace
 
 SUSPICIOUS_ENTRY = re.compile(rb"(?<![^\0])(?:[a-zS] \d{6}|[A-Z?] 1[26]0000) [0-9a-f]+ \d\t[^\0]+")
-"""An index entry that needs a look: its flag says not to (a small letter, `S`), or it is a link or a repository.
+"""An index entry that needs a look: flagged to be passed over (lower case, `S`), a link, or a repository.
 
 Source: git-ls-files(1) on `-v` and `-s`, read 2026-11.
 """
 
 PRIVATE_EXCLUDES = "info/exclude"
 MAX_HIDDEN_FILES = 2000
-"""Files that private patterns hide are looked at up to this number; more are named, not looked at."""
+"""Bound of files hidden by private patterns that are observed; more are only reported."""
 
 
 IGNORE_FILE = ".gitignore"
 
-MAX_NAMED_PATHS = 200
-"""More paths than this are looked up in the whole tree: a command line has an end."""
-
 
 class IndexFlags(Struct, frozen=True):
-    """What the index says of paths, relative to the workspace's root."""
+    """Flags in the index; paths are relative to the workspace root."""
 
     overlooked: tuple[str, ...] = ()
-    """Marked assume-unchanged or skip-worktree: git believes them unchanged without looking."""
+    """Marked assume-unchanged or skip-worktree: git does not look at these files."""
     repositories: tuple[str, ...] = ()
     links: tuple[str, ...] = ()
 
 
 def read_index_flags(workspace: Workspace) -> IndexFlags:
-    """The flags in the index as it is now. Raises GitError."""
+    """Return the flags of the current index. Raises GitError."""
     if workspace.git_dir is None:
         return IndexFlags()
     return list_index_flags(workspace.root, file_state(workspace.git_dir / "index"))
@@ -46,7 +43,7 @@ def read_index_flags(workspace: Workspace) -> IndexFlags:
 
 @lru_cache(64)
 def list_index_flags(root: Path, _state: tuple[int, ...]) -> IndexFlags:
-    """The same, asked of git. `_state` only keeps an old answer from being used."""
+    """Ask git for the flags. `_state` is part of the cache key only."""
     overlooked: list[str] = []
     repositories: list[str] = []
     links: list[str] = []
@@ -62,10 +59,9 @@ def list_index_flags(root: Path, _state: tuple[int, ...]) -> IndexFlags:
 
 
 def find_hidden_files(workspace: Workspace) -> tuple[str, ...] | None:
-    """The untracked files that patterns outside the work tree hide from git; None where there are too many.
+    """Return the untracked files hidden by patterns outside the work tree; None for too many.
 
-    `.gitignore` is seen like any file, and what it names is build output; these patterns are seen by nobody.
-    Raises GitError.
+    A `.gitignore` is visible like any file and names build output; patterns elsewhere are not visible. Raises GitError.
     """
     sources = [f"--exclude-from={path}" for path in private_pattern_files(workspace)]
     if not sources:
@@ -76,7 +72,7 @@ def find_hidden_files(workspace: Workspace) -> tuple[str, ...] | None:
 
 
 def private_pattern_files(workspace: Workspace) -> list[Path]:
-    """The files of patterns that lie in the repository and not in its tree, as far as they hold any."""
+    """Return the non-empty pattern files that lie in the repository, outside its tree."""
     if workspace.common_dir is None or workspace.git_dir is None:
         return []
     named = read_repository_settings(workspace.git_dir).get("core.excludesfile")
@@ -85,7 +81,6 @@ def private_pattern_files(workspace: Workspace) -> list[Path]:
 
 
 def has_patterns(path: Path) -> bool:
-    """Whether a file of ignore patterns holds one."""
     try:
         lines = path.read_bytes().splitlines()
     except OSError:
@@ -94,7 +89,7 @@ def has_patterns(path: Path) -> bool:
 
 
 def refuse_other_worktree(workspace: Workspace) -> None:
-    """Raise GitError where the repository's settings make git look at another folder than this workspace."""
+    """Raise GitError if the settings make git look at a folder other than the workspace."""
     if workspace.git_dir is None:
         return
     named = read_repository_settings(workspace.git_dir).get("core.worktree")
@@ -108,18 +103,9 @@ def refuse_other_worktree(workspace: Workspace) -> None:
 
 
 def find_outside_links(root: Path, links: tuple[str, ...]) -> tuple[str, ...]:
-    """Those links that lead to a folder outside the workspace."""
     return tuple(link for link in links if is_outside_link(root, root / link))
 
 
 def is_outside_link(root: Path, link: Path) -> bool:
-    """Whether the path is a link to a folder that is not in `root`."""
     real = Path(os.path.realpath(link))
     return link.is_symlink() and real.is_dir() and real != root and root not in real.parents
-
-
-def prefix_in_repository(workspace: Workspace) -> str:
-    """The workspace's place in its repository, with a final `/`; empty where it is the repository's root."""
-    if (workspace.root / ".git").exists():
-        return ""
-    return Git(workspace.root).text("rev-parse", "--show-prefix")

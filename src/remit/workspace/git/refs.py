@@ -1,7 +1,4 @@
-"""HEAD, read from git's files where that is certain: a process of git costs more than a decision.
-
-Whether a ref may be there: a look at files, and no git.
-"""
+"""HEAD and refs, read from git's files where the answer is certain: a git process costs more than a decision."""
 
 import re
 from pathlib import Path
@@ -14,7 +11,7 @@ BRANCH_PREFIX = "refs/heads/"
 
 
 def read_head_reference(workspace: Workspace) -> str | None:
-    """What HEAD says: a ref's name, or a commit. None without git, or where another ref store hides it.
+    """Return the ref name or the commit in HEAD. None without git, or with a different ref store.
 
     Source: gitrepository-layout(5), read 2026-11; with reftable, HEAD names `refs/heads/.invalid`.
     """
@@ -25,30 +22,29 @@ def read_head_reference(workspace: Workspace) -> str | None:
 
 
 def current_branch(workspace: Workspace) -> str | None:
-    """The branch that HEAD is on; None when detached."""
-    said = read_head_reference(workspace)
-    return said.removeprefix(BRANCH_PREFIX) if said and said.startswith(BRANCH_PREFIX) else None
+    """Return the branch of HEAD; None if detached."""
+    text = read_head_reference(workspace)
+    return text.removeprefix(BRANCH_PREFIX) if text and text.startswith(BRANCH_PREFIX) else None
 
 
 def head_commit(workspace: Workspace) -> str | None:
-    """The commit that HEAD names; None before the first, and without git."""
-    said = read_head_reference(workspace)
-    if said is not None and OID.fullmatch(said):
-        return said
+    """Return the commit of HEAD; None before the first commit, and without git."""
+    text = read_head_reference(workspace)
+    if text is not None and OID.fullmatch(text):
+        return text
     if workspace.common_dir is None:
         return None
-    loose = read_loose_ref(workspace.common_dir, said) if said else None
+    loose = read_loose_ref(workspace.common_dir, text) if text else None
     return loose or ask_git_for_head(workspace)
 
 
 def read_loose_ref(common_dir: Path, name: str) -> str | None:
-    """What the ref's own file holds; None where it has none."""
+    """Return the commit in the ref's own file; None without a file."""
     found = read_pointer(f"{common_dir}/{name}")
     return found if OID.fullmatch(found) else None
 
 
 def ask_git_for_head(workspace: Workspace) -> str | None:
-    """What git says."""
     try:
         return Git(workspace.root).read_head()
     except GitError:
@@ -56,11 +52,11 @@ def ask_git_for_head(workspace: Workspace) -> str | None:
 
 
 NOTES_REF = "refs/notes/ai"
-"""Where authorship notes lie."""
+"""The ref of authorship notes."""
 
 
 def may_have_ref(common_dir: Path | None, ref: str) -> bool:
-    """Whether a repository may have that ref; None has none. Raises OSError."""
+    """Return whether the repository may have the ref, without starting git. Raises OSError."""
     if common_dir is None:
         return False
     if (common_dir / ref).exists() or (common_dir / "reftable").exists():
@@ -72,7 +68,7 @@ def may_have_ref(common_dir: Path | None, ref: str) -> bool:
 
 
 def may_have_refs_below(workspace: Workspace, below: str) -> bool:
-    """Whether the user's repository may have refs below that name. Raises OSError."""
+    """Return whether the user's repository may have refs below a name. Raises OSError."""
     common = workspace.common_dir
     if common is None:
         return False

@@ -1,7 +1,7 @@
-"""Programs that a repository's own settings name, which git would run although it was only asked to look.
+"""Programs named by a repository's own settings, which git would run on mere reading.
 
-The user's own settings (`~/.gitconfig`, the system's) are theirs and trusted; those that lie in the repository came
-with it, or an agent wrote them. Source: git-config(1), gitattributes(5), githooks(5), read 2026-11.
+A user's settings (`~/.gitconfig`, the system's) are trusted. Settings in the repository came with the repository, or
+from an agent. Source: git-config(1), gitattributes(5), githooks(5), read 2026-11.
 """
 
 import os
@@ -18,40 +18,39 @@ PROGRAM_SETTINGS = (
     r"core\.(?:fsmonitor|pager)|pager\..+|interactive\.difffilter|diff\.external|diff\..+\.(?:command|textconv)"
     r"|filter\..+\.(?:clean|smudge|process)|gpg\.(?:.+\.)?program"
 )
-"""Settings, in small letters, that make one of git's reading commands start a program. These and the two below are
-compiled when they are needed: few repositories have such settings.
+"""Settings, in lower case, that make a reading command start a program. Compiled on demand, like the two patterns
+below: few repositories have them.
 """
 
 PARTIAL_CLONE_SETTINGS = r"extensions\.partialclone|remote\..+\.promisor"
-"""A partial clone fetches what it lacks, by whatever transport, helper or proxy its settings name."""
+"""A partial clone fetches missing objects by the transport, helper or proxy in its settings."""
 
 MAY_NAME_PROGRAM = re.compile(b"|".join(PROGRAM_SETTING_WORDS), re.IGNORECASE)
-"""Where it finds nothing in a settings file, git is not asked."""
+"""git is not asked about a settings file without a match."""
 
 HARMLESS_VALUES = frozenset({"", "true", "false", "yes", "no", "on", "off", "0", "1", "cat"})
 GIT_LFS_COMMANDS = r"git-lfs (?:clean|smudge|filter-process)(?: --skip)?(?: -- %f)?"
-"""What `git lfs install --local` writes: that program is the user's."""
+"""Commands written by `git lfs install --local`: the program belongs to the user."""
 
 READING_HOOK = "post-index-change"
-"""The hook that `git status` starts when it brings the index up to date."""
+"""The hook that `git status` starts when refreshing the index."""
 
 CONFIG_TIMEOUT_S = 10.0
 
 
 def find_git_folder(folder: Path) -> Path | None:
-    """The git folder that git would use in `folder`: the nearest `.git`, or a bare repository on the way up."""
-    for place in (folder, *folder.parents):
-        if path_exists(place / ".git"):
-            return resolve_git_folder(place)
-        if path_exists(place / "HEAD") and is_folder(place / "objects") and is_folder(place / "refs"):
-            return place
+    """Return the git folder that git would use in `folder`: the nearest `.git`, or a bare repository above."""
+    for path in (folder, *folder.parents):
+        if path_exists(path / ".git"):
+            return resolve_git_folder(path)
+        if path_exists(path / "HEAD") and is_folder(path / "objects") and is_folder(path / "refs"):
+            return path
     return None
 
 
 def find_programs(folder: Path) -> tuple[str, ...]:
-    """The names of what the repository around `folder` would make git run on reading: settings, hooks. Empty is well.
-
-    Settings that cannot be read count: `?`.
+    """Return the settings and hooks that reading would run in the repository around `folder`; `?` for unreadable
+    settings.
     """
     found = find_git_folder(folder)
     if found is None:
@@ -62,14 +61,13 @@ def find_programs(folder: Path) -> tuple[str, ...]:
 
 
 def hooks_folder(git_dir: Path) -> Path:
-    """Where the repository keeps its hooks."""
     named = read_repository_settings(git_dir).get("core.hookspath", "")
     common = Path(resolve_common_folder(str(git_dir)))
     return common.parent / named if named else common / "hooks"
 
 
 def starts_program(key: str, value: str) -> bool:
-    """Whether this setting starts a program when git reads."""
+    """Return whether the setting starts a program on reading."""
     if key == "?" or re.fullmatch(PARTIAL_CLONE_SETTINGS, key, re.DOTALL):
         return value != "false"
     if not re.fullmatch(PROGRAM_SETTINGS, key, re.DOTALL):
@@ -78,14 +76,14 @@ def starts_program(key: str, value: str) -> bool:
 
 
 def read_repository_settings(git_dir: Path) -> dict[str, str]:
-    """What the repository's own settings files say, as far as it can run or hide something; keys in small letters."""
+    """Return the repository's settings that can run or hide something; keys in lower case."""
     common = Path(resolve_common_folder(str(git_dir)))
     files = tuple(dict.fromkeys((common / "config", common / "config.worktree", git_dir / "config.worktree")))
     return read_settings_files(tuple(f for f in files if path_exists(f)), tuple(map(file_state, files)))
 
 
 def file_state(path: Path) -> tuple[int, ...]:
-    """What changes whenever the file does."""
+    """Return values that change whenever the file changes; empty without a file."""
     try:
         status = path.stat()
     except OSError:
@@ -95,7 +93,7 @@ def file_state(path: Path) -> tuple[int, ...]:
 
 @lru_cache(64)
 def read_settings_files(files: tuple[Path, ...], _states: tuple[tuple[int, ...], ...]) -> dict[str, str]:
-    """The settings in these files, those that they include too. `_states` only keeps an old answer from being used."""
+    """Return the settings of these files with includes. `_states` is part of the cache key only."""
     found: dict[str, str] = {}
     for file in files:
         try:
@@ -107,7 +105,7 @@ def read_settings_files(files: tuple[Path, ...], _states: tuple[tuple[int, ...],
 
 
 def read_settings_file(file: Path) -> bytes:
-    """The bytes of a settings file. Raises OSError where it is a pipe or a device: git might read others from it."""
+    """Return the bytes of a settings file. Raises OSError for a FIFO or device: git could read different bytes."""
     with open(os.open(file, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC), "rb") as opened:  # noqa: PTH123
         if not stat.S_ISREG(os.fstat(opened.fileno()).st_mode):
             raise OSError(f"{str(file)!r} is not a regular file")
@@ -115,17 +113,17 @@ def read_settings_file(file: Path) -> bytes:
 
 
 def list_settings(file: Path) -> dict[str, str]:
-    """All that one settings file says. A key without a value is `true`. Raises OSError."""
+    """Return the settings of a file; a key without value is `true`. Raises OSError."""
     command = ["git", "config", "--file", str(file), "--includes", "--null", "--list"]
-    code, out, said = run_git_process(command, b"", CONFIG_TIMEOUT_S, str(file.parent))
+    code, out, text = run_git_process(command, b"", CONFIG_TIMEOUT_S, str(file.parent))
     if code:
-        raise OSError(said.decode("utf-8", "replace"))
+        raise OSError(text.decode("utf-8", "replace"))
     entries = (entry.partition("\n") for entry in out.decode("utf-8", "surrogateescape").split("\0") if entry)
     return {lower_key(key): value if line else "true" for key, line, value in entries}
 
 
 def lower_key(key: str) -> str:
-    """The key in small letters, but for its middle part, where capitals count."""
+    """Lower the section and the name of a key; the middle part is case-sensitive."""
     section, _, rest = key.partition(".")
     middle, dot, name = rest.rpartition(".")
     return f"{section.lower()}.{middle}{dot}{name.lower()}"
@@ -135,13 +133,13 @@ DRIVER_OVERRIDES: dict[str, dict[str, str]] = {
     "filter": {"clean": "", "smudge": "", "process": "", "required": "false"},
     "diff": {"textconv": "cat"},
 }
-"""What stands in for the programs of a driver; an empty text converter would be run as a command."""
+"""Replacements for driver programs; git would run an empty text converter as a command."""
 
 
 def override_options(folder: Path) -> tuple[str, ...]:
-    """Arguments for `git` that take out the filters and text converters of the repository around `folder`.
+    """Return git options that disable filters and text converters of the repository around `folder`.
 
-    All else GUARDS take out. Raises ValueError for a name that an argument cannot hold.
+    Other settings are covered by GUARDS. Raises ValueError for a driver name that an option cannot hold.
     """
     git_dir = find_git_folder(folder)
     known = read_repository_settings(git_dir) if git_dir else {}
@@ -159,7 +157,7 @@ def override_options(folder: Path) -> tuple[str, ...]:
 
 
 def parse_driver_key(key: str) -> tuple[str, str, str] | None:
-    """(kind, name, setting) of a driver's setting; None for other settings."""
+    """Return (kind, name, setting) of a driver's setting; None for other keys."""
     kind, _, rest = key.partition(".")
     name, dot, setting = rest.rpartition(".")
     return (kind, name, setting) if dot and kind in DRIVER_OVERRIDES else None

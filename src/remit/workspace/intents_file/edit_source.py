@@ -1,4 +1,4 @@
-"""An intents file under change: its text, its nodes, and the places where something can be put in."""
+"""An intents file under edit: text, nodes, and the positions for insertions."""
 
 from collections.abc import Iterable, Sequence
 
@@ -20,7 +20,7 @@ from remit.workspace.intents_file.yaml_nodes import (
 
 
 class TextSplice(Struct, frozen=True):
-    """What goes in place of the characters from `start` to `end`."""
+    """A replacement for the characters from `start` to `end`."""
 
     start: int
     end: int
@@ -28,7 +28,7 @@ class TextSplice(Struct, frozen=True):
 
 
 class IntentsSource(Struct, frozen=True):
-    """A file under change. `text` is without byte order mark; `mark` is that mark, or empty."""
+    """A file under edit. `text` is without byte order mark; `mark` is the mark, or empty."""
 
     text: str
     mark: str
@@ -40,8 +40,24 @@ class IntentsSource(Struct, frozen=True):
         """The value of `active_intents`, null included."""
         return None if self.root is None else find_value(self.root, "active_intents")
 
+    @property
+    def is_json(self) -> bool:
+        """Whether the file is in braces: new text is then spelled as JSON."""
+        return self.root is not None and self.root.flow
+
+    def entries_of(self, intent_id: str) -> list[IntentNode]:
+        entries = () if self.active is None else list_intent_nodes(self.active)
+        return [entry for entry in entries if read_id(entry) == intent_id]
+
+    def find_entry(self, intent_id: str) -> IntentNode:
+        """Return the only intent with the id. Raises EditRefused."""
+        found = self.entries_of(intent_id)
+        if len(found) == 1:
+            return found[0]
+        raise EditRefused(f"{intent_id!r} stands {len(found)} times in the file; expected once")
+
     def apply_splices(self, splices: Iterable[TextSplice]) -> str:
-        """The text with all changes made; of two at one place the first comes first."""
+        """Return the text with the changes; of several at a position, the first comes first."""
         pieces: list[str] = [self.mark]
         at = 0
         for splice in sorted(splices, key=lambda s: s.start):
@@ -49,15 +65,15 @@ class IntentsSource(Struct, frozen=True):
             at = splice.end
         return "".join([*pieces, self.text[at:]])
 
-    def insert_lines(self, at: int, lines: Sequence[str]) -> TextSplice:
-        """Whole lines put in at `at`, a line's start or the end of a file without a last newline."""
+    def insert_lines(self, at: int, lines: Sequence[str], end: int | None = None) -> TextSplice:
+        """Return whole lines for `at`, a line's start or the end of the text, in place of the lines up to `end`."""
         whole = "".join(line + self.newline for line in lines)
-        broken = at > 0 and self.text[at - 1] != "\n"
-        return TextSplice(at, at, self.newline + whole if broken else whole)
+        is_broken = at > 0 and self.text[at - 1] != "\n"
+        return TextSplice(at, at if end is None else end, self.newline + whole if is_broken else whole)
 
 
 def open_source(text: str) -> IntentsSource:
-    """The text with its nodes. Raises EditRefused for what is no YAML, or no mapping."""
+    """Return the text with its nodes. Raises EditRefused for invalid YAML, or a file without a mapping."""
     bare = text.removeprefix("\ufeff")
     first = bare.find("\n")
     newline = "\r\n" if first > 0 and bare[first - 1] == "\r" else "\n"
@@ -70,6 +86,11 @@ def open_source(text: str) -> IntentsSource:
     return IntentsSource(bare, text[: len(text) - len(bare)], newline, root if isinstance(root, YamlMapping) else None)
 
 
+def parse_document(text: str) -> IntentsDocument:
+    """Return the text as read by others. Raises EditRefused for text that UTF-8 cannot encode."""
+    return parse_intents(_encode(text))
+
+
 def _encode(text: str) -> bytes:
     try:
         return text.encode("utf-8")
@@ -77,46 +98,33 @@ def _encode(text: str) -> bytes:
         raise EditRefused(f"{text[error.start]!r} cannot be written as UTF-8") from error
 
 
-def parse_document(text: str) -> IntentsDocument:
-    """The text as a reader takes it. Raises EditRefused for what UTF-8 cannot hold."""
-    return parse_intents(_encode(text))
+def find_value(mapping: YamlMapping, name: str) -> YamlNode | None:
+    return next((v for k, v in mapping.pairs if isinstance(k, YamlScalar) and k.text == name), None)
 
 
-def list_entries(source: IntentsSource) -> tuple[IntentNode, ...]:
-    """The intents of the file, with where they stand."""
-    return () if source.active is None else list_intent_nodes(source.active)
-
-
-def find_value(table: YamlMapping, name: str) -> YamlNode | None:
-    """The value of the first key of that name."""
-    return next((v for k, v in table.pairs if isinstance(k, YamlScalar) and k.text == name), None)
-
-
-def intent_id_of(entry: IntentNode) -> str | None:
-    """The id of an intent; None where it says none."""
+def read_id(entry: IntentNode) -> str | None:
+    """Return the id of an intent; None if absent."""
     if entry.key is not None:
         return entry.key.text
     node = find_value(entry.node, "id") if isinstance(entry.node, YamlMapping) else None
     return node.text if isinstance(node, YamlScalar) else None
 
 
-def find_entry(source: IntentsSource, intent_id: str) -> IntentNode:
-    """The one intent of that id. Raises EditRefused."""
-    found = [entry for entry in list_entries(source) if intent_id_of(entry) == intent_id]
-    if len(found) == 1:
-        return found[0]
-    raise EditRefused(f"{intent_id!r} stands {len(found)} times in the file; expected once")
+# -- positions -----------------------------------------------------------------------------------------------
 
 
-def require_mapping(entry: IntentNode, intent_id: str) -> YamlMapping:
-    """The intent's own mapping. Raises EditRefused where it stands elsewhere: behind an alias."""
-    if isinstance(entry.node, YamlMapping) and not entry.node.aliased:
-        return entry.node
-    raise EditRefused(f"{intent_id} is not written out as a mapping; edit the file by hand")
+def is_block_scalar(node: YamlNode) -> bool:
+    """Return whether the value is text on lines of its own, after `|` or `>`."""
+    return isinstance(node, YamlScalar) and node.style in ("|", ">")
+
+
+def is_block(node: YamlNode) -> bool:
+    """Return whether the value is a list or a mapping in lines, not in brackets."""
+    return isinstance(node, YamlSequence | YamlMapping) and not node.flow and not node.aliased
 
 
 def _last_leaf(node: YamlNode) -> YamlNode:
-    """The node whose text ends where a block collection's does."""
+    """Return the node at the end of a block collection's text."""
     while not node.aliased:
         if isinstance(node, YamlMapping) and node.pairs and not node.flow:
             node = node.pairs[-1][1]
@@ -127,33 +135,23 @@ def _last_leaf(node: YamlNode) -> YamlNode:
     return node
 
 
-def is_block_scalar(node: YamlNode) -> bool:
-    """Whether the value is text in lines of its own, behind `|` or `>`."""
-    return isinstance(node, YamlScalar) and node.style in ("|", ">")
-
-
-def is_block(node: YamlNode) -> bool:
-    """Whether the value is a list or a mapping in lines, not in brackets."""
-    return isinstance(node, (YamlSequence, YamlMapping)) and not node.flow and not node.aliased
-
-
 def content_end(text: str, node: YamlNode) -> int:
-    """The offset behind the last character of the value, without line ends that only follow it."""
+    """Return the offset after the value's last character, without trailing line ends."""
     leaf = _last_leaf(node)
     return len(text[: leaf.end].rstrip()) if is_block_scalar(leaf) else leaf.end
 
 
 def line_after(text: str, node: YamlNode) -> int:
-    """The start of the first line behind the value; the end of the text where there is none."""
+    """Return the start of the first line after the value, or the end of the text."""
     leaf = _last_leaf(node)
     if is_block_scalar(leaf) and "+" in text[leaf.start :].split("\n", 1)[0]:
-        return leaf.end
+        return leaf.end  # `|+` keeps the blank lines after the text
     newline = text.find("\n", content_end(text, node))
     return len(text) if newline < 0 else newline + 1
 
 
 def skip_comments(text: str, at: int, column: int) -> int:
-    """`at`, a line's start, moved behind the comments that follow it indented deeper than `column` spaces."""
+    """Move the line start `at` past following comments that are indented by more than `column` spaces."""
     end = at
     for line in text[at:].splitlines(keepends=True):
         bare = line.strip()
@@ -167,17 +165,17 @@ def skip_comments(text: str, at: int, column: int) -> int:
 
 
 def line_start(text: str, at: int) -> int:
-    """The start of the line that `at` is in."""
+    """Return the start of the line around `at`."""
     return text.rfind("\n", 0, at) + 1
 
 
 def starts_line(text: str, at: int) -> bool:
-    """Whether nothing but spaces stands before `at` in its line."""
+    """Return whether only spaces come before `at` in the line."""
     return not text[line_start(text, at) : at].strip(" ")
 
 
 def append_to_flow(node: YamlMapping | YamlSequence, text: str) -> TextSplice:
-    """`text` as the last part of a collection in brackets or braces."""
+    """Return `text` as the last part of a collection in brackets or braces."""
     parts = node.items if isinstance(node, YamlSequence) else [value for _, value in node.pairs]
     if not parts:
         return TextSplice(node.end - 1, node.end - 1, text)

@@ -1,4 +1,4 @@
-"""The fields of one mapping in the intents file, by name; whatever is wrong with them is gathered."""
+"""Typed access to the fields of a mapping in the intents file, with findings."""
 
 from collections.abc import Sequence
 from typing import TypeVar
@@ -16,7 +16,7 @@ _PLAIN_TAGS = frozenset(
 
 
 class FieldReader:
-    """The fields of one mapping, read by name. What is wrong is gathered in `findings`, never raised."""
+    """Reads fields of a mapping by name. Errors are collected in `findings`, never raised."""
 
     def __init__(self, node: YamlNode, known: frozenset[str], intent_id: str | None = None) -> None:
         self.node = node
@@ -28,15 +28,13 @@ class FieldReader:
                 self.add_unknown_key(self.nodes[name], name)
 
     def add_error(self, node: YamlNode, field: str | None, message: str, code: LintCode = "INVALID_FIELD") -> None:
-        """Note an error at `node`."""
         self._note(code, "error", message, field, node)
 
     def add_unknown_key(self, node: YamlNode, field: str) -> None:
-        """Warn of a key that means nothing to Remit."""
         self._note("UNKNOWN_KEY", "warning", f"{field[:80]!r} is not a key Remit knows; kept", field, node)
 
     def read_pairs(self, node: YamlNode, field: str | None = None) -> dict[str, YamlNode]:
-        """The mapping's values by key, the first of each."""
+        """Return the mapping's values by key, the first of each."""
         found: dict[str, YamlNode] = {}
         if not isinstance(node, YamlMapping):
             self.add_error(node, field, f"expected a mapping, got {describe_node(node)}")
@@ -54,12 +52,11 @@ class FieldReader:
         return found
 
     def find_value(self, field: str) -> YamlNode | None:
-        """The value, unless the field is absent or null."""
         node = self.nodes.get(field)
         return None if node is None or is_null(node) else node
 
     def as_text(self, node: YamlNode, field: str) -> str | None:
-        """The text of `node`; None, and noted, where it has none."""
+        """Return the text of `node`; None, with a finding, for a node without text."""
         if is_null(node):
             self.add_error(node, field, f"{field} is empty here; expected text")
         elif node.tag not in _PLAIN_TAGS:
@@ -71,7 +68,7 @@ class FieldReader:
         return None
 
     def as_own_text(self, node: YamlNode, field: str) -> str | None:
-        """The text of `node`, which YAML itself has to read as text; None, and noted, where it does not."""
+        """Return the text of `node` if YAML reads the node as text; else None, with a finding."""
         text = self.as_text(node, field)
         kind = yaml_kind(node)
         if text is None or kind == "str":
@@ -82,22 +79,22 @@ class FieldReader:
         return None
 
     def own_text(self, field: str) -> str | None:
-        """A text field in which no number, date or boolean may stand."""
+        """Return a text field; numbers, dates and booleans are errors."""
         node = self.find_value(field)
         return None if node is None else self.as_own_text(node, field)
 
     def own_texts(self, field: str) -> tuple[str, ...]:
-        """A list of texts in which no number, date or boolean may stand, wrong items left out."""
+        """Return a list of texts; numbers, dates and booleans are errors."""
         read = (self.as_own_text(node, field) for node in self.items(field))
         return tuple(text for text in read if text is not None)
 
     def text(self, field: str) -> str | None:
-        """A text field; None where it is absent, null or wrong."""
+        """Return a text field; None if absent, null or wrong."""
         node = self.find_value(field)
         return None if node is None else self.as_text(node, field)
 
     def items(self, field: str) -> tuple[YamlNode, ...]:
-        """The nodes of a list field."""
+        """Return the nodes of a list field."""
         node = self.find_value(field)
         if node is None:
             return ()
@@ -107,23 +104,22 @@ class FieldReader:
         return ()
 
     def texts(self, field: str) -> tuple[str, ...]:
-        """A list of texts, wrong items left out."""
         read = (self.as_text(node, field) for node in self.items(field))
         return tuple(text for text in read if text is not None)
 
     def choice(self, field: str, among: Sequence[Choice], default: Choice, code: LintCode = "INVALID_FIELD") -> Choice:
-        """One of a few words, spelled as they are."""
+        """Return the matching word of `among`, case-sensitive; `default` if absent or wrong."""
         text = self.text(field)
         if text is None:
             return default
-        for each in among:
-            if text == each:
-                return each
+        for item in among:
+            if text == item:
+                return item
         self.add_error(self.nodes[field], field, f"{field} is {text[:80]!r}; expected {join_alternatives(among)}", code)
         return default
 
     def flag(self, field: str) -> bool:
-        """A boolean, false where it is absent."""
+        """Return a boolean; False if absent."""
         node = self.find_value(field)
         if node is None:
             return False
@@ -133,7 +129,7 @@ class FieldReader:
         return word in _TRUE_WORDS
 
     def time(self, field: str) -> str | None:
-        """A timestamp, as written."""
+        """Return a timestamp as written."""
         text = self.text(field)
         if text is not None and parse_time(text) is None:
             said = f"{field} is {text[:80]!r}; expected ISO 8601 with Z or an offset: 2026-02-16T10:00:00Z"
@@ -146,7 +142,7 @@ class FieldReader:
 
 
 def yaml_kind(node: YamlNode) -> str:
-    """What YAML 1.1 takes a value for: `str`, `int`, `float`, `bool`, `timestamp` …"""
+    """Return the YAML 1.1 type of a value: `str`, `int`, `float`, `bool`, `timestamp` …"""
     if not isinstance(node, YamlScalar) or node.style or node.tag is not None:
         return "str"
     import yaml  # loaded already: it read the node
@@ -157,12 +153,11 @@ def yaml_kind(node: YamlNode) -> str:
 
 
 def join_alternatives(words: Sequence[str]) -> str:
-    """The words as one says what is expected: a, b or c."""
+    """Join words for a message: a, b or c."""
     return " or ".join([", ".join(words[:-1]), words[-1]]) if len(words) > 1 else words[0]
 
 
 def describe_node(node: YamlNode) -> str:
-    """The value, as a finding quotes it."""
     if isinstance(node, YamlScalar):
         return "empty" if is_null(node) else repr(node.text[:80])
     return "a list" if isinstance(node, YamlSequence) else "a mapping"

@@ -1,6 +1,6 @@
-"""`.intentignore`: intents that may not be used, and paths that no intent may change.
+"""`.intentignore`: barred intents, and paths that no intent may change.
 
-Path patterns are `.gitignore` patterns, so git is asked: in a private, empty repository that knows no other.
+Path patterns are `.gitignore` patterns, so git evaluates them, in a private empty repository.
 """
 
 import hashlib
@@ -12,6 +12,7 @@ from pathlib import Path
 from msgspec import Struct
 
 from remit.core.intent import is_intent_id
+from remit.workspace.files.atomic import write_atomically
 from remit.workspace.git.command import Git
 from remit.workspace.place.workspace import Workspace
 
@@ -26,7 +27,7 @@ class IntentIgnore(Struct, frozen=True):
 
 
 def read_intent_ignore(workspace: Workspace) -> IntentIgnore:
-    """Both `.intentignore` files, the root's first. Raises OSError where one is there and cannot be read."""
+    """Return both `.intentignore` files, the root's first. Raises OSError for an unreadable file."""
     lines: list[str] = []
     for path in (workspace.root / ".intentignore", workspace.folder / ".intentignore"):
         if path.is_file():
@@ -36,20 +37,19 @@ def read_intent_ignore(workspace: Workspace) -> IntentIgnore:
 
 
 def parse_barred_intent(line: str) -> str | None:
-    """The id in `intent: INT-003`, or in a line that is nothing but an id."""
+    """Return the id in `intent: INT-003`, or in a line with only an id."""
     found = re.fullmatch(r"\s*(?:intent:\s*)?([A-Z]{2,8}-\d{3,})\s*(?:#.*)?", line, re.ASCII)
     return found[1] if found and is_intent_id(found[1]) else None
 
 
 def is_pattern(line: str) -> bool:
-    """Whether the line is a path pattern."""
     return bool(line.strip()) and not line.startswith("#") and parse_barred_intent(line) is None
 
 
 def find_barred_paths(workspace: Workspace, ignore: IntentIgnore, paths: Iterable[str]) -> dict[str, str]:
-    """Those of `paths` that a pattern bars, with the pattern. Raises GitError, OSError."""
-    asked = [p for p in paths if p != "."]
-    if not ignore.patterns or not asked:
+    """Return the `paths` barred by a pattern, with the pattern. Raises GitError, OSError."""
+    query = [p for p in paths if p != "."]
+    if not ignore.patterns or not query:
         return {}
     probe = create_pattern_repository(workspace, ignore.patterns)
     out = Git(probe).run(
@@ -62,7 +62,7 @@ def find_barred_paths(workspace: Workspace, ignore: IntentIgnore, paths: Iterabl
         "--verbose",
         "-z",
         "--stdin",
-        stdin=os.fsencode("".join(f"{p}\0" for p in asked)),
+        stdin=os.fsencode("".join(f"{p}\0" for p in query)),
         ok=(0, 1),
     )
     fields = out.decode("utf-8", "surrogateescape").split("\0")
@@ -71,7 +71,7 @@ def find_barred_paths(workspace: Workspace, ignore: IntentIgnore, paths: Iterabl
 
 
 def create_pattern_repository(workspace: Workspace, patterns: tuple[str, ...]) -> Path:
-    """An empty repository whose only exclude file holds the patterns; made once for each content."""
+    """Return an empty repository with the patterns as its only exclude file; created once per content."""
     text = "".join(f"{line}\n" for line in patterns).encode("utf-8", "surrogateescape")
     probe = workspace.state / "ignore" / hashlib.sha256(text).hexdigest()[:16]
     if not (probe / "info" / "exclude").is_file():
@@ -79,7 +79,5 @@ def create_pattern_repository(workspace: Workspace, patterns: tuple[str, ...]) -
         Git(probe).run("init", "--quiet", "--bare", "--template=", ".")
         (probe / "empty").mkdir(exist_ok=True)
         (probe / "info").mkdir(exist_ok=True)
-        fresh = probe / "info" / f"exclude.{os.getpid()}"
-        fresh.write_bytes(text)
-        fresh.replace(probe / "info" / "exclude")
+        write_atomically(probe / "info" / "exclude", text, durable=False)
     return probe

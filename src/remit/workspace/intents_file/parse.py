@@ -1,7 +1,4 @@
-"""Reading `.orchestration/active_intents.yaml`: bytes in; intents, and everything wrong with them, out.
-
-What an intent of the file is bound by: its constraints, and the criteria that it is done by.
-"""
+"""Reading of `.orchestration/active_intents.yaml`: bytes in; intents and findings out."""
 
 import re
 from collections.abc import Iterator, Mapping, Sequence
@@ -41,7 +38,7 @@ _INTEGER = re.compile(r"0|-?[1-9][0-9]{0,17}", re.ASCII)
 
 
 def constraints_in(fields: FieldReader) -> Iterator[Constraint]:
-    """The constraints that can be read; what is wrong with the others is noted in `fields`."""
+    """Yield the readable constraints; findings on the rest go to `fields`."""
     for node in fields.items("constraints"):
         if isinstance(node, YamlMapping):
             constraint = _rule(fields, node)
@@ -54,7 +51,7 @@ def constraints_in(fields: FieldReader) -> Iterator[Constraint]:
 
 
 def criteria_in(fields: FieldReader) -> Iterator[Criterion]:
-    """The criteria that can be read; what is wrong with the others is noted in `fields`."""
+    """Yield the readable criteria; findings on the rest go to `fields`."""
     field = "acceptance_criteria"
     for node in fields.items(field):
         parts = fields.read_pairs(node, field) if isinstance(node, YamlMapping) else {"text": node}
@@ -73,7 +70,7 @@ def criteria_in(fields: FieldReader) -> Iterator[Criterion]:
 
 
 def _rule(fields: FieldReader, node: YamlMapping) -> Constraint | None:
-    """A structured constraint; without a text of its own it gets one that says the rule."""
+    """Return a structured constraint; without its own text, the constraint gets a description of the rule."""
     from remit.core.intents.constraints import (  # only where the file changed, and has one
         CONSTRAINT_KINDS,
         find_constraint_problems,
@@ -101,8 +98,8 @@ def _rule(fields: FieldReader, node: YamlMapping) -> Constraint | None:
 
 
 def _value(fields: FieldReader, node: YamlNode, field: str) -> Value:
-    """An option as a plain value. Only a whole number, true, false and null are more than their text:
-    `version: 1.10` is not 1.1, and a path may be called `no`.
+    """Return an option as a plain value. Only integers, true, false and null are more than text: `version: 1.10` is not
+    1.1, and a path may be named `no`.
     """
     if isinstance(node, YamlSequence):
         return [_value(fields, item, field) for item in node.items]
@@ -125,17 +122,17 @@ _INTENT_KEYS = frozenset(Intent.__struct_fields__)
 
 
 class IntentNode(Struct, frozen=True):
-    """One intent's place under `active_intents`. `key` is None in the list form."""
+    """Position of an intent under `active_intents`. `key` is None in the list form."""
 
     node: YamlNode
     key: YamlScalar | None = None
 
 
 def parse_intents(text: bytes) -> IntentsDocument:
-    """All intents of the file, and all findings on it, for any bytes whatever.
+    """Return the intents of a file and the findings, for any bytes; never raises.
 
-    An intent with an error of its own is not among `.intents`, nor is the second of one id; one whose
-    references are wrong is. Findings are in the order of the file.
+    An intent with an error of its own is left out, and so is a second intent with the same id; an intent with wrong
+    references stays. Findings are in file order.
     """
     digest = sha256(text)
     try:
@@ -148,7 +145,7 @@ def parse_intents(text: bytes) -> IntentsDocument:
 
 
 def parse_template(text: bytes) -> tuple[Intent | None, tuple[LintFinding, ...]]:
-    """One intent without an id, whose scope may be left open, and the errors in it; never raises.
+    """Return an intent without id, and the errors; never raises. An open scope is allowed.
 
     The fields are those of an intent in the intents file.
     """
@@ -164,7 +161,7 @@ def parse_template(text: bytes) -> tuple[Intent | None, tuple[LintFinding, ...]]
 
 
 def list_intent_nodes(active: YamlNode) -> tuple[IntentNode, ...]:
-    """The intents below `active_intents`, in the list or the mapping form."""
+    """Return the intents below `active_intents`, in list or mapping form."""
     if isinstance(active, YamlSequence):
         return tuple(IntentNode(item) for item in active.items)
     if isinstance(active, YamlMapping):
@@ -174,15 +171,15 @@ def list_intent_nodes(active: YamlNode) -> tuple[IntentNode, ...]:
 
 def _read_root(root: YamlNode | None) -> tuple[tuple[Intent, ...], list[LintFinding]]:
     if root is None or is_null(root) or not isinstance(root, YamlMapping):
-        said = "empty" if root is None or is_null(root) else describe_node(root)
-        message = f"the file is {said}; expected a mapping with active_intents"
+        text = "empty" if root is None or is_null(root) else describe_node(root)
+        message = f"the file is {text}; expected a mapping with active_intents"
         line, column = (1, 1) if root is None else (root.line, root.column)
         return (), [LintFinding("MISSING_ACTIVE_INTENTS", "error", message, None, None, line, column)]
     top = FieldReader(root, _TOP_KEYS)
     version = top.text("version")
     if version is not None and version not in VERSIONS:
-        said = f"version is {version[:80]!r}; expected {join_alternatives(sorted(VERSIONS))}"
-        top.add_error(top.nodes["version"], "version", said)
+        text = f"version is {version[:80]!r}; expected {join_alternatives(sorted(VERSIONS))}"
+        top.add_error(top.nodes["version"], "version", text)
     if "active_intents" not in top.nodes:
         top.add_error(root, "active_intents", "there is no active_intents", "MISSING_ACTIVE_INTENTS")
     active = top.find_value("active_intents")
@@ -200,14 +197,14 @@ def _read_root(root: YamlNode | None) -> tuple[tuple[Intent, ...], list[LintFind
 
 def _sound(placed: Sequence[PlacedIntent]) -> tuple[Intent, ...]:
     first: dict[str, PlacedIntent] = {}
-    for each in placed:
-        if is_intent_id(each.intent.id):
-            first.setdefault(each.intent.id, each)
-    return tuple(each.intent for each in first.values() if each.sound)
+    for item in placed:
+        if is_intent_id(item.intent.id):
+            first.setdefault(item.intent.id, item)
+    return tuple(item.intent for item in first.values() if item.sound)
 
 
 def _read_intent(entry: IntentNode) -> tuple[PlacedIntent | None, list[LintFinding]]:
-    """The intent as far as it can be read (None where it is no mapping), and what is wrong within it."""
+    """Return the intent as far as readable (None for a non-mapping), and its findings."""
     name = _declared_id(entry)
     fields = FieldReader(entry.node, _INTENT_KEYS, name)
     if not isinstance(entry.node, YamlMapping):
@@ -270,8 +267,8 @@ def _status(fields: FieldReader) -> Status:
 def _name(fields: FieldReader) -> str:
     name = fields.text("name") or ""
     if len(name) > MAX_NAME_CHARS:
-        said = f"name has {len(name)} characters; expected at most {MAX_NAME_CHARS}"
-        fields.add_error(fields.nodes["name"], "name", said)
+        text = f"name has {len(name)} characters; expected at most {MAX_NAME_CHARS}"
+        fields.add_error(fields.nodes["name"], "name", text)
     return name
 
 
@@ -291,8 +288,8 @@ def _scope(fields: FieldReader) -> tuple[str, ...]:
 
 def _check_pattern(fields: FieldReader, node: YamlNode, pattern: str) -> None:
     if is_absolute_pattern(pattern):
-        said = f"{pattern[:200]!r} is absolute; expected a pattern relative to the workspace root"
-        fields.add_error(node, "owned_scope", said, "ABSOLUTE_PATH")
+        text = f"{pattern[:200]!r} is absolute; expected a pattern relative to the workspace root"
+        fields.add_error(node, "owned_scope", text, "ABSOLUTE_PATH")
         return
     error = glob_error(pattern)
     if error is not None:

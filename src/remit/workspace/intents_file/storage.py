@@ -1,15 +1,9 @@
-"""The intents in force: from the cache where the file stands as it was read, else read anew.
+"""Intents file on disk: reads through a cache, writes only over the version that was edited.
 
-Every call of an agent asks, and the file seldom changes: what reads it is imported where it did.
-
-Putting a changed intents file in its place: only over the text that was edited, and one writer at a time.
-
-What can keep it from being changed is named here, for those who ask for a change and need nothing else of it.
+Each tool call reads the intents and the file changes rarely, so the YAML parser is imported only for a changed file.
 """
 
-import os
-from collections.abc import Generator
-from contextlib import contextmanager, suppress
+from contextlib import suppress
 from pathlib import Path
 
 import msgspec
@@ -18,20 +12,19 @@ from msgspec import Struct
 from remit.core.diff.contents import Sha256, sha256
 from remit.core.gc_pause import pause_gc
 from remit.core.intent import MAX_FILE_BYTES, IntentsDocument, LintFinding
-from remit.workspace.files.atomic import read_regular_file, write_atomically
-from remit.workspace.files.locks import lock_file
-from remit.workspace.files.safe_paths import write_below
+from remit.workspace.files.atomic import write_atomically, write_below
+from remit.workspace.files.locks import hold_lock
+from remit.workspace.files.read_files import read_regular_file
 
 CACHE_FORMAT = 3
-"""Of the cache. Raise it whenever the same bytes would now be read differently."""
+"""Format of the cache. To be raised whenever equal bytes would be read differently."""
 
 
 def read_intents(path: Path, cache: Path | None = None) -> IntentsDocument | None:
-    """The file at `path`, read; None where there is none.
+    """Return the parsed file at `path`; None without a file.
 
-    What is no regular file, cannot be read or is too large becomes a document with one error. `cache` is a
-    file in Remit's own state folder: it is believed for exactly these bytes and this FORMAT, and passed
-    over when it cannot be used.
+    A file that is irregular, unreadable or too large gives a document with a single error. `cache` is a file in Remit's
+    state folder: valid for exactly these bytes and this CACHE_FORMAT, and ignored if unusable.
     """
     try:
         content = read_regular_file(path, MAX_FILE_BYTES)
@@ -80,7 +73,7 @@ def _write_cache(cache: Path, document: IntentsDocument) -> None:
 
 
 class EditRefused(ValueError):
-    """The change cannot be made without harm; the file is as it was."""
+    """The change cannot be made safely; the file is unchanged."""
 
 
 class IntentsFileChanged(RuntimeError):
@@ -95,13 +88,13 @@ class IntentsFileChanged(RuntimeError):
 
 
 def write_intents(path: Path, text: str, *, expected_sha256: Sha256 | None, lock: Path) -> Sha256:
-    """Put `text` at `path`, whole or not at all; the SHA-256 of what stands there then.
+    """Write `text` to `path` atomically; return the SHA-256 of the new content.
 
-    `expected_sha256` names the content that was edited, None that there was no file. `lock` is a file in
-    Remit's state folder. Raises IntentsFileChanged, FileLocked, OSError.
+    `expected_sha256` names the edited content, None for no file. `lock` is a file in Remit's state folder. Raises
+    IntentsFileChanged, FileLocked, OSError.
     """
     content = text.encode("utf-8")
-    with _hold_lock(lock):
+    with hold_lock(lock):
         found, mode = _read_current(path)
         if found != expected_sha256:
             raise IntentsFileChanged(path, expected_sha256, found)
@@ -110,20 +103,9 @@ def write_intents(path: Path, text: str, *, expected_sha256: Sha256 | None, lock
 
 
 def _read_current(path: Path) -> tuple[Sha256 | None, int]:
-    """The SHA-256 of what is there, None of nothing, and the mode that a new content should have."""
+    """Return the SHA-256 of the current content (None without a file), and the mode for the new content."""
     try:
         content = read_regular_file(path, MAX_FILE_BYTES)
         return sha256(content), path.stat().st_mode & 0o777
     except FileNotFoundError:
         return None, 0o666
-
-
-@contextmanager
-def _hold_lock(lock: Path) -> Generator[None]:
-    """Hold `lock` while the block runs. Raises FileLocked, OSError."""
-    handle = os.open(lock, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
-    try:
-        lock_file(handle, lock)
-        yield
-    finally:
-        os.close(handle)

@@ -1,8 +1,8 @@
-"""YAML as nodes that know their places: bytes in, a tree out, and nothing constructed.
+"""YAML as nodes with positions: bytes in, a tree out, without constructing objects.
 
-The YAML parser gives events, and `compose` makes nodes of them without recursion: the parser's own
-`compose` dies with a segmentation fault on 200,000 nested brackets. Nothing is constructed by tag, and a
-scalar is the text that stands in the file, so that YAML 1.1 makes no boolean of `no` and no number of 1:30.
+`compose_nodes` builds nodes from parser events without recursion: PyYAML's own `compose` crashes with a segmentation
+fault on 200,000 nested brackets. No object is constructed by tag. Scalars keep their text, so that YAML 1.1 makes no
+boolean of `no` and no number of 1:30.
 """
 
 import re
@@ -17,10 +17,10 @@ if TYPE_CHECKING:
     import yaml
 
 MAX_DEPTH = 40
-"""Levels of nesting; the shape of an intents file needs seven."""
+"""Levels of nesting; an intents file needs seven."""
 
 MAX_ALIASED_NODES = 10_000
-"""Nodes that aliases may stand for, all together."""
+"""Total of nodes that aliases may expand to."""
 
 _NULLS = frozenset({"", "~", "null", "Null", "NULL"})
 _QUOTES = "; a value that starts with *, ! or & needs quotes"
@@ -30,8 +30,8 @@ _UNPRINTABLE = re.compile("[^\t\n\r\x20-\x7e\x85\xa0-\ud7ff\ue000-\ufffd\U000100
 class YamlNode(Struct, frozen=True):
     """A piece of the file. `start` and `end` are offsets in characters; `line` and `column` are 1-based.
 
-    The span of an aliased node is that of the alias, its children's where they were anchored. The end of a
-    block collection is wherever the parser went on: use `intents_source.content_end`.
+    The span of an aliased node is that of the alias; its children keep the span of the anchor. The end of a block
+    collection is the position of the parser: `edit_source.content_end` gives the real end.
     """
 
     start: int
@@ -57,14 +57,14 @@ class YamlSequence(YamlNode, frozen=True, kw_only=True):
 
 
 class YamlMapping(YamlNode, frozen=True, kw_only=True):
-    """A YAML mapping, duplicate keys and all; `flow` is the form in braces."""
+    """A YAML mapping with any duplicate keys; `flow` is the form in braces."""
 
     pairs: tuple[tuple[YamlNode, YamlNode], ...]
     flow: bool
 
 
 class UnreadableYaml(ValueError):
-    """The text is not YAML, or more of it than is good. `line` and `column` are 1-based."""
+    """The text is not YAML, or exceeds a limit. `line` and `column` are 1-based."""
 
     def __init__(self, message: str, line: int = 1, column: int = 1) -> None:
         super().__init__(message)
@@ -73,7 +73,7 @@ class UnreadableYaml(ValueError):
 
 
 def decode_yaml(content: bytes) -> str:
-    """The text, without a byte order mark. Raises Unreadable: too large, not UTF-8, unprintable."""
+    """Return the text without byte order mark. Raises UnreadableYaml: too large, not UTF-8, unprintable."""
     if len(content) > MAX_FILE_BYTES:
         raise UnreadableYaml(f"the file is larger than {MAX_FILE_BYTES} bytes (4 MiB), which is the limit")
     try:
@@ -90,7 +90,7 @@ def decode_yaml(content: bytes) -> str:
 
 
 def compose_nodes(text: str, *, pure: bool = False) -> YamlNode | None:
-    """The document as nodes; None where it is empty. `pure` does without the C parser. Raises Unreadable."""
+    """Return the document as nodes; None if empty. `pure` avoids the C parser. Raises UnreadableYaml."""
     import yaml
 
     fast = yaml.__with_libyaml__ and not pure
@@ -103,7 +103,7 @@ def compose_nodes(text: str, *, pure: bool = False) -> YamlNode | None:
 
 
 def is_null(node: YamlNode) -> bool:
-    """Whether the value is left empty, or says null."""
+    """Return whether the value is empty or null."""
     return isinstance(node, YamlScalar) and not node.style and node.tag is None and node.text in _NULLS
 
 
@@ -119,7 +119,7 @@ def _root(events: _Events) -> YamlNode | None:
 
 
 class _OpenCollection:
-    """A collection whose end has not come yet. `weight` counts its nodes, aliases written out."""
+    """A collection before its end event. `weight` counts its nodes with aliases expanded."""
 
     def __init__(self, event: "yaml.CollectionStartEvent") -> None:
         self.event = event
@@ -128,7 +128,7 @@ class _OpenCollection:
 
 
 class _Composer:
-    """Events in, nodes out. The parsers go through events without recursion, and so does this."""
+    """Builds nodes from parser events, without recursion."""
 
     def __init__(self) -> None:
         import yaml
@@ -141,7 +141,7 @@ class _Composer:
         self._aliased = 0
 
     def handle_event(self, event: "yaml.Event") -> None:
-        """Go on by one event. Raises Unreadable where a limit is passed."""
+        """Process an event. Raises UnreadableYaml beyond a limit."""
         kinds = self._yaml
         if isinstance(event, kinds.ScalarEvent):
             node = YamlScalar(*_span(event), event.tag, text=event.value, style=event.style or "")
@@ -174,26 +174,26 @@ class _Composer:
     def _close(self, event: "yaml.CollectionEndEvent") -> None:
         done = self._open.pop()
         start, _, line, column = _span(done.event)
-        place = (start, _span(event)[1], line, column, done.event.tag)
+        path = (start, _span(event)[1], line, column, done.event.tag)
         children, flow = done.children, bool(done.event.flow_style)
         node: YamlNode
         if isinstance(done.event, self._yaml.MappingStartEvent):
-            node = YamlMapping(*place, pairs=tuple(zip(children[::2], children[1::2], strict=True)), flow=flow)
+            node = YamlMapping(*path, pairs=tuple(zip(children[::2], children[1::2], strict=True)), flow=flow)
         else:
-            node = YamlSequence(*place, items=tuple(children), flow=flow)
+            node = YamlSequence(*path, items=tuple(children), flow=flow)
         self._add(node, done.event.anchor, done.weight)
 
     def _alias(self, event: "yaml.AliasEvent") -> None:
         start, end, line, column = _span(event)
         anchored = self._anchors.get(event.anchor or "")
         if anchored is None:
-            said = f"the alias *{event.anchor} has no anchor before it"
-            raise UnreadableYaml(said + _QUOTES, line, column)
+            text = f"the alias *{event.anchor} has no anchor before it"
+            raise UnreadableYaml(text + _QUOTES, line, column)
         node, weight = anchored
         self._aliased += weight
         if self._aliased > MAX_ALIASED_NODES:
-            said = f"aliases stand for more than {MAX_ALIASED_NODES} nodes, which is the limit"
-            raise UnreadableYaml(said, line, column)
+            text = f"aliases stand for more than {MAX_ALIASED_NODES} nodes, which is the limit"
+            raise UnreadableYaml(text, line, column)
         alias = msgspec.structs.replace(node, start=start, end=end, line=line, column=column, aliased=True)
         self._add(alias, None, weight)
 
@@ -216,5 +216,5 @@ def _position(before: str) -> tuple[int, int]:
 def _explain_error(error: "yaml.MarkedYAMLError") -> str:
     problem = error.problem or "this is not YAML"
     context = error.context or ""
-    said = f"{problem}, {context}" if context else problem
-    return said + _QUOTES if context.endswith((" alias", " anchor", " tag")) else said
+    text = f"{problem}, {context}" if context else problem
+    return text + _QUOTES if context.endswith((" alias", " anchor", " tag")) else text

@@ -1,23 +1,21 @@
-"""What git brings when HEAD moves: contents that were in the repository before, or came from another one.
-
-What git is in the midst of: a merge, a rebase or the like that stopped, and the files that it brings.
-"""
+"""Contents that git itself brings when HEAD moves, or during a stopped merge or rebase."""
 
 import os
 from collections.abc import Iterator
 
 from remit.workspace.git.command import Git, GitError
 from remit.workspace.git.refs import OID
-from remit.workspace.observe.observation import Observation, read_tree_entries
+from remit.workspace.git.tree_files import read_tree_entries
+from remit.workspace.observe.observation import Observation
 from remit.workspace.place.workspace import Workspace, read_pointer
 
 MAX_REFS = 5000
 PUSH_REFLOG_TEXT = "update by push"
-"""How a remote's ref came to be where it is when this repository put it there. Source: git-push(1), read 2026-11."""
+"""Reflog text of a remote ref after a push from this repository. Source: git-push(1), read 2026-11."""
 
 
 def list_known_commits(workspace: Workspace, head: str | None) -> tuple[str, ...]:
-    """Where every ref and `head` stand; nothing without git. With very many refs, the branches' alone."""
+    """Return the tips of each ref and `head`; empty without git. With very many refs, only branches."""
     if workspace.common_dir is None:
         return ()
     git = Git(workspace.root)
@@ -30,11 +28,11 @@ def list_known_commits(workspace: Workspace, head: str | None) -> tuple[str, ...
 def find_git_arrivals(
     workspace: Workspace, before: Observation, after: Observation, paths: set[str], known: tuple[str, ...]
 ) -> set[str]:
-    """Those of `paths` whose content was in the repository before the call, or was fetched during it.
+    """Return the `paths` whose content was in the repository before the call, or was fetched during the call.
 
-    A commit's own word, its date, counts for nothing: whoever makes it may choose it. A path that differs from the new
-    HEAD was changed by hand; a file that is gone was brought only where HEAD went to a commit that was there before.
-    Nothing where git cannot tell: then the call is taken to have done it.
+    Commit dates count for nothing: the author chooses them. A path that differs from the new HEAD was changed by hand.
+    A removed file arrived only if HEAD moved to a commit that existed before. Empty if git fails: the call is held
+    responsible.
     """
     clean = sorted(path for path in paths if path not in after.files)
     if after.head is None or before.head == after.head or not clean or not known:
@@ -49,7 +47,7 @@ def find_git_arrivals(
 
 
 def list_new_objects(workspace: Workspace, head: str, known: tuple[str, ...]) -> set[str]:
-    """The objects that `head` reaches, and none of the known commits does."""
+    """Return the objects that `head` reaches and no known commit does."""
     lines = "".join(f"{name}\n" for name in (head, *(f"^{oid}" for oid in known)))
     out = Git(workspace.root).run(
         "rev-list", "--objects", "--no-object-names", "--ignore-missing", "--stdin", stdin=lines.encode()
@@ -58,7 +56,7 @@ def list_new_objects(workspace: Workspace, head: str, known: tuple[str, ...]) ->
 
 
 def list_fetched_tips(workspace: Workspace, known: tuple[str, ...]) -> list[str]:
-    """Where remotes' refs stand that moved since, and not because this repository pushed."""
+    """Return remote refs that moved since, except by a push from this repository."""
     git = Git(workspace.root)
     out = git.run("for-each-ref", "--format=%(objectname) %(refname)", "refs/remotes")
     rows = [line.partition(" ")[::2] for line in os.fsdecode(out).splitlines()]
@@ -67,7 +65,7 @@ def list_fetched_tips(workspace: Workspace, known: tuple[str, ...]) -> list[str]
 
 
 def read_last_reflog_entry(git: Git, ref: str) -> str:
-    """What git wrote down when the ref last moved; empty where it keeps no such log."""
+    """Return the reflog text of the last move; empty without a reflog."""
     return git.text("reflog", "-1", "--format=%gs", ref, ok=(0, 128))
 
 
@@ -77,13 +75,13 @@ OPERATION_RANGES = {
     "REVERT_HEAD": "{0}^..{0}",
     "REBASE_HEAD": "{0}^..{0}",
 }
-"""The files in git's folder that name what is being brought, and what of it is. Source: gitrevisions(7)."""
+"""Files in git's folder that name incoming commits, and the range of each. Source: gitrevisions(7)."""
 
 
 def find_arriving_paths(workspace: Workspace, known: tuple[str, ...]) -> frozenset[str]:
-    """The paths that git is bringing from commits that were there before, `known` among them, or were just fetched.
+    """Return the paths that a stopped operation brings from earlier or just fetched commits.
 
-    To put them back would make the merge lose them when it is committed. Nothing where git cannot tell.
+    Restoring them would lose them from the merge. Empty if git fails.
     """
     try:
         return frozenset(
@@ -96,7 +94,7 @@ def find_arriving_paths(workspace: Workspace, known: tuple[str, ...]) -> frozens
 
 
 def list_arriving_ranges(workspace: Workspace, known: tuple[str, ...]) -> Iterator[str]:
-    """What is being brought, as ranges of commits; nothing that the call itself committed."""
+    """Yield the incoming commit ranges, without commits made by the call itself."""
     for name, between in OPERATION_RANGES.items():
         commits = [line for line in read_pointer(f"{workspace.git_dir}/{name}").split() if OID.fullmatch(line)]
         for commit in commits if known else ():
@@ -105,6 +103,5 @@ def list_arriving_ranges(workspace: Workspace, known: tuple[str, ...]) -> Iterat
 
 
 def list_paths_in_range(workspace: Workspace, between: str) -> list[str]:
-    """The paths in which these commits differ."""
     out = Git(workspace.root).run("diff", "--name-only", "-z", "--no-renames", "--relative", between, "--")
     return [path for path in out.decode("utf-8", "surrogateescape").split("\0") if path]

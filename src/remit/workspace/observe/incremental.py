@@ -1,7 +1,7 @@
-"""Observations whose cost follows what changed: a full look once, then only at the paths that a watcher names.
+"""Observations at the cost of the changes: a full look once, later looks only at paths named by a watcher.
 
-Correct before quick: where it is not certain that the watcher knows of every change since the last full look, the next
-one is full again, and `said` tells why.
+Correctness comes before speed: unless the watcher certainly reported each change since the last full look, the next
+look is full, and `full_look_reason` says why.
 """
 
 import stat
@@ -16,15 +16,14 @@ from remit.workspace.git.command import Git, GitError
 from remit.workspace.git.hidden_files import private_pattern_files, refuse_other_worktree
 from remit.workspace.git.refs import head_commit
 from remit.workspace.git.settings import file_state
+from remit.workspace.git.tree_files import MAX_NAMED_PATHS, read_tree_entries
 from remit.workspace.observe.observation import (
     LOG_VIEW,
-    MAX_NAMED_PATHS,
     Observation,
     git_status,
     is_ignore_file,
     observe_dirty_paths,
     observe_workspace,
-    read_tree_entries,
     try_observe_file,
 )
 from remit.workspace.observe.watch import ChangedPaths, WatchedTree
@@ -32,22 +31,24 @@ from remit.workspace.place.workspace import Workspace
 
 FileSignature: TypeAlias = tuple[int, ...]
 GitState: TypeAlias = tuple[str | None, tuple[FileSignature, ...]]
-"""HEAD, and git's files that decide what differs from it: with any of them changed, git is asked about everything."""
+"""HEAD and the state of git's files that decide what differs from HEAD. After any change git is asked about the whole
+tree.
+"""
 
 MAX_CHANGED_PATHS = 2000
-"""With more changed paths than this, asking git about everything is no slower."""
+"""Above this count, asking git about the whole tree is as fast."""
 
 GIT_STATE_FILES = ("config", "config.worktree", "info/exclude", "info/attributes", "info/sparse-checkout")
 
 
 class TooManyChanges(RuntimeError):
-    """So much changed that a full look is no slower."""
+    """So many changes that a full look is as fast."""
 
 
 class KnownState(Struct):
-    """The last full look, brought up to date: what stood, which paths differ from HEAD, what git said of others.
+    """The last full look, kept up to date: git state, dirty paths, and git's answers per path.
 
-    `listed` are the paths of that look; `warm` those that were touched since, as they were when last looked at.
+    `listed_paths` are the paths of the full look; `touched_signatures` describe paths touched since.
     """
 
     git_state: GitState
@@ -60,7 +61,7 @@ class KnownState(Struct):
 
 
 class IncrementalObserver:
-    """The observer of one work tree. `said` is empty where only the changed paths were looked at last."""
+    """Observer of a work tree. `full_look_reason` is empty after an incremental look."""
 
     def __init__(self, workspace: Workspace) -> None:
         self.workspace = workspace
@@ -70,15 +71,15 @@ class IncrementalObserver:
         self.lock = threading.RLock()
 
     def observe(self, *, fully: bool = False) -> Observation:
-        """What `observe` would find. Raises GitError."""
+        """Return the result of a full observation. Raises GitError."""
         with self.lock:
             try:
                 self.watched_tree.read_events()
             except GitError as error:
                 self.watched_tree.mark_lost(str(error).partition("\n")[0])
-            why = "it was asked for" if fully else self.find_full_look_reason()
-            if why:
-                return self.observe_fully(why)
+            reason = "it was asked for" if fully else self.find_full_look_reason()
+            if reason:
+                return self.observe_fully(reason)
             try:
                 found = self.observe_changes(self.watched_tree.take_changes())
             except (GitError, TooManyChanges) as error:
@@ -87,10 +88,10 @@ class IncrementalObserver:
             return found
 
     def find_full_look_reason(self) -> str:
-        """Why everything has to be looked at; empty where only what changed has."""
-        why = self.watched_tree.end_reason or self.watched_tree.lost_reason
-        if why or self.known is None:
-            return why or "nothing was looked at in full yet"
+        """Return why a full look is needed; empty if not."""
+        reason = self.watched_tree.end_reason or self.watched_tree.lost_reason
+        if reason or self.known is None:
+            return reason or "nothing was looked at in full yet"
         if private_pattern_files(self.workspace):
             return "patterns outside the work tree hide files from git"
         standing = self.read_git_state()
@@ -101,7 +102,6 @@ class IncrementalObserver:
         return ""
 
     def read_git_state(self) -> GitState:
-        """What stands now."""
         git_dir, common = self.workspace.git_dir, self.workspace.common_dir
         if git_dir is None or common is None:
             return (None, ())
@@ -111,7 +111,7 @@ class IncrementalObserver:
     # -- in full --------------------------------------------------------------------------------------------
 
     def observe_fully(self, why: str) -> Observation:
-        """Look at everything; what changes meanwhile is looked at again the next time. Raises GitError."""
+        """Look at the whole workspace; changes during the look are looked at again next time. Raises GitError."""
         self.full_look_reason, self.known = why, None
         if self.workspace.common_dir is None:
             return observe_workspace(self.workspace)
@@ -126,11 +126,9 @@ class IncrementalObserver:
         return found
 
     def restart_watching(self) -> None:
-        """Watch anew, where what changed is not known any more; the next look is full: nobody knows what was between.
+        """Watch anew after lost events; the next look is full.
 
-        It takes long, and no call waits for it.
-
-        Raises GitError.
+        Slow, so no tool call waits for a restart. Raises GitError.
         """
         if not self.watched_tree.lost_reason or self.watched_tree.end_reason:
             return
@@ -141,14 +139,13 @@ class IncrementalObserver:
         old.close()
 
     def close(self) -> None:
-        """Watch no more."""
         with self.lock:
             self.watched_tree.stop("it was closed")
 
     # -- in part --------------------------------------------------------------------------------------------
 
     def observe_changes(self, changed: ChangedPaths) -> Observation:
-        """Look at what differed, and at what changed. Raises GitError."""
+        """Look at the known differences and at the changed paths. Raises GitError."""
         known = self.known
         if known is None:
             raise AssertionError("a partial look follows a full one")
@@ -167,19 +164,19 @@ class IncrementalObserver:
         return observe_dirty_paths(self.workspace, known.git_state[0], list(known.dirty))
 
     def find_paths_below(self, known: KnownState, folders: Iterable[str]) -> set[str]:
-        """Every path that was in one of these folders, or is in HEAD. What is there now, the watcher has named."""
+        """Return known paths in these folders, and paths of HEAD there. New files are reported by the watcher."""
         named = tuple(f"{folder}/" for folder in folders)
         if not named:
             return set()
         if len(named) > MAX_NAMED_PATHS:
             raise TooManyChanges(f"more than {MAX_NAMED_PATHS} folders changed since the last look")
         found = {path for path in (*known.dirty, *known.touched_signatures) if path.startswith(named)} | set(folders)
-        asked = ("--", *(f":(literal){folder}" for folder in folders))
-        out = Git(self.workspace.root).run("ls-tree", "-r", "-z", "--name-only", str(known.git_state[0]), *asked)
+        query = ("--", *(f":(literal){folder}" for folder in folders))
+        out = Git(self.workspace.root).run("ls-tree", "-r", "-z", "--name-only", str(known.git_state[0]), *query)
         return found | {path for path in out.decode("utf-8", "surrogateescape").split("\0") if path}
 
     def update_paths(self, known: KnownState, touched: list[str]) -> None:
-        """Whether each of these paths differs from HEAD now. Raises GitError."""
+        """Determine whether each path differs from HEAD now. Raises GitError."""
         self.query_git(known, touched)
         for path in touched:
             known.touched_signatures[path] = found = file_signature(self.workspace.root, path)
@@ -191,7 +188,7 @@ class IncrementalObserver:
                 known.dirty.pop(path, None)
 
     def query_git(self, known: KnownState, touched: list[str]) -> None:
-        """Ask git what HEAD has there, and which of the others it ignores, as far as that was not asked before."""
+        """Ask git for the HEAD entry and the ignore state of paths not asked about before."""
         fresh = [path for path in touched if path not in known.head_entries]
         modes = read_tree_entries(self.workspace, str(known.git_state[0]), fresh) if fresh else {}
         known.head_entries |= {path: modes.get(path) for path in fresh}
@@ -209,7 +206,7 @@ class IncrementalObserver:
         known.in_index |= {path: path in held for path in new}
 
     def differs_from_head(self, known: KnownState, path: str) -> bool:
-        """Whether a path that git was asked about belongs into an observation."""
+        """Return whether a queried path belongs into an observation."""
         held = known.head_entries[path]
         if held is None and path not in known.listed_paths and known.ignored[path]:
             return False
@@ -219,32 +216,32 @@ class IncrementalObserver:
         return now is not None or (path in known.listed_paths and known.in_index[path])
 
     def find_in_index(self, paths: list[str]) -> set[str]:
-        """Those of `paths` that were added to the index. Raises GitError."""
+        """Return the `paths` that are in the index. Raises GitError."""
         if not paths:
             return set()
-        asked = (f":(literal){path}" for path in paths)
-        out = Git(self.workspace.root).run("ls-files", "-z", "--cached", "--", *asked)
+        query = (f":(literal){path}" for path in paths)
+        out = Git(self.workspace.root).run("ls-files", "-z", "--cached", "--", *query)
         return set(out.decode("utf-8", "surrogateescape").split("\0")) - {""}
 
     def find_ignored(self, paths: list[str]) -> set[str]:
-        """Those of `paths` that git ignores. A folder with tracked files in it is none. Raises GitError."""
+        """Return the ignored `paths`. A folder with tracked files is not ignored. Raises GitError."""
         if not paths or self.workspace.common_dir is None:
             return set()
-        asked = b"".join(path.encode("utf-8", "surrogateescape") + b"\0" for path in paths)
-        out = Git(self.workspace.root).run("check-ignore", "-z", "--stdin", stdin=asked, ok=(0, 1))
+        query = b"".join(path.encode("utf-8", "surrogateescape") + b"\0" for path in paths)
+        out = Git(self.workspace.root).run("check-ignore", "-z", "--stdin", stdin=query, ok=(0, 1))
         return set(out.decode("utf-8", "surrogateescape").split("\0")) - {""}
 
 
 def file_signature(root: Path, path: str) -> FileSignature:
-    """What changes with a file, as far as looking at it without reading tells; last how many names it has."""
+    """Return status values that change with the file's content; the last value is the link count."""
     try:
-        found = (root / path).lstat()
+        status = (root / path).lstat()
     except OSError:
         return ()
-    names = 1 if stat.S_ISDIR(found.st_mode) else found.st_nlink
-    return (found.st_mtime_ns, found.st_ctime_ns, found.st_size, found.st_ino, names)
+    names = 1 if stat.S_ISDIR(status.st_mode) else status.st_nlink
+    return (status.st_mtime_ns, status.st_ctime_ns, status.st_size, status.st_ino, names)
 
 
 def find_unreported_changes(root: Path, warm: dict[str, FileSignature]) -> list[str]:
-    """Those that changed without a word from the kernel: through a mapping that was still open."""
+    """Return paths changed without an event: through a memory mapping that was still open."""
     return [path for path, known in warm.items() if file_signature(root, path) != known]

@@ -1,8 +1,7 @@
-"""The kernel's own notice of changes in folders: Linux only.
+"""inotify, the kernel's notice of changes in folders: Linux only.
 
-An event is in the queue before the call that caused it returns, so what was written before a moment is told by
-reading the queue once after it. Source: inotify(7), read 2026-11; writes through mmap(2) and through names elsewhere
-(hard links) are not told.
+An event is queued before the causing call returns, so reading the queue once gives each earlier write. Source:
+inotify(7), read 2026-11. Writes through mmap(2) and through hard links elsewhere are not reported.
 """
 
 import ctypes
@@ -50,7 +49,7 @@ class WatchError(OSError):
 
 
 class InotifyEvent(Struct, frozen=True):
-    """One change: in which watched folder, of what kind, and the name there; empty where it is the folder itself."""
+    """A change: the watch, the kind, and the name in the folder; an empty name means the folder itself."""
 
     watch: int
     mask: int
@@ -58,33 +57,32 @@ class InotifyEvent(Struct, frozen=True):
 
 
 class Inotify:
-    """One queue of events."""
+    """A queue of events."""
 
     def __init__(self) -> None:
-        """Raises OSError where the system has no such thing, or gives no more of it."""
+        """Open the queue. Raises OSError if the system has no inotify, or no more queues."""
         self.library = ctypes.CDLL(None, use_errno=True)
         if not hasattr(self.library, "inotify_init1"):
             raise WatchError(errno.ENOSYS, "this system has no inotify")
         self.descriptor = self.check_result(self.library.inotify_init1(os.O_NONBLOCK | os.O_CLOEXEC))
 
     def check_result(self, result: int) -> int:
-        """The result of a call. Raises OSError."""
+        """Return the result of a call. Raises WatchError for a negative result."""
         if result < 0:
             number = ctypes.get_errno()
             raise WatchError(number, os.strerror(number))
         return result
 
     def add_watch(self, folder: str) -> int:
-        """Watch a folder, no link followed; the number that its events carry. Raises OSError."""
+        """Watch a folder without following links; return the watch number. Raises OSError."""
         mask = WATCH_MASK | IN_ONLYDIR | IN_DONT_FOLLOW
         return self.check_result(self.library.inotify_add_watch(self.descriptor, os.fsencode(folder), mask))
 
     def remove_watch(self, watch: int) -> None:
-        """Watch it no longer; nothing where that has ended already."""
         self.library.inotify_rm_watch(self.descriptor, watch)
 
     def read_events(self) -> list[InotifyEvent]:
-        """All events until now; never waits."""
+        """Return the queued events without waiting."""
         found: list[InotifyEvent] = []
         while True:
             try:
@@ -94,12 +92,10 @@ class Inotify:
             found += parse_events(block)
 
     def close(self) -> None:
-        """End it, and all its watches."""
         os.close(self.descriptor)
 
 
 def parse_events(block: bytes) -> list[InotifyEvent]:
-    """What one read brought."""
     found: list[InotifyEvent] = []
     at = 0
     while at < len(block):
@@ -111,7 +107,7 @@ def parse_events(block: bytes) -> list[InotifyEvent]:
 
 
 def max_watches() -> int:
-    """How many folders this may watch: a third of what the system gives a user, for editors watch, too."""
+    """Return the bound of watched folders: a third of the user's limit, since editors watch, too."""
     try:
         return int(MAX_WATCHES_FILE.read_text()) // 3
     except (OSError, ValueError):

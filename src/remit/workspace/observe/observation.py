@@ -1,4 +1,4 @@
-"""What the workspace is, so that before and after can be compared: effects are the truth, not what was announced."""
+"""Observations of the workspace before and after a tool call: effects are compared, not announcements."""
 
 import os
 from collections.abc import Iterable, Iterator, Mapping
@@ -13,15 +13,14 @@ from remit.workspace.git.command import Git
 from remit.workspace.git.hidden_files import (
     IGNORE_FILE,
     MAX_HIDDEN_FILES,
-    MAX_NAMED_PATHS,
     PRIVATE_EXCLUDES,
     IndexFlags,
     find_hidden_files,
     find_outside_links,
-    prefix_in_repository,
     read_index_flags,
     refuse_other_worktree,
 )
+from remit.workspace.git.tree_files import prefix_in_repository, read_tree_entries, read_worktree_form
 from remit.workspace.place.workspace import ORCHESTRATION_FOLDER, Workspace
 from remit.workspace.sharing.tracked_logs import is_own_write
 
@@ -34,57 +33,57 @@ GOVERNING_FILES = (
     f"{ORCHESTRATION_FOLDER}/.intentignore",
     ".intentignore",
 )
-"""What governs: looked at always, even where git ignores it."""
+"""Governing files: always observed, even if git ignores them."""
 
 INTENT_MAP = f"{ORCHESTRATION_FOLDER}/intent_map.md"
-"""Remit's own page, which it writes only where git ignores it, or where there is no git to see it."""
+"""Remit's own page, written only if git ignores the page or without git."""
 
 HOOKS_FOLDER = f"{ORCHESTRATION_FOLDER}/hooks"
-"""A team's own hooks: every file below it governs, too."""
+"""A team's hooks: each file below governs, too."""
 
 LOG_VIEW = f"{ORCHESTRATION_FOLDER}/agent_trace.jsonl"
-"""Remit's own copy of its log, which grows at every call: no effect of the call, ignored by git or not."""
+"""Remit's own copy of its log, which grows with each call: never an effect of the call."""
 
 GOVERNING_GIT_FILES = ("config", "config.worktree", "hooks", "info")
-"""Files of the git folder that can make git run programs, or overlook files. They appear as `.git/…`."""
+"""Files of the git folder that can make git run programs or pass over files. Reported as `.git/…`."""
 
 VOLATILE_GIT_FILES = frozenset({"info/refs"})
-"""What git itself writes there."""
+"""Files that git writes there on its own."""
 
 
 class Observation(Struct, frozen=True):
-    """What was found. Every path that `HEAD` does not tell has an entry; None means there is no file.
+    """Files found. Each path that differs from `HEAD` has an entry; None means no file.
 
-    `head` is None where there is no commit, or no git: then all files have entries.
+    `head` is None without a commit or without git: each file has an entry.
     """
 
     head: str | None
     files: dict[str, ObservedFile | None]
     remarks: tuple[str, ...] = ()
-    """What was not looked at (repositories inside, links to folders elsewhere), and what git is told to overlook."""
+    """Unobserved places (nested repositories, links to outside folders), and files that git is told to pass over."""
 
 
 class Observer(Protocol):
-    """Who looks at one workspace, and may know what changed since the last time."""
+    """Observes a workspace, and may know the changes since the last observation."""
 
     def observe(self, *, fully: bool = False) -> Observation:
-        """The whole workspace; `fully` where everything has to be looked at. Raises GitError."""
+        """Return the state of the whole workspace; `fully` forces a complete look. Raises GitError."""
         ...
 
     def suspects(self) -> "Mapping[str, tuple[Suspect, ...]]":
-        """By path, which processes that calls left running were there when it changed."""
+        """Return by path the processes left running by calls that were present at the change."""
         ...
 
 
 def observe_paths(workspace: Workspace, paths: Iterable[str]) -> Observation:
-    """These paths (relative to the root), and nothing else."""
+    """Observe only these paths, relative to the root."""
     return Observation(None, {path: try_observe_file(workspace.root / path) for path in paths})
 
 
 def observe_workspace(workspace: Workspace) -> Observation:
-    """The whole workspace: all that differs from HEAD, untracked files too; without git, all files.
+    """Observe each difference from HEAD, untracked files included; without git, each file.
 
-    Files that `.gitignore` names are not seen; those that flags of the index or private patterns hide are. Raises
+    Files ignored by `.gitignore` are left out; files hidden by index flags or private patterns are included. Raises
     GitError.
     """
     if workspace.common_dir is None:
@@ -94,7 +93,7 @@ def observe_workspace(workspace: Workspace) -> Observation:
 
 
 def observe_dirty_paths(workspace: Workspace, head: str | None, dirty: list[str]) -> Observation:
-    """The observation, where it is known which paths differ from `head`. Raises GitError."""
+    """Observe the workspace when the paths that differ from `head` are known. Raises GitError."""
     flags, hidden = read_index_flags(workspace), find_hidden_files(workspace)
     files = {
         path: try_observe_file(workspace.root / path) for path in dirty if path != LOG_VIEW and not path.endswith("/")
@@ -117,7 +116,7 @@ def build_remarks(
     files: dict[str, ObservedFile | None],
     hidden: tuple[str, ...] | None,
 ) -> tuple[str, ...]:
-    """What people should know of an observation: what it leaves out, and what git would."""
+    """Return remarks for people: places left out here, and places that git would leave out."""
     fresh = tuple(path for path, found in files.items() if found and found.version.mode == "120000")
     repositories = dict.fromkeys((*flags.repositories, *(path.rstrip("/") for path in dirty if path.endswith("/"))))
     links = dict.fromkeys(find_outside_links(workspace.root, (*flags.links, *fresh)))
@@ -136,14 +135,14 @@ def build_remarks(
 
 
 def drop_content(found: ObservedFile | None) -> ObservedFile | None:
-    """The file without its content: what is hidden from git is not put into it."""
+    """Return the file without content: files hidden from git must not be stored in git."""
     return None if found is None else ObservedFile(found.version, None)
 
 
 def git_status(workspace: Workspace) -> tuple[str | None, list[str]]:
-    """HEAD and the paths that differ from it, those that new rules hide among them; a repository inside ends in `/`.
+    """Return HEAD and the differing paths, files hidden by new rules included; a nested repository ends in `/`.
 
-    Source: git-status(1), porcelain v2, read 2026-11. What a submodule holds is its own: no git runs in there.
+    No git runs inside submodules. Source: git-status(1), porcelain v2, read 2026-11.
     """
     out = Git(workspace.root).run(
         *("status", "--porcelain=v2", "--branch", "-z", "--untracked-files=all", "--no-renames"),
@@ -168,10 +167,10 @@ def git_status(workspace: Workspace) -> tuple[str | None, list[str]]:
 def find_files_hidden_by_new_rules(
     workspace: Workspace, head: str | None, dirty: list[str], ignored: list[str]
 ) -> tuple[str, ...]:
-    """The files that only `.gitignore` files hide which are not as committed, and such files that hide themselves.
+    """Return files hidden only by uncommitted `.gitignore` files, and such files that hide themselves.
 
-    Whoever writes a file may write the rule that hides it as well. Before the first commit all rules count, and those
-    of `.orchestration/` always do: no agent may write there, and they hide only what Remit writes there itself.
+    Whoever writes a file may also write the rule that hides the file. Before the first commit each rule counts. Rules
+    in `.orchestration/` always count: agents may not write there, and the rules hide only files of Remit's own.
     """
     ignored = [path for path in ignored if not path.startswith(f"{ORCHESTRATION_FOLDER}/")]
     own = [path for path in ignored if is_ignore_file(path)]
@@ -187,12 +186,10 @@ def find_files_hidden_by_new_rules(
 
 
 def is_ignore_file(path: str) -> bool:
-    """Whether a path is one of git's files of ignore patterns."""
     return path == IGNORE_FILE or path.endswith(f"/{IGNORE_FILE}")
 
 
 def observe_governing_files(workspace: Workspace) -> Iterator[tuple[str, ObservedFile | None]]:
-    """The files that govern."""
     for path in GOVERNING_FILES:
         yield path, try_observe_file(workspace.root / path)
     yield from ((f"{HOOKS_FOLDER}/{path}", seen) for path, seen in observe_tree(workspace.root / HOOKS_FOLDER))
@@ -208,12 +205,12 @@ def observe_governing_files(workspace: Workspace) -> Iterator[tuple[str, Observe
 
 
 def observe_tree(root: Path) -> Iterator[tuple[str, ObservedFile | None]]:
-    """All files below `root`, Remit's own state left out."""
+    """Observe each file below `root`, except Remit's state."""
     return ((path, try_observe_file(root / path)) for path in walk_paths(root))
 
 
 def walk_paths(root: Path) -> Iterator[str]:
-    """The paths of all files below `root`, Remit's own state left out."""
+    """Yield the paths of files below `root`, except Remit's state."""
     for folder, names, files in os.walk(root):
         here = Path(folder)
         if here == root / ORCHESTRATION_FOLDER:
@@ -225,7 +222,7 @@ def walk_paths(root: Path) -> Iterator[str]:
 
 
 def try_observe_file(path: Path) -> ObservedFile | None:
-    """`look`, where a file that cannot be read counts as one that is not there."""
+    """Return the observed file; an unreadable file counts as absent."""
     try:
         return observe_file(path)
     except OSError:
@@ -233,23 +230,22 @@ def try_observe_file(path: Path) -> ObservedFile | None:
 
 
 class Change(Struct, frozen=True):
-    """One path with another content, or mode, than before."""
+    """A path whose content or mode differs from before."""
 
     path: str
     before: ObservedFile | None
     after: ObservedFile | None
     from_git: bool = False
-    """git put this content there from a commit that was made before: a merge, a pull, another branch."""
+    """git put the content there from an earlier commit: a merge, a pull, a branch switch."""
     possible_sessions: tuple[str, ...] = ()
-    """The sessions whose commands ran at that time, where any of them may have done it."""
+    """Sessions whose commands ran at the time and may have made the change."""
 
 
 def find_changes(workspace: Workspace, before: Observation, after: Observation) -> tuple[Change, ...]:
-    """What became different between an observation and one made just now, by path.
+    """Return the differences between an observation and a fresh one, by path.
 
-    A path without an entry had the content of HEAD before: git is asked for it. Now it is as it lies there: git
-    may call a file clean whose line endings a checkout would write differently. What Remit itself wrote for a commit,
-    its tracked log, is no change of anybody's.
+    A path without an entry had the content of HEAD before, so git is asked. The present content is read from disk: git
+    may call a file clean although a checkout would write different line endings. Remit's own tracked log is left out.
     """
     paths = set(before.files) | set(after.files) | list_changed_paths(workspace, before.head, after.head)
     old = fill_from_head(workspace, before, paths)
@@ -259,12 +255,12 @@ def find_changes(workspace: Workspace, before: Observation, after: Observation) 
 
 
 def content_identity(found: ObservedFile | None) -> tuple[str, str] | None:
-    """What makes two versions the same: bytes and mode."""
+    """Return the values that make two versions equal: hash and mode."""
     return None if found is None else (found.version.sha256, found.version.mode)
 
 
 def list_changed_paths(workspace: Workspace, old: str | None, new: str | None) -> set[str]:
-    """The paths in which two commits differ, when HEAD moved in between."""
+    """Return the paths that differ between two commits; empty if HEAD did not move."""
     if old == new or new is None:
         return set()
     base = old or Git(workspace.root).text("hash-object", "-t", "tree", "/dev/null")
@@ -273,66 +269,22 @@ def list_changed_paths(workspace: Workspace, old: str | None, new: str | None) -
 
 
 def fill_from_head(workspace: Workspace, observation: Observation, paths: set[str]) -> dict[str, ObservedFile | None]:
-    """The observation with an entry for each of `paths`, those it left to HEAD read from there."""
+    """Return the observation with an entry for each of `paths`, read from HEAD where absent."""
     absent = sorted(p for p in paths if p not in observation.files)
     committed = read_at_commit(workspace, observation.head, absent) if observation.head else dict.fromkeys(absent)
     return {**committed, **observation.files}
 
 
 def read_at_commit(workspace: Workspace, commit: str, paths: list[str]) -> dict[str, ObservedFile | None]:
-    """What these paths hold in a commit, as a checkout would write it."""
+    """Return the paths as a checkout of the commit would write them."""
     if not paths:
         return {}
     modes = read_tree_entries(workspace, commit, paths)
-    contents = read_worktree_form(workspace, {p: blob for p, (_, blob) in modes.items()})
+    blobs = {path: blob for path, (_, blob) in modes.items()}
+    contents = read_worktree_form(Git(workspace.root), prefix_in_repository(workspace), blobs)
     return {p: observed_content(found, modes[p][0]) if (found := contents.get(p)) is not None else None for p in paths}
 
 
-def read_worktree_form(workspace: Workspace, blobs: dict[str, str]) -> dict[str, bytes | None]:
-    """What a checkout would write at each path for that blob: one git for all, where its answer can be read.
-
-    git 2.39 states the size before the filters: where one (`core.autocrlf`, LFS) changes it, each path is asked alone.
-    """
-    git, prefix = Git(workspace.root), prefix_in_repository(workspace)
-    plain = [p for p in blobs if "\n" not in p]
-    lines = "".join(f"{blobs[p]} {prefix}{p}\n" for p in plain)
-    out = git.run("cat-file", "--batch", "--filters", stdin=os.fsencode(lines)) if plain else b""
-    found = dict(zip(plain, parse_filtered_batch(out, [blobs[p] for p in plain]), strict=False))
-    alone = [p for p in blobs if p not in found]
-    return {**found, **{p: git.run("cat-file", "--filters", f"--path={prefix}{p}", blobs[p]) for p in alone}}
-
-
-def parse_filtered_batch(out: bytes, names: list[str]) -> list[bytes]:
-    """The contents that `cat-file --batch` printed for these blobs; none where what it printed does not add up."""
-    found: list[bytes] = []
-    at = 0
-    for name in names:
-        header = out[at : at + 100].partition(b"\n")[0]
-        words = header.split(b" ")
-        if len(words) != 3 or words[0] != name.encode() or not words[2].isdigit():
-            return []
-        start = at + len(header) + 1
-        at = start + int(words[2]) + 1
-        if out[at - 1 : at] != b"\n":
-            return []
-        found.append(out[start : at - 1])
-    return found if at == len(out) else []
-
-
-def read_tree_entries(workspace: Workspace, commit: str, paths: list[str]) -> dict[str, tuple[str, str]]:
-    """(mode, blob) of those of `paths` that are files in the commit."""
-    wanted = set(paths)
-    named = [f":(literal){p}" for p in paths] if len(paths) <= MAX_NAMED_PATHS else []
-    out = Git(workspace.root).run("ls-tree", "-r", "-z", commit, "--", *named)
-    found: dict[str, tuple[str, str]] = {}
-    for line in out.decode("utf-8", "surrogateescape").split("\0"):
-        about, _, path = line.partition("\t")
-        if path in wanted and " blob " in about:
-            mode, _, blob = about.split(" ")
-            found[path] = (mode, blob)
-    return found
-
-
 def versions_by_path(observation: Observation) -> dict[str, ContentVersion | None]:
-    """The observation without contents, for keeping."""
+    """Return the observation without contents, for storage."""
     return {path: found.version if found else None for path, found in observation.files.items()}

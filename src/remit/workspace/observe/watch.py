@@ -1,6 +1,6 @@
-"""Watching a work tree: which paths changed since somebody last asked, and whether that is all.
+"""Watch over a work tree: changed paths since the last question, and whether the list is complete.
 
-Folders that git ignores are not watched, nor repositories inside: no observation looks into them either.
+Ignored folders and nested repositories are not watched; observations do not look there either.
 """
 
 import errno
@@ -16,30 +16,30 @@ from remit.workspace.observe import inotify
 from remit.workspace.observe.inotify import Inotify, InotifyEvent
 
 MAX_CHANGED_PATHS = 100_000
-"""Changed paths that are held in memory."""
+"""Bound of changed paths in memory."""
 
 GIT_RULE_FILES = frozenset({".git", ".gitignore", ".gitattributes", ".gitmodules"})
-"""With a change of one of these, git may see other files than before."""
+"""After a change of such a file, git may see different files."""
 
 RELIABLE_FILE_SYSTEMS = frozenset(
     {"ext2", "ext3", "ext4", "xfs", "btrfs", "tmpfs", "overlay", "zfs", "f2fs", "bcachefs", "jfs", "reiserfs"}
 )
-"""File systems on which nobody writes but through this kernel."""
+"""File systems that are written only through this kernel."""
 
 
 class ChangedPaths(Struct, frozen=True):
-    """What changed: files, by path, and folders of which anything may have."""
+    """Changed files by path, and folders with unknown changes below."""
 
     paths: frozenset[str]
     folders: frozenset[str]
 
 
 FindIgnored = Callable[[list[str]], set[str]]
-"""Those of some folders that git ignores. May raise GitError."""
+"""Returns the ignored folders. May raise GitError."""
 
 
 class WatchedTree:
-    """The watches of one work tree. `lost` says why what changed is not known in full; empty where it is."""
+    """The watches of a work tree. `lost_reason` says why the list of changes is incomplete; empty if complete."""
 
     def __init__(self, root: Path, find_ignored: FindIgnored) -> None:
         self.root = str(root)
@@ -51,13 +51,13 @@ class WatchedTree:
         self.changed_folders: set[str] = set()
         self.lost_reason = "it has only just begun to watch"
         self.end_reason = ""
-        """Why it does not go on at all."""
+        """Why watching ended for good."""
         self.counting = False
-        """Whether what is found in a folder that is watched from now on counts as changed."""
+        """Whether files found in newly watched folders count as changed."""
         self.lock = threading.RLock()
 
     def start(self) -> None:
-        """Watch every folder; from here on nothing is missed. Raises GitError."""
+        """Watch each folder; no change is missed afterwards. Raises GitError."""
         with self.lock:
             self.end_reason, self.lost_reason = unwatchable_reason(self.root), ""
             if self.end_reason:
@@ -70,7 +70,6 @@ class WatchedTree:
             self.counting = True
 
     def close(self) -> None:
-        """Watch no more."""
         with self.lock:
             if self.queue is not None:
                 self.queue.close()
@@ -78,19 +77,18 @@ class WatchedTree:
             self.folders, self.watches = {}, {}
 
     def stop(self, why: str) -> None:
-        """Watch no more, for that reason."""
         self.close()
         self.end_reason = why
 
     def take_changes(self) -> ChangedPaths:
-        """What changed since the last time; counting begins anew."""
+        """Return the changes since the last call."""
         with self.lock:
             found = ChangedPaths(frozenset(self.changed_files), frozenset(self.changed_folders))
             self.changed_files, self.changed_folders = set(), set()
             return found
 
     def read_events(self) -> None:
-        """Take in all that happened until now. Raises GitError."""
+        """Process each event until now. Raises GitError."""
         with self.lock:
             if self.queue is None:
                 return
@@ -104,11 +102,10 @@ class WatchedTree:
                 self.mark_lost(f"more than {MAX_CHANGED_PATHS} files changed at once")
 
     def mark_lost(self, why: str) -> None:
-        """Not all that changed is known."""
         self.lost_reason = self.lost_reason or why
 
     def handle_event(self, event: InotifyEvent) -> str | None:
-        """Take in one event; the path of a folder that has to be watched now."""
+        """Process an event; return a folder that must be watched now, if any."""
         if event.mask & inotify.IN_Q_OVERFLOW:
             self.mark_lost("changes came faster than they could be read")
         if event.mask & inotify.IN_IGNORED_EVENT:
@@ -125,7 +122,7 @@ class WatchedTree:
         return self.handle_path_event(join_path(folder, name), event.mask)
 
     def handle_path_event(self, path: str, mask: int) -> str | None:
-        """Something happened to what is at this path; itself where it is a folder to watch."""
+        """Record a change at the path; return the path if a new folder must be watched."""
         if not mask & inotify.IN_ISDIR:
             self.changed_files.add(path)
             return None
@@ -135,14 +132,13 @@ class WatchedTree:
         return path if mask & (inotify.IN_CREATE | inotify.IN_MOVE_TARGET) and path not in self.watches else None
 
     def handle_folder_event(self, folder: str, mask: int) -> None:
-        """Something happened to a watched folder itself; of all but the root its parent tells."""
+        """Process an event on a watched folder itself; except for the root, the parent reports such events, too."""
         if mask & inotify.IN_UNMOUNT or (not folder and mask & (inotify.IN_DELETE_SELF | inotify.IN_MOVE_SELF)):
             self.stop("the folder was moved, removed or unmounted")
         elif mask & inotify.IN_ATTRIB:
             self.changed_folders.add(folder) if folder else self.mark_lost("the rights of the folder changed")
 
     def handle_dropped_watch(self, watch: int) -> None:
-        """The kernel watches this one no more."""
         folder = self.folders.pop(watch, None)
         if folder is not None and self.watches.get(folder) == watch:
             del self.watches[folder]
@@ -150,9 +146,9 @@ class WatchedTree:
             self.stop("the folder was moved, removed or unmounted")
 
     def unwatch_folder(self, folder: str) -> None:
-        """Watch this folder, and those below it, no more: they lie elsewhere by now.
+        """Stop watching a moved folder and the folders below.
 
-        The kernel watches what lies there, not its name: a folder that was found again elsewhere keeps its watch.
+        The kernel watches the folder, not the name: a folder found again under a new name keeps its watch.
         """
         below = [path for path in self.watches if path == folder or path.startswith(f"{folder}/")]
         for path in below:
@@ -162,9 +158,9 @@ class WatchedTree:
                 self.queue.remove_watch(watch)
 
     def watch_folders(self, folders: Iterable[str]) -> None:
-        """Watch these folders and those below; what is in them counts as changed. Raises OSError, GitError.
+        """Watch these folders and those below; their files count as changed. Raises OSError, GitError.
 
-        Each is watched first and read then: so nothing that comes into it falls between.
+        Each folder is watched first and read afterwards, so that no new entry is missed.
         """
         level = list(folders)
         while level:
@@ -172,27 +168,27 @@ class WatchedTree:
             level = [below for path in level if path not in barred for below in self.watch_folder(path)]
 
     def watch_folder(self, folder: str) -> Iterator[str]:
-        """Watch one folder; the folders in it. Raises OSError."""
+        """Watch a folder and yield the folders inside. Raises OSError."""
         if self.queue is None or folder == ".git":
             return
-        place = f"{self.root}/{folder}" if folder else self.root
-        if folder and os.path.lexists(f"{place}/.git"):
+        path = f"{self.root}/{folder}" if folder else self.root
+        if folder and os.path.lexists(f"{path}/.git"):
             if self.counting:
                 self.mark_lost("a repository came into the folder")
             return
         if len(self.watches) >= inotify.max_watches():
             raise OSError(errno.ENOSPC, "too many folders")
         try:
-            watch = self.queue.add_watch(place)
+            watch = self.queue.add_watch(path)
         except OSError as error:
             if error.errno in (errno.ENOENT, errno.ENOTDIR):
                 return
             raise
         self.folders[watch], self.watches[folder] = folder, watch
-        yield from self.list_folder(folder, place)
+        yield from self.list_folder(folder, path)
 
     def list_folder(self, folder: str, place: str) -> Iterator[str]:
-        """The folders in a folder; its files count as changed. Raises OSError."""
+        """Yield the folders in a folder and record its files as changed. Raises OSError."""
         try:
             with os.scandir(place) as entries:
                 for entry in entries:
@@ -206,12 +202,11 @@ class WatchedTree:
 
 
 def join_path(folder: str, name: str) -> str:
-    """The path of a name in a folder; the root is empty."""
     return f"{folder}/{name}" if folder else name
 
 
 def explain_watch_error(error: OSError) -> str:
-    """Why watching ended, in words."""
+    """Return a readable reason for the end of watching."""
     if error.errno == errno.ENOSPC:
         return f"there are more folders than {inotify.max_watches()}, a third of what {inotify.MAX_WATCHES_FILE} gives"
     if error.errno == errno.EMFILE:
@@ -220,7 +215,9 @@ def explain_watch_error(error: OSError) -> str:
 
 
 def unwatchable_reason(root: str) -> str:
-    """Why this folder cannot be watched; empty where it can: another machine may write to a network's file system."""
+    """Return why the folder cannot be watched; empty if watchable. A remote machine may
+    write to a network file system.
+    """
     system = file_system_type(root)
     if system is None:
         return "this system has no inotify"
@@ -231,7 +228,7 @@ def unwatchable_reason(root: str) -> str:
 
 
 def file_system_type(root: str) -> str | None:
-    """The kind of file system that a folder lies on; None where the system does not tell."""
+    """Return the file system type of a folder; None if the system has no list of mounts."""
     above = [
         (len(at), n, kind) for n, (at, kind) in enumerate(list_mounts()) if f"{root}/".startswith(at.rstrip("/") + "/")
     ]

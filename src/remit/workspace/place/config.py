@@ -1,9 +1,7 @@
-"""Reading `remit.toml`, and the folder of hooks beside it.
+"""The configuration in `remit.toml` and in the folder `hooks/` beside the file.
 
-The `[[grants]]` of `remit.toml`: text in, text out, and every byte outside the change as it was.
-
-A grant is appended as a table of its own, which TOML allows almost anywhere, and taken out by its lines. What came of
-it is read again: where it does not say exactly what it should, nothing is changed.
+Reading gives typed values. Grants are added and removed as text, so that bytes outside the change stay; the result is
+parsed again, and a result that differs from the request changes nothing.
 """
 
 import json
@@ -24,7 +22,7 @@ from remit.core.team_hooks import Hook, HookFile, NamedHook
 MAX_CONFIG_BYTES = 256 * 1024
 
 HOOKS_FOLDER = "hooks"
-"""The folder, beside `remit.toml`, whose `*.toml` files add hooks; the other files are what these may run."""
+"""Folder beside `remit.toml`: `*.toml` files add hooks, other files are programs for the hooks."""
 
 MAX_HOOK_FILES = 200
 MAX_HOOK_FILE_BYTES = 1 << 20
@@ -33,18 +31,18 @@ TomlType = TypeVar("TomlType", Config, HookFile)
 
 
 class ConfigError(ValueError):
-    """A file of the configuration is there and cannot be used."""
+    """A configuration file exists and cannot be used."""
 
 
 class HookFolder(Struct, frozen=True):
-    """The hooks of the folder, its files in the order of their names. `files` is the SHA-256 of all its contents."""
+    """Hooks of the folder, ordered by file name. `files` is the SHA-256 of the contents."""
 
     hooks: tuple[NamedHook, ...] = ()
     files: str = ""
 
 
 def read_config(path: Path) -> Config | None:
-    """The configuration; None where there is no file. Raises ConfigError naming what is wrong."""
+    """Return the configuration; None without a file. Raises ConfigError."""
     try:
         if not path.is_file():
             if path.exists():
@@ -56,7 +54,7 @@ def read_config(path: Path) -> Config | None:
 
 
 def read_config_text(path: Path) -> str | None:
-    """The file as it is, line ends included; None where there is none. Raises ConfigError, OSError."""
+    """Return the file's text with its line ends; None without a file. Raises ConfigError, OSError."""
     try:
         return read_bounded_file(path, MAX_CONFIG_BYTES).decode() if path.exists() else None
     except UnicodeDecodeError as error:
@@ -64,7 +62,7 @@ def read_config_text(path: Path) -> str | None:
 
 
 def read_hooks(folder: Path) -> HookFolder:
-    """The hooks of the folder at `folder`. Raises ConfigError naming the file and what is wrong in it."""
+    """Return the hooks of the folder. Raises ConfigError that names the file and the error."""
     hooks: list[NamedHook] = []
     lines: list[str] = []
     for path in list_hook_files(folder):
@@ -82,17 +80,16 @@ def read_hooks(folder: Path) -> HookFolder:
 
 
 def number_hooks(file: str, hooks: tuple[Hook, ...]) -> list[NamedHook]:
-    """The hooks of one file, numbered as they stand there."""
     return [NamedHook(f"{file}#{number}", hook) for number, hook in enumerate(hooks, 1)]
 
 
 def is_hook_file(folder: Path, path: Path) -> bool:
-    """Whether the file adds hooks: it lies in the folder itself, not further down."""
+    """Return whether the file adds hooks: files in sub-folders do not."""
     return path.parent == folder and path.suffix == ".toml"
 
 
 def list_hook_files(folder: Path) -> list[Path]:
-    """Every file below the folder, by name. Raises ConfigError where there are too many to look at for each call."""
+    """Return each file below the folder, by name. Raises ConfigError for too many files."""
     found: list[Path] = []
     for here, folders, names in os.walk(folder):
         folders.sort()
@@ -103,7 +100,7 @@ def list_hook_files(folder: Path) -> list[Path]:
 
 
 def read_bounded_file(path: Path, max_bytes: int) -> bytes:
-    """The bytes of a file. Raises ConfigError for what is none, or is too large; OSError."""
+    """Return the bytes of a file. Raises ConfigError for a non-file or a file above `max_bytes`, OSError."""
     if not path.is_file():
         raise ConfigError("it is not a file")
     if path.stat().st_size > max_bytes:
@@ -112,7 +109,7 @@ def read_bounded_file(path: Path, max_bytes: int) -> bytes:
 
 
 def decode_toml(content: bytes, kind: type[TomlType]) -> TomlType:
-    """The TOML as `kind`. Raises ConfigError naming what is wrong, and under which key."""
+    """Decode TOML as `kind`. Raises ConfigError with the key at fault."""
     try:
         return msgspec.toml.decode(content, type=kind)
     except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError, ValueError) as error:
@@ -120,18 +117,17 @@ def decode_toml(content: bytes, kind: type[TomlType]) -> TomlType:
 
 
 def expected_words(said: str, kind: type[Struct]) -> str:
-    """What may stand where a word was none of those that are known: the library's error does not tell."""
-    place = re.search(r"Invalid enum value .* at `\$((?:\.\w+)+)`", said)
+    """Return the allowed words for an invalid enum value: msgspec's message lacks them."""
+    path = re.search(r"Invalid enum value .* at `\$((?:\.\w+)+)`", said)
     wanted: object = kind
-    for name in place[1].split(".")[1:] if place else ():
+    for name in path[1].split(".")[1:] if path else ():
         known = {field.name: field.type for field in msgspec.structs.fields(wanted)} if is_struct(wanted) else {}
         wanted = known.get(name)
     words = [word for part in (wanted, *get_args(wanted)) for word in get_args(part) if isinstance(word, str)]
-    return f"; expected {' or '.join(dict.fromkeys(words))}" if place and words else ""
+    return f"; expected {' or '.join(dict.fromkeys(words))}" if path and words else ""
 
 
 def is_struct(kind: object) -> TypeGuard[type[Struct]]:
-    """Whether it is a table of the configuration."""
     return isinstance(kind, type) and issubclass(kind, Struct)
 
 
@@ -140,7 +136,7 @@ GRANT_HEADER = f"[[{GRANTS_KEY}]]"
 
 
 def add_grant(text: str, grant: ProjectGrant) -> str:
-    """The text of `remit.toml` with this grant as its last. Raises ConfigError where it cannot be put there."""
+    """Append a grant to the text of `remit.toml`. Raises ConfigError if the text does not allow an appended table."""
     newline = "\r\n" if "\r\n" in text else "\n"
     before = parse_toml(text)
     led = "" if not text else newline if text.endswith("\n") else newline * 2
@@ -153,7 +149,7 @@ def add_grant(text: str, grant: ProjectGrant) -> str:
 
 
 def remove_grant(text: str, grant_id: str) -> str:
-    """The text without the grant of that id. Raises ConfigError where its lines cannot be told from others."""
+    """Remove the grant of the given id. Raises ConfigError if its lines cannot be identified."""
     before = parse_toml(text)
     left = [entry for entry in before.get(GRANTS_KEY, []) if entry.get("id") != grant_id]
     wanted = (
@@ -168,12 +164,11 @@ def remove_grant(text: str, grant_id: str) -> str:
 
 
 def table_start(kept: list[str], start: int) -> int:
-    """Where the table begins, with the empty line before it."""
+    """Return the first line of the table, including a blank line before."""
     return start - 1 if start and not kept[start - 1].strip() else start
 
 
 def table_end(kept: list[str], start: int) -> int:
-    """The line after the table: comments and empty lines before the next one are that one's."""
     end = next((n for n in range(start + 1, len(kept)) if kept[n].lstrip().startswith("[")), len(kept))
     while end > start + 1 and (not kept[end - 1].strip() or kept[end - 1].lstrip().startswith("#")):
         end -= 1
@@ -181,19 +176,18 @@ def table_end(kept: list[str], start: int) -> int:
 
 
 def grant_lines(grant: ProjectGrant) -> list[str]:
-    """The lines of one entry. JSON's strings and lists of strings are TOML's, but for DEL."""
-    told = (f"{key} = {json.dumps(value, ensure_ascii=False)}" for key, value in grant_fields(grant).items())
-    return [GRANT_HEADER, *(line.replace("\x7f", "\\u007f") for line in told)]
+    """Return the lines of an entry. JSON strings and lists of strings are valid TOML, except for DEL."""
+    output = (f"{key} = {json.dumps(value, ensure_ascii=False)}" for key, value in grant_fields(grant).items())
+    return [GRANT_HEADER, *(line.replace("\x7f", "\\u007f") for line in output)]
 
 
 def grant_fields(grant: ProjectGrant) -> dict[str, Any]:
-    """What an entry says, without what it leaves open."""
-    told: dict[str, Any] = msgspec.to_builtins({**msgspec.structs.asdict(grant), "command": list(grant.command)})
-    return {key: value for key, value in told.items() if value}
+    output: dict[str, Any] = msgspec.to_builtins({**msgspec.structs.asdict(grant), "command": list(grant.command)})
+    return {key: value for key, value in output.items() if value}
 
 
 def parse_toml(text: str) -> dict[str, Any]:
-    """The file as it is read. Raises ConfigError."""
+    """Parse the text. Raises ConfigError."""
     try:
         return tomllib.loads(text)
     except (tomllib.TOMLDecodeError, RecursionError) as error:
@@ -201,7 +195,6 @@ def parse_toml(text: str) -> dict[str, Any]:
 
 
 def parse_toml_or_none(text: str) -> dict[str, Any] | None:
-    """The file as it would be read; None where it could not be."""
     try:
         return parse_toml(text)
     except ConfigError:

@@ -1,4 +1,4 @@
-"""Which repositories this user lets Remit govern, remembered outside them: who deletes `.git/remit` ends nothing."""
+"""Registry of governed repositories, kept outside of them: deleting `.git/remit` does not end governing."""
 
 import os
 from pathlib import Path
@@ -10,12 +10,10 @@ GOVERNED_FOLDER = ".local/state/remit/governed"
 
 
 def registry_file_path(home: Path, workspace: Workspace) -> Path:
-    """The file that stands for this repository."""
     return home / GOVERNED_FOLDER / sha256(str(workspace.state).encode("utf-8", "surrogateescape"))[:32]
 
 
 def register_repository(home: Path, workspace: Workspace) -> None:
-    """Remember it. Raises OSError."""
     path = registry_file_path(home, workspace)
     if not path.exists():
         path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
@@ -23,7 +21,6 @@ def register_repository(home: Path, workspace: Workspace) -> None:
 
 
 def is_repository_registered(home: Path, workspace: Workspace) -> bool:
-    """Whether it is remembered. Another clone at the same path is another repository."""
     try:
         return registry_file_path(home, workspace).read_bytes().startswith(repository_mark(workspace))
     except OSError:
@@ -31,15 +28,15 @@ def is_repository_registered(home: Path, workspace: Workspace) -> bool:
 
 
 def repository_mark(workspace: Workspace) -> bytes:
-    """What tells this repository from another one that may stand at its path one day."""
+    """Return device and inode, which identify a repository beyond its path."""
     status = (workspace.common_dir or workspace.root).stat()
     return b"%d:%d\n" % (status.st_dev, status.st_ino)
 
 
 def list_governed_roots(home: Path) -> list[str]:
-    """The repositories that are remembered and still there; one whose folder is gone is forgotten.
+    """Return the registered repositories that still exist; forget those whose folder is gone.
 
-    Entries that an older version wrote name no folder.
+    Entries of older versions name no folder and are skipped.
     """
     found: list[str] = []
     for path in sorted((home / GOVERNED_FOLDER).iterdir()) if (home / GOVERNED_FOLDER).is_dir() else []:
@@ -53,5 +50,4 @@ def list_governed_roots(home: Path) -> list[str]:
 
 
 def unregister_repository(home: Path, workspace: Workspace) -> None:
-    """Forget it. Raises OSError."""
     registry_file_path(home, workspace).unlink(missing_ok=True)

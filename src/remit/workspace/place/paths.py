@@ -1,4 +1,4 @@
-"""What a path in a call really names: links followed, and every way an agent may read it judged."""
+"""Resolution of paths in tool calls: links followed, protected places named."""
 
 import os
 import re
@@ -15,18 +15,18 @@ from remit.workspace.files.read_files import ObservedFile
 from remit.workspace.place.workspace import ORCHESTRATION_FOLDER, Workspace
 
 MAX_LINKS_FOLLOWED = 40
-"""Links that a kernel follows in one path. Source: path_resolution(7), read 2026-11."""
+"""Links that a kernel follows in a path. Source: path_resolution(7), read 2026-11."""
 
 
 INVISIBLE_CHARACTERS = re.compile("[\u00ad\u200b-\u200f\u202a-\u202e\u2060-\u206f\ufeff]")
-"""Characters that some file systems that fold case leave out: HFS+, and ext4 of many kernels."""
+"""Characters that case-folding file systems may leave out: HFS+, and ext4 of many kernels."""
 
 PROC_LINKS = re.compile(r"/+proc/+(?:self|thread-self|\d+)/(?:.*/)?(?:cwd|root|fd|map_files)(?:/|$)", re.DOTALL)
-"""Links that the kernel makes up for the process that asks. Source: proc_pid_cwd(5) and its kin, read 2026-11."""
+"""Links that the kernel resolves for the process that asks. Source: proc_pid_cwd(5), read 2026-11."""
 
 
 class MachinePlaces(Struct, frozen=True):
-    """Where the machine's own places are. `settings` and `own_folders` come from the agents' rows."""
+    """Folders of the machine. `settings` and `own_folders` come from the table of agents."""
 
     home: Path
     temporary: Path
@@ -35,10 +35,10 @@ class MachinePlaces(Struct, frozen=True):
 
 
 def resolve_real_paths(raw: str, cwd: Path, home: Path) -> tuple[str, ...]:
-    """The absolute paths that `raw` may name, links followed: one, or two where agents differ.
+    """Return the absolute paths that `raw` may name, links followed: two if agents may differ.
 
-    `a/link/../b` is `a/b` to an agent that tidies the text first, and something else to the kernel.
-    Raises InvalidPath, also for white space at the ends, which some agents cut off and others keep.
+    `a/link/../b` is `a/b` to an agent that normalises the text first, and a different file to the kernel. Raises
+    InvalidPath, also for white space at the ends, which only some agents cut off.
     """
     if raw != raw.strip():
         raise InvalidPath(raw, "it begins or ends with white space")
@@ -51,9 +51,9 @@ def resolve_real_paths(raw: str, cwd: Path, home: Path) -> tuple[str, ...]:
 
 
 def follow_links(path: str) -> str:
-    """The path, links followed. What stands behind a link that leads to itself `realpath` leaves as it is.
+    """Return the path with links followed. Raises InvalidPath for a loop.
 
-    Raises InvalidPath.
+    `realpath` leaves the rest of a path behind a looping link unresolved, hence the repetition.
     """
     for _ in range(MAX_LINKS_FOLLOWED):
         try:
@@ -67,7 +67,7 @@ def follow_links(path: str) -> str:
 
 
 def resolve_target(workspace: Workspace, real: str, raw: str, around: MachinePlaces) -> Target:
-    """`real` as a target in this workspace; its content is the caller's to fill in."""
+    """Return `real` as a target in the workspace; the caller adds the content."""
     try:
         path: RepoPath | None = RepoPath.parse(real, str(workspace.root))
     except OutsideWorkspace:
@@ -77,18 +77,18 @@ def resolve_target(workspace: Workspace, real: str, raw: str, around: MachinePla
         if path
         else None
     )
-    why = inside if path else outside_protection_reason(workspace, real, around)
+    reason = inside if path else outside_protection_reason(workspace, real, around)
     return Target(
         raw=raw,
         resolved=real,
         path=path,
-        protected=why,
-        tolerated=path is None and why is None and is_tolerated_path(workspace, real, around),
+        protected=reason,
+        tolerated=path is None and reason is None and is_tolerated_path(workspace, real, around),
     )
 
 
 def add_content(target: Target, now: ObservedFile | None, seen_sha256: str | None, diff: str) -> Target:
-    """The target with what is on disk and what the session last saw."""
+    """Return the target with the content on disk and the hash that the session saw last."""
     return Target(
         raw=target.raw,
         resolved=target.resolved,
@@ -104,23 +104,25 @@ def add_content(target: Target, now: ObservedFile | None, seen_sha256: str | Non
 
 
 def special_file_reason(path: Path) -> str | None:
-    """What a file is beside a plain one of one name: writing it may write elsewhere. None for all others."""
+    """Return why writing the file may change a different file; None for an ordinary file."""
     try:
-        found = path.lstat()
+        status = path.lstat()
     except OSError:
         return None
-    if stat.S_ISREG(found.st_mode):
-        return "has other names (hard links), which may lie anywhere" if found.st_nlink > 1 else None
-    if stat.S_ISBLK(found.st_mode) or stat.S_ISCHR(found.st_mode):
+    if stat.S_ISREG(status.st_mode):
+        return "has other names (hard links), which may lie anywhere" if status.st_nlink > 1 else None
+    if stat.S_ISBLK(status.st_mode) or stat.S_ISCHR(status.st_mode):
         return "is a device"
-    return "is a pipe or a socket" if stat.S_ISFIFO(found.st_mode) or stat.S_ISSOCK(found.st_mode) else None
+    return "is a pipe or a socket" if stat.S_ISFIFO(status.st_mode) or stat.S_ISSOCK(status.st_mode) else None
 
 
 STEERS_AGENT = "it steers an agent"
 
 
 def inside_protection_reason(path: str, settings: Iterable[str]) -> str | None:
-    """Why a path inside the workspace is protected. Any spelling counts, on any file system."""
+    """Return why a path inside the workspace is protected. Spellings that some file system folds together count as
+    equal.
+    """
     folded = fold_case(INVISIBLE_CHARACTERS.sub("", path))
     parts = folded.split("/")
     if ".git" in parts:
@@ -133,43 +135,45 @@ def inside_protection_reason(path: str, settings: Iterable[str]) -> str | None:
 
 @lru_cache(16)
 def fold_settings(settings: tuple[str, ...]) -> tuple[str, ...]:
-    """The settings as they stand in a folded path with a `/` at both ends; the same ones come with every call."""
+    """Return the settings folded, with a `/` at both ends. Cached: each call passes the same tuple."""
     return tuple(f"/{fold_case(setting)}/" for setting in settings)
 
 
 def moved_settings_reason(real: str, settings: Iterable[str]) -> str | None:
-    """Why a path is protected where an agent's own folder was moved into the workspace."""
     moved = (Path(setting) for setting in settings if setting.startswith("/"))
-    return STEERS_AGENT if any(is_inside(real, place) for place in moved) else None
+    return STEERS_AGENT if any(is_inside(real, path) for path in moved) else None
 
 
 def outside_protection_reason(workspace: Workspace, real: str, around: MachinePlaces) -> str | None:
-    """Why a path outside the workspace is protected, beyond being outside."""
+    """Return why a path outside the workspace is protected, beyond lying outside."""
     places = [
         (workspace.common_dir, "it is git's own"),
         (around.home / ".local/state/remit", "it is Remit's own"),
         (around.home / ".local/share/remit", "it is Remit's own"),
         *((around.home / setting, STEERS_AGENT) for setting in around.settings),
     ]
-    return next((why for place, why in places if place and is_inside(real, place)), None)
+    return next((reason for path, reason in places if path and is_inside(real, path)), None)
 
 
 def is_tolerated_path(workspace: Workspace, real: str, around: MachinePlaces) -> bool:
-    """A temporary folder, or one of the agent's own. A workspace inside the temporary folder has no such neighbours."""
+    """Return whether the path lies in a temporary folder or in a folder of the agent.
+
+    A workspace inside the temporary folder has no tolerated neighbours.
+    """
     places = [around.home / folder for folder in around.own_folders]
     if not is_inside(str(workspace.root), around.temporary):
         places.append(around.temporary)
-    return any(is_inside(real, place) for place in places)
+    return any(is_inside(real, path) for path in places)
 
 
 def is_inside(real: str, place: Path) -> bool:
-    """Whether the absolute path is that place or lies in it, links in the place's own name followed."""
+    """Return whether the absolute path is `place` or below, with links in `place` followed."""
     folder = os.path.realpath(place)
     return real == folder or real.startswith(folder.rstrip("/") + "/")
 
 
 def folds_case(root: Path) -> bool:
-    """Whether the file system at `root` takes `A` and `a` for one, told by a name that is there anyway."""
+    """Return whether the file system at `root` ignores case, tested with an existing name."""
     if not root.name:
         return False
     swapped = root.with_name(root.name.swapcase())

@@ -1,4 +1,4 @@
-"""Which of the commands that a repository brings a person said yes to, on this machine. Kept outside the repository."""
+"""Repository commands that a person trusted on this machine; stored outside the repository."""
 
 from collections.abc import Iterator
 from pathlib import Path
@@ -14,7 +14,7 @@ TRUST_FOLDER = ".local/state/remit/trust"
 
 
 class Trust(Struct, frozen=True):
-    """A person's yes for one repository. `root` is where it was given, `at` when: UTC, ISO 8601."""
+    """A person's consent for a repository. `root` is where the consent was given, `at` the time: UTC, ISO 8601."""
 
     repository: str
     root: str
@@ -23,23 +23,20 @@ class Trust(Struct, frozen=True):
 
     @property
     def digests(self) -> frozenset[str]:
-        """What may run."""
         return frozenset(command.digest for command in self.commands)
 
 
 def trust_file_path(home: Path, repository: str) -> Path:
-    """The file that holds what is trusted of this repository."""
     return home / TRUST_FOLDER / f"{sha256(repository.encode())[:32]}.json"
 
 
 def read_trust(home: Path, repository: str) -> Trust | None:
-    """What is trusted of this repository; None where nothing is. A file that cannot be read trusts nothing."""
+    """Return the trust for a repository; None if absent. An unreadable file grants no trust."""
     found = read_trust_file(trust_file_path(home, repository))
     return found if found is not None and found.repository == repository else None
 
 
 def read_trust_file(path: Path) -> Trust | None:
-    """One file of the folder."""
     try:
         return msgspec.json.decode(path.read_bytes(), type=Trust)
     except (OSError, msgspec.MsgspecError, UnicodeDecodeError):
@@ -47,14 +44,14 @@ def read_trust_file(path: Path) -> Trust | None:
 
 
 def write_trust(home: Path, trust: Trust) -> None:
-    """Trust exactly these commands, in place of those before. Raises OSError."""
+    """Replace the trusted commands of a repository. Raises OSError."""
     path = trust_file_path(home, trust.repository)
     path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
     write_atomically(path, msgspec.json.encode(trust) + b"\n")
 
 
 def forget_trust(home: Path, repository: str) -> bool:
-    """Trust nothing of this repository any more; False where nothing was trusted. Raises OSError."""
+    """Remove the trust for a repository; return whether any existed. Raises OSError."""
     path = trust_file_path(home, repository)
     known = path.exists()
     path.unlink(missing_ok=True)
@@ -62,6 +59,6 @@ def forget_trust(home: Path, repository: str) -> bool:
 
 
 def list_trusts(home: Path) -> Iterator[Trust]:
-    """What is trusted on this machine, by file name."""
+    """Return each trust on this machine, by file name."""
     found = (read_trust_file(path) for path in sorted((home / TRUST_FOLDER).glob("*.json")))
     return (trust for trust in found if trust is not None)

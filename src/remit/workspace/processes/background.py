@@ -1,12 +1,8 @@
-"""What agents' commands left running: which processes, of which session, and which changed file each of them is at.
+"""Processes that agents' commands left running, and the changed files that each may have written.
 
-Agents name their session in the environment of the shells that they start, and a process passes that on, however it
-cuts itself loose. Linux tells by /proc; elsewhere nothing is found. Sources: proc_pid_environ(5), proc_pid_fdinfo(5),
-and the agents themselves, read 2026-11.
-
-Keeping an eye on what calls left running, while anything of it lives: who was at a file when it changed.
-
-A process that wrote and ended is not there any more to be asked, so those that live are remembered beforehand.
+Agents name their session in the environment of their shells, and child processes inherit the variable, however
+detached. Linux only, from /proc. A process that wrote and ended cannot be examined afterwards, so live processes are
+recorded beforehand. Sources: proc_pid_environ(5), proc_pid_fdinfo(5), and the agents themselves, read 2026-11.
 """
 
 import os
@@ -41,7 +37,7 @@ SESSION_VARIABLES: Mapping[bytes, str] = {
     b"CODEX_SESSION_ID": "codex",
     b"QWEN_CODE_SESSION_ID": "qwen",
 }
-"""The variables that name a session, and whose."""
+"""Environment variables that name a session, and the agent."""
 
 EDITOR_PROGRAMS = frozenset(
     {
@@ -52,11 +48,11 @@ EDITOR_PROGRAMS = frozenset(
         *("libreoffice", "soffice", "soffice.bin"),
     }
 )
-"""Programs in which a person writes files."""
+"""Programs in which a person edits files."""
 
 
 class SessionProcess(Struct, frozen=True):
-    """One process that a session's command began. `started` tells it from a later one of the same id."""
+    """A process begun by a session's command. `started` distinguishes reused process ids."""
 
     pid: int
     started: str
@@ -64,25 +60,24 @@ class SessionProcess(Struct, frozen=True):
     argv: tuple[str, ...]
     folder: str
     terminal: bool = False
-    """Whether it was ever seen with a terminal; one that is just ending has none any more."""
+    """Whether a terminal was ever seen; an ending process has none any more."""
 
     @property
     def label(self) -> str:
-        """It, for people."""
         return f"{program_name(self.argv)} (process {self.pid})"
 
     @property
     def is_personal(self) -> bool:
-        """Whether a person may sit in it, whoever started it."""
+        """Whether a person may be using the process, whoever started it."""
         return self.terminal or program_name(self.argv) in EDITOR_PROGRAMS
 
 
 def find_session_processes(
     known: Mapping[int, SessionProcess], unmarked: set[tuple[int, str]]
 ) -> dict[int, SessionProcess]:
-    """This user's processes that sessions began, by id. What is in `known` is not asked again.
+    """Return this user's processes begun by sessions, by id. Entries in `known` are not read again.
 
-    `unmarked` are those that were looked at before and are no session's; it is brought up to date.
+    `unmarked` are processes of no session, updated in place.
     """
     found: dict[int, SessionProcess] = {}
     others: set[tuple[int, str]] = set()
@@ -91,20 +86,20 @@ def find_session_processes(
         if not started or pid == os.getpid():
             continue
         old = known.get(pid)
-        one = old if old and old.started == started else None
-        if one is None and (pid, started) not in unmarked:
-            one = read_session_process(pid, started)
-        if one is None:
+        item = old if old and old.started == started else None
+        if item is None and (pid, started) not in unmarked:
+            item = read_session_process(pid, started)
+        if item is None:
             others.add((pid, started))
         else:
-            found[pid] = replace(one, terminal=True) if terminal and not one.terminal else one
+            found[pid] = replace(item, terminal=True) if terminal and not item.terminal else item
     unmarked.clear()
     unmarked |= others
     return found
 
 
 def read_process_start(pid: int) -> tuple[str, bool]:
-    """When it began, and whether it has a terminal; empty where it has ended."""
+    """Return the start time and whether a terminal is attached; empty if ended."""
     try:
         fields = read_stat_fields(pid)
     except OSError:
@@ -113,7 +108,7 @@ def read_process_start(pid: int) -> tuple[str, bool]:
 
 
 def read_session_process(pid: int, started: str) -> SessionProcess | None:
-    """One process, where its environment names a session."""
+    """Return the process if its environment names a session."""
     try:
         variables = read_proc_file(f"{PROC}/{pid}/environ")
     except OSError:
@@ -124,32 +119,27 @@ def read_session_process(pid: int, started: str) -> SessionProcess | None:
 
 
 def find_session_id(variables: bytes) -> str:
-    """The session that an environment names; empty for none."""
     entries = (entry.partition(b"=") for entry in variables.split(b"\0"))
     return next((os.fsdecode(value) for name, _, value in entries if name in SESSION_VARIABLES), "")
 
 
 def find_paths_open_for_writing(one: SessionProcess, root: Path, paths: Iterable[str]) -> set[str]:
-    """Those of the paths that it has open for writing now."""
     wanted = {str(root / path): path for path in paths}
     return {wanted[name] for name in list_files_open_for_writing(one.pid) if name in wanted}
 
 
 def find_paths_in_command_line(one: SessionProcess, root: Path, paths: Iterable[str]) -> set[str]:
-    """Those of the paths that its command line names, in words of their own."""
     words = [part for word in one.argv[1:] for part in word.replace("'", " ").replace('"', " ").split()]
     return find_named_paths(words, one.folder, {str(root / path): path for path in paths})
 
 
 def list_files_open_for_writing(pid: int) -> Iterator[str]:
-    """The files that a process has open so that it can write to them."""
     for number, name in list_open_files(pid):
         if name.startswith("/") and is_open_for_writing(f"{PROC}/{pid}/fdinfo/{number}"):
             yield name
 
 
 def is_open_for_writing(info: str) -> bool:
-    """Whether an open file is open for writing."""
     try:
         text = read_proc_file(info).decode("ascii", "replace")
     except OSError:
@@ -161,39 +151,41 @@ def is_open_for_writing(info: str) -> bool:
 LOOK_AFTER_CALL_S = 0.1
 LOOK_RECENT_S = 0.25
 LOOK_IDLE_S = 1.0
-"""How long between two looks: just after a call, for a minute, and for as long as something lives."""
+"""Intervals between looks: right after a call, for a minute, and while a process lives."""
 
 MIN_PAUSE_S = 0.03
-"""And between any two, however much changes."""
+"""Minimum between two looks, whatever changes."""
 
 AFTER_CALL_S = 2.0
 RECENT_S = 60.0
 MAX_LOOKS_APART = 3
-"""A process that named a file and ended within so many looks of its change wrote it, where no other is at it."""
+"""A process that named a file and ended within this many looks of the change wrote the file, unless a live process has
+it open.
+"""
 
 SETTLE_S = 1.0
-"""So long after a change it may still turn out who made it."""
+"""Time after a change in which the writer may still become known."""
 
 MAX_SUSPECT_AGE_S = 120.0
-"""What was seen longer ago than a call takes to be noticed explains nothing any more."""
+"""Older evidence explains no change: calls are examined sooner."""
 
 MAX_SUSPECT_PATHS = 1000
-"""Paths of which it is remembered who was at them."""
+"""Bound of paths with recorded suspects."""
 
 
 class Suspect(Struct, frozen=True):
-    """A process that was there when a file changed. `open`: it had it open for writing; `ended`: its command line named
-    the file, and it ended then; `there`: nothing more.
+    """A process present at a file's change. `open`: open for writing; `ended`: named the file and ended then; `there`:
+    only present.
     """
 
     process: SessionProcess
     evidence: Literal["open", "ended", "there"]
     changed_at: float
-    """When it was seen that the file had changed, in seconds since the epoch."""
+    """Time at which the change was seen, in seconds since the epoch."""
 
 
 class ProcessFollower:
-    """The processes that calls in one work tree left running. Threads may ask while one looks."""
+    """Follows processes that calls in a work tree left running. Thread-safe."""
 
     def __init__(self, root: Path) -> None:
         self.root = root
@@ -207,12 +199,12 @@ class ProcessFollower:
         self.lock = threading.Lock()
 
     def note_call(self) -> None:
-        """A call came or went: it may have left something."""
+        """Note that a call began or ended: the call may have left a process."""
         self.last_call = time.monotonic()
 
     @property
     def next_look_s(self) -> float | None:
-        """In how many seconds to look; None where nothing is left, and nothing can be."""
+        """Seconds until the next look; None if no process can be left."""
         since = time.monotonic() - self.last_call
         if since > AFTER_CALL_S and not self.live_processes and not any(self.recent_ends):
             return None
@@ -220,25 +212,26 @@ class ProcessFollower:
         return max(0.0, self.last_look + pause - time.monotonic())
 
     def is_due(self, *, news: bool) -> bool:
-        """Whether to look now; with `news` of a change, while who made it may still be at it."""
+        """Return whether to look now; with `news` of a change, while the writer may still be visible."""
         if news and self.live_processes:
             return time.monotonic() - self.last_look > MIN_PAUSE_S
         return self.next_look_s == 0
 
     def look(self, pending: Iterable[str]) -> None:
-        """See who lives, and who may have made what changed since the last look; `pending` are all changed paths that
-        nobody has asked for yet.
+        """Record live processes, and the likely writers of paths changed since the last look.
+
+        `pending` are changed paths not asked for yet.
         """
         with self.lock:
             self.look_locked(frozenset(pending))
 
     def look_locked(self, paths: frozenset[str]) -> None:
-        """The same, in one's turn. For a while after a change it is looked often: who made it may be about to end."""
+        """Look with the lock held. After a change, looks are frequent for a while: the writer may be about to end."""
         self.last_look = time.monotonic()
         self.last_call = self.last_look if paths - self.pending_before else self.last_call
         found = find_session_processes(self.live_processes, self.unmarked)
-        same = {pid: one.started for pid, one in found.items()}
-        gone = {pid: one for pid, one in self.live_processes.items() if same.get(pid) != one.started}
+        same = {pid: item.started for pid, item in found.items()}
+        gone = {pid: item for pid, item in self.live_processes.items() if same.get(pid) != item.started}
         self.recent_ends = [*self.recent_ends, gone][-MAX_LOOKS_APART:]
         self.recent_changes = [*self.recent_changes, (time.time(), paths - self.pending_before)][-MAX_LOOKS_APART:]
         self.live_processes, self.pending_before = found, paths
@@ -247,16 +240,16 @@ class ProcessFollower:
             self.record_suspects(fresh)
 
     def record_suspects(self, fresh: Mapping[str, float]) -> None:
-        """Remember who was there when these paths changed."""
-        ended = {one.pid: one for look in self.recent_ends for one in look.values()}
-        for one in (each for each in (*self.live_processes.values(), *ended.values()) if not each.is_personal):
-            named = find_paths_in_command_line(one, self.root, fresh) if one.pid in ended else set[str]()
-            held = find_paths_open_for_writing(one, self.root, fresh) if one.pid not in ended else set[str]()
+        """Record the processes present at the change of these paths."""
+        ended = {item.pid: item for look in self.recent_ends for item in look.values()}
+        for item in (each for each in (*self.live_processes.values(), *ended.values()) if not each.is_personal):
+            named = find_paths_in_command_line(item, self.root, fresh) if item.pid in ended else set[str]()
+            held = find_paths_open_for_writing(item, self.root, fresh) if item.pid not in ended else set[str]()
             for path, at in fresh.items():
-                suspect = Suspect(one, "open" if path in held else "ended" if path in named else "there", at)
+                suspect = Suspect(item, "open" if path in held else "ended" if path in named else "there", at)
                 known = self.suspects_by_path.setdefault(path, {})
-                if suspect.evidence != "there" or one.pid not in known:
-                    known[one.pid] = suspect
+                if suspect.evidence != "there" or item.pid not in known:
+                    known[item.pid] = suspect
         self.suspects_by_path = dict(
             [(path, known) for path, known in self.suspects_by_path.items() if has_recent_suspect(known)][
                 -MAX_SUSPECT_PATHS:
@@ -264,7 +257,7 @@ class ProcessFollower:
         )
 
     def suspects(self) -> dict[str, tuple[Suspect, ...]]:
-        """By path, who was there when it changed; looked at once more where that may be too soon to tell."""
+        """Return the suspects by path, after another look if the evidence is too fresh."""
         with self.lock:
             if not self.is_settled_enough:
                 self.look_locked(self.pending_before)
@@ -276,30 +269,29 @@ class ProcessFollower:
 
     @property
     def is_settled_enough(self) -> bool:
-        """Whether all is known of what was seen that a little waiting tells."""
+        """Whether waiting would add no evidence."""
         now = time.time()
         return all(
-            suspect.changed_at < now - SETTLE_S or any(one.evidence != "there" for one in known.values())
+            suspect.changed_at < now - SETTLE_S or any(item.evidence != "there" for item in known.values())
             for known in self.suspects_by_path.values()
             for suspect in known.values()
         )
 
     def clear_suspects(self) -> None:
-        """All of it was looked into."""
         with self.lock:
             self.suspects_by_path = {}
 
 
 def has_recent_suspect(known: Mapping[int, Suspect]) -> bool:
-    """Whether this was seen just lately."""
     return max(suspect.changed_at for suspect in known.values()) > time.time() - MAX_SUSPECT_AGE_S
 
 
 def find_suspects_now(root: Path, paths: Iterable[str]) -> dict[str, tuple[Suspect, ...]]:
-    """The same where nobody kept an eye on it: who lives, and has which of these files open."""
-    asked, now = list(paths), time.time()
-    living = [one for one in find_session_processes({}, set()).values() if not one.is_personal]
-    held = {one.pid: find_paths_open_for_writing(one, root, asked) for one in living}
+    """Return suspects without earlier looks: live processes, and those with the file open."""
+    query, now = list(paths), time.time()
+    living = [item for item in find_session_processes({}, set()).values() if not item.is_personal]
+    held = {item.pid: find_paths_open_for_writing(item, root, query) for item in living}
     return {
-        path: tuple(Suspect(one, "open" if path in held[one.pid] else "there", now) for one in living) for path in asked
+        path: tuple(Suspect(item, "open" if path in held[item.pid] else "there", now) for item in living)
+        for path in query
     }

@@ -1,6 +1,7 @@
-"""Who started this process: what a restriction on agents can go by, since variables can be unset.
+"""Processes: identity, ancestors and command lines, from /proc or ps(1).
 
-Which process something belongs to, and whether it still lives: an id alone is given out again.
+The ancestors of this process decide whether an agent started it, since variables can be unset. A process id alone is
+not an identity: ids are reused.
 """
 
 import os
@@ -12,20 +13,19 @@ from pathlib import Path, PurePath
 from msgspec import Struct
 
 STATE_FIELD, PARENT_FIELD, SESSION_FIELD, TERMINAL_FIELD, STARTED_FIELD = 0, 1, 3, 4, 19
-"""Where these stand in what `read_stat_fields` gives. Source: proc_pid_stat(5), fields 3, 4, 6, 7 and 22, read
-2026-11."""
+"""Positions in the result of `read_stat_fields`. Source: proc_pid_stat(5), fields 3, 4, 6, 7 and 22, read 2026-11."""
 
 
 PROC_BLOCK_BYTES = 1 << 16
 
 
 def read_stat_fields(pid: int) -> list[str]:
-    """What /proc tells of a process, behind its name. Raises OSError where there is none of that id, or no /proc."""
+    """Return the fields of /proc/PID/stat after the name. Raises OSError without such a process, or without /proc."""
     return read_proc_file(f"/proc/{pid}/stat").decode("utf-8", "replace").rpartition(")")[2].split()
 
 
 def read_proc_file(place: str) -> bytes:
-    """What a file of /proc says now. Raises OSError. A Path for each of a few thousand would cost more than reading."""
+    """Return a file of /proc. Raises OSError. Building a Path for thousands of files would cost more than reading."""
     descriptor = os.open(place, os.O_RDONLY | os.O_CLOEXEC)
     try:
         return b"".join(iter(lambda: os.read(descriptor, PROC_BLOCK_BYTES), b""))
@@ -34,7 +34,7 @@ def read_proc_file(place: str) -> bytes:
 
 
 class ProcessIdentity(Struct, frozen=True):
-    """A process as others can find it again. `world` is its namespace of process ids: another one cannot see it."""
+    """A process, identifiable later. `world` is its process id namespace: not visible from a different namespace."""
 
     pid: int
     started: str
@@ -42,19 +42,18 @@ class ProcessIdentity(Struct, frozen=True):
 
 
 def identify_this_process() -> ProcessIdentity:
-    """The process that asks."""
     return ProcessIdentity(os.getpid(), process_start_time(os.getpid()) or "", pid_namespace())
 
 
 def has_process_ended(process: ProcessIdentity) -> bool | None:
-    """Whether that process has ended; None where it cannot be seen from here."""
+    """Return whether the process has ended; None if not visible from here."""
     if process.world != pid_namespace():
         return None
     return process_start_time(process.pid) != process.started
 
 
 def pid_namespace() -> str:
-    """The namespace of process ids; empty where the system knows of no such thing."""
+    """Return the process id namespace; empty if unsupported."""
     try:
         return str(Path("/proc/self/ns/pid").readlink())
     except OSError:
@@ -62,10 +61,7 @@ def pid_namespace() -> str:
 
 
 def process_start_time(pid: int) -> str | None:
-    """When the process began, in whatever words the system has for it; None where there is none of that id.
-
-    A zombie has ended. Elsewhere ps(1).
-    """
+    """Return the start time in the system's own format; None if absent or a zombie."""
     try:
         fields = read_stat_fields(pid)
     except OSError:
@@ -74,27 +70,26 @@ def process_start_time(pid: int) -> str | None:
 
 
 def read_start_time_from_ps(pid: int) -> str | None:
-    """The same from ps(1), where there is no /proc (macOS)."""
     done = subprocess.run(["ps", "-o", "lstart=", "-p", str(pid)], capture_output=True, text=True, check=False)
     return done.stdout.strip() or None
 
 
 MAX_ANCESTORS = 64
-"""Ancestors looked at: no honest chain is longer, and a forged one ends."""
+"""No honest chain is longer, and a forged chain ends."""
 
 INTERPRETER = re.compile(r"(?:node|nodejs|bun|deno|tsx|python|ruby|perl|sh|bash|dash|zsh|ksh|fish|env|busybox)[\d.]*")
-"""They run the program that their first word after their options names: `node …/gemini`, `sh …/claude`."""
+"""Programs that run the file named by the first word after their options: `node …/gemini`, `sh …/claude`."""
 
 OPTIONS_WITH_VALUE = frozenset(
     ("-r", "--require", "--import", "--loader", "--experimental-loader", "-X", "-W", "-u", "-C", "-o")
 )
-"""Options of theirs that take the next word for a value."""
+"""Interpreter options that take the next word as value."""
 
 SCRIPT_SUFFIXES = (".js", ".mjs", ".cjs", ".py", ".sh")
 
 
 class ProcessInfo(Struct, frozen=True):
-    """One process: its parent's id and its command line."""
+    """A process: id, parent id, command line."""
 
     pid: int
     parent: int
@@ -102,7 +97,7 @@ class ProcessInfo(Struct, frozen=True):
 
 
 def list_ancestors(pid: int | None = None) -> Iterator[ProcessInfo]:
-    """This process (or `pid`) and those above it, as far as the system tells."""
+    """Yield this process (or `pid`) and its ancestors, as far as visible."""
     at = os.getpid() if pid is None else pid
     for _ in range(MAX_ANCESTORS):
         found = read_process(at)
@@ -115,13 +110,13 @@ def list_ancestors(pid: int | None = None) -> Iterator[ProcessInfo]:
 
 
 def find_ancestor_program(names: Iterable[str], pid: int | None = None) -> str | None:
-    """The first of these programs that is above this process; None where none is."""
+    """Return the first of the programs among the ancestors; None if none."""
     wanted = frozenset(names)
     return next((name for process in list_ancestors(pid) if (name := program_name(process.argv)) in wanted), None)
 
 
 def program_name(words: Sequence[str]) -> str:
-    """The name of the program that a command line runs, behind its interpreter; what it works on is none of it.
+    """Return the program of a command line, without interpreter and arguments.
 
     `vim claude` and `less codex` are a person's.
     """
@@ -139,7 +134,7 @@ def program_name(words: Sequence[str]) -> str:
 
 
 def read_process(pid: int) -> ProcessInfo | None:
-    """One process, from /proc, else from ps(1)."""
+    """Return a process from /proc, else from ps(1)."""
     folder = Path("/proc") / str(pid)
     try:
         parent = int(read_stat_fields(pid)[PARENT_FIELD])
@@ -150,7 +145,7 @@ def read_process(pid: int) -> ProcessInfo | None:
 
 
 def read_process_from_ps(pid: int) -> ProcessInfo | None:
-    """One process as ps(1) tells it, where there is no /proc (macOS)."""
+    """Return a process from ps(1), for systems without /proc (macOS)."""
     done = subprocess.run(["ps", "-o", "ppid=,command=", "-p", str(pid)], capture_output=True, text=True, check=False)
     parent, _, command = done.stdout.strip().partition(" ")
     return ProcessInfo(pid, int(parent), tuple(command.split())) if parent.isdigit() else None

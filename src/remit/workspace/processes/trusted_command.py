@@ -1,4 +1,4 @@
-"""Running a command that a person trusted: bounded in time and in what it may say, and ended with all it started."""
+"""A command that a person trusted: limited in time and output, killed with its children at the end."""
 
 import os
 import selectors
@@ -15,13 +15,13 @@ from msgspec import Struct
 
 READ_BYTES = 1 << 16
 POLL_INTERVAL_S = 0.2
-"""How often a command is looked at that says nothing: it may be gone, and its pipe held by what it left behind."""
+"""Poll interval for a silent command: the command may be gone while a child holds its pipe."""
 
 
 class CommandResult(Struct, frozen=True):
-    """What came of a command. `exit_code` is None where it was ended or never began; `why` then says so.
+    """Result of a command. `exit_code` is None if killed or not started; `failure` says why.
 
-    `output` is both its streams, as far as they were asked for: the first bytes, and the last.
+    `output` holds the first and the last bytes of the requested streams.
     """
 
     exit_code: int | None
@@ -29,11 +29,11 @@ class CommandResult(Struct, frozen=True):
     duration_ms: int
     failure: str = ""
     is_truncated: bool = False
-    """It said more than was kept."""
+    """The output was longer than the kept part."""
 
 
 class OutputBuffer:
-    """The first bytes that came, and the last: what lies between is let go."""
+    """The first and the last bytes of a stream."""
 
     def __init__(self, head_bytes: int, tail_bytes: int) -> None:
         self.first, self.last = head_bytes, tail_bytes
@@ -41,7 +41,6 @@ class OutputBuffer:
         self.is_truncated = False
 
     def add(self, block: bytes) -> None:
-        """Some more bytes."""
         room = self.first - len(self.head)
         self.head += block[:room]
         rest = self.tail + block[room:] if room < len(block) else self.tail
@@ -60,10 +59,10 @@ def run_trusted_command(
     tail_bytes: int = 0,
     with_stderr: bool = False,
 ) -> CommandResult:
-    """Run words, or a text by /bin/sh, in `folder` with these variables and no others.
+    """Run words, or a text by /bin/sh, in `folder` with exactly these variables.
 
-    Its standard output is kept (`first` and `last` bytes of it), with `errors_too` its standard error as well. What it
-    starts belongs to its process group, which is killed when the time is over and when it ends.
+    Keeps `head_bytes` and `tail_bytes` of the output, with `with_stderr` also of the error stream. Children belong to
+    the process group, which is killed at the time limit and at the end.
     """
     words = ["/bin/sh", "-c", command] if isinstance(command, str) else list(command)
     began = time.monotonic()
@@ -88,12 +87,12 @@ def run_trusted_command(
     finally:
         kill_group(process)
     took = int((time.monotonic() - began) * 1000)
-    why = "" if ended else f"it was ended after {timeout_s:.3g} s"
-    return CommandResult(process.returncode if ended else None, kept.head + kept.tail, took, why, kept.is_truncated)
+    reason = "" if ended else f"it was ended after {timeout_s:.3g} s"
+    return CommandResult(process.returncode if ended else None, kept.head + kept.tail, took, reason, kept.is_truncated)
 
 
 def read_output(process: subprocess.Popen[bytes], kept: OutputBuffer, until: float) -> bool:
-    """Read what the command says until it is gone; False where the time was over first."""
+    """Read the output until the command ends; return False at the time limit."""
     pipe = process.stdout
     if pipe is None:
         raise AssertionError("the command was started with a pipe")
@@ -113,7 +112,6 @@ def read_output(process: subprocess.Popen[bytes], kept: OutputBuffer, until: flo
 
 
 def read_available(pipe: IO[bytes]) -> bytes:
-    """What there is to read; nothing at the end."""
     try:
         return os.read(pipe.fileno(), READ_BYTES)
     except OSError:
@@ -121,7 +119,7 @@ def read_available(pipe: IO[bytes]) -> bytes:
 
 
 def wait_until(process: subprocess.Popen[bytes], until: float) -> bool:
-    """Whether the command, which has closed its output, ends in time."""
+    """Return whether the command ends in time after closing its output."""
     try:
         process.wait(max(0.0, until - time.monotonic()))
     except subprocess.TimeoutExpired:
@@ -130,7 +128,7 @@ def wait_until(process: subprocess.Popen[bytes], until: float) -> bool:
 
 
 def kill_group(process: subprocess.Popen[bytes]) -> None:
-    """Kill the group, whether or not its first process is still there, and collect that one."""
+    """Kill the process group, and reap the first process."""
     with suppress(ProcessLookupError, PermissionError):
         os.killpg(process.pid, signal.SIGKILL)
     process.wait()

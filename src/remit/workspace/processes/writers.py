@@ -1,6 +1,6 @@
-"""Which running processes may have written a file: what can be seen of them from outside, and no proof of anything.
+"""Running processes that may have written a file, by outside evidence only.
 
-Linux tells by /proc; elsewhere nothing is found. Source: proc(5), read 2026-11.
+Linux only, from /proc; on other systems no process is found. Source: proc(5), read 2026-11.
 """
 
 import os
@@ -21,11 +21,11 @@ from remit.workspace.processes.process_info import (
 
 PROC = "/proc"
 MAX_OPEN_FILES = 512
-"""Files that one process may have open for each of them to be looked at."""
+"""Bound of open files examined per process."""
 
 
 class LikelyWriter(Struct, frozen=True):
-    """One process, and what speaks for it. `path` is the file that it speaks of; empty where it is any."""
+    """A process and the evidence. `path` is the file concerned; empty for any file."""
 
     pid: int
     program: str
@@ -37,10 +37,10 @@ class LikelyWriter(Struct, frozen=True):
 
 
 def find_likely_writers(root: Path, paths: Sequence[str], agents: Collection[str]) -> list[LikelyWriter]:
-    """This user's processes that may have written these files below `root`, the likeliest first.
+    """Return this user's processes that may have written the files below `root`, most likely first.
 
-    `agents` are the names of programs that are known to write by themselves. Those that led to this very process
-    are left out: a hook does not suspect its own agent by that.
+    `agents` are names of programs that write on their own. Ancestors of this process are left out: a hook does not
+    suspect its own agent by this evidence.
     """
     apart, wanted = {process.pid for process in list_ancestors()}, {str(root / path): path for path in paths}
     found = [
@@ -53,10 +53,10 @@ def find_likely_writers(root: Path, paths: Sequence[str], agents: Collection[str
 
 
 def find_editing_people(root: Path, paths: Sequence[str], agents: Collection[str]) -> dict[str, LikelyWriter]:
-    """By path, a process in which a person may be editing it: one that has it open or was started with its name.
+    """Return by path a process in which a person may edit: with the file open, or started with its name.
 
-    It has a terminal, no agent is above it, and none lives in its session. An agent that takes pains can look like
-    that, too: what is spared for it has to be told.
+    The process has a terminal, no agent is an ancestor, and no agent lives in its session. An agent could imitate such
+    a process, so a spared file has to be reported.
     """
     found = [w for w in find_likely_writers(root, paths, agents) if w.path]
     if not found:
@@ -66,10 +66,10 @@ def find_editing_people(root: Path, paths: Sequence[str], agents: Collection[str
 
 
 def is_older_than_agents(agents: Iterable[str], root: Path) -> bool:
-    """Whether the session of this process leads to it, and began before every agent which works below `root` now.
+    """Return whether the session leader of this process began before each agent that works below `root` now.
 
-    What a command of an agent leaves behind is in a session that began later, or has lost those above it. False where
-    no agent can be seen: then that is not known.
+    A process left behind by an agent's command is in a later session, or has lost its ancestors. False if no agent is
+    visible.
     """
     names = frozenset(agents)
     leader, _ = read_session(os.getpid())
@@ -80,25 +80,23 @@ def is_older_than_agents(agents: Iterable[str], root: Path) -> bool:
         if program_name(read_command_line(pid)) in names and works_below(pid, root)
     ]
     own = process_start_time(int(leader)) if leader in above else None
-    times = [int(each) for each in (own, *begun) if each is not None and each.isdecimal()]
+    times = [int(item) for item in (own, *begun) if item is not None and item.isdecimal()]
     return own is not None and len(times) > 1 and times[0] < min(times[1:])
 
 
 def works_below(pid: int, root: Path) -> bool:
-    """Whether a process stands in that folder, or below it."""
     folder = read_link(f"{PROC}/{pid}/cwd")
     return folder is not None and Path(folder).is_relative_to(root)
 
 
 def has_own_terminal(pid: int, agents: Collection[str], taken: Collection[str]) -> bool:
-    """Whether a process has a terminal that is no agent's."""
     session, terminal = read_session(pid)
     below = any(program_name(process.argv) in agents for process in list_ancestors(pid))
     return terminal != "0" and session not in taken and not below
 
 
 def read_session(pid: int) -> tuple[str, str]:
-    """A process's session, and its terminal: 0 where it has none."""
+    """Return a process's session and terminal; the terminal is 0 if none."""
     try:
         fields = read_stat_fields(pid)
     except OSError:
@@ -107,7 +105,7 @@ def read_session(pid: int) -> tuple[str, str]:
 
 
 def list_own_processes() -> Iterator[int]:
-    """The ids of this user's processes."""
+    """Yield the ids of this user's processes."""
     try:
         names = [name for name in os.listdir(PROC) if name.isdigit()]  # noqa: PTH208  a Path each would cost more
     except OSError:
@@ -124,7 +122,7 @@ def list_own_processes() -> Iterator[int]:
 def find_evidence(
     pid: int, root: str, wanted: dict[str, str], agents: Collection[str]
 ) -> Iterator[tuple[int, LikelyWriter]]:
-    """What speaks for one process, each with its rank: 0 is the strongest."""
+    """Yield (rank, evidence) for a process; 0 is the strongest rank."""
     words, folder = read_command_line(pid), read_link(f"{PROC}/{pid}/cwd")
     if not words:
         return
@@ -141,13 +139,12 @@ def find_evidence(
 
 
 def find_named_paths(words: Sequence[str], folder: str, wanted: dict[str, str]) -> set[str]:
-    """The files that a command line names."""
     full = (os.path.normpath(os.path.join(folder, word)) for word in words if word)  # noqa: PTH118  `..` is to go
     return {wanted[name] for name in full if name in wanted}
 
 
 def read_command_line(pid: int) -> list[str]:
-    """The words that a process was started with; none where it is gone, or a thread of the kernel."""
+    """Return the words of a process; empty for an ended process or a kernel thread."""
     try:
         line = read_proc_file(f"{PROC}/{pid}/cmdline")
     except OSError:
@@ -156,17 +153,16 @@ def read_command_line(pid: int) -> list[str]:
 
 
 def list_open_files(pid: int) -> Iterator[tuple[str, str]]:
-    """The files that a process has open, each after its number there."""
-    place = f"{PROC}/{pid}/fd"
+    """Yield (descriptor number, target) of a process's open files."""
+    path = f"{PROC}/{pid}/fd"
     try:
-        numbers = os.listdir(place)[:MAX_OPEN_FILES]  # noqa: PTH208
+        numbers = os.listdir(path)[:MAX_OPEN_FILES]  # noqa: PTH208
     except OSError:
         return
-    yield from ((number, name) for number in numbers if (name := read_link(f"{place}/{number}")) is not None)
+    yield from ((number, name) for number in numbers if (name := read_link(f"{path}/{number}")) is not None)
 
 
 def read_link(path: str) -> str | None:
-    """Where a link leads; None where it cannot be read."""
     try:
         return os.readlink(path)  # noqa: PTH115
     except OSError:

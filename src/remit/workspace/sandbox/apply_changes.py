@@ -1,6 +1,6 @@
-"""Bringing what may stay into the real folder: each file whole or not at all, no link followed on the way.
+"""Transfer of approved changes into the real folder: each file atomic, no link followed on the way.
 
-Nothing that lends a privilege comes with it: no set-user-ID, no device, no pipe.
+No privilege is transferred: no set-user-ID, no device, no FIFO.
 """
 
 import errno
@@ -10,24 +10,24 @@ from collections.abc import Sequence
 from contextlib import suppress
 from pathlib import Path
 
+from remit.workspace.files.atomic import replaced_file
 from remit.workspace.files.safe_paths import open_parent_folder
 from remit.workspace.sandbox.staged_changes import PRIVILEGE_BITS, SPECIAL_KINDS, StagedChange, read_attributes
 
-TEMPORARY_PREFIX = ".remit-kept-"
 BLOCK_BYTES = 1 << 20
 
 
 class ChangeApplier:
-    """One commit from `upper` into `root`."""
+    """A transfer from `upper` into `root`."""
 
     def __init__(self, upper: Path, root: Path) -> None:
         self.upper = upper
         self.root = root
         self.first_paths: dict[tuple[int, int], str] = {}
-        """By inode, the path that brought it: its other names become links to that."""
+        """By inode, the path already transferred: further names become hard links."""
 
     def apply_changes(self, changes: Sequence[StagedChange]) -> dict[str, str]:
-        """Bring these over; what could not be, with the reason."""
+        """Transfer the changes; return failures with reasons."""
         failed: dict[str, str] = {}
         removed = [c for c in changes if c.kind == "gone"]
         placed = [c for c in changes if c.kind not in ("gone", "folder") and not c.only_time]
@@ -48,7 +48,7 @@ class ChangeApplier:
         return failed
 
     def apply_in_order(self, changes: Sequence[StagedChange]) -> dict[str, str]:
-        """Bring these over one after the other, and stop where one cannot be; that one, with the reason."""
+        """Transfer the changes in order, stopping at the first failure; return the failure."""
         for change in changes:
             failed = self.apply_changes([change])
             if failed:
@@ -56,56 +56,47 @@ class ChangeApplier:
         return {}
 
     def remove_path(self, change: StagedChange) -> None:
-        """Take away what is gone. A folder that got something else meanwhile stays."""
+        """Remove a deleted path. A folder that gained entries meanwhile stays."""
         name = change.path.rpartition("/")[2]
         with (
             suppress(FileNotFoundError, NotADirectoryError),
-            open_parent_folder(self.root, change.path, make=False) as folder,
+            open_parent_folder(self.root, change.path, create=False) as folder,
         ):
-            found = os.stat(name, dir_fd=folder, follow_symlinks=False)
-            (os.rmdir if stat.S_ISDIR(found.st_mode) else os.unlink)(name, dir_fd=folder)
+            status = os.stat(name, dir_fd=folder, follow_symlinks=False)
+            (os.rmdir if stat.S_ISDIR(status.st_mode) else os.unlink)(name, dir_fd=folder)
 
     def make_folder(self, change: StagedChange) -> None:
-        """Make a folder."""
         with (
-            open_parent_folder(self.root, change.path, make=True) as folder,
+            open_parent_folder(self.root, change.path, create=True) as folder,
             suppress(FileExistsError),
         ):
             os.mkdir(change.path.rpartition("/")[2], dir_fd=folder)
 
     def copy_folder_status(self, path: str) -> None:
-        """Give a folder the permissions and times that it has in the sandbox. What it hands down to what is made in
-        it is as the real one has it.
+        """Copy permissions and times of a folder from the sandbox; inherited privilege bits
+        stay as in the real folder.
         """
         now = (self.upper / path).lstat()
-        with open_parent_folder(self.root, f"{path}/x", make=False) as folder:
+        with open_parent_folder(self.root, f"{path}/x", create=False) as folder:
             os.fchmod(folder, unprivileged_mode(now.st_mode) | (os.fstat(folder).st_mode & PRIVILEGE_BITS))
             os.utime(folder, ns=(now.st_atime_ns, now.st_mtime_ns))
 
     def place_file(self, change: StagedChange) -> None:
-        """Put a file or a link in its place, in one step."""
         name = change.path.rpartition("/")[2]
-        fresh = f"{TEMPORARY_PREFIX}{os.getpid()}"
-        with open_parent_folder(self.root, change.path, make=True) as folder:
-            with suppress(FileNotFoundError):
-                os.unlink(fresh, dir_fd=folder)
-            try:
-                self.write_new_file(change, fresh, folder)
-                os.rename(fresh, name, src_dir_fd=folder, dst_dir_fd=folder)
-            except OSError:
-                with suppress(FileNotFoundError):
-                    os.unlink(fresh, dir_fd=folder)
-                raise
+        with (
+            open_parent_folder(self.root, change.path, create=True) as folder,
+            replaced_file(folder, name) as fresh,
+        ):
+            self.write_new_file(change, fresh, folder)
 
     def set_time(self, change: StagedChange) -> None:
-        """Give a file that is as it was the time of change that it has in the sandbox."""
         now = (self.upper / change.path).lstat()
-        with open_parent_folder(self.root, change.path, make=False) as folder:
+        with open_parent_folder(self.root, change.path, create=False) as folder:
             name = change.path.rpartition("/")[2]
             os.utime(name, ns=(now.st_atime_ns, now.st_mtime_ns), dir_fd=folder, follow_symlinks=False)
 
     def write_new_file(self, change: StagedChange, fresh: str, folder: int) -> None:
-        """Write it under a fresh name. Raises OSError."""
+        """Write the change under a temporary name. Raises OSError."""
         if change.kind in SPECIAL_KINDS:
             raise AssertionError(f"a {change.kind} is never brought over")
         source = self.upper / change.path
@@ -113,7 +104,7 @@ class ChangeApplier:
         if change.kind == "link":
             os.symlink(os.fsencode(source.readlink()), fresh, dir_fd=folder)
         elif (known := self.first_paths.get((now.st_dev, now.st_ino))) is not None:
-            with open_parent_folder(self.root, known, make=False) as other:
+            with open_parent_folder(self.root, known, create=False) as other:
                 os.link(known.rpartition("/")[2], fresh, src_dir_fd=other, dst_dir_fd=folder, follow_symlinks=False)
         else:
             copy_file(source, fresh, folder, now)
@@ -122,7 +113,7 @@ class ChangeApplier:
 
 
 def copy_file(source: Path, fresh: str, folder: int, now: os.stat_result) -> None:
-    """Copy a file with its permissions, attributes and times."""
+    """Copy a file with permissions, attributes and times."""
     flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
     with source.open("rb", 0) as old, os.fdopen(os.open(fresh, flags, 0o600, dir_fd=folder), "wb", 0) as new:
         copy_data(old.fileno(), new.fileno())
@@ -134,7 +125,7 @@ def copy_file(source: Path, fresh: str, folder: int, now: os.stat_result) -> Non
 
 
 def copy_data(old: int, new: int) -> None:
-    """Copy the content of an open file into an empty one; holes stay holes. Raises OSError."""
+    """Copy the content of an open file into an empty file, keeping holes. Raises OSError."""
     size = os.fstat(old).st_size
     start = 0
     while start < size:
@@ -154,12 +145,11 @@ def copy_data(old: int, new: int) -> None:
 
 
 def unprivileged_mode(mode: int) -> int:
-    """The permissions without those that lend a privilege."""
     return stat.S_IMODE(mode) & ~PRIVILEGE_BITS
 
 
 def save_aside(upper: Path, paths: Sequence[str], place: Path) -> None:
-    """Keep these files of the sandbox in a folder of Remit's own. Raises OSError."""
+    """Copy files of the sandbox to a folder of Remit's own. Raises OSError."""
     for path in paths:
         source = upper / path
         if not source.is_file() or source.is_symlink():

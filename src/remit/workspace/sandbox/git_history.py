@@ -1,7 +1,7 @@
-"""What a command did to the history: which commits it made, what they change, and which ones nothing names any more.
+"""A command's effect on the history: new commits, their changes, and commits that became unreachable.
 
-Known are the commits that branches, tags and remotes' branches led to before the command, and those that it fetched:
-each of them was judged when it was made, or is somebody else's. All others are the command's own.
+Known commits are those reachable from branches, tags and remote branches before the command, and those fetched by the
+command: each was judged when made, or belongs to a different author. Further commits are the command's own.
 """
 
 from collections.abc import Iterable, Iterator, Sequence
@@ -14,23 +14,23 @@ from remit.workspace.sandbox.git_changes import LASTING_REFS, OBJECT_NAME, GitCh
 from remit.workspace.sandbox.layered_git import LayeredGit
 
 MAX_COMMITS = 1000
-"""Commits of one command that are looked into."""
+"""Bound of commits per command that are examined."""
 
 MAX_CHANGES_COMPARED = 400
-"""Known commits that are looked through for the change that a command made again."""
+"""Known commits searched for a change that the command repeated."""
 
 RAW_DIFF_OPTIONS = ("-r", "--raw", "-z", "--no-renames", "--no-abbrev")
 
 
 class TooManyCommits(RuntimeError):
-    """More commits than are looked into."""
+    """More commits than are examined."""
 
     def __init__(self) -> None:
         super().__init__(f"it brings more than {MAX_COMMITS} commits of its own at once")
 
 
 class TreeChange(Struct, frozen=True):
-    """One path that a commit changes, or the index where `commit` is empty. Names are of blobs, empty for no file."""
+    """A path changed by a commit, or in the index if `commit` is empty. Blob names are empty for no file."""
 
     path: str
     mode: str
@@ -38,20 +38,20 @@ class TreeChange(Struct, frozen=True):
     new: str
     commit: str = ""
     conflict: bool = False
-    """It is not merged yet."""
+    """Not merged yet."""
 
 
 class NewCommit(Struct, frozen=True):
-    """One commit of the command's own."""
+    """A commit made by the command."""
 
     name: str
     parents: tuple[str, ...]
 
 
 class CommandHistory:
-    """The history before and after one command. `fetched` are commits that it got from a remote of the settings.
+    """The history before and after a command. `fetched` are commits from a remote of the settings.
 
-    Its methods raise GitError, OSError.
+    Methods raise GitError, OSError.
     """
 
     def __init__(self, found: GitChanges, scratch: Path, fetched: Sequence[str] = ()) -> None:
@@ -68,12 +68,12 @@ class CommandHistory:
         self.head_after = self.resolve_head(found.upper)
 
     def resolve_head(self, folder: Path) -> str:
-        """Return the commit that HEAD stands for; empty before the first. `folder` is the upper one for afterwards."""
+        """Return the commit of HEAD; empty before the first. The upper `folder` gives the state after the command."""
         own = self.found.worktree_path("HEAD")
         after = folder == self.found.upper
-        place = self.found.path_after(own) if after else self.found.common / own
-        said = place.read_text("utf-8", "replace").strip() if place.is_file() else ""
-        name = said.removeprefix("ref: ")
+        path = self.found.path_after(own) if after else self.found.common / own
+        text = path.read_text("utf-8", "replace").strip() if path.is_file() else ""
+        name = text.removeprefix("ref: ")
         if OBJECT_NAME.fullmatch(name):
             return name
         moved = next((move.new for move in self.found.ref_moves if move.name == name), None)
@@ -82,28 +82,28 @@ class CommandHistory:
     def list_commits(
         self, wanted: Iterable[str], without: Iterable[str], *words: str, max_count: int = MAX_COMMITS + 1
     ) -> list[str]:
-        """Return the lines of git's list of the commits that `wanted` lead to, and none of `without` does.
+        """Return lines of `rev-list`: reachable from `wanted`, not from `without`.
 
-        `most` limits their number; 0 for all of them.
+        `max_count` limits the number; 0 means no limit.
         """
         wanted = [name for name in wanted if name]
         if not wanted:
             return []
-        asked = "".join(f"{name}\n" for name in (*wanted, *(f"^{name}" for name in without if name)))
+        query = "".join(f"{name}\n" for name in (*wanted, *(f"^{name}" for name in without if name)))
         limit = (f"--max-count={max_count}",) if max_count else ()
-        return self.layered.output("rev-list", *limit, *words, "--stdin", stdin=asked.encode()).decode().splitlines()
+        return self.layered.output("rev-list", *limit, *words, "--stdin", stdin=query.encode()).decode().splitlines()
 
     def find_new_commits(self, tips: Iterable[str]) -> list[NewCommit]:
-        """Return the commits that only these tips lead to. Raises TooManyCommits."""
+        """Return commits reachable only from these tips. Raises TooManyCommits."""
         lines = self.list_commits(tips, self.known, "--parents")
         if len(lines) > MAX_COMMITS:
             raise TooManyCommits
         return [NewCommit(name, tuple(parents)) for name, *parents in (line.split() for line in lines)]
 
     def find_lost_commits(self, without: Iterable[str]) -> list[str]:
-        """Return the commits that a branch, a tag or HEAD led to before, and that nothing leads to any more.
+        """Return commits that a branch, a tag or HEAD reached before, and no ref reaches now.
 
-        `without` are names whose moves are somebody else's: a remote's branches, where they were fetched.
+        `without` are refs that moved for other reasons: fetched remote branches.
         """
         left = set(without)
         moved = {move.name: move for move in self.found.ref_moves if move.is_branch_or_tag}
@@ -121,10 +121,10 @@ class CommandHistory:
     def list_commit_changes(
         self, commits: Sequence[NewCommit], stashed: frozenset[str] = frozenset()
     ) -> list[TreeChange]:
-        """Return what those commits change; of a merge, where it is not what merging its parents gives."""
+        """Return the changes of the commits; for a merge, only beyond the automatic result."""
         plain = [c.name for c in commits if len(c.parents) < 2]
-        asked = "".join(f"{name}\n" for name in plain).encode()
-        raw = self.layered.output("diff-tree", "--stdin", "--root", *RAW_DIFF_OPTIONS, stdin=asked) if plain else b""
+        query = "".join(f"{name}\n" for name in plain).encode()
+        raw = self.layered.output("diff-tree", "--stdin", "--root", *RAW_DIFF_OPTIONS, stdin=query) if plain else b""
         found = list(parse_raw_diff(raw))
         for commit in commits:
             if len(commit.parents) > 1:
@@ -132,25 +132,25 @@ class CommandHistory:
         return found
 
     def list_merge_changes(self, commit: NewCommit, *, stashed: bool) -> list[TreeChange]:
-        """Return what a merge holds that merging its first two parents does not give; of more parents, all of it."""
+        """Return changes of a merge beyond merging its first two parents; with more parents, each change."""
         base = commit.parents[0]
         if len(commit.parents) == 2 or stashed:
             base = self.merge_trees(*commit.parents[:2]) or base
-        raw = self.layered.run("diff-tree", *RAW_DIFF_OPTIONS, base, commit.name, scratch=self.scratch)
-        if raw.returncode:
-            raise GitError(("diff-tree", base, commit.name), raw.returncode, raw.stderr.decode("utf-8", "replace"))
-        return [TreeChange(e.path, e.mode, e.old, e.new, commit.name) for e in parse_raw_diff(raw.stdout)]
+        done = self.layered.run("diff-tree", *RAW_DIFF_OPTIONS, base, commit.name, scratch=self.scratch)
+        if done.code:
+            raise GitError(("diff-tree", base, commit.name), done.code, done.errors)
+        return [TreeChange(e.path, e.mode, e.old, e.new, commit.name) for e in parse_raw_diff(done.output)]
 
     def merge_trees(self, one: str, other: str) -> str:
-        """Return the tree that git makes of two commits, conflicts included; empty where it makes none."""
+        """Return the tree that git makes of two commits, conflicts included; empty if none."""
         self.scratch.mkdir(exist_ok=True)
         done = self.layered.run("merge-tree", "--write-tree", "--allow-unrelated-histories", one, other,
                                 scratch=self.scratch)  # fmt: skip
-        first = done.stdout.decode("utf-8", "replace").partition("\n")[0].partition("\0")[0].strip()
-        return first if done.returncode in (0, 1) and OBJECT_NAME.fullmatch(first) else ""
+        first = done.output.decode("utf-8", "replace").partition("\n")[0].partition("\0")[0].strip()
+        return first if done.code in (0, 1) and OBJECT_NAME.fullmatch(first) else ""
 
     def diff_commits(self, before: str, after: str) -> dict[str, TreeChange]:
-        """Return, by path, what differs between two commits; an empty name is the tree without files."""
+        """Return the differences between two commits by path; an empty name is the empty tree."""
         if before == after:
             return {}
         names = [name or self.layered.empty_tree_name() for name in (before, after)]
@@ -159,7 +159,7 @@ class CommandHistory:
         }
 
     def diff_index(self, index: Path, head: str) -> dict[str, TreeChange]:
-        """Return, by path, what an index holds beyond a commit."""
+        """Return the differences between an index and a commit by path."""
         raw = self.layered.output(
             "diff-index", "--cached", *RAW_DIFF_OPTIONS, head or self.layered.empty_tree_name(), index=index
         )
@@ -170,7 +170,7 @@ class CommandHistory:
         return found
 
     def list_known_changes(self, paths: Sequence[str]) -> list[TreeChange]:
-        """Return what the known commits changed at these paths, the newest first."""
+        """Return changes of known commits at these paths, newest first."""
         if not paths or not self.known:
             return []
         limit = f"--max-count={MAX_CHANGES_COMPARED}"
@@ -178,9 +178,10 @@ class CommandHistory:
         return list(parse_raw_diff(self.layered.output(*words, stdin="".join(f"{n}\n" for n in self.known).encode())))
 
     def is_merge_of(self, change: tuple[str, str], old: str, new: str) -> bool:
-        """Whether a known change (a blob before and after it), made to the blob `old`, gives the blob `new`.
+        """Return whether a known change, applied to the blob `old`, gives the blob `new`.
 
-        Empty names are no file. Contents that both changed are merged as git does it.
+        `change` is the blob before and after; empty names are no file. Contents changed on both sides are merged as git
+        does.
         """
         base, other = change
         if old == base:
@@ -190,24 +191,24 @@ class CommandHistory:
         return bool(new) and self.merge_blobs(old, base, other) == self.read_blob(new)
 
     def read_blob(self, blob: str) -> bytes:
-        """Return a blob's content; a conflict in a merge is one that only the scratch folder holds."""
+        """Return a blob's content; conflicted merges exist only in the scratch folder."""
         self.scratch.mkdir(exist_ok=True)
         return self.layered.output("cat-file", "blob", blob, scratch=self.scratch)
 
     def merge_blobs(self, old: str, base: str, other: str) -> bytes | None:
-        """Return what git makes of the change from `base` to `other` in the blob `old`; None for a conflict."""
+        """Return git's merge of the change `base` to `other` into `old`; None for a conflict."""
         if not (old and base and other):
             return None
         self.scratch.mkdir(exist_ok=True)
         places = [self.scratch / f"merge-{at}" for at in range(3)]
-        for place, name in zip(places, (old, base, other), strict=True):
-            place.write_bytes(self.read_blob(name))
+        for path, name in zip(places, (old, base, other), strict=True):
+            path.write_bytes(self.read_blob(name))
         done = self.layered.run("merge-file", "-p", *map(str, places))
-        return done.stdout if done.returncode == 0 else None
+        return done.output if done.code == 0 else None
 
 
 def parse_raw_diff(raw: bytes) -> Iterator[TreeChange]:
-    """Yield the entries of git's raw format, NUL after each part. Source: git-diff-tree(1), "Raw output format",
+    """Yield the entries of git's raw diff format with NUL separators. Source: git-diff-tree(1), "Raw output format",
     read 2026-11.
     """
     parts = iter(raw.decode("utf-8", "surrogateescape").split("\0")[:-1])
@@ -222,12 +223,12 @@ def parse_raw_diff(raw: bytes) -> Iterator[TreeChange]:
 
 
 def nonzero_name(name: str) -> str:
-    """Return the name of a blob; empty for the zeros that stand for none."""
+    """Return a blob name; empty for zeros, which stand for no file."""
     return name if name.strip("0") else ""
 
 
 def read_index_blobs(layered: LayeredGit, index: Path) -> dict[str, str]:
-    """Return, by path, the blob in that index; what is not merged yet is left out. Raises GitError."""
+    """Return the blob by path in the index, without unmerged entries. Raises GitError."""
     if not index.is_file():
         return {}
     lines = layered.output("ls-files", "--stage", "-z", index=index).decode("utf-8", "surrogateescape").split("\0")

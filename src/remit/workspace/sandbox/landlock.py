@@ -1,8 +1,8 @@
-"""Landlock: writing below some folders only, where bubblewrap does not run.
+"""Landlock: write access limited to some folders, for machines without bubblewrap.
 
-It cannot take a folder out of one that it gave, nor hold back a change of permissions or times.
-Source: Documentation/userspace-api/landlock.rst and include/uapi/linux/landlock.h of Linux 6.18, read 2026-11.
-This file also runs as a script, in the process that becomes the command: so it imports nothing of Remit's.
+Landlock cannot exclude a folder inside an allowed folder, nor prevent changes of permissions or times. Source:
+Documentation/userspace-api/landlock.rst and include/uapi/linux/landlock.h of Linux 6.18, read 2026-11. The file also
+runs as a script in the process that becomes the command, and therefore imports no module of Remit.
 """
 
 import ctypes
@@ -15,32 +15,32 @@ PR_SET_NO_NEW_PRIVS = 38
 QUERY_VERSION = 1
 PATH_BENEATH = 1
 WRITE_RIGHTS = (1 << 1) | sum(1 << bit for bit in range(4, 13))
-"""Writing to files, removing and making whatever kind: what the first version knows."""
+"""Writing to files, removing and creating entries of any kind: the rights of the first version."""
 
 RIGHTS_SINCE = {2: 1 << 13, 3: 1 << 14}
-"""Moving between folders; cutting files short."""
+"""By version: moving between folders; truncating files."""
 
 SCOPES_SINCE = 6
-"""The version that knows scopes, and the scope of sockets that have a name and no file (unix(7), "abstract")."""
+"""The first version with scopes. SCOPE_ABSTRACT_SOCKETS covers abstract sockets (unix(7))."""
 SCOPE_ABSTRACT_SOCKETS = 1 << 0
 
 REFUSED_EXIT_CODE = 126
 
 
 def system_call(number: int, *arguments: object) -> int:
-    """One system call; -1 where it failed."""
+    """Run a system call; return -1 on failure."""
     return int(ctypes.CDLL(None, use_errno=True).syscall(number, *arguments))
 
 
 def abi_version() -> int:
-    """The version that the kernel speaks; below 1 where it has none."""
+    """Return the kernel's Landlock version; below 1 if unsupported."""
     if not sys.platform.startswith("linux"):
         return 0
     return system_call(CREATE_RULESET, None, ctypes.c_size_t(0), ctypes.c_uint32(QUERY_VERSION))
 
 
 def restrict_writes(folders: list[str]) -> None:
-    """From here on this process, and all that it starts, writes below these only. Raises OSError."""
+    """Limit writes of this process and its children to the folders. Raises OSError."""
     handled = WRITE_RIGHTS | sum(right for version, right in RIGHTS_SINCE.items() if abi_version() >= version)
     attributes = struct.pack("=Q", handled)
     rules = system_call(CREATE_RULESET, attributes, ctypes.c_size_t(len(attributes)), ctypes.c_uint32(0))
@@ -60,7 +60,7 @@ def restrict_writes(folders: list[str]) -> None:
 
 
 def isolate_abstract_sockets() -> None:
-    """From here on this process, and all that it starts, speaks to no abstract socket of others, where that works."""
+    """Cut this process and its children off from foreign abstract sockets, if supported."""
     if abi_version() < SCOPES_SINCE:
         return
     attributes = struct.pack("=QQQ", 0, 0, SCOPE_ABSTRACT_SOCKETS)
@@ -71,7 +71,7 @@ def isolate_abstract_sockets() -> None:
 
 
 def main(words: list[str]) -> None:
-    """Become the command: `FOLDER… -- COMMAND…`. What cannot be restricted does not run."""
+    """Become the command: `FOLDER… -- COMMAND…`. Without the restriction, the command does not run."""
     split = words.index("--")
     try:
         restrict_writes(words[:split])

@@ -1,4 +1,4 @@
-"""Which folders a contained command may write to, and which stay as they are even in those."""
+"""Folders of a contained command: layers that take its writes, and paths that stay read-only."""
 
 import os
 import shutil
@@ -30,29 +30,29 @@ CACHE_FOLDERS = (
     ".bun/install/cache",
     ".nuget/packages",
 )
-"""Below HOME: what package managers, compilers and test runners keep there."""
+"""Relative to HOME: caches of package managers, compilers and test runners."""
 
 GOVERNING_GIT_NAMES = ("config", "config.worktree", "hooks", "info")
-"""What in git's folder makes git run programs, or overlook files."""
+"""Entries of git's folder that make git run programs or pass over files."""
 
 OWN_STATE = ".local/state/remit"
-"""Below HOME: the daemon's socket, and where other commands are staged."""
+"""Relative to HOME: the daemon's socket, and staging areas of commands."""
 
 SCRATCH_FOLDER = f"{OWN_STATE}/sandbox"
-"""Below HOME; `remit uninstall` takes all of that folder away."""
+"""Relative to HOME; `remit uninstall` removes the folder."""
 
 OWN_REFS = ("refs/remit", "refs/notes/remit", "refs/notes/ai")
 
 
 class NoScratchFolder(RuntimeError):
-    """Nowhere is room for what a command writes, outside of the workspace itself."""
+    """No folder outside the workspace can take a command's writes."""
 
     def __init__(self, tried: Iterable[Path]) -> None:
         super().__init__(f"no folder outside the workspace to stage writes in: tried {[str(p) for p in tried]!r}")
 
 
 class Staging(Struct, frozen=True):
-    """Where the writes of one command go. `began_ns` is by the clock of that file system."""
+    """Folders that take the writes of a command. `began_ns` is by the clock of their file system."""
 
     folder: Path
     root: Layer
@@ -60,20 +60,19 @@ class Staging(Struct, frozen=True):
     other_layers: tuple[Layer, ...]
     began_ns: int
     writable: tuple[Path, ...] = ()
-    """What the command may write for real."""
+    """Folders that the command really writes to."""
 
     @property
     def layers(self) -> tuple[Layer, ...]:
-        """All of them."""
         return (self.root, *([self.common] if self.common else []), *self.other_layers)
 
 
 @contextmanager
 def open_staging(workspace: Workspace, home: Path, temporary: Path, *, shared: bool = True) -> Generator[Staging]:
-    """Room for one command's writes, gone afterwards. Raises NoScratch, OSError."""
-    place = find_scratch_folder(workspace, home, temporary)
-    remove_leftovers(place)
-    staged = create_staging(place, workspace, home, temporary, os.getpid(), shared=shared)
+    """Yield a staging area for a command, removed afterwards. Raises NoScratchFolder, OSError."""
+    path = find_scratch_folder(workspace, home, temporary)
+    remove_leftovers(path)
+    staged = create_staging(path, workspace, home, temporary, os.getpid(), shared=shared)
     try:
         yield staged
     finally:
@@ -83,10 +82,9 @@ def open_staging(workspace: Workspace, home: Path, temporary: Path, *, shared: b
 def create_staging(
     place: Path, workspace: Workspace, home: Path, temporary: Path, owner: int, *, shared: bool = True
 ) -> Staging:
-    """Room in `place` for one command's writes, for as long as the process `owner` lives. Raises OSError.
+    """Create a staging area in `place`, for the lifetime of the process `owner`. Raises OSError.
 
-    `shared`: the temporary folder is the real one, where it can be.
-    What `save_as_spare` kept for such layers is taken again.
+    With `shared`, the temporary folder is the real folder if possible. An equal area from `save_as_spare` is reused.
     """
     apart = outside_git_folder(workspace)
     real = real_temporary_folders(temporary, workspace, home, place) if shared else ()
@@ -110,7 +108,7 @@ def create_staging(
 
 
 def save_index(workspace: Workspace, folder: Path) -> None:
-    """Keep git's index as a command finds it: the real one may be written anew while it runs. Raises OSError."""
+    """Copy git's index before the command: the real index may change meanwhile. Raises OSError."""
     saved_index_path(folder).unlink(missing_ok=True)
     with suppress(FileNotFoundError):
         if workspace.git_dir is not None:
@@ -118,12 +116,11 @@ def save_index(workspace: Workspace, folder: Path) -> None:
 
 
 def saved_index_path(folder: Path) -> Path:
-    """Return where the index is kept as the command that is staged in `folder` found it."""
     return folder / INDEX_FILE
 
 
 def take_spare(spare: Path, folder: Path) -> bool:
-    """Whether room that nothing was written to was there, and is `folder` now."""
+    """Move an unused spare area to `folder`; return False if none."""
     try:
         spare.rename(folder)
     except OSError:
@@ -132,9 +129,9 @@ def take_spare(spare: Path, folder: Path) -> bool:
 
 
 def save_as_spare(folder: Path) -> bool:
-    """Keep the room for the next command, where nothing at all was written there: making it costs more than a run.
+    """Keep an area without any writes for the next command: creating an area costs more than a run.
 
-    Otherwise it has to be discarded.
+    Returns False if the area must be discarded.
     """
     try:
         key = (folder / LAYERS_KEY_FILE).read_text()
@@ -147,7 +144,7 @@ def save_as_spare(folder: Path) -> bool:
 
 
 def reopen_staging(folder: Path, workspace: Workspace) -> Staging:
-    """What `stage` made for this workspace, to be judged: without the layers that are thrown away. Raises OSError."""
+    """Return the area of `create_staging` for judging, without the discarded layers. Raises OSError."""
     apart = outside_git_folder(workspace)
     began_ns = (folder / START_MARKER).stat().st_ctime_ns
     return Staging(
@@ -156,27 +153,27 @@ def reopen_staging(folder: Path, workspace: Workspace) -> Staging:
 
 
 def outside_git_folder(workspace: Workspace) -> Path | None:
-    """The folder of git, where it does not lie in the workspace."""
     common = workspace.common_dir
     return common if common is not None and not is_inside(common, workspace.root) else None
 
 
 def real_temporary_folders(temporary: Path, workspace: Workspace, *others: Path) -> tuple[Path, ...]:
-    """The temporary folder, which file tools may write to as well.
+    """Return the temporary folder if a command may really write there, as file tools may.
 
-    Not where it lies in the workspace, or holds that or one of `others`: HOME, and what Remit stages in.
+    Excluded if the temporary folder lies in the workspace, or holds the workspace or a path of `others`: HOME, and
+    Remit's staging areas.
     """
     found = temporary.resolve()
     own = (workspace.root, *([workspace.common_dir] if workspace.common_dir else []))
-    if not found.is_dir() or any(is_inside(found, place) for place in own):
+    if not found.is_dir() or any(is_inside(found, path) for path in own):
         return ()
-    return () if any(is_inside(place, found) for place in (*own, *others)) else (found,)
+    return () if any(is_inside(path, found) for path in (*own, *others)) else (found,)
 
 
 def find_caches(workspace: Workspace, home: Path) -> list[Path]:
-    """The caches in HOME that tools cannot work without. What is written there is gone afterwards.
+    """Return the caches in HOME that tools need. Writes there are discarded.
 
-    Kept, it would be run later, by others and in other projects, without ever having been judged.
+    Kept writes would run later, in other projects, without having been judged.
     """
     found = [home / name for name in CACHE_FOLDERS]
     return [
@@ -185,25 +182,23 @@ def find_caches(workspace: Workspace, home: Path) -> list[Path]:
 
 
 def are_disjoint(place: Path, workspace: Workspace) -> bool:
-    """Whether neither the place nor the workspace holds the other."""
     return not is_inside(place, workspace.root) and not is_inside(workspace.root, place)
 
 
 def find_leftovers(place: Path) -> list[Path]:
-    """Find what was staged by processes that are gone: they were killed, or could not remove it."""
     names = ((found, found.name.partition("-")[0]) for found in place.glob("*-*"))
     return [found for found, pid in names if pid.isdecimal() and not Path("/proc", pid).exists()]
 
 
 def remove_leftovers(place: Path) -> list[Path]:
-    """Remove what processes left that are gone, and return what could not be removed. Never raises OSError."""
+    """Remove staging areas of dead processes; return those that cannot be removed. Never raises OSError."""
     with suppress(OSError):
         return [found for found in find_leftovers(place) if not remove_tree(found)]
     return []
 
 
 def staging_folders(home: Path, temporary: Path) -> tuple[Path, ...]:
-    """Return the folders that commands may be staged in, the best first."""
+    """Return candidate folders for staging, best first."""
     return (
         home / SCRATCH_FOLDER,
         temporary / f"remit-sandbox-{os.getuid()}",
@@ -212,31 +207,30 @@ def staging_folders(home: Path, temporary: Path) -> tuple[Path, ...]:
 
 
 def find_scratch_folder(workspace: Workspace, home: Path, temporary: Path) -> Path:
-    """The folder for that: no overlay may take its own upper folder for a lower one."""
+    """Return the folder for staging. An overlay cannot use its own upper folder as a lower folder."""
     tried = staging_folders(home, temporary)
-    for place in tried:
-        if is_inside(place, workspace.root) or (workspace.common_dir and is_inside(place, workspace.common_dir)):
+    for path in tried:
+        if is_inside(path, workspace.root) or (workspace.common_dir and is_inside(path, workspace.common_dir)):
             continue
-        place.mkdir(mode=0o700, parents=True, exist_ok=True)
-        if not place.is_symlink() and place.stat().st_uid == os.getuid():
-            return place.resolve()
+        path.mkdir(mode=0o700, parents=True, exist_ok=True)
+        if not path.is_symlink() and path.stat().st_uid == os.getuid():
+            return path.resolve()
     raise NoScratchFolder(tried)
 
 
 def is_inside(path: Path, place: Path) -> bool:
-    """Whether a path is that place or lies in it, links followed."""
+    """Return whether a path is `place` or below, links followed."""
     found, above = os.path.realpath(path), os.path.realpath(place)  # strings: this is asked a dozen times for one plan
     return found == above or found.startswith(f"{above.rstrip('/')}/")
 
 
 def named_layer(folder: Path, name: str, place: Path) -> Layer:
-    """The layer of that name."""
     return Layer(place, folder / name / "upper", folder / name / "work")
 
 
 def throwaway_folders(workspace: Workspace, temporary: Path) -> list[Path]:
-    """The temporary folders: a command may write there, and nobody sees it afterwards."""
-    known = dict.fromkeys(Path(place).resolve() for place in (*TEMPORARY_FOLDERS, temporary) if Path(place).is_dir())
+    """Return temporary folders with writes that are discarded."""
+    known = dict.fromkeys(Path(path).resolve() for path in (*TEMPORARY_FOLDERS, temporary) if Path(path).is_dir())
     return [
         p
         for p in known
@@ -245,16 +239,15 @@ def throwaway_folders(workspace: Workspace, temporary: Path) -> list[Path]:
 
 
 def mark_start(folder: Path) -> int:
-    """Now, as the file system there tells time."""
     marker = folder / START_MARKER
     marker.touch()
     return marker.stat().st_ctime_ns
 
 
 def read_only_paths(workspace: Workspace, settings: Iterable[str], *, layered: bool = False) -> tuple[Path, ...]:
-    """What is there and stays read-only: rules, agents' settings, what makes git run programs.
+    """Return existing paths that stay read-only: rules, agents' settings, programs of git.
 
-    `layered`: git's settings are written to a layer, and judged afterwards: `git push -u` sets a branch's upstream.
+    With `layered`, git's settings go to a layer and are judged later: `git push -u` sets a branch's upstream.
     """
     root, common = workspace.root, workspace.common_dir
     names = (ORCHESTRATION_FOLDER, ".intentignore", *(setting for setting in settings if not setting.startswith("/")))
@@ -270,11 +263,11 @@ def read_only_paths(workspace: Workspace, settings: Iterable[str], *, layered: b
 
 
 def own_state_folders(workspace: Workspace, home: Path) -> tuple[Path, ...]:
-    """Find Remit's own folders, for this repository and for this user: a command has nothing to look for there."""
-    return tuple(place.resolve() for place in (workspace.state, home / OWN_STATE) if place.is_dir())
+    """Return Remit's folders for the repository and the user, which commands do not need."""
+    return tuple(path.resolve() for path in (workspace.state, home / OWN_STATE) if path.is_dir())
 
 
 def own_ref_paths(workspace: Workspace) -> tuple[Path, ...]:
-    """Where refs that only Remit writes lie as files: read-only where a command writes to git's folder itself."""
+    """Return files of Remit's refs: read-only for commands that write to git's folder directly."""
     places = (workspace.common_dir / name for name in OWN_REFS) if workspace.common_dir else ()
-    return tuple(place for place in places if place.exists())
+    return tuple(path for path in places if path.exists())

@@ -1,7 +1,7 @@
-"""Whether the git objects that a command made are what their names say; looked at before anybody waits for it.
+"""Validation of git objects made by a command, before any call waits for the result.
 
-A few megabytes can unpack to terabytes. So what is unpacked is bounded, and the answers are kept by the file: the
-objects can be checked while no other call of the repository has to wait, and asked about afterwards.
+A few megabytes can unpack to terabytes, so unpacking is bounded. Answers are cached by file: objects are checked while
+no other call of the repository has to wait, and asked about later.
 """
 
 import hashlib
@@ -19,42 +19,42 @@ SHA256_DIGITS = 64
 BLOCK_BYTES = 1 << 18
 
 MAX_OBJECT_BYTES = 1 << 30
-"""Of one loose object, unpacked: git itself packs what is larger than 512 MiB."""
+"""Limit of an unpacked loose object: git itself packs objects larger than 512 MiB."""
 
 MAX_TOTAL_BYTES = 1 << 32
-"""Of all loose objects of one command."""
+"""Limit for the loose objects of a command."""
 
 MAX_KNOWN = 50_000
 
 AnswerType = TypeVar("AnswerType", str, bool)
 FileKey: TypeAlias = tuple[str, int, int, int]
-"""A file's path, inode, size and time of change: whoever changes it changes one of them."""
+"""Path, inode, size and change time: any change of the file changes the key."""
 
 NAME_BY_FILE: dict[FileKey, str] = {}
 PACK_VALIDITY: dict[FileKey, bool] = {}
 
 
 def check_objects(workspace: Workspace, staging: Staging) -> None:
-    """Check all that a command put among git's objects, so that `object_name` and `is_whole_pack` know the answers."""
+    """Check the objects of a command, so that `object_name` and `is_whole_pack` answer from the cache."""
     upper = find_git_layer(workspace, staging)
     if upper is None or workspace.common_dir is None or not (upper / "objects").is_dir():
         return
     left = MAX_TOTAL_BYTES
-    for place in sorted((upper / "objects").glob("[0-9a-f][0-9a-f]/*")):
-        if not place.is_file() or place.is_symlink():
+    for path in sorted((upper / "objects").glob("[0-9a-f][0-9a-f]/*")):
+        if not path.is_file() or path.is_symlink():
             continue
-        name, unpacked = compute_object_name(place, len(place.parent.name + place.name), min(left, MAX_OBJECT_BYTES))
+        name, unpacked = compute_object_name(path, len(path.parent.name + path.name), min(left, MAX_OBJECT_BYTES))
         left -= unpacked
-        cache_answer(NAME_BY_FILE, place, name)
-    for place in (upper / "objects/pack").glob("*.idx"):
+        cache_answer(NAME_BY_FILE, path, name)
+    for path in (upper / "objects/pack").glob("*.idx"):
         try:
-            is_whole_pack(LayeredGit(upper, workspace.common_dir), place)
+            is_whole_pack(LayeredGit(upper, workspace.common_dir), path)
         except GitError:
             continue  # asked again where it matters, and told there
 
 
 def find_git_layer(workspace: Workspace, staging: Staging) -> Path | None:
-    """Return where the writes to git's folder are staged; None without git."""
+    """Return the folder with staged writes to git's folder; None without git."""
     if staging.common is not None:
         return staging.common.upper
     common = workspace.common_dir
@@ -62,13 +62,13 @@ def find_git_layer(workspace: Workspace, staging: Staging) -> Path | None:
 
 
 def object_name(place: Path, digits: int) -> str:
-    """Return the name that a loose object has by its content; empty where it can be none, or is too large."""
+    """Return the name computed from a loose object's content; empty if invalid or too large."""
     known = NAME_BY_FILE.get(file_key(place))
     return compute_object_name(place, digits, MAX_OBJECT_BYTES)[0] if known is None else known
 
 
 def is_whole_pack(layered: LayeredGit, index: Path) -> bool:
-    """Whether a pack holds what its index says. Raises GitError."""
+    """Return whether a pack matches its index. Raises GitError."""
     known = PACK_VALIDITY.get(file_key(index))
     if known is None:
         known = layered.succeeds("verify-pack", str(index))
@@ -77,7 +77,7 @@ def is_whole_pack(layered: LayeredGit, index: Path) -> bool:
 
 
 def compute_object_name(place: Path, digits: int, max_bytes: int) -> tuple[str, int]:
-    """Return the name that a loose object has by its content, empty where it can be none, and its unpacked bytes."""
+    """Return the computed name, empty if invalid, and the unpacked size."""
     found = hashlib.sha256() if digits == SHA256_DIGITS else hashlib.sha1(usedforsecurity=False)
     unpacking, total = zlib.decompressobj(), 0
     try:
@@ -96,13 +96,11 @@ def compute_object_name(place: Path, digits: int, max_bytes: int) -> tuple[str, 
 
 
 def file_key(place: Path) -> FileKey:
-    """Tell a file from any other, and from itself after a change. Raises OSError."""
     status = place.lstat()
     return os.fspath(place), status.st_ino, status.st_size, status.st_ctime_ns
 
 
 def cache_answer(answers: dict[FileKey, AnswerType], place: Path, answer: AnswerType) -> None:
-    """Keep an answer, for as long as there are not too many."""
     if len(answers) >= MAX_KNOWN:
         answers.clear()
     answers[file_key(place)] = answer

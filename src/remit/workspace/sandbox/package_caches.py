@@ -1,8 +1,8 @@
-"""What contained commands put into caches: kept for the next one under the same intent, apart from the real ones.
+"""Package caches of contained commands, kept per intent and apart from the real caches.
 
-A cache holds code that is run later. What a command under one intent put there is met by none under another, nor by a
-person: it gets no further than the command itself did. Source: Documentation/filesystems/overlayfs.rst of Linux 6.18,
-"Changes to underlying filesystems", read 2026-11: what lies below may change while nothing is mounted over it.
+A cache holds code that runs later. Code cached under an intent is never met under a different intent, nor by a person.
+Source: Documentation/filesystems/overlayfs.rst of Linux 6.18, "Changes to underlying filesystems", read 2026-11: lower
+folders may change while unmounted.
 """
 
 import os
@@ -16,17 +16,17 @@ from remit.workspace.sandbox.remove_tree import remove_tree
 from remit.workspace.sandbox.staged_changes import measure_bytes
 
 LENT_FILE = "lent"
-"""In the room of one command: where its caches come from, and which they are."""
+"""File in a command's staging area: the origin of its caches and their names."""
 
 CACHES_PREFIX = "caches-"
 MAX_CACHE_BYTES = 1 << 30
-"""Bytes of the caches of one intent; beyond it they begin anew."""
+"""Limit per intent; larger caches are dropped."""
 
 MAX_CACHE_AGE_S = 14 * 86400.0
 
 
 def lend_caches(staging: Staging, root: Path, intent_id: str) -> None:
-    """Lay what commands under this intent left in the caches over them; another command may have it just now."""
+    """Lay the caches of the intent over the staging area; a concurrent command may hold them."""
     key = sha256(f"{root}\0{intent_id}".encode("utf-8", "surrogateescape"))[:16]
     kept = staging.folder.with_name(f"{CACHES_PREFIX}{key}")
     caches = [layer for layer in staging.other_layers if layer.upper.parent.name.startswith("cache-")]
@@ -41,7 +41,7 @@ def lend_caches(staging: Staging, root: Path, intent_id: str) -> None:
 
 
 def exchange_layers(kept: Path, own: Path) -> None:
-    """Put the kept layer in place of the empty one. Raises OSError where another command has it, or there is none."""
+    """Replace the empty layer by the kept layer. Raises OSError if absent or lent to a different command."""
     aside = own.with_name(f"{own.name}-empty")
     own.rename(aside)
     try:
@@ -53,7 +53,7 @@ def exchange_layers(kept: Path, own: Path) -> None:
 
 
 def keep_caches(folder: Path) -> Path | None:
-    """Keep the caches of the command in this room, which has ended; where they are now. The first of two is kept."""
+    """Keep the caches of an ended command; return their folder. Of two, the first is kept."""
     try:
         first, *lines = (folder / LENT_FILE).read_text().split("\n")
     except OSError:
@@ -70,7 +70,7 @@ def keep_caches(folder: Path) -> Path | None:
 
 
 def trim_caches(kept: Path | None) -> None:
-    """Throw kept caches away that grew too large, and those that nobody came for."""
+    """Remove caches that are too large or unused for too long."""
     if kept is None:
         return
     oldest = time.time() - MAX_CACHE_AGE_S

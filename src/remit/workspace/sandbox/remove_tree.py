@@ -1,7 +1,7 @@
-"""Removing a folder that a command filled: however deep, however long its paths, whatever its permissions.
+"""Removal of a folder filled by a command, of any depth, path length and permissions.
 
-A command can make folders that no path reaches: it enters one after the other. So each folder is opened relative to
-the one above, and left by `..`: no recursion, and two open descriptors at any depth.
+A command can create folders that no path reaches, by entering them in turn. Each folder is therefore opened relative to
+its parent and left by `..`: no recursion, and two open descriptors at any depth.
 """
 
 import os
@@ -15,7 +15,7 @@ FOLDER_FLAGS = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 
 
 class Level(Struct):
-    """A folder on the way down. `inner` are the names of the folders in it that are still there."""
+    """A folder on the way down. `inner` are the names of its remaining sub-folders."""
 
     name: str
     device: int
@@ -24,9 +24,9 @@ class Level(Struct):
 
 
 def remove_tree(folder: Path) -> bool:
-    """Remove a folder with all that is in it, and return whether nothing is left. Never raises OSError.
+    """Remove a folder with its content; return whether the removal is complete. Never raises OSError.
 
-    No link is followed. No other process may still move folders in it.
+    No link is followed. No other process may still move folders inside.
     """
     try:
         if not folder.is_symlink():
@@ -41,7 +41,7 @@ def remove_tree(folder: Path) -> bool:
 
 
 def empty_folder(here: int) -> None:
-    """Remove all that is in the open folder, and close it. What cannot be removed stays, and the rest goes on."""
+    """Empty the open folder and close it. Entries that cannot be removed stay."""
     levels = [clear_files("", here)]
     try:
         while levels:
@@ -69,7 +69,7 @@ def empty_folder(here: int) -> None:
 
 
 def clear_files(name: str, folder: int) -> Level:
-    """Remove the files of an open folder, which is called `name`, and return the folders that are left in it."""
+    """Remove the files of an open folder named `name`; return its remaining sub-folders."""
     device, inode = folder_identity(folder)
     try:
         if os.fstat(folder).st_mode & stat.S_IRWXU != stat.S_IRWXU:
@@ -77,11 +77,11 @@ def clear_files(name: str, folder: int) -> Level:
         found = os.listdir(folder)
     except OSError:
         found = []
-    return Level(name, device, inode, [each for each in found if not remove_file(each, folder)])
+    return Level(name, device, inode, [item for item in found if not remove_file(item, folder)])
 
 
 def open_folder(name: str, above: int) -> int:
-    """Open a folder, also where its permissions let nobody list it. Raises OSError."""
+    """Open a folder, changing its permissions if needed. Raises OSError."""
     try:
         return os.open(name, FOLDER_FLAGS, dir_fd=above)
     except PermissionError:
@@ -90,13 +90,12 @@ def open_folder(name: str, above: int) -> int:
 
 
 def folder_identity(folder: int) -> tuple[int, int]:
-    """Tell an open folder from any other."""
-    found = os.fstat(folder)
-    return found.st_dev, found.st_ino
+    status = os.fstat(folder)
+    return status.st_dev, status.st_ino
 
 
 def remove_file(name: str, folder: int) -> bool:
-    """Remove what is no folder; return False where a folder stands under that name."""
+    """Remove a non-folder; return False for a folder."""
     try:
         os.unlink(name, dir_fd=folder)
     except FileNotFoundError:

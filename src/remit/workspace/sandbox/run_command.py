@@ -1,4 +1,4 @@
-"""Running one command to its end: signals passed on, its time and what it writes limited, nothing of it left over."""
+"""A single command run to its end: signals forwarded, time and writes limited, no process left over."""
 
 import json
 import math
@@ -19,13 +19,13 @@ from remit.workspace.sandbox import landlock
 from remit.workspace.sandbox.staged_changes import UNMEASURABLE_BYTES
 
 FORWARDED_SIGNALS = (signal.SIGHUP, signal.SIGINT, signal.SIGQUIT, signal.SIGTERM)
-"""The command has a session of its own, so no terminal sends it these."""
+"""The command has its own session, so no terminal sends these."""
 
 FIND_TIMEOUT_S = 1.0
-"""How long a command that bubblewrap is just starting is looked for."""
+"""Search time for a command that bubblewrap is starting."""
 
 GRACE_S = 2.0
-"""Between the request to end and the end."""
+"""Time between SIGTERM and SIGKILL."""
 
 TIMEOUT_EXIT_CODE = 124
 """The exit code of timeout(1)."""
@@ -36,47 +36,47 @@ STOP_REASONS: tuple[StopReason, ...] = ("time", "size", "depth")
 
 
 class SandboxFailed(RuntimeError):
-    """The sandbox could not be set up, so the command did not run. The message says what it said."""
+    """The sandbox could not be set up, so the command did not run. The message quotes bubblewrap."""
 
     def __init__(self, said: str) -> None:
         super().__init__(f"nothing ran, the sandbox could not be set up: {said.strip()[:500]!r}; try `remit doctor`")
 
 
 class Limits(Struct, frozen=True):
-    """What one command gets, and may take; None: no limit. `written` gives the bytes that it has written so far."""
+    """Resources of a command; None means no limit. `written` returns the bytes written so far."""
 
     seconds: float | None = None
     size: int | None = None
     written: Callable[[], int] = lambda: 0
     environment: Mapping[str, str] | None = None
-    """The command's environment; None: this process's own."""
+    """The command's environment; None for the own environment."""
 
 
 class CommandEnd(Struct, frozen=True):
-    """How a command ended; `stopped` says in words which limit ended it, empty where none did."""
+    """End of a command; `stop_text` describes the limit that ended the command, empty if none."""
 
     code: int
     stop_text: str = ""
     must_discard: bool = False
-    """It wrote more than it may, or where nobody can look: nothing of it is kept."""
+    """The command wrote too much, or too deep to be read: no write is kept."""
 
 
 def describe_end(stop: StopReason | None, code: int, limits: Limits) -> CommandEnd:
-    """Return how a command ended that a limit ended, or none."""
+    """Return the end of a command, with the text for a limit."""
     if stop is None:
         return CommandEnd(code)
-    why = {
+    reason = {
         "time": f"it ran longer than {limits.seconds or 0:g} s",
         "size": f"it wrote more than {limits.size} bytes",
         "depth": "it made folders so deep in one another that their paths are longer than Linux takes",
     }
-    return CommandEnd(TIMEOUT_EXIT_CODE, why[stop], stop != "time")
+    return CommandEnd(TIMEOUT_EXIT_CODE, reason[stop], stop != "time")
 
 
 def run_in_bubblewrap(words: Callable[[int], Sequence[str]], limits: Limits) -> CommandEnd:
-    """Run bubblewrap, as `words` gives it for a status descriptor, with this process's own input and outputs.
+    """Run bubblewrap with the words for a status descriptor, and with this process's standard streams.
 
-    What the command left running dies with its process namespace. Raises NotContained where it did not even start.
+    Processes left running die with the process namespace. Raises SandboxFailed if the command did not start.
     """
     reading, writing = os.pipe()
     with os.fdopen(reading, "rb") as news:
@@ -97,14 +97,14 @@ def run_in_bubblewrap(words: Callable[[int], Sequence[str]], limits: Limits) -> 
             with wait_for_namespace(first):
                 stopped = wait_with_limits(process, limits, aim.send_signal)
                 code = process.wait()
-        told = news.read()
-    if b"exit-code" not in told and not stopped:
+        output = news.read()
+    if b"exit-code" not in output and not stopped:
         raise SandboxFailed(f"bubblewrap ended with {code} before the command began")
     return describe_end(stopped, code, limits)
 
 
 def run_without_bubblewrap(words: Sequence[str], folder: Path, limits: Limits) -> CommandEnd:
-    """Run a command in a process group of its own, without bubblewrap; what is left of the group is killed."""
+    """Run a command in its own process group, and kill the rest of the group afterwards."""
     with forward_signals() as aim:
         process = subprocess.Popen(words, cwd=folder, process_group=0, env=limits.environment)
         aim.set_target(lambda: [process.pid])
@@ -116,14 +116,14 @@ def run_without_bubblewrap(words: Sequence[str], folder: Path, limits: Limits) -
 
 
 def parse_child_pid(line: bytes) -> int:
-    """The process that bubblewrap says it started: the first of its own process namespace."""
     return int(json.loads(line)["child-pid"])
 
 
 @contextmanager
 def wait_for_namespace(first: int) -> Generator[None]:
-    """Be there until all that ran in the sandbox is gone: it dies with bubblewrap, a moment later, and could still
-    write. `first` is its first process, 0 for none.
+    """Wait until the sandbox's processes are gone: they die a moment after bubblewrap and could still write.
+
+    `first` is the first process, 0 for none.
     """
     ended = -1
     with suppress(OSError):
@@ -135,7 +135,7 @@ def wait_for_namespace(first: int) -> Generator[None]:
 
 
 def find_commands(first: int) -> list[int]:
-    """The processes that this one started, or is about to. Source: proc_pid_task_children(5), read 2026-11."""
+    """Return the processes started by `first`, waiting briefly. Source: proc_pid_task_children(5), read 2026-11."""
     until = time.monotonic() + FIND_TIMEOUT_S
     with suppress(OSError):
         while time.monotonic() < until:
@@ -147,7 +147,7 @@ def find_commands(first: int) -> list[int]:
 
 
 class SignalForwarder:
-    """Where signals go. Those that come before the command is known wait for it."""
+    """Target of forwarded signals. Earlier signals wait until the target is known."""
 
     def __init__(self) -> None:
         self.find_processes: Callable[[], list[int]] | None = None
@@ -155,13 +155,12 @@ class SignalForwarder:
         self.process_ids: list[int] = []
 
     def set_target(self, find: Callable[[], list[int]]) -> None:
-        """The command can be found, from here on."""
+        """Set the function that finds the target, and send waiting signals."""
         self.find_processes = find
         for number in self.pending_signals:
             self.send_signal(number)
 
     def send_signal(self, number: int) -> None:
-        """Send the command that signal."""
         if self.find_processes is None:
             self.pending_signals.append(number)
             return
@@ -171,12 +170,11 @@ class SignalForwarder:
                 os.kill(pid, number)
 
     def handle_signal(self, number: int, frame: FrameType | None) -> None:
-        """A signal came to this process."""
         self.send_signal(number)
 
     @contextmanager
     def ignore_signals(self) -> Generator[None]:
-        """While it lasts, what is started ignores the signals that are passed on."""
+        """Start processes with the forwarded signals ignored."""
         for number in FORWARDED_SIGNALS:
             signal.signal(number, signal.SIG_IGN)
         try:
@@ -188,7 +186,7 @@ class SignalForwarder:
 
 @contextmanager
 def forward_signals() -> Generator[SignalForwarder]:
-    """While it lasts, signals to this process go to the command."""
+    """Forward signals of this process to the command during the block."""
     aim = SignalForwarder()
     before = {number: signal.signal(number, aim.handle_signal) for number in FORWARDED_SIGNALS}
     try:
@@ -201,7 +199,7 @@ def forward_signals() -> Generator[SignalForwarder]:
 def wait_with_limits(
     process: subprocess.Popen[bytes], limits: Limits, send: Callable[[int], None]
 ) -> StopReason | None:
-    """Wait for the end, and bring it about where a limit is reached; which that was."""
+    """Wait for the end, or end the command at a limit; return the limit."""
     begun = time.monotonic()
     ended = os.pidfd_open(process.pid)
     try:
@@ -220,14 +218,14 @@ def wait_with_limits(
 
 
 def ends_within(process: int, within_s: float | None) -> bool:
-    """Whether the process that a descriptor names ends within that time. select(2) takes none from 1024 on."""
+    """Return whether the process of a descriptor ends within the time. select(2) accepts no descriptor above 1023."""
     poll = select.poll()
     poll.register(process, select.POLLIN)
     return bool(poll.poll(None if within_s is None else math.ceil(within_s * 1000)))
 
 
 def wait_intervals(limits: Limits, begun: float) -> Iterator[float | None]:
-    """How long to wait each time. Measuring what was written takes a tenth of the time at most."""
+    """Yield the time of each wait. Measuring writes takes a tenth of the time at most."""
     spent = 0.0
     while True:
         left = None if limits.seconds is None else max(0.0, begun + limits.seconds - time.monotonic())
@@ -238,14 +236,13 @@ def wait_intervals(limits: Limits, begun: float) -> Iterator[float | None]:
 
 
 def find_passed_limit(limits: Limits, seconds: float) -> StopReason | None:
-    """Which limit is passed."""
     if limits.seconds is not None and seconds >= limits.seconds:
         return "time"
     return None if limits.size is None else find_size_limit(limits.written(), limits)
 
 
 def find_size_limit(written: int, limits: Limits) -> StopReason | None:
-    """Return which limit so many written bytes pass; None for no limit."""
+    """Return the limit passed by the written bytes; None if none."""
     if written >= UNMEASURABLE_BYTES:
         return "depth"
     return "size" if limits.size is not None and written > limits.size else None

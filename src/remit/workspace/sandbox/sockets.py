@@ -1,7 +1,7 @@
-"""Sockets of programs that would do something for whoever asks, with rights of their own: out of a command's sight.
+"""Sockets of programs that act on request with their own rights, to be hidden from contained commands.
 
-A sandbox does not keep anybody from asking: a socket is no file, and a read-only folder does not guard it.
-Source of the places: ssh-agent(1) of OpenSSH 10.1, X(7), dbus-daemon(1), tmux(1), `docker context ls`, read 2026-11.
+A sandbox does not stop requests: a socket is not a file, and a read-only folder does not protect it. Source of the
+places: ssh-agent(1) of OpenSSH 10.1, X(7), dbus-daemon(1), tmux(1), `docker context ls`, read 2026-11.
 """
 
 import os
@@ -27,27 +27,27 @@ SSH_USER_SOCKETS = (
     *("keyring/ssh", "gcr/ssh", "openssh_agent", "ssh-agent", "ssh-agent.socket"),
     "gnupg/S.gpg-agent.ssh",
 )
-"""Below the user's folder in /run."""
+"""Relative to the user's folder in /run."""
 
 SSH_SOCKET_NAME = re.compile(r"ssh-.+")
 TEMPORARY_SOCKET_NAMES = re.compile(
     r"tmux-\d+|\.X11-unix|\.ICE-unix|dbus-.+|vscode-.+|cursor-.+|code-.+|emacs\d+|\.?screens?|kitty-.+|wezterm.*"
     r"|(docker|podman|containerd|colima|lima|orbstack).*|systemd-private-.+|\.?docker.*"
 )
-"""What display servers, buses, terminals, editors and container engines call their sockets, or the folders of them."""
+"""Names of sockets, or their folders, of display servers, buses, terminals, editors and container engines."""
 
 MAX_ENTRIES = 100_000
 MAX_INNER_FOLDERS = 500
-"""In one temporary folder: more are looked through by name alone."""
+"""Bound of folders read per temporary folder; further folders are judged by name."""
 
 MAX_SOCKETS = 200
-"""Doors in one folder, the oldest first: a command could make any number of its own, later."""
+"""Sockets per folder, oldest first: a command could create any number later."""
 
 
 def find_sockets(
     home: Path, temporary: Iterable[Path], *, ssh_agent: bool = False, excluded: Container[str] = frozenset()
 ) -> tuple[Path, ...]:
-    """Those that are there, to be hidden. With `ssh_agent` its own are left out, and so are the sockets in `own`."""
+    """Return existing sockets to hide, without those in `excluded`; `ssh_agent` leaves out the agent's own."""
     user = Path(f"/run/user/{os.getuid()}")
     places = [*map(Path, ENGINE_SOCKETS), user, *(home / name for name in HOME_SOCKETS)]
     if not ssh_agent:
@@ -63,18 +63,18 @@ def find_sockets(
 
 
 def keep_outermost(places: Iterable[Path]) -> tuple[Path, ...]:
-    """Return the places without those that lie in another one: a hidden folder hides all that is in it."""
+    """Return the places that lie in no other place: a hidden folder hides its content."""
     found = dict.fromkeys(places)
-    return tuple(place for place in found if found.keys().isdisjoint(place.parents))
+    return tuple(path for path in found if found.keys().isdisjoint(path.parents))
 
 
 def must_hide(path: str, ssh_agent: bool) -> bool:
-    """Whether to hide a door in a temporary folder: all are, but an ssh-agent's where a person allowed it."""
+    """Return whether to hide a socket in a temporary folder: always, except an allowed ssh-agent's."""
     return not (ssh_agent and "ssh" in path and not TEMPORARY_SOCKET_NAMES.fullmatch(path.rpartition("/")[2]))
 
 
 def list_unix_sockets(table: Path) -> dict[str, str]:
-    """Return by path the inode of each socket with a name in this network namespace. A path may be gone by now.
+    """Return the inode by path for each named socket of this network namespace. A path may be gone.
 
     Source: proc_net_unix(5), read 2026-11.
     """
@@ -83,11 +83,11 @@ def list_unix_sockets(table: Path) -> dict[str, str]:
     except OSError:
         return {}
     fields = (line.split(maxsplit=7) for line in lines)
-    return {each[7]: each[6] for each in fields if len(each) == 8 and each[7].startswith("/")}
+    return {item[7]: item[6] for item in fields if len(item) == 8 and item[7].startswith("/")}
 
 
 def socket_change_time_ns(path: Path) -> int:
-    """When a socket came to be; 0 where none is there."""
+    """Return the change time of a socket; 0 if absent."""
     try:
         status = path.lstat()
     except OSError:
@@ -96,7 +96,7 @@ def socket_change_time_ns(path: Path) -> int:
 
 
 def find_contained_sockets(launchers: Iterable[int]) -> frozenset[str]:
-    """Return the paths of the sockets that contained commands listen on: those have no more rights than another one.
+    """Return the sockets on which contained commands listen: they grant no additional rights.
 
     `launchers` are the processes that run the commands.
     """
@@ -110,7 +110,7 @@ def find_contained_sockets(launchers: Iterable[int]) -> frozenset[str]:
 
 
 def list_children(process: int) -> list[int]:
-    """Return the processes that one started. Source: proc_pid_task_children(5), read 2026-11."""
+    """Return the child processes. Source: proc_pid_task_children(5), read 2026-11."""
     try:
         return [int(pid) for pid in Path(f"/proc/{process}/task/{process}/children").read_text().split()]
     except OSError:
@@ -118,7 +118,7 @@ def list_children(process: int) -> list[int]:
 
 
 def list_namespace_processes(first: int) -> Iterator[str]:
-    """Return the processes in the process namespace of `first`."""
+    """Yield the processes in the process namespace of `first`."""
     try:
         own = os.readlink(f"/proc/{first}/ns/pid")  # noqa: PTH115
     except OSError:
@@ -130,7 +130,6 @@ def list_namespace_processes(first: int) -> Iterator[str]:
 
 
 def list_descriptors(process: str) -> Iterator[str]:
-    """Return what the open descriptors of a process lead to."""
     with suppress(OSError):
         for name in os.listdir(f"/proc/{process}/fd"):  # noqa: PTH208
             with suppress(OSError):
@@ -138,19 +137,17 @@ def list_descriptors(process: str) -> Iterator[str]:
 
 
 def find_ssh_sockets(ssh_agent: bool) -> tuple[Path, ...]:
-    """The ssh-agent's own below a folder that is hidden, where it is to be seen all the same."""
     user = Path(f"/run/user/{os.getuid()}")
     return tuple(user / name for name in SSH_USER_SOCKETS if (user / name).exists()) if ssh_agent else ()
 
 
 def may_be_ssh_socket(door: Path) -> bool:
-    """Whether an ssh-agent may be behind it."""
     return "ssh" in door.name or door.parent.name == ".ssh" or door.parts[:3] == ("/", "run", "user")
 
 
 def find_temporary_sockets(folder: Path, *, ssh_agent: bool) -> dict[str, int]:
-    """Return the doors in one temporary folder, and when they came to be: sockets, also one folder further down, and
-    folders by the names that programs use.
+    """Return sockets in a temporary folder by path, with change times: also sockets a folder deeper, and folders by
+    known names.
     """
     found: dict[str, int] = {}
     inner: list[str] = []
@@ -171,20 +168,19 @@ def find_temporary_sockets(folder: Path, *, ssh_agent: bool) -> dict[str, int]:
 
 
 def list_change_times(entry: os.DirEntry[str]) -> Iterator[int]:
-    """When it came to be, where it is a socket or a folder with one in it; nothing for what speaks to nobody."""
+    """Yield the change time of a socket, or of a folder that holds a socket."""
     with suppress(OSError):
         if is_socket(entry) or (entry.is_dir(follow_symlinks=False) and any(list_sockets(entry.path))):
             yield entry.stat(follow_symlinks=False).st_ctime_ns
 
 
 def is_socket(entry: os.DirEntry[str]) -> bool:
-    """Whether an entry is a socket. The system is asked only about what is neither file, folder nor link."""
+    """Return whether an entry is a socket. `stat` is called only for entries of special kinds."""
     if entry.is_file(follow_symlinks=False) or entry.is_dir(follow_symlinks=False) or entry.is_symlink():
         return False
     return stat.S_ISSOCK(entry.stat(follow_symlinks=False).st_mode)
 
 
 def list_sockets(folder: str) -> Iterator[str]:
-    """Return the sockets right in that folder. Raises OSError."""
     with os.scandir(folder) as entries:
         yield from (entry.path for entry in islice(entries, MAX_ENTRIES) if is_socket(entry))

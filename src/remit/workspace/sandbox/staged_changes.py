@@ -1,4 +1,4 @@
-"""What a command changed, read from the folder that took its writes.
+"""Changes of a command, read from the layer that took the writes.
 
 Source: Documentation/filesystems/overlayfs.rst of Linux 6.18 (whiteouts, opaque folders), read 2026-11.
 """
@@ -15,47 +15,45 @@ from msgspec import Struct
 ChangeKind: TypeAlias = Literal["file", "link", "folder", "pipe", "socket", "device", "deep", "gone"]
 
 SPECIAL_KINDS = frozenset[ChangeKind]({"pipe", "socket", "device", "deep"})
-"""Kinds that are never brought over: they are no content, or a folder nested too deep to be looked into."""
+"""Kinds that are never transferred: no content, or nested too deep to examine."""
 
 MAX_DEPTH = 200
-"""Folders in one another. Most programs that meet more of them break, git among them."""
+"""Nesting of folders. Most programs, git among them, fail with deeper nesting."""
 
 MAX_PATH_BYTES = 3500
-"""Of a path in the workspace: with the root's own path it has to stay below the 4,096 that Linux takes."""
+"""Length of a path in the workspace: with the root, the path must stay below Linux's limit of 4,096."""
 
 MAX_FILE_BYTES = 1 << 32
-"""Of a file that is brought over: one of holes alone costs its command nothing, and all others a disk."""
+"""Size of a transferred file: a sparse file costs the command no space."""
 
 UNMEASURABLE_BYTES = 1 << 62
-"""The size of a folder that holds paths which are longer than Linux takes: nobody can say how much lies there."""
+"""Size of a folder with paths longer than Linux accepts."""
 
 PRIVILEGE_BITS = stat.S_ISUID | stat.S_ISGID | stat.S_ISVTX
-"""The permissions that lend a file's owner to whoever runs it, or keep others from taking it away."""
+"""Permissions that lend the owner's rights, or protect against removal."""
 
 OVERLAY_ATTRIBUTES = ("user.overlay.", "trusted.overlay.")
-"""Extended attributes that are the overlay's own."""
+"""Extended attributes of the overlay itself."""
 
 EXCLUDED_ATTRIBUTES = (*OVERLAY_ATTRIBUTES, "security.capability")
-"""Attributes that are no part of a file's content, or lend it a privilege."""
+"""Attributes that are not content, or lend a privilege."""
 
 
 class StagedChange(Struct, frozen=True):
-    """One path, relative to the folder, that is different now; `gone` where nothing is there any more."""
+    """A changed path, relative to the folder; kind `gone` for a removed path."""
 
     path: str
     kind: ChangeKind
     same_content: bool = False
-    """It only got another name (a hard link); content and permissions are as they were."""
+    """Only a further name (hard link); content and permissions are unchanged."""
     only_time: bool = False
-    """A file that only got another time of change, as `touch` gives it, or a build that writes what is there."""
+    """Only a new modification time, as from `touch` or an identical rewrite."""
 
 
 def find_staged_changes(upper: Path, lower: Path, *, with_times: bool = False) -> list[StagedChange]:
-    """Return all that differs, each folder before its content; with `times` also files whose time alone differs.
+    """Return the changes, each folder before its content; `with_times` adds files with only a new time.
 
-    Raises OSError.
-
-    What lies deeper than MAX_DEPTH is not looked at: the folder that holds it is one change, of kind `deep`.
+    Folders deeper than MAX_DEPTH are not entered: the folder is a single change of kind `deep`. Raises OSError.
     """
     found: list[StagedChange] = []
     waiting = [("", False)]
@@ -78,7 +76,7 @@ def find_staged_changes(upper: Path, lower: Path, *, with_times: bool = False) -
 
 
 def compare_path(upper: Path, lower: Path, path: str, now: os.stat_result) -> tuple[list[StagedChange], bool]:
-    """Return what differs at one path, and whether it is a folder to look into. Raises OSError."""
+    """Return the changes at a path, and whether to enter the path as a folder. Raises OSError."""
     before = try_lstat(lower / path)
     was_folder = before is not None and stat.S_ISDIR(before.st_mode)
     if is_whiteout(now):
@@ -100,12 +98,11 @@ def compare_path(upper: Path, lower: Path, path: str, now: os.stat_result) -> tu
 
 
 def is_deep(path: str) -> bool:
-    """Whether a folder lies too deep to be looked into."""
     return path.count("/") >= MAX_DEPTH or len(os.fsencode(path)) > MAX_PATH_BYTES
 
 
 def list_replaced(lower: Path, folder: str, kept: set[str]) -> list[StagedChange]:
-    """Return what was in a folder that was replaced, and is not in its successor. Raises OSError."""
+    """Return the removed content of a replaced folder. Raises OSError."""
     found = try_lstat(lower / folder)
     if found is None or not stat.S_ISDIR(found.st_mode):
         return []
@@ -114,9 +111,9 @@ def list_replaced(lower: Path, folder: str, kept: set[str]) -> list[StagedChange
 
 
 def list_removed(lower: Path, path: str) -> list[StagedChange]:
-    """Return what stood there and all that was in it, each folder after its content. Raises OSError.
+    """Return the path and its former content, each folder after its content. Raises OSError.
 
-    A folder that is too deep to be looked into stays, and so do those that hold it.
+    A folder too deep to examine stays, and so do its parents.
     """
     found: list[StagedChange] = []
     waiting = [path]
@@ -136,7 +133,7 @@ def list_removed(lower: Path, path: str) -> list[StagedChange]:
 
 
 def try_lstat(path: Path) -> os.stat_result | None:
-    """What stands there, no link followed; None for nothing."""
+    """Return the status without following links; None if absent."""
     try:
         return path.lstat()
     except (FileNotFoundError, NotADirectoryError):
@@ -144,22 +141,18 @@ def try_lstat(path: Path) -> os.stat_result | None:
 
 
 def is_whiteout(found: os.stat_result) -> bool:
-    """Whether it stands for something that was deleted."""
     return stat.S_ISCHR(found.st_mode) and found.st_rdev == 0
 
 
 def is_opaque(folder: Path) -> bool:
-    """Whether a folder replaces the one below instead of adding to it."""
     return any(read_attribute(folder, f"{mark}opaque") == b"y" for mark in OVERLAY_ATTRIBUTES)
 
 
 def has_origin_mark(path: Path) -> bool:
-    """Whether a file stood below when the command first changed it."""
     return any(read_attribute(path, f"{mark}origin") is not None for mark in OVERLAY_ATTRIBUTES)
 
 
 def read_attribute(path: Path, name: str) -> bytes | None:
-    """One extended attribute."""
     try:
         return os.getxattr(path, name, follow_symlinks=False)
     except OSError:
@@ -167,7 +160,7 @@ def read_attribute(path: Path, name: str) -> bytes | None:
 
 
 def read_attributes(path: Path) -> dict[str, bytes]:
-    """The extended attributes that may come over."""
+    """Return the extended attributes that may be transferred."""
     try:
         names = os.listxattr(path, follow_symlinks=False)
     except OSError:
@@ -177,7 +170,6 @@ def read_attributes(path: Path) -> dict[str, bytes]:
 
 
 def file_kind(found: os.stat_result) -> ChangeKind:
-    """What it is."""
     if stat.S_ISLNK(found.st_mode):
         return "link"
     if stat.S_ISREG(found.st_mode):
@@ -188,7 +180,7 @@ def file_kind(found: os.stat_result) -> ChangeKind:
 
 
 def file_differs(new: Path, old: Path, now: os.stat_result, before: os.stat_result) -> bool:
-    """Whether one is not as good as the other: kind, permissions, attributes, content."""
+    """Return whether kind, permissions, attributes or content differ."""
     if stat.S_IFMT(now.st_mode) != stat.S_IFMT(before.st_mode):
         return True
     if stat.S_ISLNK(now.st_mode):
@@ -199,31 +191,32 @@ def file_differs(new: Path, old: Path, now: os.stat_result, before: os.stat_resu
 
 
 def is_changed_since(lower: Path, change: StagedChange, began_ns: int) -> bool:
-    """Whether somebody else changed the real file while the command ran: its status is younger than the start."""
+    """Return whether the real file was changed after the start: its change time is later."""
     found = try_lstat(lower / change.path)
     return found is not None and not stat.S_ISDIR(found.st_mode) and found.st_ctime_ns > began_ns
 
 
 def could_be_removed_meanwhile(lower: Path, change: StagedChange, began_ns: int) -> bool:
-    """Whether somebody else may have taken the real file away while the command ran.
+    """Return whether the real file may have been removed during the command.
 
-    It is not there, and its folder, or what is left above that, lost or got a name meanwhile.
+    The file is absent, and its nearest existing folder gained or lost a name meanwhile.
     """
     if change.kind in ("gone", "folder") or try_lstat(lower / change.path) is not None:
         return False
-    above = (try_lstat(place) for place in (lower / change.path).parents)
+    above = (try_lstat(path) for path in (lower / change.path).parents)
     return next(status.st_ctime_ns for status in above if status is not None) > began_ns
 
 
 def has_privilege_bits(upper: Path, change: StagedChange) -> bool:
-    """Whether it is a file with permissions that are not brought over."""
     found = try_lstat(upper / change.path) if change.kind == "file" else None
     return found is not None and bool(found.st_mode & PRIVILEGE_BITS)
 
 
 def measure_bytes(upper: Path) -> int:
-    """Return the bytes below a folder, with the holes of files that may be brought over. What vanishes meanwhile does
-    not count; UNMEASURABLE where a path is longer than Linux takes.
+    """Return the bytes below a folder, holes of transferable files included; UNMEASURABLE_BYTES for paths that are too
+    long.
+
+    Entries that vanish meanwhile do not count.
     """
     total = 0
     waiting = [os.fspath(upper)]
@@ -234,9 +227,9 @@ def measure_bytes(upper: Path) -> int:
                     if entry.is_dir(follow_symlinks=False):
                         waiting.append(entry.path)
                     else:
-                        found = entry.stat(follow_symlinks=False)
-                        on_disk = found.st_blocks * 512
-                        total += on_disk if found.st_size > MAX_FILE_BYTES else max(found.st_size, on_disk)
+                        status = entry.stat(follow_symlinks=False)
+                        on_disk = status.st_blocks * 512
+                        total += on_disk if status.st_size > MAX_FILE_BYTES else max(status.st_size, on_disk)
         except OSError as error:
             if error.errno == errno.ENAMETOOLONG:
                 return UNMEASURABLE_BYTES

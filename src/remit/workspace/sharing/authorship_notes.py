@@ -1,7 +1,7 @@
-"""Authorship notes as git keeps them: one ref, one blob a commit, read and written in batches.
+"""Authorship notes in git: a ref with a blob per commit, read and written in batches.
 
-The tree is always `ab/cdef…`: trees of mixed depth make some versions of `git notes merge` fail.
-Neither HEAD, the index nor the work tree is touched. Source: git-notes(1), git-fast-import(1), read 2026-11.
+The tree is always `ab/cdef…`: mixed depths make some versions of `git notes merge` fail. HEAD, index and work tree stay
+untouched. Source: git-notes(1), git-fast-import(1), read 2026-11.
 """
 
 import hashlib
@@ -12,14 +12,14 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from msgspec import Struct
 
 from remit.core.formats.authorship_notes import InvalidNote, merge_notes, parse_note, write_note
-from remit.workspace.contents.content_store import parse_batch_output
 from remit.workspace.git.command import Git, GitError
 from remit.workspace.git.refs import NOTES_REF, may_have_ref
+from remit.workspace.git.tree_files import parse_batch_output
 from remit.workspace.place.workspace import Workspace
 
 TRACKING_REFS = "refs/remit/notes"
 MAX_NOTE_BYTES = 64 << 20
-"""Of one note; the largest real one seen has 3.2 MB. A larger one is not read."""
+"""Limit per note; the largest real note seen has 3.2 MB. Larger notes are not read."""
 
 REF_LOCKED_TEXT = "cannot lock ref"
 MAX_TRIES = 12
@@ -28,17 +28,17 @@ RETRY_PAUSE_S = 0.05
 NETWORK_OPTIONS = tuple(
     part for name in ("file", "git", "ssh", "http", "https") for part in ("-c", f"protocol.{name}.allow=always")
 )
-"""A person asked for the network: what reading forbids is let through, but for `ext::`, which runs a program."""
+"""Options that allow the network on a person's request, except `ext::`, which runs a program."""
 
 _NOTE_PATH = re.compile(r"[0-9a-f]{40}|[0-9a-f]{64}")
 _PLAIN_NAME = re.compile(r"[A-Za-z0-9_-]{1,80}")
 
 NotesByCommit = Mapping[str, bytes]
-"""Notes by their commits."""
+"""Notes by commit."""
 
 
 class NotesBusy(RuntimeError):
-    """Others kept writing the notes while we did, or left a lock."""
+    """Other writers kept changing the notes, or left a lock."""
 
     def __init__(self, ref: str) -> None:
         super().__init__(
@@ -48,14 +48,14 @@ class NotesBusy(RuntimeError):
 
 
 class UnknownRemote(ValueError):
-    """No remote, nor an address of one."""
+    """Neither a remote nor its address."""
 
     def __init__(self, remote: str) -> None:
         super().__init__(f"{remote!r} is no remote; expected a name from `git remote`, or a URL")
 
 
 class SyncResult(Struct, frozen=True):
-    """What an exchange with a remote did. `unread` are commits whose two notes could not be made one: ours stands."""
+    """Result of an exchange with a remote. `unread` are commits with two notes that could not be merged: ours stays."""
 
     received: int = 0
     pushed: bool = False
@@ -63,51 +63,50 @@ class SyncResult(Struct, frozen=True):
 
 
 class NoteEntry(Struct, frozen=True):
-    """A note's place in a tree, and its blob."""
+    """A note's path in the tree, and its blob."""
 
     path: str
     blob: str
 
 
 class NotesRef:
-    """The notes of one repository."""
+    """The notes of a repository."""
 
     def __init__(self, workspace: Workspace) -> None:
         self.workspace = workspace
         self.git = Git(workspace.root)
 
     def may_have_notes(self) -> bool:
-        """Whether there may be notes, without starting git."""
+        """Return whether notes may exist, without starting git."""
         return may_have_ref(self.workspace.common_dir, NOTES_REF)
 
     def read_tip(self, ref: str = NOTES_REF) -> str | None:
-        """The commit that holds the notes; None where there are none."""
+        """Return the commit that holds the notes; None if none."""
         return self.git.text("rev-parse", "--verify", "--quiet", f"{ref}^{{commit}}", ok=(0, 1, 128)) or None
 
     def read_notes(self, commits: Iterable[str], tip: str = NOTES_REF) -> dict[str, bytes]:
-        """The notes of those commits that have one. git is started twice, however many they are. Raises GitError."""
-        asked = [(commit, f"{tip}:{path}") for commit in dict.fromkeys(commits) for path in note_paths(commit)]
-        if not asked:
+        """Return the notes of the commits, with two git processes for any number. Raises GitError."""
+        query = [(commit, f"{tip}:{path}") for commit in dict.fromkeys(commits) for path in note_paths(commit)]
+        if not query:
             return {}
-        names = "".join(f"{name}\n" for _, name in asked).encode()
+        names = "".join(f"{name}\n" for _, name in query).encode()
         out = self.git.run("cat-file", "--batch-check=%(objecttype) %(objectsize) %(objectname)", stdin=names)
         rows = [line.split(" ") for line in out.decode("ascii", "replace").splitlines()]
         fit = [
             (commit, row[2])
-            for (commit, _), row in zip(asked, rows, strict=True)
+            for (commit, _), row in zip(query, rows, strict=True)
             if row[0] == "blob" and len(row) == 3 and int(row[1]) <= MAX_NOTE_BYTES
         ]
         contents = self.read_blobs(blob for _, blob in fit)
         return {commit: contents[blob] for commit, blob in fit if blob in contents}
 
     def read_blobs(self, names: Iterable[str]) -> dict[str, bytes]:
-        """Those blobs' contents."""
-        asked = list(dict.fromkeys(names))
-        out = self.git.run("cat-file", "--batch", stdin="".join(f"{n}\n" for n in asked).encode()) if asked else b""
-        return {name: found for name, found in zip(asked, parse_batch_output(out), strict=True) if found is not None}
+        query = list(dict.fromkeys(names))
+        out = self.git.run("cat-file", "--batch", stdin="".join(f"{n}\n" for n in query).encode()) if query else b""
+        return {name: found for name, found in zip(query, parse_batch_output(out), strict=True) if found is not None}
 
     def list_notes(self, tip: str | None) -> dict[str, list[NoteEntry]]:
-        """Every note of a tree by its commit; several where trees of another depth were mixed."""
+        """Return each note of a tree by commit; several if depths are mixed."""
         found: dict[str, list[NoteEntry]] = {}
         out = self.git.text("ls-tree", "--full-tree", "-r", "-z", tip) if tip else ""
         for row in out.split("\0")[:-1]:
@@ -118,14 +117,14 @@ class NotesRef:
         return found
 
     def update_notes(self, commits: Iterable[str], change: Callable[[NotesByCommit], NotesByCommit]) -> int:
-        """Give those commits the notes that `change` makes of the ones they have; how many are new.
+        """Replace the notes of these commits by the result of `change`; return the number changed.
 
-        Where another writer was faster, `change` is asked again with what it wrote. Raises GitError, NotesBusy.
+        After a concurrent write, `change` is called again with the new notes. Raises GitError, NotesBusy.
         """
-        asked = tuple(commits)
+        query = tuple(commits)
         for _ in range(MAX_TRIES):
             tip = self.read_tip()
-            known = self.read_notes(asked, tip) if tip else {}
+            known = self.read_notes(query, tip) if tip else {}
             fresh = {commit: text for commit, text in change(known).items() if known.get(commit) != text}
             if not fresh or self.write_commit(fresh, tip):
                 return len(fresh)
@@ -133,7 +132,7 @@ class NotesRef:
         raise NotesBusy(NOTES_REF)
 
     def write_commit(self, fresh: NotesByCommit, tip: str | None, other: str | None = None) -> bool:
-        """Commit those notes on `tip`, and on `other` where two are merged; False where the ref moved meanwhile."""
+        """Commit notes on `tip`, merged with `other` if given; return False if the ref moved meanwhile."""
         stream = b"".join(commit_stream(fresh, self.list_notes(tip), tip, other))
         try:
             self.git.run("fast-import", "--quiet", "--done", "--date-format=now", stdin=stream)
@@ -144,7 +143,7 @@ class NotesRef:
         return True
 
     def move_ref(self, to: str, tip: str | None) -> bool:
-        """Let the notes be those of commit `to`; False where the ref moved meanwhile."""
+        """Move the ref to commit `to`; return False if the ref moved meanwhile."""
         try:
             self.git.run("update-ref", "-m", "notes fetched by Remit", NOTES_REF, to, tip or "0" * len(to))
         except GitError as error:
@@ -154,7 +153,7 @@ class NotesRef:
         return True
 
     def sync_remote(self, remote: str, *, push: bool) -> SyncResult:
-        """Take in a remote's notes, and give it ours where `push`. Never forces; who was faster is merged with.
+        """Fetch a remote's notes, and push ours with `push`. Never forces; concurrent writes are merged.
 
         Raises GitError, NotesBusy, UnknownRemote.
         """
@@ -178,7 +177,7 @@ class NotesRef:
         raise NotesBusy(f"{remote}: {NOTES_REF}")
 
     def fetch_notes(self, remote: str) -> str | None:
-        """The remote's notes, fetched; None where it has none."""
+        """Fetch the remote's notes; None if the remote has none."""
         out = self.run_over_network("ls-remote", "--", remote, NOTES_REF).decode("utf-8", "replace")
         if NOTES_REF not in [line.partition("\t")[2] for line in out.splitlines()]:
             return None
@@ -188,16 +187,16 @@ class NotesRef:
         return self.read_tip(ref)
 
     def run_over_network(self, *arguments: str) -> bytes:
-        """What git says with the network let through. Raises GitError."""
+        """Run git with the network allowed. Raises GitError."""
         try:
             return self.git.run(*NETWORK_OPTIONS, *arguments)
         except GitError as error:
             raise GitError(arguments, error.code, error.message) from error
 
     def merge_notes(self, tip: str | None, theirs: str, unread: set[str]) -> set[str] | None:
-        """Make the notes those of both; the commits that got another note. None where the ref moved meanwhile.
+        """Merge both sides; return the commits with a changed note. None if the ref moved meanwhile.
 
-        `unread` is given the commits whose two notes could not be made one.
+        Commits whose notes cannot be merged are added to `unread`.
         """
         if tip and self.is_ancestor(theirs, tip):
             return set()
@@ -218,7 +217,7 @@ class NotesRef:
         return set(fresh) if self.write_commit(fresh, tip, theirs) else None
 
     def is_ancestor(self, one: str, of: str) -> bool:
-        """Whether `of` holds all that `one` does."""
+        """Return whether `of` contains `one`."""
         try:
             self.git.run("merge-base", "--is-ancestor", one, of)
         except GitError as error:
@@ -228,7 +227,7 @@ class NotesRef:
         return True
 
     def push_notes(self, remote: str, tip: str) -> bool:
-        """Push; False where somebody else was faster."""
+        """Push the notes; return False if a concurrent push came first."""
         plain = ("--quiet", "--no-verify", "--no-follow-tags", "--recurse-submodules=no", "--no-signed")
         try:
             self.run_over_network("push", *plain, "--", remote, f"{tip}:{NOTES_REF}")
@@ -241,24 +240,22 @@ class NotesRef:
 
 
 def note_paths(commit: str) -> tuple[str, ...]:
-    """Where the note of a commit may lie: as Remit writes it, and in git's other depths."""
+    """Return the possible paths of a commit's note: Remit's depth first, then git's other depths."""
     return note_path(commit), commit, f"{commit[:2]}/{commit[2:4]}/{commit[4:]}"
 
 
 def note_path(commit: str) -> str:
-    """Where Remit writes the note of a commit."""
     return f"{commit[:2]}/{commit[2:]}"
 
 
 def first_blob(listed: Mapping[str, list[NoteEntry]], commit: str) -> str | None:
-    """The blob of a commit's note; None where it has none."""
     return listed[commit][0].blob if commit in listed else None
 
 
 def commit_stream(
     fresh: NotesByCommit, listed: Mapping[str, list[NoteEntry]], tip: str | None, other: str | None
 ) -> Iterator[bytes]:
-    """One commit that adds those notes, and brings all others to the same depth."""
+    """Yield a commit that adds the notes and moves the rest to the same depth."""
     yield f"commit {NOTES_REF}\ncommitter Remit <remit@localhost> now\ndata 15\nNotes by Remit\n".encode()
     if tip:
         yield f"from {tip}\n".encode()
@@ -276,7 +273,7 @@ def commit_stream(
 
 
 def merge_note_texts(ours: bytes, theirs: bytes) -> bytes | None:
-    """Both notes in one; None where one of them is no authorship note."""
+    """Return both notes merged; None if either is no authorship note."""
     try:
         return write_note(merge_notes(parse_note(ours.decode()), parse_note(theirs.decode()))).encode()
     except (InvalidNote, UnicodeError):
@@ -284,6 +281,5 @@ def merge_note_texts(ours: bytes, theirs: bytes) -> bytes | None:
 
 
 def tracking_ref(remote: str) -> str:
-    """Where the notes of a remote are kept after fetching."""
     plain = _PLAIN_NAME.fullmatch(remote) is not None
     return f"{TRACKING_REFS}/{remote if plain else hashlib.sha256(remote.encode()).hexdigest()[:16]}"

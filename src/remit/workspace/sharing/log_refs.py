@@ -1,10 +1,8 @@
-"""A machine's log as a ref, `refs/remit/log/<machine>`: one writer each, and never moved but forward.
+"""Shared logs as refs, `refs/remit/log/<machine>`: a single writer each, moved only forward.
 
-A ref's commit has the segments of the log as plain files. Neither HEAD, the index nor the work tree is touched.
-Source: git-fast-import(1), git-fetch(1), read 2026-11.
-
-Tree heads in logs that were shared, as refs `refs/remit/log/<machine>` or as tracked files: a witness that outlives
-the state folder.
+A ref's commit holds the segments of the log as plain files. Tree heads in shared logs, in refs or tracked files, are a
+witness that outlives the state folder. HEAD, index and work tree stay untouched. Source: git-fast-import(1),
+git-fetch(1), read 2026-11.
 """
 
 import hashlib
@@ -24,9 +22,9 @@ TREE_HEAD_TEXT = '"event":"tree_head"'
 
 
 def find_shared_head_lines(workspace: Workspace) -> Iterator[tuple[bytes, str]]:
-    """The lines of `tree_head` records in every shared log, and where each stands. Nothing of a log is checked out.
+    """Yield lines of `tree_head` records in shared logs, with the ref. No file is checked out.
 
-    Any file of the ref's tree may hold them, in whatever folders. Raises GitError.
+    Any file of the ref's tree may hold them. Raises GitError.
     """
     if workspace.common_dir is None:
         return
@@ -43,7 +41,7 @@ def find_shared_head_lines(workspace: Workspace) -> Iterator[tuple[bytes, str]]:
 
 
 def find_tracked_head_lines(workspace: Workspace, name: str) -> Iterator[tuple[bytes, str]]:
-    """The lines of `tree_head` records in the tracked log of that name, as it lies there and as HEAD has it.
+    """Yield lines of `tree_head` records in the tracked log, on disk and in HEAD.
 
     Raises GitError, OSError.
     """
@@ -63,7 +61,7 @@ _SEGMENT = re.compile(r"[0-9]{12}\.jsonl")
 
 
 class SharedLogDiffers(RuntimeError):
-    """What was shared of this log is not how the log begins: it was cut, or another clone writes under its name."""
+    """The shared log is not a prefix of the log: the log was cut, or a different clone writes under its name."""
 
     def __init__(self, ref: str, name: str) -> None:
         super().__init__(
@@ -73,7 +71,7 @@ class SharedLogDiffers(RuntimeError):
 
 
 class LogPart(Struct, frozen=True):
-    """A file of the shared log. `content` reads it; it begins with what was shared of it earlier, if anything was."""
+    """A file of the shared log. `content` reads the file, which begins with any part shared earlier."""
 
     name: str
     size: int
@@ -81,7 +79,7 @@ class LogPart(Struct, frozen=True):
 
 
 class SharedLog(Struct, frozen=True):
-    """What writing a log's ref did. `absent` are parts that cannot be shared any more: pruned before they ever were."""
+    """Result of writing a log's ref. `absent` are parts pruned before they were ever shared."""
 
     ref: str
     tip: str
@@ -91,34 +89,33 @@ class SharedLog(Struct, frozen=True):
 
 
 class FetchedLogs(Struct, frozen=True):
-    """The logs that a remote has. `refused` were not taken: what is here is no beginning of them any more."""
+    """The logs of a remote. `refused` were not fetched: the local log is not a prefix."""
 
     logs: tuple[str, ...] = ()
     refused: tuple[str, ...] = ()
 
 
 class LogRefs:
-    """The logs that are shared as refs, one writer each; none is ever moved but forward."""
+    """Logs shared as refs."""
 
     def __init__(self, workspace: Workspace) -> None:
         self.git = Git(workspace.root)
 
     def read_tip(self, ref: str) -> str | None:
-        """The commit that a ref names; None where there is none."""
+        """Return the commit of a ref; None if none."""
         return (
             self.git.text("rev-parse", "--verify", "--quiet", "--end-of-options", f"{ref}^{{commit}}", ok=(0, 1, 128))
             or None
         )
 
     def list_files(self, tip: str | None) -> dict[str, tuple[str, int]]:
-        """The files of a shared log: blob and size, by name."""
         out = self.git.text("ls-tree", "--full-tree", "-z", "-l", tip) if tip else ""
         rows = [row.partition("\t") for row in out.split("\0") if row]
         about = [(path, words.split()) for words, _, path in rows]
         return {path: (words[2], int(words[3])) for path, words in about if words[1] == "blob"}
 
     def write_ref(self, machine: str, parts: Sequence[LogPart], absent: Sequence[str]) -> SharedLog:
-        """Add to this machine's ref what it has not yet. Raises GitError, SharedLogDiffers."""
+        """Add new parts to this machine's ref. Raises GitError, SharedLogDiffers."""
         ref = LOG_REFS + machine
         tip = self.read_tip(ref)
         known = self.list_files(tip)
@@ -132,7 +129,7 @@ class LogRefs:
     def select_growing_parts(
         self, ref: str, parts: Sequence[LogPart], known: Mapping[str, tuple[str, int]], absent: Sequence[str]
     ) -> list[LogPart]:
-        """The parts that are new or have grown. Raises SharedLogDiffers."""
+        """Return parts that are new or longer. Raises SharedLogDiffers."""
         named = {part.name: part for part in parts}
         for name, (blob, size) in known.items():
             part = named.get(name)
@@ -144,12 +141,12 @@ class LogRefs:
         return [part for part in parts if part.name not in known or known[part.name][1] < part.size]
 
     def push_log(self, remote: str, ref: str, tip: str) -> None:
-        """Give a remote this machine's log. Never forces. Raises GitError, UnknownRemote."""
+        """Push this machine's log; never forces. Raises GitError, UnknownRemote."""
         plain = ("--quiet", "--no-verify", "--no-follow-tags", "--recurse-submodules=no", "--no-signed")
         self.git.run(*NETWORK_OPTIONS, "push", *plain, "--", check_remote_name(remote), f"{tip}:{ref}")
 
     def fetch_logs(self, remote: str, machine: str) -> FetchedLogs:
-        """Take in the logs of other machines that a remote has. Raises GitError, UnknownRemote."""
+        """Fetch the logs of other machines. Raises GitError, UnknownRemote."""
         out = self.git.text(*NETWORK_OPTIONS, "ls-remote", "--refs", "--", check_remote_name(remote), f"{LOG_REFS}*")
         theirs = {ref: name for name, _, ref in (line.partition("\t") for line in out.splitlines())}
         wanted = sorted(
@@ -166,7 +163,7 @@ class LogRefs:
         )
 
     def has_commit(self, ref: str, commit: str) -> bool:
-        """Whether the ref here has that commit of a remote."""
+        """Return whether the local ref contains the remote's commit."""
         try:
             self.git.run("merge-base", "--is-ancestor", commit, ref)
         except GitError:
@@ -174,7 +171,7 @@ class LogRefs:
         return True
 
     def read_log(self, machine: str, max_bytes: int) -> bytes:
-        """The lines of a shared log, at most so many bytes, whole files. Raises GitError."""
+        """Return the lines of a shared log in whole files, up to `max_bytes`. Raises GitError."""
         files = self.list_files(self.read_tip(LOG_REFS + machine))
         found: list[bytes] = []
         for name in sorted(name for name in files if _SEGMENT.fullmatch(name)):
@@ -187,10 +184,10 @@ class LogRefs:
 
 
 def _batches(parts: Iterable[LogPart]) -> Iterator[list[LogPart]]:
-    """So many at a time that their contents fit into memory."""
+    """Group the parts so that a group fits into memory."""
     batch: list[LogPart] = []
     for part in parts:
-        if batch and sum(each.size for each in batch) + part.size > BATCH_BYTES:
+        if batch and sum(item.size for item in batch) + part.size > BATCH_BYTES:
             yield batch
             batch = []
         batch.append(part)
@@ -199,7 +196,7 @@ def _batches(parts: Iterable[LogPart]) -> Iterator[list[LogPart]]:
 
 
 def _commit_stream(ref: str, tip: str | None, parts: Iterable[LogPart]) -> bytes:
-    """One commit that adds those files, for git-fast-import, which moves the ref forward only."""
+    """Return a fast-import commit that adds the files; fast-import moves refs only forward."""
     head = f"commit {ref}\ncommitter Remit <remit@localhost> now\ndata 12\nLog by Remit\n"
     stream = [head.encode(), f"from {tip}\n".encode() if tip else b""]
     for part in parts:
@@ -209,13 +206,13 @@ def _commit_stream(ref: str, tip: str | None, parts: Iterable[LogPart]) -> bytes
 
 
 def _git_blob_name(content: bytes, digits: int) -> str:
-    """What git calls a blob with that content, by the length of its names."""
+    """Return git's blob name for a content; `digits` selects the hash."""
     digest = hashlib.sha1 if digits == 40 else hashlib.sha256
     return digest(b"blob %d\0" % len(content) + content).hexdigest()
 
 
 def check_remote_name(remote: str) -> str:
-    """The remote as it was named. Raises UnknownRemote for what git would read as an option."""
+    """Return the remote. Raises UnknownRemote for a name that git would read as an option."""
     if not remote or remote.startswith("-") or "\n" in remote:
         raise UnknownRemote(remote)
     return remote

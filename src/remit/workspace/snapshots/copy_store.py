@@ -1,12 +1,12 @@
-"""Snapshots where there is no git: lists of files, and one copy of each content."""
+"""Snapshots without git: lists of files, and a copy per content."""
 
 from collections.abc import Iterable, Mapping
 
 import msgspec
 
+from remit.workspace.contents.blob_folder import BlobFolder
 from remit.workspace.files.atomic import write_atomically
 from remit.workspace.place.workspace import Workspace
-from remit.workspace.snapshots.blob_folder import BlobFolder
 from remit.workspace.snapshots.snapshot import (
     FilesByPath,
     Listing,
@@ -15,13 +15,14 @@ from remit.workspace.snapshots.snapshot import (
     decode_path,
     is_restorable_path,
     is_secret_path,
+    mark_lost_files,
     read_content,
 )
 from remit.workspace.snapshots.snapshot import encode_path as spell
 
 
 class CopySnapshotStore:
-    """The snapshots of a workspace without git, in `.orchestration/.state/snapshots/`."""
+    """Snapshots of a workspace without git, in `.orchestration/.state/snapshots/`."""
 
     def __init__(self, workspace: Workspace) -> None:
         self.workspace = workspace
@@ -29,7 +30,7 @@ class CopySnapshotStore:
         self.copies = BlobFolder(self.folder / "private")
 
     def take(self, snapshot: Snapshot, files: FilesByPath) -> Snapshot:
-        """Keep these files, which are all there are. The list is written last: without it there is no snapshot."""
+        """Store the files. The list is written last: without the list no snapshot exists."""
         kept = {
             spell(path): (seen.version.mode, self.copies.store(read_content(self.workspace, path, seen)))
             for path, seen in files.items()
@@ -42,34 +43,31 @@ class CopySnapshotStore:
         return made
 
     def list_snapshots(self) -> list[Snapshot]:
-        """All of them, the newest first; a list that cannot be read is none."""
+        """Return the snapshots, newest first; unreadable lists are skipped."""
         found: list[Snapshot] = []
         for path in sorted((self.folder / "lists").glob("*.json"), reverse=True):
             try:
-                found.append(self.copies.mark_lost_files(msgspec.json.decode(path.read_bytes(), type=Snapshot)))
+                found.append(mark_lost_files(msgspec.json.decode(path.read_bytes(), type=Snapshot), self.copies))
             except msgspec.DecodeError:
                 continue
         return found
 
     def list_files(self, snapshot: Snapshot) -> Listing:
-        """Every file of one."""
         named = (
             (decode_path(p), mode, key) for p, (mode, key) in snapshot.private.items() if self.copies.has_blob(key)
         )
         return {path: SnapshotFile(mode, key, private=True) for path, mode, key in named if is_restorable_path(path)}
 
     def read_contents(self, entries: Mapping[str, SnapshotFile]) -> dict[str, bytes]:
-        """What is to be written."""
         return {path: self.copies.load(entry.key) for path, entry in entries.items()}
 
     def forget(self, snapshots: Iterable[Snapshot]) -> None:
-        """Drop the lists, then the contents that nobody needs."""
         for snapshot in snapshots:
             (self.folder / "lists" / f"{snapshot.id}.json").unlink(missing_ok=True)
         self.copies.keep_only(key for s in self.list_snapshots() for _, key in s.private.values())
 
     def drop_secrets(self, snapshots: Iterable[Snapshot]) -> None:
-        """Drop the copies of such files that no other list needs. The same content under another name stays."""
+        """Drop copies of secret files that no remaining list needs. Equal content under a harmless name stays."""
         gone = {s.id for s in snapshots}
         self.copies.keep_only(
             key
@@ -79,11 +77,10 @@ class CopySnapshotStore:
         )
 
     def disk_usage(self, snapshots: Iterable[Snapshot]) -> int:
-        """The bytes of the copies."""
         return self.copies.total_bytes(key for s in snapshots for _, key in s.private.values())
 
     def tidy(self) -> None:
-        """Nothing waits here."""
+        """Do nothing: no work is deferred."""
 
     def close(self) -> None:
-        """Nothing runs here."""
+        """Do nothing: no process runs."""

@@ -9,15 +9,13 @@ from contextlib import suppress
 import msgspec
 from msgspec.structs import replace
 
-from remit.workspace.contents.content_store import parse_batch_output
+from remit.workspace.contents.blob_folder import BlobFolder
 from remit.workspace.contents.remit_repository import RemitRepository
 from remit.workspace.files.read_files import ObservedFile
 from remit.workspace.git.command import Git, GitError
-from remit.workspace.git.hidden_files import prefix_in_repository
 from remit.workspace.git.refs import head_commit, may_have_refs_below
-from remit.workspace.observe.observation import parse_filtered_batch
+from remit.workspace.git.tree_files import parse_batch_output, prefix_in_repository, read_worktree_form
 from remit.workspace.place.workspace import Workspace
-from remit.workspace.snapshots.blob_folder import BlobFolder
 from remit.workspace.snapshots.fast_import import MAX_COMMITS, FastImport, fold_packs
 from remit.workspace.snapshots.snapshot import (
     FilesByPath,
@@ -28,6 +26,7 @@ from remit.workspace.snapshots.snapshot import (
     encode_path,
     is_restorable_path,
     is_secret_path,
+    mark_lost_files,
     read_content,
 )
 
@@ -36,11 +35,11 @@ REF_SAFE_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9-]{0,63}")
 FILE_MODES = frozenset({"100644", "100755", "120000"})
 BASE_MARK = ":2"
 UNUSED_MARKER = "unused"
-"""The file that says that objects may have become needless."""
+"""Marker file: objects may have become unneeded."""
 
 
 class GitSnapshotStore:
-    """The snapshots of one workspace in its repository. `stays` keeps the process that writes them running."""
+    """Snapshots of a workspace in git. `keeps_importer` keeps the writing process running between snapshots."""
 
     def __init__(self, workspace: Workspace, machine: str, *, keeps_importer: bool = False) -> None:
         self.workspace = workspace
@@ -52,7 +51,7 @@ class GitSnapshotStore:
         self.importer: FastImport | None = None
 
     def take(self, snapshot: Snapshot, files: FilesByPath) -> Snapshot:
-        """Keep these files, beside those of HEAD."""
+        """Store these files on top of HEAD's."""
         secret = {path: seen for path, seen in files.items() if is_secret_path(path)}
         private = {
             encode_path(p): (seen.version.mode, self.copies.store(read_content(self.workspace, p, seen)))
@@ -69,7 +68,7 @@ class GitSnapshotStore:
         return replace(made, commit=name, ref=ref)
 
     def write_commit(self, snapshot: Snapshot, ref: str, files: FilesByPath) -> str:
-        """The commit's name. Raises GitError, OSError."""
+        """Write the snapshot commit and return its name. Raises GitError, OSError."""
         importer = self.importer or FastImport(self.repository)
         self.importer = None
         try:
@@ -94,15 +93,15 @@ class GitSnapshotStore:
         return name
 
     def fold_if_many(self) -> None:
-        """Without a daemon nobody is ever idle: fold where packs are many. The snapshot is none the worse for it."""
+        """Fold packs if many: without a daemon no idle time comes. A failure does not harm the snapshot."""
         if len(list((self.folder / "edges").glob("*"))) >= MAX_COMMITS:
             with suppress(GitError, OSError):
                 fold_packs(self.repository, self.folder)
 
     def commit_stream(self, snapshot: Snapshot, ref: str, files: FilesByPath, base: str | None) -> Iterator[bytes]:
-        """The commit on top of `base`: what is gone first, for a file may lie where a folder was.
+        """Yield the commit on top of `base`, deletions first, since a file may replace a folder.
 
-        Without one it follows what the ref holds: the commit with HEAD's files, or nothing.
+        Without `base`, the commit follows the ref: HEAD's files, or an empty tree.
         """
         prefix = os.fsencode(prefix_in_repository(self.workspace))
         yield from self.commit_header(snapshot, ref)
@@ -116,35 +115,33 @@ class GitSnapshotStore:
         yield b"\n"
 
     def commit_header(self, snapshot: Snapshot, ref: str) -> Iterator[bytes]:
-        """What a commit begins with."""
         message = f"{commit_title(snapshot)}\n\n{msgspec.json.encode(snapshot).decode()}\n".encode()
         yield f"commit {ref}\nmark :1\ncommitter Remit <remit@localhost> {int(snapshot.at)} +0000\n".encode()
         yield b"data %d\n%s\n" % (len(message), message)
 
     def file_command(self, prefix: bytes, path: str, seen: ObservedFile) -> bytes:
-        """One file of the commit."""
         content = read_content(self.workspace, path, seen)
         place = quote_path(prefix + os.fsencode(path))
         return b"M %s inline %s\ndata %d\n%s\n" % (seen.version.mode.encode(), place, len(content), content)
 
     def list_snapshots(self) -> list[Snapshot]:
-        """Those of this workspace; what another wrote under these refs is none."""
+        """Return this workspace's snapshots; foreign commits under the refs are skipped."""
         own = encode_path(str(self.workspace.root))
-        mine = (self.copies.mark_lost_files(s) for s in self.list_all_snapshots() if s.root == own)
+        mine = (mark_lost_files(s, self.copies) for s in self.list_all_snapshots() if s.root == own)
         return sorted(mine, key=lambda s: (s.at, s.id), reverse=True)
 
     def list_all_snapshots(self) -> Iterator[Snapshot]:
-        """The snapshots of all worktrees and machines, and those of this machine that an older version made."""
-        asked = ("for-each-ref", "--format=%(refname)%00%(objectname)%00%(contents:body)%00")
-        out = self.repository.run(*asked, SNAPSHOT_REFS) if self.repository.exists else b""
+        """Yield the snapshots of each worktree and machine, including those of older versions."""
+        query = ("for-each-ref", "--format=%(refname)%00%(objectname)%00%(contents:body)%00")
+        out = self.repository.run(*query, SNAPSHOT_REFS) if self.repository.exists else b""
         if may_have_refs_below(self.workspace, SNAPSHOT_REFS):
-            out += Git(self.workspace.root).run(*asked, self.refs)
+            out += Git(self.workspace.root).run(*query, self.refs)
         parts = out.decode("utf-8", "replace").split("\0")
         found = (parse_snapshot(*parts[n : n + 3]) for n in range(0, len(parts) - 2, 3))
         return (snapshot for snapshot in found if snapshot)
 
     def list_files(self, snapshot: Snapshot) -> Listing:
-        """Every file of the snapshot; repositories inside are not its own."""
+        """Return each file of the snapshot, without nested repositories."""
         base = self.list_tree(f"{snapshot.commit}^", ok=(0, 128)) if snapshot.head else {}
         found = {
             p: replace(e, raw=not e.has_same_content(base.get(p))) for p, e in self.list_tree(snapshot.commit).items()
@@ -157,7 +154,7 @@ class GitSnapshotStore:
         return found
 
     def list_tree(self, commit: str, ok: tuple[int, ...] = (0,)) -> Listing:
-        """The files of a commit below this workspace's root. Raises GitError for an exit code that is not in `ok`."""
+        """Return the files of a commit below the workspace root. Raises GitError for an exit code not in `ok`."""
         out = self.repository.reader.run("ls-tree", "-r", "-z", commit, ok=ok)
         lines = (line.partition(b"\t") for line in out.split(b"\0"))
         found = ((about.split(b" "), os.fsdecode(path)) for about, _, path in lines)
@@ -168,7 +165,9 @@ class GitSnapshotStore:
         }
 
     def read_contents(self, entries: Mapping[str, SnapshotFile]) -> dict[str, bytes]:
-        """What is to be written. HEAD's files get their line endings; no filter runs, so LFS pointers stay pointers."""
+        """Return the bytes to write. HEAD's files get their line endings; no filter runs, so LFS pointers stay
+        pointers.
+        """
         private = {path: self.copies.load(entry.key) for path, entry in entries.items() if entry.private}
         plain = {p: e for p, e in entries.items() if not e.private and (e.raw or e.mode == "120000")}
         return {
@@ -178,28 +177,21 @@ class GitSnapshotStore:
         }
 
     def read_raw(self, entries: Mapping[str, SnapshotFile]) -> dict[str, bytes]:
-        """The bytes of objects."""
         keys = list(dict.fromkeys(e.key for e in entries.values()))
-        asked = "".join(f"{key}\n" for key in keys).encode()
-        out = self.repository.reader.run("cat-file", "--batch", stdin=asked) if keys else b""
+        query = "".join(f"{key}\n" for key in keys).encode()
+        out = self.repository.reader.run("cat-file", "--batch", stdin=query) if keys else b""
         found = dict(zip(keys, parse_batch_output(out), strict=True))
         if lost := [path for path, e in entries.items() if found[e.key] is None]:
             raise GitError(("cat-file",), None, f"the content of {lost[0]!r} is gone from the repository")
         return {path: content for path, e in entries.items() if (content := found[e.key]) is not None}
 
     def read_worktree_form(self, entries: Mapping[str, SnapshotFile]) -> dict[str, bytes]:
-        """HEAD's files as a checkout without filters writes them: one git for all, where its answer can be read."""
         files = {p: e.key for p, e in entries.items() if e.mode != "120000"}
-        git, prefix, off = self.repository.reader, prefix_in_repository(self.workspace), self.no_filter_options()
-        plain = [p for p in files if "\n" not in p]
-        asked = os.fsencode("".join(f"{files[p]} {prefix}{p}\n" for p in plain))
-        out = git.run(*off, "cat-file", "--batch", "--filters", stdin=asked) if plain else b""
-        found = dict(zip(plain, parse_filtered_batch(out, [files[p] for p in plain]), strict=False))
-        alone = [p for p in files if p not in found]
-        return {**found, **{p: git.run(*off, "cat-file", "--filters", f"--path={prefix}{p}", files[p]) for p in alone}}
+        prefix = prefix_in_repository(self.workspace)
+        return read_worktree_form(self.repository.reader, prefix, files, *self.no_filter_options())
 
     def no_filter_options(self) -> list[str]:
-        """Options that switch off every filter that any settings name, the user's own too."""
+        """Return options that disable each filter in any settings, the user's included."""
         out = Git(self.workspace.root).run("config", "-z", "--name-only", "--get-regexp", r"^filter\.", ok=(0, 1))
         names = {os.fsdecode(key).split(".", 1)[1].rpartition(".")[0] for key in out.split(b"\0") if key}
         values = (("clean", ""), ("smudge", ""), ("process", ""), ("required", "false"))
@@ -207,7 +199,7 @@ class GitSnapshotStore:
         return [part for setting in settings for part in ("-c", setting)]
 
     def forget(self, snapshots: Iterable[Snapshot]) -> None:
-        """Take away the refs, and the copies that no other snapshot needs. Objects go when nobody works."""
+        """Delete the refs and unneeded copies. Objects are dropped while idle."""
         self.close()
         gone = list(snapshots)
         own = set(self.repository.list_refs(SNAPSHOT_REFS))
@@ -222,41 +214,38 @@ class GitSnapshotStore:
             self.drop_secrets(gone)
 
     def drop_secrets(self, snapshots: Iterable[Snapshot]) -> None:
-        """Drop the copies that no other snapshot of any worktree or machine needs."""
         gone = {s.id for s in snapshots}
         self.copies.keep_only(
             key for s in self.list_all_snapshots() if s.id not in gone for _, key in s.private.values()
         )
 
     def disk_usage(self, snapshots: Iterable[Snapshot]) -> int:
-        """What only snapshots hold."""
+        """Return the bytes that only snapshots hold."""
         found = list(snapshots)
         names = [s.commit for s in found]
         if not names:
             return 0
-        asked = "".join(f"{s.commit}\n" + (f"^{s.commit}^\n" if s.head else "") for s in found)
-        out = self.repository.reader.run("rev-list", "--objects", "--disk-usage", "--stdin", stdin=asked.encode())
+        query = "".join(f"{s.commit}\n" + (f"^{s.commit}^\n" if s.head else "") for s in found)
+        out = self.repository.reader.run("rev-list", "--objects", "--disk-usage", "--stdin", stdin=query.encode())
         return int(out) + self.copies.total_bytes(key for s in found for _, key in s.private.values() if key)
 
     def tidy(self) -> None:
-        """What can wait until nobody does: end the process, take over what an older version left, fold packs, drop
-        what is not needed. Raises OSError, GitError.
-        """
+        """End the importer, migrate old snapshots, fold packs, drop unneeded objects. Raises OSError, GitError."""
         self.close()
         if may_have_refs_below(self.workspace, SNAPSHOT_REFS):
             self.migrate_old_refs()
         fold_packs(self.repository, self.folder)
         unused = self.folder / UNUSED_MARKER
         is_due = self.repository.exists and (unused.exists() or self.repository.has_stale_packs())
-        # Where there is no room to write the pack anew, all stays as it is until there is.
+        # Without space for the new pack, the objects stay until a later run.
         with suppress(GitError):
             if is_due and self.repository.drop_unused_objects():
                 unused.unlink(missing_ok=True)
 
     def migrate_old_refs(self) -> None:
-        """Take the snapshots of an older version, refs of the user's repository, into Remit's own."""
-        asked = ("for-each-ref", "--format=%(refname)%00%(objectname)%00%(contents:body)%00", SNAPSHOT_REFS)
-        parts = Git(self.workspace.root).run(*asked).decode("utf-8", "replace").split("\0")
+        """Move snapshots of an older version from the user's repository to Remit's own."""
+        query = ("for-each-ref", "--format=%(refname)%00%(objectname)%00%(contents:body)%00", SNAPSHOT_REFS)
+        parts = Git(self.workspace.root).run(*query).decode("utf-8", "replace").split("\0")
         self.repository.create()
         with self.repository.prevent_dropping():
             known = self.repository.read_borrow_list()
@@ -269,7 +258,7 @@ class GitSnapshotStore:
                 Git(self.workspace.root).run("update-ref", "-d", ref, commit)
 
     def import_snapshot(self, snapshot: Snapshot) -> None:
-        """Write a snapshot of the user's repository anew: what it holds, and what HEAD held, without its history."""
+        """Copy a snapshot of the user's repository with HEAD's files, without history."""
         importer = FastImport(self.repository)
         try:
             base = base_commit_stream(snapshot.ref, importer.read_tree(f"{snapshot.head}")) if snapshot.head else b""
@@ -280,20 +269,19 @@ class GitSnapshotStore:
             importer.close()
 
     def close(self) -> None:
-        """End the process."""
         if self.importer is not None:
             self.importer.close()
             self.importer = None
 
 
 def base_commit_stream(ref: str, tree: str) -> bytes:
-    """A commit without history that holds HEAD's files; the snapshot comes on top of it."""
+    """Return a parentless commit with HEAD's files, the base of a snapshot."""
     header = f"commit {ref}\nmark {BASE_MARK}\ncommitter Remit <remit@localhost> 0 +0000\ndata 5\nFiles\n"
     return f'{header}M 040000 {tree} ""\n\n'.encode()
 
 
 def parse_snapshot(ref: str, commit: str, body: str) -> Snapshot | None:
-    """The snapshot that a commit message describes; None for any other message."""
+    """Return the snapshot in a commit message; None for any other message."""
     try:
         found = msgspec.json.decode(body.strip(), type=Snapshot)
     except (msgspec.DecodeError, ValueError):
@@ -302,18 +290,17 @@ def parse_snapshot(ref: str, commit: str, body: str) -> Snapshot | None:
 
 
 def ref_group(snapshot: Snapshot) -> str:
-    """The session, where it can stand in a ref's name; else the day."""
+    """Return the session if valid in a ref name; else the day."""
     session = snapshot.occasion.session
     return session if REF_SAFE_NAME.fullmatch(session) else time.strftime("%Y-%m-%d", time.gmtime(snapshot.at))
 
 
 def commit_title(snapshot: Snapshot) -> str:
-    """The first line of the message."""
     what = {"session": "a session", "restore": "a restore", "resume": "finishing a restore", "undone": "undoing"}
     about = what.get(snapshot.occasion.kind) or snapshot.occasion.tool or "a call"
     return f"Remit: before {about}"[:72].replace("\n", " ")
 
 
 def quote_path(path: bytes) -> bytes:
-    """A path as fast-import reads it, whatever bytes it has."""
+    """Return a path quoted for fast-import, for any bytes."""
     return b'"' + b"".join(bytes([b]) if 32 <= b < 127 and b not in b'"\\' else b"\\%03o" % b for b in path) + b'"'

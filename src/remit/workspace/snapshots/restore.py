@@ -1,9 +1,5 @@
-"""Going back to a snapshot: the present is saved first, and a restore that was killed is finished by the next one.
+"""Restore of a snapshot: the present is saved first, and the next run finishes a killed restore."""
 
-What going back to a snapshot would do to each file. Pure.
-"""
-
-import fcntl
 import os
 from collections.abc import Callable, Collection, Generator, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -13,6 +9,7 @@ from msgspec import Struct
 
 from remit.core.diff.contents import sha256
 from remit.workspace.files.atomic import FileToWrite, delete_file, remove_temporary_files, write_atomically, write_files
+from remit.workspace.files.locks import try_lock
 from remit.workspace.git.command import Git
 from remit.workspace.git.hidden_files import read_index_flags
 from remit.workspace.place.workspace import Workspace
@@ -32,9 +29,9 @@ from remit.workspace.snapshots.snapshot import (
 
 
 class RestorePlan(Struct, frozen=True):
-    """`write` gets the snapshot's files, `delete` goes, `stay` came later and is not touched, `left` is not restorable.
+    """Actions per file: `write` from the snapshot, `delete`, `untouched` later files, `not_restorable` with reasons.
 
-    All that is overwritten or deleted must be in the snapshot of the present that is taken before.
+    Overwritten and deleted files must be in the snapshot of the present.
     """
 
     write: dict[str, SnapshotFile] = {}
@@ -44,12 +41,11 @@ class RestorePlan(Struct, frozen=True):
 
     @property
     def is_empty(self) -> bool:
-        """Whether there is nothing to do."""
         return not self.write and not self.delete
 
 
 class PresentFiles(Struct, frozen=True):
-    """What is there now. `hidden` are files that git is told to overlook and that are not on disk."""
+    """The present state. `hidden` are files missing on disk that git is told to pass over."""
 
     files: Listing
     tracked: Collection[str] = frozenset()
@@ -65,9 +61,9 @@ def plan_restore(
     made: Listing | None = None,
     only: Collection[str] = (),
 ) -> RestorePlan:
-    """The plan. `made` is what an earlier restore had put there: undoing it takes its files away again.
+    """Return the plan. `made` lists the files of an earlier restore, deleted when the restore is undone.
 
-    Files that came later stay, unless git tracks them, or they stand where a file of the snapshot has to.
+    Later files stay, unless git tracks them or they block a file of the snapshot.
     """
     now = {path: entry for path, entry in present.files.items() if path not in present.hidden}
     wanted = {p: e for p, e in then.items() if p in now or p not in present.hidden or p in overlooked}
@@ -86,19 +82,18 @@ def plan_restore(
 
 
 def may_delete(path: str, present: PresentFiles, entry: SnapshotFile, made: Listing | None) -> bool:
-    """Whether a later file is git's, or an earlier restore put it there."""
     return path in present.tracked or (made is not None and entry.has_same_content(made.get(path)))
 
 
 def find_blocking_files(write: Iterable[str], later: Collection[str]) -> set[str]:
-    """The later files that stand where a folder must be, or below a folder that must become a file."""
+    """Return later files at the place of a needed folder, or below a folder that must become a file."""
     files = set(write)
     folders = {above for path in files for above in parent_folders(path)}
     return {p for p in later if p in folders or any(above in files for above in parent_folders(p))}
 
 
 def is_path_selected(path: str, only: Collection[str]) -> bool:
-    """Whether the path is one of those asked for, or below one; all are where none is named."""
+    """Return whether the path is selected, or lies below a selected path; an empty selection means each path."""
     return not only or path in only or any(above in only for above in parent_folders(path))
 
 
@@ -110,11 +105,11 @@ ATTRIBUTES_FILE = ".gitattributes"
 
 
 class RestoreRunning(RuntimeError):
-    """Another restore of this workspace is under way."""
+    """A restore of this workspace is running already."""
 
 
 class RestoreJournal(Struct, frozen=True):
-    """A restore under way: where to, which paths, and the folders that it writes into."""
+    """A restore in progress: target, selected paths, and the folders to write."""
 
     id: str
     point: str
@@ -124,7 +119,7 @@ class RestoreJournal(Struct, frozen=True):
 
 
 class RestoreResult(Struct, frozen=True):
-    """What a restore did. `saved` is the state before it; None where only looked, or nothing was to do."""
+    """Result of a restore. `saved` is the state before; None for a preview or an empty plan."""
 
     point: Snapshot
     plan: RestorePlan
@@ -134,14 +129,14 @@ class RestoreResult(Struct, frozen=True):
 
 
 class ApplyResult(Struct, frozen=True):
-    """Changes that were made to files: the snapshot of the state before, and what could not be done, with reasons."""
+    """Changes applied to files: the snapshot of the state before, and failures with reasons."""
 
     saved: Snapshot
     failed: dict[str, str]
 
 
 class Restorer:
-    """Restores of one workspace. `at` gives the time of what is saved."""
+    """Restores of a workspace. `clock` gives the time for saved snapshots."""
 
     def __init__(
         self,
@@ -157,31 +152,27 @@ class Restorer:
         self.store = store
         self.clock = clock
         self.max_mib = max_mib
-        place = workspace.state / "restores" / sha256(os.fsencode(workspace.root))[:16]
-        self.journal, self.lock = place.with_suffix(".json"), place.with_suffix(".lock")
+        path = workspace.state / "restores" / sha256(os.fsencode(workspace.root))[:16]
+        self.journal, self.lock = path.with_suffix(".json"), path.with_suffix(".lock")
 
     @contextmanager
     def lock_restores(self) -> Generator[None]:
-        """One restore at a time. Raises RestoreRunning."""
+        """Allow a single restore at a time. Raises RestoreRunning."""
         self.lock.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
-        descriptor = os.open(self.lock, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
-        try:
-            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        with try_lock(self.lock) as is_free:
+            if not is_free:
+                raise RestoreRunning("another restore is under way here; wait until it ends")
             yield
-        except BlockingIOError as error:
-            raise RestoreRunning("another restore is under way here; wait until it ends") from error
-        finally:
-            os.close(descriptor)
 
     def read_journal(self) -> RestoreJournal | None:
-        """The restore that did not end; None where all did."""
+        """Return the journal of an unfinished restore; None if none."""
         try:
             return msgspec.json.decode(self.journal.read_bytes(), type=RestoreJournal)
         except (FileNotFoundError, msgspec.DecodeError):
             return None
 
     def finish_interrupted(self) -> RestoreResult | None:
-        """Finish what was interrupted; None where nothing was, or its snapshot is gone. Raises GitError, OSError."""
+        """Finish an interrupted restore; None if none, or its snapshot is gone. Raises GitError, OSError."""
         found = self.read_journal()
         if found is None:
             return None
@@ -197,7 +188,7 @@ class Restorer:
             return done
 
     def preview(self, point: Snapshot, only: Sequence[str] = (), undoing: Snapshot | None = None) -> RestoreResult:
-        """What a restore would do. Changes nothing but Remit's own folder: the present is compared as a snapshot is."""
+        """Return what a restore would do. Writes only Remit's own folder, to compare the present as a snapshot."""
         with self.lock_restores():
             occasion = Occasion("resume", point=point.id)
             present, saved = self.read_present(occasion, point)
@@ -206,14 +197,14 @@ class Restorer:
             return RestoreResult(point, plan)
 
     def restore(self, point: Snapshot, only: Sequence[str] = (), undoing: Snapshot | None = None) -> RestoreResult:
-        """Go back. Raises GitError, OSError where the present cannot be saved: then nothing was changed."""
+        """Restore a snapshot. Raises GitError, OSError if the present cannot be saved; no file is changed then."""
         with self.lock_restores():
             return self.perform(point, only, Occasion("restore", point=point.id), undoing)
 
     def perform(
         self, point: Snapshot, only: Sequence[str], occasion: Occasion, undoing: Snapshot | None
     ) -> RestoreResult:
-        """Save, note down, write, delete."""
+        """Save the present, write the journal, write and delete files."""
         present, saved = self.read_present(occasion, point)
         plan = exclude_unsaved(self.build_plan(point, present, only, undoing), unsaved_reasons(saved))
         if plan.is_empty:
@@ -229,7 +220,6 @@ class Restorer:
     def write_journal(
         self, name: str, point: Snapshot, only: Sequence[str], plan: RestorePlan, undoing: Snapshot | None
     ) -> None:
-        """Write down what is about to be done."""
         folders = dict.fromkeys(encode_path(path.rpartition("/")[0]) for path in plan.write)
         entry = RestoreJournal(
             name, point.id, tuple(map(encode_path, only)), tuple(folders), undoing.id if undoing else ""
@@ -237,9 +227,9 @@ class Restorer:
         write_atomically(self.journal, msgspec.json.encode(entry), 0o600)
 
     def write_and_delete(self, plan: RestorePlan, name: str, permissions: Mapping[str, int]) -> dict[str, str]:
-        """What could not be done, and why. What is in the way goes first."""
+        """Carry out the plan, deletions first; return failures with reasons."""
         root = self.workspace.root
-        failed = {path: why for path in plan.delete if (why := delete_file(root, path)) is not None}
+        failed = {path: reason for path in plan.delete if (reason := delete_file(root, path)) is not None}
         for entries in split_into_batches(plan.write):
             found = self.store.read_contents(entries)
             failed |= write_files(
@@ -250,8 +240,7 @@ class Restorer:
     def build_plan(
         self, point: Snapshot, present: PresentFiles, only: Sequence[str], undoing: Snapshot | None
     ) -> RestorePlan:
-        """What is to be done."""
-        left = {decode_path(path): why for path, why in point.left.items()}
+        left = {decode_path(path): reason for path, reason in point.left.items()}
         overlooked = frozenset(map(decode_path, point.overlooked))
         made = self.store.list_files(undoing) if undoing else None
         return plan_restore(
@@ -259,21 +248,25 @@ class Restorer:
         )
 
     def apply_changes(self, files: Mapping[str, FileToWrite], delete: Sequence[str], occasion: Occasion) -> ApplyResult:
-        """Save the present, then write these files and delete those. Files that could not be saved are not touched.
+        """Save the present, write and delete these files. Files that cannot be saved stay untouched.
 
-        Raises GitError, OSError where the present cannot be saved: then nothing was changed.
+        Raises GitError, OSError if the present cannot be saved; no file is changed then.
         """
         with self.lock_restores():
             saved = self.save_present(occasion, read_files(self.workspace, [*files, *delete]))
-            failed = {path: why for path, why in unsaved_reasons(saved).items() if path in files or path in delete}
+            failed = {
+                path: reason for path, reason in unsaved_reasons(saved).items() if path in files or path in delete
+            }
             gone = {
-                path: why for path in delete if path not in failed and (why := delete_file(self.workspace.root, path))
+                path: reason
+                for path in delete
+                if path not in failed and (reason := delete_file(self.workspace.root, path))
             }
             write = {path: file for path, file in files.items() if path not in failed}
             return ApplyResult(saved, {**failed, **gone, **write_files(self.workspace.root, write, saved.id)})
 
     def save_present(self, occasion: Occasion, more: FilesByPath) -> Snapshot:
-        """Keep the working tree as it is now, with these files of it that git does not tell about."""
+        """Take a snapshot of the present, including these files that git does not report."""
         there = {path: seen for path, seen in more.items() if seen is not None}
         return take_snapshot(
             self.store,
@@ -287,14 +280,14 @@ class Restorer:
         )
 
     def read_present(self, occasion: Occasion, point: Snapshot) -> tuple[PresentFiles, Snapshot]:
-        """What is there now, and the snapshot that keeps it."""
+        """Return the present files, and the snapshot that holds them."""
         saved = self.save_present(occasion, self.find_ignored_files(point))
         flags = read_index_flags(self.workspace).overlooked
         hidden = frozenset(path for path in flags if not os.path.lexists(self.workspace.root / path))
         return PresentFiles(self.store.list_files(saved), self.list_tracked_files(), hidden), saved
 
     def find_ignored_files(self, point: Snapshot) -> FilesByPath:
-        """Files of the snapshot that git does not tell about, being ignored by now: they are saved all the same."""
+        """Return files of the snapshot that git ignores by now: they are saved nevertheless."""
         if self.workspace.common_dir is None:
             return {}
         tracked = self.list_tracked_files()
@@ -302,7 +295,6 @@ class Restorer:
         return {path: found for path, found in there.items() if found is not None}
 
     def list_tracked_files(self) -> frozenset[str]:
-        """The files in git's index."""
         if self.workspace.common_dir is None:
             return frozenset()
         out = Git(self.workspace.root).run("ls-files", "-z")
@@ -310,13 +302,12 @@ class Restorer:
 
 
 def unsaved_reasons(saved: Snapshot) -> dict[str, str]:
-    """The files that could not be saved: they are not touched, for nobody could bring them back."""
-    return {decode_path(path): f"it could not be saved: {why}" for path, why in saved.left.items()}
+    """Return files that could not be saved: they stay untouched, since no restore could bring them back."""
+    return {decode_path(path): f"it could not be saved: {reason}" for path, reason in saved.left.items()}
 
 
 def exclude_unsaved(plan: RestorePlan, unsaved: Mapping[str, str]) -> RestorePlan:
-    """The plan without these."""
-    unsaved = {p: why for p, why in unsaved.items() if p in plan.write or p in plan.delete}
+    unsaved = {p: reason for p, reason in unsaved.items() if p in plan.write or p in plan.delete}
     write = {p: e for p, e in plan.write.items() if p not in unsaved}
     return RestorePlan(
         write, tuple(p for p in plan.delete if p not in unsaved), plan.untouched, {**plan.not_restorable, **unsaved}
@@ -324,7 +315,7 @@ def exclude_unsaved(plan: RestorePlan, unsaved: Mapping[str, str]) -> RestorePla
 
 
 def split_into_batches(entries: Listing) -> Iterator[dict[str, SnapshotFile]]:
-    """The entries, some at a time; what tells git the others' line endings before them."""
+    """Yield the files in batches, `.gitattributes` first: git needs them for line endings."""
     first = [name for name in entries if name.rpartition("/")[2] == ATTRIBUTES_FILE]
     rest = [name for name in entries if name.rpartition("/")[2] != ATTRIBUTES_FILE]
     for start in range(0, len(first), MAX_FILES_IN_MEMORY):
