@@ -33,7 +33,10 @@ def test_a_program_is_what_runs_and_not_what_it_works_on(words: tuple[str, ...],
     assert program_name(words) == name
 
 
-CHILD = "import sys; from remit.workspace.processes.process_info import find_ancestor_program; print(find_ancestor_program(['claude']))"
+CHILD = (
+    "import sys; from remit.workspace.processes.process_info import find_ancestor_program; "
+    "print(find_ancestor_program(['claude']))"
+)
 
 
 def started_by(command: list[str]) -> str:
