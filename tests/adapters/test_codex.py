@@ -10,12 +10,12 @@ from jsonschema import Draft7Validator
 
 from adapters.captured import PAYLOADS, after, call, captured, decision, event
 from remit.adapters import ROWS, compute_codex_trust, render, server_settings, settings
-from remit.adapters.interactive_commands import reads_terminal
 from remit.core.decision import Verdict
 from remit.core.events import AfterCall, BeforeCall, PromptGiven, SessionEnded, SessionStarted, TurnEnded
 from remit.core.facts import Facts
 from remit.policy.checks import unwatched
-from remit.policy.classify import classify
+from remit.policy.classify import classify, may_wait_for_input
+from remit.policy.commands.terminal_input import waits_for_input
 
 AGENT = "codex"
 
@@ -127,8 +127,8 @@ def test_remits_own_tools_are_known() -> None:
     ],
 )  # fmt: skip
 def test_a_command_that_would_wait_for_input_is_marked(command: str) -> None:
-    assert reads_terminal(command)
-    assert call(AGENT, "PreToolUse-Bash", tool_input={"command": command}).opens_stdin
+    assert waits_for_input(command)
+    assert may_wait_for_input(call(AGENT, "PreToolUse-Bash", tool_input={"command": command}))
 
 
 @pytest.mark.parametrize(
@@ -146,13 +146,13 @@ def test_a_command_that_would_wait_for_input_is_marked(command: str) -> None:
     ],
 )  # fmt: skip
 def test_a_command_that_ends_by_itself_is_not_marked(command: str) -> None:
-    assert not reads_terminal(command)
+    assert not waits_for_input(command)
 
 
 def test_only_the_agent_that_types_unasked_is_marked() -> None:
     marked = [name for name, row in ROWS.items() if row.has_unwatched_stdin]
     assert marked == ["codex"]
-    assert not call("qwen", "PreToolUse-run_shell_command", tool_input={"command": "bash"}).opens_stdin
+    assert not may_wait_for_input(call("qwen", "PreToolUse-run_shell_command", tool_input={"command": "bash"}))
 
 
 def test_a_reading_command_that_takes_typed_commands_is_judged_like_one_that_changes_something() -> None:
@@ -173,7 +173,7 @@ def test_a_marked_command_is_refused() -> None:
     st.text() | st.lists(st.sampled_from(["bash ", "-c ", "'", '"', "$(", ")", "|", "<", "sudo ", "\n"])).map("".join)
 )
 def test_no_command_breaks_the_mark(command: str) -> None:
-    assert reads_terminal(command) in (True, False)
+    assert waits_for_input(command) in (True, False)
 
 
 # -- answers -------------------------------------------------------------------------------------------------

@@ -12,7 +12,6 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from remit.adapters.agent_row import AdapterError, AgentRow, ToolRow
-from remit.adapters.interactive_commands import reads_terminal
 from remit.core.call import REMIT_TOOLS, SessionKey, ToolCall, hash_arguments
 from remit.core.diff.contents import LineRange
 from remit.core.diff.edits import CellEdit, Edit, Patching, Replacement, Replacements, WholeFile
@@ -165,7 +164,7 @@ def apply_arguments(row: AgentRow, call: ToolCall, given: JsonObject) -> ToolCal
         arguments_sha256=hash_arguments(given),
         malformed=found.malformed,
         checks_itself=found.checks_itself,
-        opens_stdin=row.has_unwatched_stdin and found.command is not None and reads_terminal(found.command),
+        has_unwatched_stdin=row.has_unwatched_stdin,
         arguments=given,
         edit=found.edit,
         proposal=find_proposal(given),

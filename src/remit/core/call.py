@@ -95,8 +95,8 @@ class ToolCall(Struct, frozen=True):
     """Where the agent says it writes the conversation."""
     checks_itself: bool = False
     """A search/replace edit: it fails by itself on a file that changed, so it is never stale."""
-    opens_stdin: bool = False
-    """The command would wait for input, and this agent sends such input without asking its hooks."""
+    has_unwatched_stdin: bool = False
+    """The agent may type into a running command without asking its hooks."""
     arguments: dict[str, Any] = {}
     """As the agent gave them, for a team's own hooks. Remit's rules go by what the adapter read from them."""
     edit: Edit | None = None

@@ -1,16 +1,13 @@
-"""One call, all checks, one decision.
+"""The decision about one tool call: (call, facts) -> decision. Pure.
 
-Every check runs and every finding is kept; the strictest effect wins; a check that breaks denies. The order of
-the table decides only which finding leads.
-
-Which commands should run contained: those whose text does not tell all that they write.
-
-What is held back even where nothing is enforced: a call that nothing brings back.
-
-In observe and warn every call passes, since what it changes is kept and can be put back. A branch that others have, a
-published package, a database or a disk is kept nowhere: there a person is asked, whatever the mode.
-
-A call that every rule allows may still need a person's yes: where its risk reaches `approvals.threshold`.
+1. A safe call (it only reads) and a meta call (Remit's own) meet no check.
+2. For any other call every check runs, and every finding is kept. The order of CHECKS decides only which one leads.
+3. A check that raises denies.
+4. Findings that a person has waived, once or by a grant, do not count.
+5. A command whose text does not show its effects is to run contained, so that the effects are judged before they count.
+6. The strictest verdict wins: allow < contain < ask < deny.
+7. In `observe` and `warn` nothing is enforced, except against what nothing brings back (`hold_irreversible`).
+8. A call that every check allows still needs a person if its risk reaches `approvals.threshold` (`apply_threshold`).
 """
 
 from collections.abc import Callable, Mapping
@@ -46,30 +43,6 @@ from remit.policy.checks import (
 from remit.policy.classify import classify
 from remit.policy.commands import analyse
 
-CONTAIN_RULE = "contain"
-
-
-def explain_unknown(call: ToolCall) -> str | None:
-    """Why the text does not tell what the command writes where it runs; None where it does, or there is none."""
-    if call.command is None:
-        return None
-    analysis = analyse(call.command)
-    if analysis.outcome == "unknown":
-        return "; ".join(analysis.reasons)
-    return None if analysis.outcome == "dangerous" else call.unproved
-
-
-def explain_possible_writes(facts: Facts) -> str:
-    """The same of one that may write, or leave alone, what it should not."""
-    names = ", ".join(sanitise_line(t.path or t.resolved, 80) for t in facts.perhaps[:5])
-    return f"it may write what it should not: {names}"
-
-
-def contain_finding(reason: str) -> Finding:
-    """The finding: nothing is wrong with the command, and its effects have to be judged before they count."""
-    return Finding(rule=CONTAIN_RULE, code="COMMAND_BLOCKED", message=reason, verdict="contain")
-
-
 Check: TypeAlias = Callable[[ToolCall, Facts], Finding | None]
 
 CHECKS: Mapping[str, Check] = {
@@ -94,72 +67,35 @@ CHECKS: Mapping[str, Check] = {
 
 
 def decide(call: ToolCall, facts: Facts, checks: Mapping[str, Check] = CHECKS) -> Decision:
-    """What to do about `call`. Safe and meta calls meet no check: nothing they do needs an intent.
-
-    What is asked of nobody is denied: agents run the tool when a question is all they get.
-    """
+    """Return the decision. An unasked question is a denial: agents run the tool if a question is all they get."""
     call_class = classify(call)
-    found = run_checks(checks, call, facts) if call_class == "destructive" else ()
-    found, grants = split_waived(found, call, facts)
+    findings = run_checks(checks, call, facts) if call_class == "destructive" else ()
+    findings, grants = split_waived(findings, call, facts)
     if call_class == "destructive" and facts.containable:
-        found = (*found, *find_unclear(checks, call, facts))
-    verdict = find_strictest(tuple(f.verdict for f in found))
+        findings = (*findings, *find_unclear(checks, call, facts))
+    verdict = find_strictest(tuple(finding.verdict for finding in findings))
     return Decision(
         effect=apply_mode("deny" if verdict == "ask" else verdict, facts.mode),
         verdict=verdict,
         call_class=call_class,
         mode=facts.mode,
-        findings=found,
+        findings=findings,
         intent_id=facts.session.intent_id,
         grants=grants,
     )
 
 
-def waiver_for(finding: Finding, facts: Facts) -> Waiver:
-    """What a person who waives this finding waives: the rule, the files that it is about, and what is in them now."""
-    return (finding.code, target_contents(facts))
-
-
-def target_contents(facts: Facts) -> tuple[tuple[str, str | None], ...]:
-    """The files that a call names, and what is in them now."""
-    return tuple(sorted({str(t.path or t.resolved): t.sha256 for t in facts.targets}.items()))
-
-
-def split_waived(
-    found: tuple[Finding, ...], call: ToolCall, facts: Facts
-) -> tuple[tuple[Finding, ...], tuple[str, ...]]:
-    """The findings that no person's yes covers, and the yeses that covered the others."""
-    left: list[Finding] = []
-    used: list[str] = []
-    for finding in found:
-        grant = next((g for g in facts.grants if covers_finding(g, finding, call, facts)), None)
-        if grant is not None:
-            used.append(grant.id)
-        elif waiver_for(finding, facts) in facts.waived:
-            used.append("once")
-        else:
-            left.append(finding)
-    return tuple(left), tuple(used)
+# 2, 3. Checks
 
 
 def run_checks(checks: Mapping[str, Check], call: ToolCall, facts: Facts) -> tuple[Finding, ...]:
-    """The findings of all checks, in the order of the table."""
+    """Return the findings of all checks, in the order of the table."""
     answers = (run_check(rule, check, call, facts) for rule, check in checks.items())
     return tuple(detour.mark_repeated_denial(finding, call, facts) for finding in answers if finding is not None)
 
 
-def find_unclear(checks: Mapping[str, Check], call: ToolCall, facts: Facts) -> tuple[Finding, ...]:
-    """The finding of a command whose effects have to be looked at; none where its text tells them."""
-    why = explain_unknown(call)
-    if why is None and call.command is not None and facts.perhaps:
-        named = replace(facts, targets=(*facts.targets, *facts.perhaps))
-        left, _ = split_waived(run_checks(checks, call, named), call, facts)
-        why = explain_possible_writes(facts) if any(f.verdict != "allow" for f in left) else None
-    return () if why is None else (contain_finding(why),)
-
-
 def run_check(rule: str, check: Check, call: ToolCall, facts: Facts) -> Finding | None:
-    """The check's answer; where it breaks, a finding that denies. Guards that open when they break guard nothing."""
+    """Return the check's finding; if the check breaks, a finding that denies."""
     try:
         return check(call, facts)
     except (Exception, SystemExit) as error:  # noqa: BLE001  any failure, and an exit with 0, must become a denial
@@ -172,8 +108,73 @@ def run_check(rule: str, check: Check, call: ToolCall, facts: Facts) -> Finding 
         )
 
 
+# 4. Waivers and grants
+
+
+def split_waived(
+    findings: tuple[Finding, ...], call: ToolCall, facts: Facts
+) -> tuple[tuple[Finding, ...], tuple[str, ...]]:
+    """Return the findings that no person has waived, and the ids of the grants that waived the others."""
+    left: list[Finding] = []
+    used: list[str] = []
+    for finding in findings:
+        grant = next((g for g in facts.grants if covers_finding(g, finding, call, facts)), None)
+        if grant is not None:
+            used.append(grant.id)
+        elif waiver_for(finding, facts) in facts.waived:
+            used.append("once")
+        else:
+            left.append(finding)
+    return tuple(left), tuple(used)
+
+
+def waiver_for(finding: Finding, facts: Facts) -> Waiver:
+    """Return the extent of a waiver: the rule, and the files that the call names with their present contents."""
+    return (finding.code, target_contents(facts))
+
+
+def target_contents(facts: Facts) -> tuple[tuple[str, str | None], ...]:
+    """Return the files that a call names, each with the SHA-256 of its content."""
+    return tuple(sorted({str(t.path or t.resolved): t.sha256 for t in facts.targets}.items()))
+
+
+# 5. Containment
+
+CONTAIN_RULE = "contain"
+
+
+def find_unclear(checks: Mapping[str, Check], call: ToolCall, facts: Facts) -> tuple[Finding, ...]:
+    """Return the finding that contains a command whose text does not show its effects, or none.
+
+    The finding objects to nothing. A command that only may write a file is contained if that write would be refused.
+    """
+    why = explain_unknown(call)
+    if why is None and call.command is not None and facts.perhaps:
+        with_possible = replace(facts, targets=(*facts.targets, *facts.perhaps))
+        left, _ = split_waived(run_checks(checks, call, with_possible), call, facts)
+        if any(finding.verdict != "allow" for finding in left):
+            names = ", ".join(sanitise_line(t.path or t.resolved, 80) for t in facts.perhaps[:5])
+            why = f"it may write what it should not: {names}"
+    if why is None:
+        return ()
+    return (Finding(rule=CONTAIN_RULE, code="COMMAND_BLOCKED", message=why, verdict="contain"),)
+
+
+def explain_unknown(call: ToolCall) -> str | None:
+    """Return why the text does not show what the command writes here; None if it does, and for a dangerous command."""
+    if call.command is None:
+        return None
+    analysis = analyse(call.command)
+    if analysis.outcome == "unknown":
+        return "; ".join(analysis.reasons)
+    return None if analysis.outcome == "dangerous" else call.unproved
+
+
+# 7. Modes
+
+
 def apply_mode(verdict: Verdict, mode: Mode) -> Verdict:
-    """What is done about a verdict: `observe` and `warn` let everything pass."""
+    """Return the effect of a verdict: `observe` and `warn` allow everything."""
     return verdict if mode == "enforce" else "allow"
 
 
@@ -183,31 +184,37 @@ HELD_WITHOUT_ENFORCEMENT = (
 )
 
 
+def hold_irreversible(decision: Decision) -> Decision:
+    """Return a denial in observe and warn if nothing brings back what the call does; the finding about that leads.
+
+    Other changes are kept there and can be restored. A branch that others have, a published package, a database or a
+    disk is kept nowhere: there a person is asked, whatever the mode.
+    """
+    blocking = blocking_findings(decision)
+    if decision.mode == "enforce" or not blocking:
+        return decision
+    leading = tuple(replace(f, verdict="deny", message=f"{f.message} {HELD_WITHOUT_ENFORCEMENT}") for f in blocking)
+    others = tuple(f for f in decision.findings if f not in blocking)
+    return replace(decision, effect="deny", verdict="deny", findings=(*leading, *others))
+
+
 def blocking_findings(decision: Decision) -> tuple[Finding, ...]:
-    """The findings that keep the call from running: in enforce all, elsewhere those of what nothing brings back."""
+    """Return the findings that keep the call from running: in observe and warn those about irreversible effects."""
     objections = tuple(f for f in decision.findings if f.verdict not in ("allow", "contain"))
     return objections if decision.mode == "enforce" else tuple(f for f in objections if f.context.get("lasting"))
 
 
-def hold_irreversible(decision: Decision) -> Decision:
-    """The decision; in observe and warn a refusal where nothing brings back what the call does, and that leads."""
-    held = blocking_findings(decision)
-    if decision.mode == "enforce" or not held:
-        return decision
-    leading = tuple(replace(f, verdict="deny", message=f"{f.message} {HELD_WITHOUT_ENFORCEMENT}") for f in held)
-    others = tuple(f for f in decision.findings if f not in held)
-    return replace(decision, effect="deny", verdict="deny", findings=(*leading, *others))
-
-
 def can_agent_ask(decision: Decision) -> bool:
-    """Whether the agent may put it to its person itself, where it can: what is held back in observe and warn."""
+    """Return True if the agent may ask its person itself: the call is held back in observe or warn."""
     return decision.mode != "enforce" and decision.effect == "deny" and bool(blocking_findings(decision))
 
 
 def is_destructive_command(decision: Decision) -> bool:
-    """Whether a command is among the dangerous ones: what it destroys in the working tree a snapshot brings back."""
+    """Return True for a dangerous command: a snapshot is to keep the working tree that it may destroy."""
     return any("lasting" in f.context for f in decision.findings)
 
+
+# 8. Threshold
 
 THRESHOLD_RULE = "threshold"
 
@@ -215,28 +222,15 @@ THRESHOLD_RULE = "threshold"
 def apply_threshold(
     decision: Decision, call: ToolCall, facts: Facts, threshold: int, risk: tuple[int, tuple[str, ...]]
 ) -> Decision:
-    """The decision, where it allows: with the need for a yes, unless a person has given it.
-
-    Where it is asked of nobody it denies: agents run the tool when a question is all they get.
-    """
-    if decision.verdict not in ("allow", "contain") or decision.call_class != "destructive" or risk[0] < threshold:
+    """Return the decision with a question if the risk reaches the threshold and no person has approved the call."""
+    weight, reasons = risk
+    if decision.verdict not in ("allow", "contain") or decision.call_class != "destructive" or weight < threshold:
         return decision
     if any(contents == target_contents(facts) for _, contents in facts.waived):
         return replace(decision, grants=(*decision.grants, "once"))
-    needed = threshold_finding(facts, threshold, *risk)
-    left, used = split_waived((needed,), call, facts) if risk[0] <= HIGH_RISK else ((needed,), ())
-    if not left:
-        return replace(decision, grants=(*decision.grants, *used))
-    return replace(
-        decision, verdict="ask", effect=apply_mode("deny", facts.mode), findings=(*decision.findings, needed)
-    )
-
-
-def threshold_finding(facts: Facts, threshold: int, weight: int, reasons: tuple[str, ...]) -> Finding:
-    """What the agent, and a person, are told."""
     paths = target_paths(facts)
     why = f" ({'; '.join(reasons)})" if reasons else ""
-    return Finding(
+    question = Finding(
         rule=THRESHOLD_RULE,
         code="USER_REJECTED",
         message=f"This call needs a person's yes: its risk is {weight} of 100{why}, and this repository asks from "
@@ -245,3 +239,9 @@ def threshold_finding(facts: Facts, threshold: int, weight: int, reasons: tuple[
         path=paths[0] if paths else None,
         context={"risk": weight, "reasons": list(reasons), **({"paths": list(paths)} if len(paths) > 1 else {})},
     )
+    # Above HIGH_RISK each call is approved by itself: no grant covers the question.
+    left, used = split_waived((question,), call, facts) if weight <= HIGH_RISK else ((question,), ())
+    if not left:
+        return replace(decision, grants=(*decision.grants, *used))
+    effect = apply_mode("deny", facts.mode)
+    return replace(decision, verdict="ask", effect=effect, findings=(*decision.findings, question))

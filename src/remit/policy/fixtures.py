@@ -1,7 +1,6 @@
-"""Decisions that somebody holds for wrong, as files: the call, the facts that it met, and what was expected.
+"""Fixtures of decisions that a person reports as wrong: the call, its facts, and the expected verdict.
 
-Pure: a document in, a decision out. Contents of files are never among the facts; places on a machine and secrets are
-taken out of every text.
+Pure: a document in, a decision out. A fixture never contains file contents; machine paths and secrets are replaced.
 """
 
 from collections.abc import Iterable, Mapping
@@ -21,14 +20,14 @@ from remit.policy.decide import decide
 
 VERSION: Literal[1] = 1
 FIXTURE_ROOT = "/workspace"
-"""Where the workspace lies in a fixture."""
+"""The workspace's path in a fixture."""
 
 Document: TypeAlias = dict[str, Any]
 OMITTED_FACTS = frozenset({"intents", "proposed", "grants", "waived"})
-"""Facts that a fixture does not hold as they are: contents, and yeses that were given since."""
+"""Facts that a fixture leaves out: contents, and approvals given since."""
 
 CONTENT_FIELDS = frozenset({"diff"})
-"""Fields that hold what stands in a file."""
+"""Fields with file contents."""
 
 CALL_FIELDS = (
     "agent",
@@ -45,11 +44,11 @@ CALL_FIELDS = (
 
 
 class FixtureError(ValueError):
-    """The file is no fixture. The message says why."""
+    """A file that is no fixture. The message says why."""
 
 
 class DecisionFixture(Struct, frozen=True, forbid_unknown_fields=True):
-    """One decision. `was` is the verdict of then, `expected` the one that somebody expects."""
+    """One decision: the recorded verdict (`was`), and the verdict that a person expects."""
 
     version: Literal[1]
     expected: Verdict
@@ -60,26 +59,23 @@ class DecisionFixture(Struct, frozen=True, forbid_unknown_fields=True):
     why: str = ""
     record: str = ""
     reproduced: bool = True
-    """Whether these facts gave the verdict of then, when the fixture was made."""
+    """True if these facts gave the recorded verdict when the fixture was made."""
 
 
 def make_fixture(call: ToolCall, facts: Facts, intents: Iterable[Intent], about: DecisionFixture) -> Document:
-    """The document of a decision; `about` holds the rest."""
+    """Return the document of a decision; `about` has the remaining fields."""
     wanted = {name: to_plain(value) for name in CALL_FIELDS if (value := getattr(call, name))}
     met = {name: value for name, value in to_plain(facts).items() if name not in OMITTED_FACTS}
     return to_plain(structs.replace(about, call=wanted, facts=met, intents=tuple(intents)))
 
 
 def to_plain(value: Any) -> Any:
-    """The value as JSON has it; what is as it always is, is left out."""
+    """Return the value in JSON types, without fields at their defaults."""
     match value:
         case Struct():
             fields = ((f.name, getattr(value, f.name), f.default) for f in structs.fields(value))
-            return {
-                name: to_plain(found)
-                for name, found, default in fields
-                if found != default and name not in CONTENT_FIELDS
-            }
+            kept = ((name, found) for name, found, default in fields if found != default and name not in CONTENT_FIELDS)
+            return {name: to_plain(found) for name, found in kept}
         case frozenset():
             return sorted(map(to_plain, cast("frozenset[Any]", value)))
         case list() | tuple():
@@ -93,12 +89,12 @@ def to_plain(value: Any) -> Any:
 
 
 def clean_document(document: Document, places: Mapping[str, str]) -> Document:
-    """The document without secrets, and with each of these places under another name, the longest first."""
+    """Return the document without secrets, and with these paths replaced, the longest first."""
     return redact_value(replace_places(document, dict(sorted(places.items(), key=lambda item: -len(item[0])))))
 
 
 def replace_places(value: Any, places: Mapping[str, str]) -> Any:
-    """A JSON value with the beginnings of paths renamed."""
+    """Return a JSON value with these paths replaced in every text."""
     match value:
         case str():
             for place, name in places.items():
@@ -113,7 +109,7 @@ def replace_places(value: Any, places: Mapping[str, str]) -> Any:
 
 
 def read_fixture(content: bytes) -> DecisionFixture:
-    """The fixture. Raises BadFixture."""
+    """Return the fixture. Raises FixtureError."""
     try:
         return msgspec.json.decode(content, type=DecisionFixture)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
@@ -121,7 +117,7 @@ def read_fixture(content: bytes) -> DecisionFixture:
 
 
 def replay_fixture(found: DecisionFixture) -> Decision:
-    """What is decided now about such a call in such a situation. Raises BadFixture."""
+    """Return the present decision about the call and facts of a fixture. Raises FixtureError."""
     try:
         call = msgspec.convert({"session": SessionKey("fixture"), **found.call}, ToolCall)
         facts = msgspec.convert(found.facts, type=dict[str, Any])
@@ -134,7 +130,7 @@ def replay_fixture(found: DecisionFixture) -> Decision:
 
 
 def decode_value(kind: type, value: Any) -> Any:
-    """A value of a type of ours."""
+    """Return a value of one of Remit's own types."""
     if kind is RepoPath:
         return RepoPath.parse(str(value), FIXTURE_ROOT)
     raise TypeError(f"a fixture holds no {kind.__name__}")

@@ -1,4 +1,4 @@
-"""A denial in words: the violation of contracts §5, and the same in five parts for surfaces that show text."""
+"""The words of a denial: the violation as data, and in five parts for surfaces that show text."""
 
 from typing import Any
 
@@ -40,10 +40,10 @@ HINTS_AFTER_REFUSAL = {
     "propose_intent": "ask_user",
     "clear_active_intent": "ask_user",
 }
-"""In place of a hint that would put the same question to a person who has just said no."""
+"""Hints in place of those that would put the same question to a person who has just refused."""
 
 REFUSED_BY_PERSON = "person_said_no"
-"""The key in a finding's context that tells so."""
+"""The key in a finding's context for a refusal by a person."""
 
 NOT_RECOVERABLE: frozenset[ErrorType] = frozenset(
     {"INTENTS_FILE_INVALID", "INTENTS_FILE_MISSING", "CONFIG_INVALID", "CIRCUIT_OPEN", "HOOK_BLOCKED"}
@@ -81,13 +81,13 @@ REASONS: dict[str, str] = {
 
 
 def leading_violation(call: ToolCall, decision: Decision) -> Violation | None:
-    """The violation that leads; None where there is none."""
+    """Return the leading violation; None if nothing was found."""
     finding = decision.leading
     return None if finding is None else make_violation(finding, call, decision)
 
 
 def make_violation(finding: Finding, call: ToolCall, decision: Decision) -> Violation:
-    """One finding as the wire shape of contracts §5. What else was found stands in `context.also`."""
+    """Return a finding as a violation; the codes of other findings stand in `context.also`."""
     also: list[str] = [f.code for f in decision.findings if f is not finding and f.verdict not in ("allow", "contain")]
     context: dict[str, Any] = {**finding.context, **({"also": also} if also else {})}
     return Violation(
@@ -105,7 +105,7 @@ def make_violation(finding: Finding, call: ToolCall, decision: Decision) -> Viol
 
 
 def next_step(finding: Finding) -> str:
-    """The next step. Where no intent is open, that is to propose one; after a person's no, to do otherwise."""
+    """Return the next step: to propose an intent if none is open, and another way after a person's refusal."""
     said = HINTS[finding.code]
     if finding.context.get(REFUSED_BY_PERSON):
         return HINTS_AFTER_REFUSAL.get(said, said)
@@ -114,7 +114,7 @@ def next_step(finding: Finding) -> str:
 
 
 def explain(violation: Violation) -> str:
-    """The violation in five parts: what was violated, what happened, what to do, an example, why the rule exists."""
+    """Return the violation in five parts: the violated rule, what happened, what to do, an example, and the reason."""
     hint = violation.action_hint
     parts = [
         f"[{violation.error_type}] {violation.error}",
@@ -131,7 +131,7 @@ def explain(violation: Violation) -> str:
 
 
 def example_values(violation: Violation) -> dict[str, str]:
-    """The names that an example may use."""
+    """Return the values that an example may use."""
     context = violation.context
     offered = [*context.get("owning_intents", []), *context.get("available_intents", [])]
     scope = context.get("owned_scope") or ["the scope of your intent"]
@@ -145,7 +145,7 @@ def example_values(violation: Violation) -> dict[str, str]:
 
 
 class KeepMissing(dict[str, str]):
-    """Format arguments where a name that is missing stays as it is."""
+    """Format arguments that leave unknown names as they are."""
 
     def __missing__(self, key: str) -> str:
         return "{" + key + "}"

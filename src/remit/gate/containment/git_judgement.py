@@ -26,7 +26,7 @@ from remit.gate.containment.messages import (
 )
 from remit.gate.containment.working_trees import WorkingTrees
 from remit.policy.commands import analyse
-from remit.policy.commands.dangers import find_program_calls
+from remit.policy.commands.program_calls import find_program_calls
 from remit.workspace.git.command import Git
 from remit.workspace.git.committed_ignores import find_ignored
 from remit.workspace.git.refs import head_commit

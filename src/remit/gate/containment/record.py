@@ -27,7 +27,7 @@ from remit.gate.remember import Remembrance
 from remit.gate.sessions.pending_messages import PendingMessages
 from remit.gate.state.baseline import mark_recorded
 from remit.gate.state.workspace_state import PendingCall
-from remit.policy.commands.dangers import find_program_calls
+from remit.policy.commands.program_calls import find_program_calls
 from remit.workspace.git.command import Git
 from remit.workspace.observe.observation import Change
 from remit.workspace.place.workspace import Workspace

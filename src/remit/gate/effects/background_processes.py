@@ -17,7 +17,7 @@ from remit.gate.sessions.pending_messages import PendingMessages
 from remit.gate.state.workspace_state import PendingCall, SessionState
 from remit.gate.undo.messages import kept_version_message, list_paths
 from remit.gate.undo.undo import ViolationUndo
-from remit.policy.commands.programs.danger_rules import SHELLS
+from remit.policy.commands.programs.table import has_role
 from remit.workspace.observe.git_arrivals import list_known_commits
 from remit.workspace.observe.observation import Change, Observation
 from remit.workspace.processes.background import SessionProcess, Suspect, find_suspects_now
@@ -176,6 +176,6 @@ def process_outputs(one: SessionProcess) -> set[Path]:
     from remit.policy.commands.outputs import find_outputs
 
     words = list(one.argv)
-    given = program_name(words) in SHELLS and "-c" in words[1:-1]
+    given = has_role(program_name(words), "shell") and "-c" in words[1:-1]
     text = words[words.index("-c") + 1] if given else shlex.join(words)
     return {Path(os.path.normpath(Path(one.folder) / output.path)) for output in find_outputs(text)}

@@ -104,7 +104,13 @@ class ViolationFinder:
 def as_file_tool(call: ToolCall) -> ToolCall:
     """The call as its effects are judged: a tool that writes files, and looks at what is there itself."""
     return replace(
-        call, effect="write", command=None, paths=(), checks_itself=True, whole_workspace=False, opens_stdin=False
+        call,
+        effect="write",
+        command=None,
+        paths=(),
+        checks_itself=True,
+        whole_workspace=False,
+        has_unwatched_stdin=False,
     )
 
 

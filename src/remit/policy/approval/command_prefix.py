@@ -1,8 +1,7 @@
-"""The first words of a command that a wider yes may cover, such as `git log` of `cd src && git log -3`.
+"""The first words of a command that a wider grant may cover, such as `git log` of `cd src && git log -3`.
 
-A yes that goes further than one call covers commands that nobody has seen yet. So it is offered only where the words
-say what is done: never for programs that run whatever they are told to, and never across a pipe, a redirection or a
-substitution.
+Such a grant covers commands that no person has seen yet. It is offered only where the words say what is done: never for
+programs that run whatever they are told to, and never across a pipe, a redirection or a substitution.
 """
 
 from typing import TYPE_CHECKING
@@ -16,7 +15,7 @@ if TYPE_CHECKING:
     from tree_sitter import Node
 
 MAX_CHARS = 4096
-"""Characters; a longer command is seen once at most."""
+"""Characters of a command; a longer one can be approved only once."""
 
 UNSPECIFIC_PROGRAMS = word_set(
     "sh bash dash zsh fish ksh csh tcsh pwsh cmd sudo doas su env xargs find eval exec command builtin source . time "
@@ -24,14 +23,14 @@ UNSPECIFIC_PROGRAMS = word_set(
     "gawk mawk sed node nodejs deno bun python python2 python3 rm rmdir shred unlink dd truncate chmod chown "
     "kill pkill killall mv ln tee install remit"
 )
-"""They run what they are told to, or their harm lies in their arguments: only `python -m MODULE` says enough."""
+"""Programs that run what they are told to, or whose harm lies in their arguments, except `python -m MODULE`."""
 
 TWO_WORD_PROGRAMS = word_set(
     "git cargo go npm yarn pnpm npx pnpx bunx uvx pipx make gmake just task docker podman gh glab kubectl helm "
     "terraform pip pip3 uv poetry pdm hatch conda brew apt apt-get dnf systemctl rustup dotnet gradle mvn bundle rake "
     "rails mix aws gcloud az hg svn jj django-admin"
 )
-"""Two words say what they do."""
+"""Programs of which two words say what is done."""
 
 THREE_WORD_PROGRAMS = {
     **dict.fromkeys(("npm", "pnpm"), word_set("run run-script exec x dlx")),
@@ -44,48 +43,47 @@ THREE_WORD_PROGRAMS = {
     "python": word_set("-m"),
     "python3": word_set("-m"),
 }
-"""Three words: the second only says that something is run."""
+"""Programs of which three words say what is done: the second word only says that something is run."""
 
 NEVER_PREFIXES = frozenset(
     {("docker", "run"), ("docker", "exec"), ("podman", "run"), ("podman", "exec"), ("kubectl", "exec")}
 )
-"""They run whatever their arguments say, wherever they say."""
+"""Commands that run whatever their arguments say."""
 
 
 def propose_prefix(command: str) -> tuple[str, ...]:
-    """The words that a wider yes to this command would cover; none where it can be allowed only once."""
+    """Return the words that a wider grant for this command would cover; none if it can be approved only once."""
     found = literal_words(command, loose=True)
     return specific_prefix(found) if found else ()
 
 
 def covers_command(words: tuple[str, ...], command: str) -> bool:
-    """Whether a yes to `words …` covers this command.
+    """Return True if a grant for `words …` covers this command.
 
-    Variables before a command are no part of what a person said yes to: `PAGER=x git log` is another command.
+    Variables before a command make another command: a grant for `git log` does not cover `PAGER=x git log`.
     """
     found = literal_words(command, loose=False)
     return bool(words) and found is not None and found[: len(words)] == words
 
 
 def specific_prefix(words: tuple[str, ...]) -> tuple[str, ...]:
-    """The least words of a command that say what it does; none where no number of them does."""
+    """Return the fewest words that say what a command does; none if no number of words does."""
     name, second = words[0], words[1] if len(words) > 1 else ""
     launches = second in THREE_WORD_PROGRAMS.get(name, frozenset())
     if "/" in name or (name in UNSPECIFIC_PROGRAMS and not launches) or words[:2] in NEVER_PREFIXES:
         return ()
     size = 3 if launches else 2 if name in TWO_WORD_PROGRAMS else 1
-    said = words[:size]
-    if len(said) < size:
+    if len(words) < size:
         return ()
     last = words[size - 1]
     vague = not last or last.startswith("-") or last in UNSPECIFIC_PROGRAMS or "=" in last
-    return () if vague and size > 1 else said
+    return () if vague and size > 1 else words[:size]
 
 
 def literal_words(command: str, *, loose: bool) -> tuple[str, ...] | None:
-    """The literal words of the only command, after `cd FOLDER &&`; None where there is more to it.
+    """Return the literal words of a single command, perhaps after `cd FOLDER &&`; None for other texts.
 
-    `loose` also passes over `NAME=value` before it, and over a folder that lies elsewhere.
+    `loose` also allows `NAME=value` before the command, and a folder outside the present one.
     """
     if len(command) > MAX_CHARS or not command.isprintable():
         return None
@@ -94,28 +92,26 @@ def literal_words(command: str, *, loose: bool) -> tuple[str, ...] | None:
         node = root.children[0] if root.child_count == 1 else None
         if node is not None and node.type == "list":
             node = command_after_cd(node, loose=loose)
-        return (
-            literal_simple_command(strip_assignments(node) if loose else node_source(node))
-            if node is not None
-            else None
-        )
+        if node is None:
+            return None
+        return literal_simple_command(strip_assignments(node) if loose else node_source(node))
     except (UnprovedCommand, UnicodeEncodeError):
         return None
 
 
 def command_after_cd(node: "Node", *, loose: bool) -> "Node | None":
-    """The command after `cd FOLDER &&`; None where the list is another."""
+    """Return the command after `cd FOLDER &&`; None for other lists."""
     if [child.type for child in node.children][1:] != ["&&", "command"]:
         return None
-    went = literal_simple_command(node_source(node.children[0]))
-    if went is None or len(went) != 2 or went[0] != "cd":
+    cd = literal_simple_command(node_source(node.children[0]))
+    if cd is None or len(cd) != 2 or cd[0] != "cd":
         return None
-    inside = not went[1].startswith(("/", "~", "-")) and ".." not in went[1].split("/")
+    inside = not cd[1].startswith(("/", "~", "-")) and ".." not in cd[1].split("/")
     return node.children[2] if loose or inside else None
 
 
 def strip_assignments(node: "Node") -> str:
-    """The text of a command from its name on."""
+    """Return the text of a command from its name on."""
     text = node.text or b""
     name = next((child for child in node.children if child.type == "command_name"), None)
     beside = [child for child in node.children if child.type not in ("variable_assignment",)]

@@ -1,4 +1,4 @@
-"""What a person's yes covers, and how far one may go."""
+"""Grants: what a person's approval covers, and how far an approval may go."""
 
 import shlex
 from collections.abc import Iterable
@@ -16,13 +16,13 @@ from remit.policy.approval.risk import weigh_command
 
 
 class GrantRuleError(ValueError):
-    """A yes cannot go as far as it was meant to. The message says how far it may."""
+    """A grant that would go too far. The message says how far a grant may go."""
 
 
 class GrantSubject(Struct, frozen=True):
-    """What a yes would be about. `path` and `prefix` are what a wider one may cover; without both, the tool.
+    """The subject of a question. A wider grant may cover `path` or `prefix`; without both, the tool.
 
-    `command` is the command that was asked about, as far as it is known: a rule for another one is refused.
+    `command` is the command in question, if known: a rule that does not cover it is refused.
     """
 
     tool: str
@@ -34,7 +34,7 @@ class GrantSubject(Struct, frozen=True):
 
 
 class GrantRule(Struct, frozen=True):
-    """What a yes covers, as a Grant holds it."""
+    """The extent of a grant."""
 
     pattern: str | None = None
     command: tuple[str, ...] = ()
@@ -42,14 +42,14 @@ class GrantRule(Struct, frozen=True):
 
     @property
     def text(self) -> str:
-        """The rule for people; empty for a yes to one call."""
+        """The rule for people; empty for the approval of one call."""
         return self.pattern or " ".join(self.command) or self.tool or ""
 
 
 def covers_finding(grant: Grant, finding: Finding, call: ToolCall, facts: Facts) -> bool:
-    """Whether the grant waives exactly this finding: the same rule, all that it is about, and its holder.
+    """Return True if the grant waives this finding: the same code, all its paths or its command, and the same holder.
 
-    A grant may have been written by hand: what goes too far covers nothing.
+    A grant may have been written by hand: a grant that goes too far covers nothing.
     """
     if grant.code != finding.code or not applies_to_session(grant, call.session.session_id, facts.session.intent_id):
         return False
@@ -64,13 +64,13 @@ def covers_finding(grant: Grant, finding: Finding, call: ToolCall, facts: Facts)
 
 
 def is_grantable(finding: Finding) -> bool:
-    """Whether a yes may ever waive this: not what guards the rules, nor a command that no agent may run."""
+    """Return False for findings that guard the rules, and for commands that no agent may run."""
     barred = finding.code == "COMMAND_BLOCKED" and finding.verdict == "deny"
     return finding.code not in UNWAIVABLE_CODES and not barred
 
 
 def is_too_risky(call: ToolCall) -> bool:
-    """Whether a command weighs so much by itself that each needs a yes of its own."""
+    """Return True if each run of the command needs an approval of its own."""
     if call.command is None:
         return False
     undone, reach = weigh_command(call.command)
@@ -78,18 +78,16 @@ def is_too_risky(call: ToolCall) -> bool:
 
 
 def finding_paths(finding: Finding) -> tuple[str, ...]:
-    """The paths that a finding is about."""
     found: Iterable[object] = finding.context.get("paths", [finding.path] if finding.path else [])
     return tuple(map(str, found))
 
 
 def target_paths(facts: Facts) -> tuple[str, ...]:
-    """The paths that a call names."""
     return tuple(str(t.path or t.resolved) for t in facts.targets)
 
 
 def make_rule(subject: GrantSubject, extent: Extent, given: str | None = None) -> GrantRule:
-    """The rule of a yes, as it is offered or as a person wrote it. Raises RuleRefused."""
+    """Return the rule of a grant, as proposed or as a person wrote it. Raises GrantRuleError."""
     if extent == "once":
         return GrantRule(pattern=given or suggest_pattern(subject.path, extent))
     if subject.risk > HIGH_RISK:
@@ -102,7 +100,7 @@ def make_rule(subject: GrantSubject, extent: Extent, given: str | None = None) -
 
 
 def make_path_rule(path: str, extent: Extent, given: str | None) -> str:
-    """The pattern, which has to cover the path that was asked about. Raises RuleRefused."""
+    """Return the pattern, which must cover the path in question. Raises GrantRuleError."""
     pattern = given or suggest_pattern(path, extent) or path
     wrong = (
         "it is absolute; patterns start at the workspace root" if is_absolute_pattern(pattern) else glob_error(pattern)
@@ -115,7 +113,7 @@ def make_path_rule(path: str, extent: Extent, given: str | None) -> str:
 
 
 def make_command_rule(subject: GrantSubject, given: str | None) -> tuple[str, ...]:
-    """The first words of the commands. Raises RuleRefused."""
+    """Return the first words of the covered commands. Raises GrantRuleError."""
     if not subject.prefix:
         raise GrantRuleError(
             "no words of this command say enough (a shell, a pipe, a program that runs others …), so a yes is for once"

@@ -1,1 +1,1 @@
-"""One file a check; each says one reason to refuse a call."""
+"""The checks: one file, and one reason to refuse a call, each."""

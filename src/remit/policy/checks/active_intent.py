@@ -1,4 +1,4 @@
-"""No change without an intent that is open."""
+"""Changes need a selected intent that is open."""
 
 from remit.core.call import ToolCall
 from remit.core.decision import ErrorType, Finding
@@ -7,7 +7,7 @@ from remit.core.intent import FINAL_STATUSES, Intent
 
 
 def check(call: ToolCall, facts: Facts) -> Finding | None:
-    """MISSING_OR_INVALID_INTENT, or what became of the intent that this session had selected."""
+    """Find MISSING_OR_INVALID_INTENT, or the reason why the selected intent is no longer open."""
     wanted = facts.session.intent_id
     if wanted is None:
         return no_intent_selected(facts)
@@ -20,7 +20,7 @@ def check(call: ToolCall, facts: Facts) -> Finding | None:
 
 
 def check_status(intent: Intent, facts: Facts) -> Finding | None:
-    """The intent was blocked, finished or given up after it had been selected."""
+    """Return a finding if the intent was blocked, finished or given up after it was selected."""
     if intent.status == "BLOCKED":
         why = f": {intent.blocked_reason}" if intent.blocked_reason else ""
         return make_finding("INTENT_BLOCKED", f"{intent.id} is BLOCKED{why}. Clear it and select another.", facts)
@@ -30,7 +30,6 @@ def check_status(intent: Intent, facts: Facts) -> Finding | None:
 
 
 def no_intent_selected(facts: Facts) -> Finding:
-    """Nothing is selected."""
     open_ids = selectable_intents(facts)
     if open_ids:
         say = f"Select one first (open: {', '.join(open_ids[:10])})."
@@ -40,18 +39,15 @@ def no_intent_selected(facts: Facts) -> Finding:
 
 
 def intent_removed(intent_id: str, facts: Facts) -> Finding:
-    """The selected intent is no longer in the file."""
     known = ", ".join(list(facts.intents.ids)[:20]) or "none"
     return make_finding("INTENT_NOT_FOUND", f"{intent_id} is no longer in active_intents.yaml (known: {known}).", facts)
 
 
 def make_finding(code: ErrorType, message: str, facts: Facts) -> Finding:
-    """A finding of this check, with the intents one could select instead."""
     return Finding(
         rule="active_intent", code=code, message=message, context={"available_intents": selectable_intents(facts)}
     )
 
 
 def selectable_intents(facts: Facts) -> list[str]:
-    """The ids one may select."""
     return facts.intents.list_open_ids(facts.ignored_intents)

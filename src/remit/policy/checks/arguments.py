@@ -1,4 +1,4 @@
-"""The arguments do not fit the tool: there is nothing to judge."""
+"""Calls whose arguments do not fit the tool cannot be judged."""
 
 from remit.core.call import ToolCall
 from remit.core.decision import Finding
@@ -6,7 +6,7 @@ from remit.core.facts import Facts
 
 
 def check(call: ToolCall, facts: Facts) -> Finding | None:
-    """INVALID_ARGUMENTS where the path or the command is missing or is no text."""
+    """Find INVALID_ARGUMENTS: the path or the command is missing or is no text."""
     if call.malformed is None:
         return None
     return Finding(

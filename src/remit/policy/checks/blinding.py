@@ -1,4 +1,4 @@
-"""Commands that would make git overlook changes, or publish what Remit keeps."""
+"""Commands must not make git overlook changes, nor publish Remit's own refs."""
 
 import re
 
@@ -8,7 +8,7 @@ from remit.core.facts import Facts
 
 GIT_COMMAND = r"\bgit\b[^\n|;&]{0,2000}?"
 HIDING_FLAGS = re.compile(rf"{GIT_COMMAND}\bupdate-index\b[^\n|;&]{{0,2000}}?\s--(?:as|sk)[a-z-]*")
-"""git takes an option by any of its beginnings that is unique. Source: gitcli(7), read 2026-11."""
+"""Long options may be shortened to a unique beginning. Source: gitcli(7), read 2026-11."""
 
 PUBLISHED_REFS = re.compile(
     rf"{GIT_COMMAND}\bpush\b[^\n|;&]{{0,2000}}?(?:\s--mi[a-z]*|\srefs/(?:\*|remit\b)|\s[+'\"]+refs/(?:\*|remit\b))"
@@ -17,9 +17,9 @@ MAX_SEARCHED_CHARS = 65536
 
 
 def check(call: ToolCall, facts: Facts) -> Finding | None:
-    """COMMAND_BLOCKED for marking files assume-unchanged or skip-worktree, and for pushing `refs/remit`.
+    """Find COMMAND_BLOCKED for marking files assume-unchanged or skip-worktree, and for pushing `refs/remit`.
 
-    The text decides only what is said before; a flag that was set another way hides nothing from the comparison.
+    The text allows only an early message: a flag that was set in another way hides nothing from the comparison.
     """
     text = (call.command or "")[:MAX_SEARCHED_CHARS]
     if "git" not in text:
@@ -37,5 +37,4 @@ def check(call: ToolCall, facts: Facts) -> Finding | None:
 
 
 def make_finding(message: str) -> Finding:
-    """The finding."""
     return Finding(rule="blinding", code="COMMAND_BLOCKED", message=message)

@@ -1,4 +1,4 @@
-"""A session that runs into the same wall again and again has to stop and say so."""
+"""A session that fails again and again has to stop and ask (circuit breaker)."""
 
 from remit.core.call import ToolCall
 from remit.core.decision import Finding
@@ -10,7 +10,7 @@ MAX_FAILURES = 5
 
 
 def check(call: ToolCall, facts: Facts) -> Finding | None:
-    """CIRCUIT_OPEN after three equal denials, or five failed tools, in a row."""
+    """Find CIRCUIT_OPEN after three equal denials, or five failed tools, in a row."""
     why = describe_repetition(facts.session)
     if why is None:
         return None
@@ -24,7 +24,7 @@ def check(call: ToolCall, facts: Facts) -> Finding | None:
 
 
 def describe_repetition(session: SessionFacts) -> str | None:
-    """What happened too often, in words; None where nothing did."""
+    """Return what happened too often; None if nothing did."""
     if session.denials >= MAX_EQUAL_DENIALS:
         return f"The same was refused {session.denials} times in a row ({sanitise_line(session.denial, 200)})"
     if session.failures >= MAX_FAILURES:

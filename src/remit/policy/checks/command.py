@@ -1,4 +1,4 @@
-"""Commands that an agent may not run by itself."""
+"""Commands that an agent may not run by itself: dangerous ones, and those for people."""
 
 from msgspec.structs import replace
 
@@ -12,11 +12,10 @@ from remit.policy.commands.sent_commits import is_fetching
 
 
 def check(call: ToolCall, facts: Facts) -> Finding | None:
-    """COMMAND_BLOCKED for Remit's own commands that are for people, for what is dangerous whatever the scope, and for
-    commits that nobody looked into and that git would send or check out.
+    """Find COMMAND_BLOCKED for Remit's commands for people, for dangerous commands, and for commits not judged yet.
 
-    The latter a person may let pass, unless it changes what governs agents. A destructive call that is literally
-    `remit …` can only be one that is for people: the others are meta.
+    A person may approve a dangerous command, unless it changes what governs agents. A destructive call that is
+    literally `remit …` is a command for people: the others are meta.
     """
     if call.command is None:
         return None
@@ -33,7 +32,7 @@ def check(call: ToolCall, facts: Facts) -> Finding | None:
 
 
 def deny_fetch(command: str) -> Finding:
-    """A fetch whose commits could not be told, afterwards, from what another program of the same command made."""
+    """Refuse a fetch whose commits could not be told from those of another program in the same command."""
     why = (
         "`git fetch` and `git pull` bring in others' work, which is told from your own only where they fetch from a "
         "remote by its name, and no other program runs in the same command. Run `git pull` by itself, then the rest."
@@ -42,7 +41,7 @@ def deny_fetch(command: str) -> Finding:
 
 
 def deny_unjudged_commits(command: str, names: tuple[str, ...]) -> Finding:
-    """Commits that nobody looked into would leave this machine, or get a work tree of their own."""
+    """Refuse commits that were not judged and would leave this machine, or get a working tree of their own."""
     few = ", ".join(f"`{sanitise_line(name, 80)}`" for name in names[:3])
     why = (
         f"{few} names a commit that no branch or tag leads to, and only what is on one is sent or checked out. "
@@ -52,7 +51,7 @@ def deny_unjudged_commits(command: str, names: tuple[str, ...]) -> Finding:
 
 
 def deny_command_for_people(command: str, words: tuple[str, ...]) -> Finding:
-    """One of Remit's own commands, or a program that only bears its name."""
+    """Refuse a Remit command for people, and a program of that name at another path."""
     said = sanitise_line(" ".join(("remit", *words)))
     why = (
         "names a program by its path, which anybody may have put there. Run it as plain `remit …`, or use the MCP tools"
@@ -63,7 +62,7 @@ def deny_command_for_people(command: str, words: tuple[str, ...]) -> Finding:
 
 
 def find_danger(command: str, analysis: CommandAnalysis) -> Finding:
-    """What no scope covers: it asks, or where no yes can help denies."""
+    """Return the finding of a dangerous command: a question, or a denial if no approval helps."""
     why = "; ".join(analysis.reasons)
     told = (
         "No agent may do that. Say in your answer what should change and why: the person changes it."
@@ -79,5 +78,4 @@ def find_danger(command: str, analysis: CommandAnalysis) -> Finding:
 
 
 def make_finding(command: str, message: str) -> Finding:
-    """The finding of this check."""
     return Finding(rule="command", code="COMMAND_BLOCKED", message=message, context={"command": command[:4096]})

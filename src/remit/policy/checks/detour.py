@@ -1,4 +1,4 @@
-"""What was refused to a session by one tool is not to be had by another."""
+"""A path that was refused to a session by one tool stays refused to other tools."""
 
 import re
 
@@ -14,11 +14,11 @@ from remit.policy.approval.grants import covers_finding
 from remit.policy.commands import Write, analyse
 
 MAX_SEARCHED_CHARS = 64 * 1024
-"""Characters of a command that are searched."""
+"""Characters of a searched command."""
 
 
 def check(call: ToolCall, facts: Facts) -> Finding | None:
-    """COMMAND_BLOCKED for a command that names a path which was refused to this session, and still would be."""
+    """Find COMMAND_BLOCKED for a command that names a path which was refused to this session, and still would be."""
     if call.command is None:
         return None
     barred = [denied for denied in facts.denied if not is_allowed_now(denied, call, facts)]
@@ -38,7 +38,7 @@ def check(call: ToolCall, facts: Facts) -> Finding | None:
 
 
 def mark_repeated_denial(finding: Finding, call: ToolCall, facts: Facts) -> Finding:
-    """The finding, named as a second try where the same path was refused to another tool before."""
+    """Return the finding, marked as a second attempt if the same path was refused to another tool before."""
     first = next((d for d in facts.denied if d.path == finding.path and d.tool != call.tool), None)
     if first is None or "detour" in finding.context:
         return finding
@@ -46,12 +46,11 @@ def mark_repeated_denial(finding: Finding, call: ToolCall, facts: Facts) -> Find
 
 
 def denial_context(denied: DeniedPath) -> dict[str, object]:
-    """What a violation says about the denial before it."""
     return {"detour": True, "first_denial": {"error_type": denied.code, "path": denied.path, "tool": denied.tool}}
 
 
 def is_allowed_now(denied: DeniedPath, call: ToolCall, facts: Facts) -> bool:
-    """Whether the reason is gone: the active intent owns the path by now, or a person's yes covers it."""
+    """Return True if the reason no longer holds: the active intent owns the path by now, or a grant covers it."""
     active = facts.active
     if denied.code == "SCOPE_VIOLATION" and active is not None and Scope(active.owned_scope).matches(denied.path):
         return True
@@ -60,10 +59,10 @@ def is_allowed_now(denied: DeniedPath, call: ToolCall, facts: Facts) -> bool:
 
 
 def searched_texts(call: ToolCall) -> tuple[str, ...]:
-    """The texts of a command that may name a file it changes.
+    """Return the texts of a command that may name a file it changes.
 
-    Where its text tells all that it writes, just those places: it may read what it may not write. Else its words
-    without their quotes, and what is fed to it. One that cannot be cut into words is searched as it stands.
+    If the text shows all writes, these are the written paths: the command may read what it may not write. For other
+    commands they are the whole text and its words without quotes; for an unreadable one, the text.
     """
     command = (call.command or "")[:MAX_SEARCHED_CHARS]
     analysis = analyse(call.command or "")
@@ -78,10 +77,10 @@ def searched_texts(call: ToolCall) -> tuple[str, ...]:
 
 
 def written_paths(write: Write) -> tuple[str, ...]:
-    """What a write names, and the names that it puts into a folder."""
+    """Return the path of a write, and the paths that it puts into a folder."""
     return (write.path, *(f"{write.path.rstrip('/')}/{name}" for name in write.names_inside))
 
 
 def names_denied_path(text: str, denied: DeniedPath) -> bool:
-    """Whether the path stands in `text` by itself, not as a part of a longer one."""
+    """Return True if the path stands in `text` alone, not as a part of a longer one."""
     return any(re.search(rf"(?<![\w./-])(?:\./)*{re.escape(n)}(?![\w/-]|\.\w)", text) for n in denied.names if n)

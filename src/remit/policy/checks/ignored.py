@@ -1,4 +1,4 @@
-"""`.intentignore` bars a path whatever the intent."""
+"""Paths in `.intentignore` are barred whatever the intent."""
 
 from remit.core.call import ToolCall
 from remit.core.decision import Finding
@@ -7,7 +7,7 @@ from remit.core.facts import Facts
 
 
 def check(call: ToolCall, facts: Facts) -> Finding | None:
-    """INTENTIGNORE_PATH_BLOCKED, with the pattern that bars the path."""
+    """Find INTENTIGNORE_PATH_BLOCKED, with the pattern that bars the path."""
     target = next((t for t in facts.targets if t.ignored_by is not None), None)
     if target is None:
         return None

@@ -1,4 +1,4 @@
-"""The files that govern are broken: fail closed, and say where to mend them."""
+"""Changes are refused while the files that govern are broken."""
 
 from remit.core.call import ToolCall
 from remit.core.decision import Finding
@@ -6,7 +6,7 @@ from remit.core.facts import Facts
 
 
 def check(call: ToolCall, facts: Facts) -> Finding | None:
-    """CONFIG_INVALID or INTENTS_FILE_INVALID, with the place in the file."""
+    """Find CONFIG_INVALID or INTENTS_FILE_INVALID, with the place in the file."""
     if facts.config_error is not None:
         return Finding(
             rule="config",

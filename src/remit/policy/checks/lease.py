@@ -1,4 +1,4 @@
-"""Two sessions do not write one file at the same time."""
+"""Two sessions must not write one file at the same time."""
 
 from remit.core.call import ToolCall
 from remit.core.decision import Finding
@@ -7,7 +7,7 @@ from remit.core.facts import Facts
 
 
 def check(call: ToolCall, facts: Facts) -> Finding | None:
-    """FILE_LEASED for the first path that another session's running call may change."""
+    """Find FILE_LEASED for the first path that another session's running call may change."""
     target = next((t for t in facts.targets if t.path is not None and t.leased_by is not None), None)
     if target is None:
         return None

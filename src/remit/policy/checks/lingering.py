@@ -1,4 +1,4 @@
-"""Commands that go on when nobody looks any more."""
+"""Commands must not leave a process running that no comparison sees."""
 
 from remit.core.call import ToolCall
 from remit.core.decision import Finding
@@ -9,8 +9,8 @@ from remit.policy.commands.background import find_background_word
 
 
 def check(call: ToolCall, facts: Facts) -> Finding | None:
-    """COMMAND_BLOCKED for a command that cannot run contained here, whose text does not tell what it writes, and which
-    leaves something running: what that writes after the call came back, no comparison finds in time.
+    """Find COMMAND_BLOCKED for a command that leaves a process running, cannot run contained here, and does not show
+    its writes in its text: the comparison after the call would miss what the process writes later.
     """
     if call.command is None or not facts.bare or analyse(call.command).outcome != "unknown":
         return None

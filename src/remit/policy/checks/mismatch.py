@@ -1,4 +1,4 @@
-"""A call that cites an intent has to cite the one it works under."""
+"""A call that cites an intent must cite the active one."""
 
 from remit.core.call import ToolCall
 from remit.core.decision import Finding
@@ -6,7 +6,7 @@ from remit.core.facts import Facts
 
 
 def check(call: ToolCall, facts: Facts) -> Finding | None:
-    """INTENT_MISMATCH where the cited intent is not the active one."""
+    """Find INTENT_MISMATCH if the cited intent is not the active one."""
     cited, active = call.citation.intent_id, facts.session.intent_id
     if cited is None or active is None or cited == active:
         return None

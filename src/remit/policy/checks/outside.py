@@ -1,4 +1,4 @@
-"""An intent never owns anything outside its workspace."""
+"""An intent owns nothing outside its workspace."""
 
 from remit.core.call import ToolCall
 from remit.core.decision import Finding
@@ -7,7 +7,7 @@ from remit.core.facts import Facts
 
 
 def check(call: ToolCall, facts: Facts) -> Finding | None:
-    """OUTSIDE_WORKSPACE where a path, links followed, leaves the workspace; a question where another name of it may."""
+    """Find OUTSIDE_WORKSPACE if a path, links followed, leaves the workspace; ask if another name of the file may."""
     target = next((t for t in facts.targets if t.path is None and not t.tolerated and not t.protected), None)
     if target is None:
         return find_strange_target(facts)
@@ -21,7 +21,7 @@ def check(call: ToolCall, facts: Facts) -> Finding | None:
 
 
 def find_strange_target(facts: Facts) -> Finding | None:
-    """The question about a file inside, of which more than its name here may be written."""
+    """Return a question about a file inside the workspace that may have another name outside."""
     target = next((t for t in facts.targets if t.strange and not t.protected), None)
     if target is None:
         return None
@@ -36,5 +36,5 @@ def find_strange_target(facts: Facts) -> Finding | None:
 
 
 def temporary_folder_hint(facts: Facts) -> str:
-    """The place for what is not to stay, where there is one."""
+    """Return the hint at the temporary folder, if there is one."""
     return f", or in the temporary folder {sanitise_line(facts.temporary)}" if facts.temporary else ""

@@ -1,4 +1,4 @@
-"""What governs an agent is not the agent's to change."""
+"""Agents must not change the files that govern them."""
 
 from remit.core.call import ToolCall
 from remit.core.decision import Finding
@@ -7,7 +7,7 @@ from remit.core.facts import Facts
 
 
 def check(call: ToolCall, facts: Facts) -> Finding | None:
-    """PROTECTED_PATH for Remit's own files, agents' hook settings and git's internals."""
+    """Find PROTECTED_PATH for Remit's own files, agents' hook settings and git's internals."""
     target = next((t for t in facts.targets if t.protected), None)
     if target is None:
         return None

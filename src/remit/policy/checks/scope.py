@@ -1,4 +1,4 @@
-"""An intent may touch what it owns, and nothing else; where it says so, also the tests and pages that mirror it."""
+"""An intent may change only the files in its scope, and, if allowed, the tests and pages that mirror them."""
 
 from remit.core.call import ToolCall
 from remit.core.decision import Finding
@@ -9,9 +9,9 @@ from remit.core.scope.globs import Scope
 
 
 def check(call: ToolCall, facts: Facts) -> Finding | None:
-    """SCOPE_VIOLATION for the first path that `owned_scope` does not cover; all of them in the context.
+    """Find SCOPE_VIOLATION for the first path that `owned_scope` does not cover; all such paths are in the context.
 
-    Where all such paths are companions of what the intent owns, a remark that names them.
+    If all of them are companions of files in the scope, the finding is a remark that allows the call.
     """
     intent = facts.active
     if intent is None:
@@ -24,7 +24,7 @@ def check(call: ToolCall, facts: Facts) -> Finding | None:
 
 
 def scope_violation(call: ToolCall, facts: Facts, intent: Intent, outside: list[Target]) -> Finding:
-    """What is outside, and whose it is."""
+    """Return the finding, with the intents that own the first path."""
     first = outside[0]
     return Finding(
         rule="scope",
@@ -43,7 +43,7 @@ def scope_violation(call: ToolCall, facts: Facts, intent: Intent, outside: list[
 
 
 def companion_remark(intent: Intent, companions: list[Target]) -> Finding:
-    """That the paths count as in scope, and why. It objects to nothing; the record of the call names its rule."""
+    """Return a remark that allows companions; the record of the call names its rule."""
     said = "; ".join(f"{sanitise_line(t.path or '')} mirrors {sanitise_line(', '.join(t.mirrors))}" for t in companions)
     return Finding(
         rule="companion",
@@ -55,12 +55,11 @@ def companion_remark(intent: Intent, companions: list[Target]) -> Finding:
 
 
 def owns_target(intent: Intent, target: Target) -> bool:
-    """Whether the intent's scope covers the target."""
     return target.path is not None and Scope(intent.owned_scope).matches(target.path, fold=target.folds)
 
 
 def is_companion(intent: Intent, target: Target) -> bool:
-    """Whether the target is the test or the page of files that the intent owns, of no other's, and not taken out."""
+    """Return True if the target mirrors only files that the intent owns, and is not excluded from the scope."""
     if not intent.companions or target.path is None or not target.mirrors:
         return False
     scope = Scope(intent.owned_scope)

@@ -7,9 +7,9 @@ from remit.core.facts import Facts, Target
 
 
 def check(call: ToolCall, facts: Facts) -> Finding | None:
-    """STALE_FILE, with the difference since that read, so that recovery costs no extra turn.
+    """Find STALE_FILE, with the difference since that read, so that recovery costs no extra turn.
 
-    Never read and no hash expected: not stale. A search/replace edit checks itself.
+    A file that was never read, with no expected hash, is not stale. A search/replace edit checks itself.
     """
     if call.checks_itself:
         return None
@@ -29,12 +29,12 @@ def check(call: ToolCall, facts: Facts) -> Finding | None:
 
 
 def is_stale(call: ToolCall, target: Target) -> bool:
-    """Whether the content on disk is another than the one the call builds on."""
+    """Return True if the content on disk differs from the content that the call builds on."""
     expected = expected_sha256(call) or target.seen_sha256
     return target.path is not None and expected is not None and target.sha256 != expected
 
 
 def expected_sha256(call: ToolCall) -> str | None:
-    """The hash that the call itself says it builds on, without its `sha256:`."""
+    """Return the hash that the call cites, without its `sha256:`."""
     said = call.citation.expected_content_hash
     return said.removeprefix("sha256:") if said else None

@@ -1,13 +1,14 @@
-"""Commands that go on reading what no hook will see."""
+"""Commands must not wait for input that no hook sees."""
 
 from remit.core.call import ToolCall
 from remit.core.decision import Finding
 from remit.core.facts import Facts
+from remit.policy.classify import may_wait_for_input
 
 
 def check(call: ToolCall, facts: Facts) -> Finding | None:
-    """COMMAND_BLOCKED where the program would wait for input that the agent can send it unasked."""
-    if not call.opens_stdin:
+    """Find COMMAND_BLOCKED if the program would wait for input that the agent can send without a hook."""
+    if not may_wait_for_input(call):
         return None
     return Finding(
         rule="unwatched",

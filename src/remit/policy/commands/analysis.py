@@ -1,4 +1,4 @@
-"""The answer about one command: what is proved of it, by which words."""
+"""The analysis of a shell command: its effects, as far as the text proves them."""
 
 import re
 from functools import lru_cache
@@ -8,7 +8,8 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from remit.policy.commands.dangers import find_danger, find_unseen_program
-from remit.policy.commands.interpret.prove import CommandProof, literal_simple_command, prove_command
+from remit.policy.commands.interpret.interpreter import CommandProof
+from remit.policy.commands.interpret.prove import literal_simple_command, prove_command
 from remit.policy.commands.parse.syntax_tree import unmask_text
 from remit.policy.commands.parse.words import UnprovedCommand
 from remit.policy.commands.programs.effects import Write
@@ -16,23 +17,23 @@ from remit.policy.commands.programs.effects import Write
 CommandOutcome: TypeAlias = Literal["read_only", "literal_writes", "dangerous", "unknown"]
 
 MAX_BYTES = 64 * 1024
-"""Bytes; a longer text is unknown without being parsed."""
+"""Bytes of a command; a longer command is unknown without being parsed."""
 
 MAX_CACHED = 32
-"""Answers kept: a call is asked about by its door, its class and several checks, before and after."""
+"""Cached analyses: the gate, the classification and several checks ask about each call, before and after the tool."""
 
 CONTROL_CHARACTER = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u2028\u2029]")
 
 
 class CommandAnalysis(Struct, frozen=True):
-    """What a command does. `unknown` says nothing against it: it says that the text does not tell.
+    """The effects of a command. `unknown` is no objection: the text does not show the effects.
 
-    `reasons` name the words that decided. `reads` are the literal file operands of a proved read-only command,
-    unquoted, relative to the folder it starts in. `writes` are all the places that it writes to; None where the text
-    does not tell them all. They hold if the folders it `enters` are there. `lasting`: it is dangerous, and nothing
-    brings back what it does; `barred`: it changes what governs agents, which no agent may. `remit` are the words after
-    `remit`, when that is the whole command; it decides nothing by itself. `git`: of an unknown one whose every program
-    is on the tables, the verbs of git's commands that write, and `folders` the ones that it goes into.
+    `reasons` name the words that decided. `reads` are the literal file operands of a read-only command, unquoted,
+    relative to the folder that the command starts in. `writes` are all written places, None if unknown; they hold if
+    the `entered_folders` exist. `is_irreversible`: nothing brings back what a dangerous command destroys.
+    `is_forbidden`: the command changes what governs agents. `remit_words` are the words after `remit`, if that is the
+    whole command; they decide nothing alone. In an unknown command of known programs, `git_verbs` are the git commands
+    that write, and `git_folders` the folders that the command goes into.
     """
 
     outcome: CommandOutcome
@@ -49,71 +50,80 @@ class CommandAnalysis(Struct, frozen=True):
 
 @lru_cache(MAX_CACHED)
 def analyse(command: str, repositories: frozenset[str] = frozenset()) -> CommandAnalysis:
-    """What `command`, run by bash, does. Never raises; pure.
+    """Return the effects of `command`, run by bash. Never raises; pure.
 
-    `repositories` are absolute folders whose git settings are known to be the user's own: `cd` to one of
-    them, or `git -C`, leaves a git command provable. A repository made by the agent could name a program
-    to run in its settings, so git anywhere else is unknown.
+    `repositories` are absolute folders whose git settings are known to be the user's own: after `cd` to one of them, or
+    with `git -C`, a git command stays provable. Git anywhere else is unknown: an agent may have made the repository,
+    with settings that name programs.
     """
+    # 1. The text must be readable, and all its syntax known.
     try:
-        text = _check_text(command)
-        words = literal_simple_command(text)
-        proof = prove_command(text)
-    except UnprovedCommand as refused:
-        return _analyse_unproved(command, unmask_text(str(refused)))
-    try:
-        proof = _check_repositories(proof, repositories)
-    except UnprovedCommand as refused:
-        return _add_git_verbs(_analyse_unproved(command, unmask_text(str(refused))), proof)
+        check_text(command)
+        remit_words = find_remit_words(command)
+        proof = prove_command(command)
+    except UnprovedCommand as error:
+        return analyse_unproved(command, str(error))
+
+    # 2. git runs only where its settings are the user's, and every command shows its changes.
+    strange = [folder for folder in proof.git_folders if folder not in repositories]
+    if "git" in proof.programs and strange:
+        why = f"git in {strange[0]!r} may meet settings that run programs"
+        return add_git_verbs(analyse_unproved(command, why), proof)
     if proof.undetermined:
-        return _add_git_verbs(_analyse_unproved(command, unmask_text(proof.undetermined[0])), proof)
-    remit = _words_after_remit(words)
+        return add_git_verbs(analyse_unproved(command, proof.undetermined[0]), proof)
+
+    # 3. All effects are known.
     if not proof.changes_state and not proof.writes:
-        return CommandAnalysis("read_only", _read_reasons(proof), _named_reads(proof), remit, ())
-    writes, enters = proof.writes, tuple(dict.fromkeys(proof.entered_folders))
-    found = find_danger(command, _paths_written_whole(writes))
-    if found is None and (hidden := find_unseen_program(command, proof.programs)):
-        return CommandAnalysis("unknown", (f"`{hidden}` stands where dangers are not looked for",), remit_words=remit)
-    if found is not None:
-        return CommandAnalysis(
-            "dangerous", (found.reason,), (), remit, writes, enters, found.is_irreversible, found.is_forbidden
-        )
-    return CommandAnalysis("literal_writes", _write_reasons(proof), (), remit, writes, enters)
-
-
-def _add_git_verbs(analysis: CommandAnalysis, proof: CommandProof) -> CommandAnalysis:
-    """The answer about a text whose programs are all known, some of them commands of git's that write."""
-    if not proof.undetermined or any(".git" in write.path or write.glob for write in proof.writes):
-        return analysis
-    return replace(
-        analysis, git_verbs=tuple(dict.fromkeys(proof.git_verbs)), git_folders=tuple(dict.fromkeys(proof.git_folders))
-    )
-
-
-def _analyse_unproved(command: str, reason: str) -> CommandAnalysis:
-    """The answer where the text does not tell all that is written."""
-    found = find_danger(command)
-    remit = _find_remit_words(command)
-    if found is not None:
+        return CommandAnalysis("read_only", read_reasons(proof), named_reads(proof), remit_words, ())
+    # A formatter keeps everything but the form, so that it writes no place entirely.
+    written_whole = tuple(w.path for w in proof.writes if w.is_recursive and not (w.edits_in_place and w.is_optional))
+    danger = find_danger(command, written_whole)
+    entered = tuple(dict.fromkeys(proof.entered_folders))
+    if danger is not None:
         return CommandAnalysis(
             "dangerous",
-            (found.reason,),
-            remit_words=remit,
-            is_irreversible=found.is_irreversible,
-            is_forbidden=found.is_forbidden,
+            (danger.reason,),
+            remit_words=remit_words,
+            writes=proof.writes,
+            entered_folders=entered,
+            is_irreversible=danger.is_irreversible,
+            is_forbidden=danger.is_forbidden,
         )
-    return CommandAnalysis("unknown", (reason,), remit_words=remit)
+    if unseen := find_unseen_program(command, proof.programs):
+        why = f"`{unseen}` stands where dangers are not looked for"
+        return CommandAnalysis("unknown", (why,), remit_words=remit_words)
+    return CommandAnalysis("literal_writes", write_reasons(proof), (), remit_words, proof.writes, entered)
 
 
-def _paths_written_whole(writes: tuple[Write, ...]) -> tuple[str, ...]:
-    """The places of which everything is written: not by a formatter, which keeps all but the form."""
-    return tuple(
-        write.path for write in writes if write.is_recursive and not (write.edits_in_place and write.is_optional)
+def analyse_unproved(command: str, why: str) -> CommandAnalysis:
+    """Return the analysis of a command whose text does not show all writes."""
+    try:
+        check_text(command)
+        remit_words = find_remit_words(command)
+    except UnprovedCommand:
+        remit_words = None
+    danger = find_danger(command)
+    if danger is None:
+        return CommandAnalysis("unknown", (unmask_text(why),), remit_words=remit_words)
+    return CommandAnalysis(
+        "dangerous",
+        (danger.reason,),
+        remit_words=remit_words,
+        is_irreversible=danger.is_irreversible,
+        is_forbidden=danger.is_forbidden,
     )
 
 
-def _check_text(command: str) -> str:
-    """`command`, when it can be parsed at all; raises Refused."""
+def add_git_verbs(analysis: CommandAnalysis, proof: CommandProof) -> CommandAnalysis:
+    """Return the analysis with the git commands of a text whose programs are all known."""
+    if not proof.undetermined or any(".git" in write.path or write.glob for write in proof.writes):
+        return analysis
+    verbs, folders = tuple(dict.fromkeys(proof.git_verbs)), tuple(dict.fromkeys(proof.git_folders))
+    return replace(analysis, git_verbs=verbs, git_folders=folders)
+
+
+def check_text(command: str) -> None:
+    """Raise UnprovedCommand for a command that must not be parsed."""
     if len(command) > MAX_BYTES:
         raise UnprovedCommand(f"the command is longer than {MAX_BYTES} bytes")
     if found := CONTROL_CHARACTER.search(command):
@@ -124,42 +134,25 @@ def _check_text(command: str) -> str:
         raise UnprovedCommand("the command is not valid Unicode") from error
     if size > MAX_BYTES:
         raise UnprovedCommand(f"the command is longer than {MAX_BYTES} bytes")
-    return command
 
 
-def _check_repositories(proof: CommandProof, repositories: frozenset[str]) -> CommandProof:
-    """`proof`, unless it runs git where settings may not be the user's; raises Refused."""
-    strange = [folder for folder in proof.git_folders if folder not in repositories]
-    if "git" in proof.programs and strange:
-        raise UnprovedCommand(f"git in {strange[0]!r} may meet settings that run programs")
-    return proof
+def find_remit_words(command: str) -> tuple[str, ...] | None:
+    """Return the words after `remit` if that is the whole command. Raises UnprovedCommand."""
+    words = literal_simple_command(command)
+    return words[1:] if words is not None and words[0].rpartition("/")[2] == "remit" else None
 
 
-def _read_reasons(proof: CommandProof) -> tuple[str, ...]:
+def read_reasons(proof: CommandProof) -> tuple[str, ...]:
     names = tuple(dict.fromkeys(proof.programs))
     return tuple(f"`{name}` only reads here" for name in names) or ("nothing is run",)
 
 
-def _write_reasons(proof: CommandProof) -> tuple[str, ...]:
-    """The words that name what is written."""
-    told = tuple(f"{write.path!r} is written" for write in proof.writes)
-    return told or tuple(f"`{name}` writes to no file here" for name in dict.fromkeys(proof.programs))
+def write_reasons(proof: CommandProof) -> tuple[str, ...]:
+    written = tuple(f"{write.path!r} is written" for write in proof.writes)
+    return written or tuple(f"`{name}` writes to no file here" for name in dict.fromkeys(proof.programs))
 
 
-def _named_reads(proof: CommandProof) -> tuple[str, ...]:
-    """The files read; after a change of folder only the absolute ones can be named."""
+def named_reads(proof: CommandProof) -> tuple[str, ...]:
+    """Return the files that are read; after a change of folder only absolute paths are known."""
     named = dict.fromkeys(proof.reads)
     return tuple(path for path in named if path and (path.startswith("/") or not proof.git_folders))
-
-
-def _find_remit_words(command: str) -> tuple[str, ...] | None:
-    try:
-        return _words_after_remit(literal_simple_command(_check_text(command)))
-    except UnprovedCommand:
-        return None
-
-
-def _words_after_remit(words: tuple[str, ...] | None) -> tuple[str, ...] | None:
-    if words is None or words[0].rpartition("/")[2] != "remit":
-        return None
-    return words[1:]

@@ -4,9 +4,9 @@ import re
 from typing import TYPE_CHECKING
 
 from remit.core.shell.permissions import CommandPart, ShellCommand
-from remit.core.shell.simple_commands import SimpleCommand, UnreadableShell, parse_simple_commands
+from remit.core.shell.simple_commands import SimpleCommand, UnreadableShell
 from remit.policy.commands.analysis import analyse
-from remit.policy.commands.parse.syntax_tree import parse_tree
+from remit.policy.commands.parse.command import parse_command
 from remit.policy.commands.parse.words import UnprovedCommand, node_source
 
 if TYPE_CHECKING:
@@ -27,59 +27,52 @@ MAX_CHARS = 20_000
 
 
 def split_command(text: str) -> ShellCommand:
-    """Return the command in its parts. What cannot be read is no plain command, and never raises."""
+    """Return the command in its parts; an unreadable command is not plain. Never raises."""
+    command = parse_command(text)
     try:
-        found = tuple(make_loose_part(one) for one in parse_simple_commands(text))
+        loose = tuple(CommandPart(" ".join(words), words) for words in map(unquoted_words, command.commands))
     except UnreadableShell:
-        found = tuple(CommandPart(piece, tuple(piece.split())) for piece in SEPARATORS.split(text))
+        loose = tuple(CommandPart(piece, tuple(piece.split())) for piece in SEPARATORS.split(text))
     if len(text) > MAX_CHARS or not text.isascii():
-        return ShellCommand(text, found)
+        return ShellCommand(text, loose)
     try:
-        root = parse_tree(text)
+        root = command.tree
     except UnprovedCommand:
-        return ShellCommand(text, found)
-    collected: list[str] = []
+        return ShellCommand(text, loose)
+    texts: list[str] = []
     redirects: list[str] = []
-    plain = not root.has_error and collect_commands(root, collected, redirects)
-    if not plain or not 0 < len(collected) <= MAX_PARTS:
-        return ShellCommand(text, (*found, CommandPart(text)), redirects=bool(redirects))
-    return ShellCommand(text, (*map(make_plain_part, collected),), plain=True, redirects=bool(redirects))
+    plain = not root.has_error and collect_commands(root, texts, redirects)
+    if not plain or not 0 < len(texts) <= MAX_PARTS:
+        return ShellCommand(text, (*loose, CommandPart(text)), redirects=bool(redirects))
+    return ShellCommand(text, (*map(make_plain_part, texts),), plain=True, redirects=bool(redirects))
 
 
-def collect_commands(node: "Node", parts: list[str], redirects: list[str]) -> bool:
-    """Add the texts of the commands below `node`; whether nothing else stands there."""
+def collect_commands(node: "Node", texts: list[str], redirects: list[str]) -> bool:
+    """Add the texts of the commands below `node`; return False if there is anything else."""
     if node.type in CONTAINER_NODES:
-        return all(collect_commands(child, parts, redirects) for child in node.children)
+        return all(collect_commands(child, texts, redirects) for child in node.children)
     if node.type == "redirected_statement":
         body, *others = node.children
         redirects += ["".join(node_source(one).split()) for one in others]
-        return set(redirects) <= HARMLESS_REDIRECTS and collect_commands(body, parts, redirects)
+        return set(redirects) <= HARMLESS_REDIRECTS and collect_commands(body, texts, redirects)
     if node.type == "command":
-        parts.append(node_source(node))
+        texts.append(node_source(node))
         return not has_nested_command(node)
     return node.type in JOINING_OPERATORS
 
 
 def has_nested_command(node: "Node") -> bool:
-    """Whether a substitution or a here-document stands below `node`."""
     return any(child.type in NESTED_COMMANDS or has_nested_command(child) for child in node.children)
 
 
 def make_plain_part(text: str) -> CommandPart:
-    """Return the part of that text."""
     try:
-        [one] = parse_simple_commands(text)
+        [command] = parse_command(text).commands
     except (UnreadableShell, ValueError):
         return CommandPart(text)
-    literal = all(word.literal for word in one.words)
-    return CommandPart(
-        text, unquoted_words(one), literal=literal, reads=literal and analyse(text).outcome == "read_only"
-    )
-
-
-def make_loose_part(command: SimpleCommand) -> CommandPart:
-    """Return a part of a command that is not plain."""
-    return CommandPart(" ".join(unquoted_words(command)), unquoted_words(command))
+    literal = all(word.literal for word in command.words)
+    reads = literal and analyse(text).outcome == "read_only"
+    return CommandPart(text, unquoted_words(command), literal=literal, reads=reads)
 
 
 def unquoted_words(command: SimpleCommand) -> tuple[str, ...]:

@@ -1,4 +1,4 @@
-"""The commits that a command's words have git send to others, or put into a new work tree, before anybody looks.
+"""The commits that a command has git send to others, or put into a new working tree, before they were judged.
 
 Source: git-push(1), git-worktree(1) of git 2.51, read 2026-11.
 """
@@ -8,7 +8,7 @@ from collections.abc import Iterator, Sequence
 from functools import lru_cache
 
 from remit.core.shell.simple_commands import UnreadableShell
-from remit.policy.commands.dangers import find_program_calls
+from remit.policy.commands.program_calls import find_program_calls
 
 VALUED_OPTIONS = {
     "push": ("-o", "--push-option", "--repo", "--receive-pack", "--exec"),
@@ -17,45 +17,41 @@ VALUED_OPTIONS = {
 GLOBAL_VALUED_OPTIONS = ("-C", "-c", "--git-dir", "--work-tree", "--namespace", "--exec-path", "--config-env")
 EXPANSION_SIGN = re.compile(r"[$`]")
 UNBRANCHED_NAME = re.compile(r"(?i)[0-9a-f]{7,64}|refs/(?!heads/|tags/).+|stash(@.*)?|\w*_HEAD|:.*")
-"""What no branch or tag is called: a commit by its own name, or by a name that any command may give."""
+"""Names that no branch or tag has: a commit's own name, or a name that any command may give."""
 
 CURRENT_BRANCH = re.compile(r"\$\(git (branch --show-current|rev-parse --abbrev-ref HEAD)\)")
-"""How scripts name the branch that they are on."""
+"""Substitutions by which scripts name the current branch."""
 
 MAX_CHARS = 16 * 1024
+MAX_CACHED = 32
 
 
-@lru_cache(32)
+@lru_cache(MAX_CACHED)
 def find_sent_commits(command: str) -> tuple[str, ...]:
     """Return the words that name what `git push` sends, and what `git worktree add` checks out."""
-    if len(command) > MAX_CHARS or "git" not in command:
-        return ()
-    try:
-        commands = [list(one.words) for one in find_program_calls(command) if one.name == "git"]
-    except UnreadableShell:
-        return ()
-    return tuple(dict.fromkeys(name for words in commands for name in named_commits(words)))
+    return tuple(dict.fromkeys(name for words in find_git_commands(command) for name in named_commits(words)))
 
 
-@lru_cache(32)
+@lru_cache(MAX_CACHED)
 def is_fetching(command: str) -> bool:
-    """Whether the command has git fetch."""
+    """Return True if the command has git fetch from others."""
+    return any(words[:1] in (["fetch"], ["pull"]) for words in find_git_commands(command))
+
+
+def find_git_commands(command: str) -> list[list[str]]:
+    """Return the words of each git command from the verb on; none for a text that is too long or unreadable."""
     if len(command) > MAX_CHARS or "git" not in command:
-        return False
+        return []
     try:
-        commands = [
-            select_operands(one.words, GLOBAL_VALUED_OPTIONS, first=True)
-            for one in find_program_calls(command)
-            if one.name == "git"
-        ]
+        calls = [call for call in find_program_calls(command) if call.name == "git"]
     except UnreadableShell:
-        return False
-    return any(words[:1] in (["fetch"], ["pull"]) for words in commands)
+        return []
+    return [select_operands(call.words, GLOBAL_VALUED_OPTIONS, first=True) for call in calls]
 
 
 def named_commits(words: Sequence[str]) -> Iterator[str]:
-    """Yield what one command of git's names."""
-    verb, *rest = select_operands(words, GLOBAL_VALUED_OPTIONS, first=True) or [""]
+    """Yield the names of commits in one git command, given from the verb on."""
+    verb, *rest = words or [""]
     if verb == "push":
         for word in select_operands(rest, VALUED_OPTIONS["push"])[1:]:
             spec = word.removeprefix("+")
@@ -67,7 +63,7 @@ def named_commits(words: Sequence[str]) -> Iterator[str]:
 
 
 def select_operands(words: Sequence[str], valued: Sequence[str], *, first: bool = False) -> list[str]:
-    """Return the words that are no options, and no values of these; with `first`, all from the first such on."""
+    """Return the operands, without the values of `valued` options; with `first`, all words from the first operand."""
     found: list[str] = []
     left = list(words)
     while left:
@@ -84,5 +80,5 @@ def select_operands(words: Sequence[str], valued: Sequence[str], *, first: bool 
 
 
 def is_unbranched_name(name: str) -> bool:
-    """Whether a name that git does not know yet could be no branch that the same command makes."""
+    """Return True if a name that git does not know yet cannot be a branch that the same command makes."""
     return bool(EXPANSION_SIGN.search(name) or UNBRANCHED_NAME.fullmatch(name))

@@ -1,6 +1,6 @@
-"""What an intent's structured constraints say of the files that a call would leave: one file a kind.
+"""The structured constraints of an intent, checked on the files that a call would leave: one file a kind.
 
-This file is on the way of every call, so that it imports nothing of the kinds before an intent has one.
+Every call imports this file; the kinds are imported only for an intent with constraints.
 """
 
 from remit.core.call import ToolCall
@@ -11,7 +11,7 @@ __all__ = ["check"]
 
 
 def check(call: ToolCall, facts: Facts) -> Finding | None:
-    """CONSTRAINT_VIOLATION for the first constraint that would be broken; all of them in the context."""
+    """Find CONSTRAINT_VIOLATION for the first broken constraint; all of them are in the context."""
     intent = facts.active
     if intent is None or not intent.rules:
         return None

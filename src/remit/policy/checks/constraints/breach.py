@@ -1,4 +1,4 @@
-"""What a kind of constraint is given, and what it answers."""
+"""The input and the result of a kind of constraint."""
 
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
@@ -13,14 +13,14 @@ from remit.core.intents.constraints import as_texts
 from remit.core.scope.globs import Scope
 
 MAX_NAMED = 20
-"""Lines that a breach names."""
+"""Lines that a breach lists."""
 
 
 class ProposedChange(Struct, frozen=True):
     """A change, as constraints see it.
 
-    `named` are all paths that it writes, those of which the content is not known too; `changed` what the intent
-    changed before. `final`: it is judged as a whole, when the intent is completed.
+    `written_paths` include files with unknown content; `changed_before` are the files that the intent changed before.
+    `is_final`: the intent is to be completed, and its changes are judged as a whole.
     """
 
     files: tuple[ProposedFile, ...] = ()
@@ -30,9 +30,9 @@ class ProposedChange(Struct, frozen=True):
 
 
 class Breach(Struct, frozen=True):
-    """One constraint, broken in one place. `measured` is what is found, `bound` what is asked, as clauses.
+    """A constraint broken in one place: what was `measured`, and the `bound`, as clauses.
 
-    `weight` is how badly, `items` what is wrong, one by one: to tell what was so before. A `remark` objects to nothing.
+    `weight` and `items` (the single faults) are compared with the state before. `is_remark`: the breach is no refusal.
     """
 
     measured: str
@@ -46,17 +46,17 @@ class Breach(Struct, frozen=True):
 
 FindBreaches: TypeAlias = Callable[[Constraint, ProposedChange], Iterable[Breach]]
 MeasureContent: TypeAlias = Callable[[Constraint, str, bytes], Breach | None]
-"""What is wrong with one content of one file."""
+"""The breach in one content of a file."""
 
 
 def covers_path(constraint: Constraint, path: str) -> bool:
-    """Whether the constraint is about that file; without `paths` about every one."""
+    """Return True if the constraint applies to the file; without `paths` it applies to all."""
     patterns = as_texts(constraint.options.get("paths"))
     return not patterns or Scope(patterns).matches(path)
 
 
 def find_file_breaches(constraint: Constraint, change: ProposedChange, measure: MeasureContent) -> Iterator[Breach]:
-    """What is wrong with the files that the change leaves. What was as bad before is not the change's doing."""
+    """Yield the breaches in the changed files, except in files that were as bad before."""
     for file in change.files:
         if not file.known or file.after is None or file.after == file.before or not covers_path(constraint, file.path):
             continue
@@ -66,7 +66,7 @@ def find_file_breaches(constraint: Constraint, change: ProposedChange, measure: 
 
 
 def measure_content(constraint: Constraint, path: str, content: bytes, measure: MeasureContent) -> Breach | None:
-    """What is wrong with one content; one that cannot be looked into is."""
+    """Return the breach in one content; a content that cannot be checked is a breach."""
     try:
         return measure(constraint, path, content)
     except UncheckableContent as error:
@@ -74,7 +74,7 @@ def measure_content(constraint: Constraint, path: str, content: bytes, measure: 
 
 
 def was_as_bad_before(constraint: Constraint, file: ProposedFile, breach: Breach, measure: MeasureContent) -> bool:
-    """Whether the file was as bad, or worse, before. What cannot be checked is refused each time."""
+    """Return True if the file was as bad, or worse, before. Contents that cannot be checked are refused each time."""
     if file.before is None or not breach.weight:
         return False
     old = measure_content(constraint, file.path, file.before, measure)

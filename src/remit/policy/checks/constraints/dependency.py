@@ -1,6 +1,6 @@
-"""`dependency`: what manifests may ask for of a package: versions within `version`, or nothing of it (`forbid`).
+"""`dependency`: the versions of a package that manifests may ask for (`version`), or none (`forbid`).
 
-Only manifests are looked at: what a package brings with it, and what a lock file holds, is not.
+Transitive dependencies and lock files are not checked.
 """
 
 from collections.abc import Iterable
@@ -13,12 +13,11 @@ from remit.policy.checks.constraints.breach import Breach, ProposedChange, find_
 
 
 def find_breaches(constraint: Constraint, change: ProposedChange) -> Iterable[Breach]:
-    """The manifests that ask for something else."""
+    """Yield the manifests that ask for other versions."""
     return find_file_breaches(constraint, change, measure_manifest)
 
 
 def measure_manifest(constraint: Constraint, path: str, content: bytes) -> Breach | None:
-    """One content."""
     found = [r for r in read_requirements(path, content) or () if violates_constraint(constraint, r)]
     if not found:
         return None
@@ -29,7 +28,7 @@ def measure_manifest(constraint: Constraint, path: str, content: bytes) -> Breac
 
 
 def violates_constraint(constraint: Constraint, requirement: Requirement) -> bool:
-    """Whether a requirement is of that package, and may take a version that is not wanted. What is no range may."""
+    """Return True if the requirement may take an unwanted version of the package; an unreadable range may."""
     if not same_name(requirement.name, str(constraint.options["name"]), requirement.dialect):
         return False
     if constraint.options.get("forbid"):

@@ -36,14 +36,14 @@ KINDS: Mapping[str, FindBreaches] = {
 
 
 MAX_SENTENCES = 3
-"""Breaches that the message tells."""
+"""Breaches in the message."""
 
 MAX_BREACHES = 20
-"""Breaches that a finding names."""
+"""Breaches in the context of a finding."""
 
 
 def evaluate_constraints(intent: Intent, facts: Facts) -> Finding | None:
-    """The finding of a call; None where every constraint holds, or only remarks are to be made."""
+    """Return the finding of a call; None if every constraint holds, or is only remarked on."""
     named = tuple(str(target.path) for target in facts.targets if target.path is not None)
     found = [
         one
@@ -54,14 +54,14 @@ def evaluate_constraints(intent: Intent, facts: Facts) -> Finding | None:
 
 
 def find_all_breaches(intent: Intent, change: ProposedChange) -> Iterator[tuple[Constraint, Breach]]:
-    """Every constraint that is broken, and where. Raises what a check that breaks raises."""
+    """Yield each breach with its constraint. An error of a kind is not caught: it denies."""
     for constraint in intent.rules:
         for breach in KINDS[str(constraint.kind)](constraint, change):
             yield constraint, breach
 
 
 def make_finding(intent: Intent, broken: list[tuple[Constraint, Breach]]) -> Finding:
-    """The objection: the first breaches in words, all of them in the context."""
+    """Return the finding: the first breaches in words, all of them in the context."""
     more = f" And {len(broken) - MAX_SENTENCES} more." if len(broken) > MAX_SENTENCES else ""
     return Finding(
         rule="constraints",
@@ -73,13 +73,12 @@ def make_finding(intent: Intent, broken: list[tuple[Constraint, Breach]]) -> Fin
 
 
 def describe_breach(intent_id: str, constraint: Constraint, breach: Breach) -> str:
-    """One breach: the constraint, what was measured, and the bound."""
+    """Return a breach as a sentence: the constraint, the measured value, and the bound."""
     where = f"{sanitise_line(breach.path)}: " if breach.path else ""
     return f"{sanitise_line(constraint.text, 160)}: {where}{breach.measured}; {intent_id} asks for {breach.bound}."
 
 
 def breach_as_json(constraint: Constraint, breach: Breach) -> dict[str, Any]:
-    """One breach, for those who read data."""
     return {
         "type": constraint.kind,
         "constraint": sanitise_line(constraint.text, 300),

@@ -1,4 +1,4 @@
-"""`forbid_import`: a module, and what is below it, is brought in nowhere."""
+"""`forbid_import`: a module and its submodules are imported nowhere."""
 
 from collections.abc import Iterable, Iterator
 
@@ -12,12 +12,10 @@ from remit.policy.checks.constraints.breach import MAX_NAMED, Breach, ProposedCh
 
 
 def find_breaches(constraint: Constraint, change: ProposedChange) -> Iterable[Breach]:
-    """The files that bring it in."""
     return find_file_breaches(constraint, change, measure_imports)
 
 
 def measure_imports(constraint: Constraint, path: str, content: bytes) -> Breach | None:
-    """One content."""
     wanted = as_texts(constraint.options["module"])
     found = [one for piece in split_pieces(path, content) for one in find_unwanted_imports(path, piece, wanted)]
     if not found:
@@ -31,7 +29,7 @@ def measure_imports(constraint: Constraint, path: str, content: bytes) -> Breach
 
 
 def find_unwanted_imports(path: str, piece: TextPiece, forbidden: tuple[str, ...]) -> Iterator[tuple[str, str, int]]:
-    """The cell, the module and the line of each import that is not wanted; nothing in a language that has none."""
+    """Yield the cell, the module and the line of each forbidden import."""
     row = find_language(path)
     language = piece.language or (row.name if row else None)
     if language not in READERS:
@@ -49,7 +47,7 @@ def find_unwanted_imports(path: str, piece: TextPiece, forbidden: tuple[str, ...
 
 
 def imports_module(imported: Import, module: str, separator: str, path: str) -> bool:
-    """Whether an import brings in the module, something below it, or all that stands beside it."""
+    """Return True if an import brings in the module, a submodule, or all modules of its package."""
     said = absolute_module(imported.module, path) if separator == "." else imported.module
     inner = f"{separator}{said}{separator}"
     if said == module or said.startswith(f"{module}{separator}"):
@@ -60,7 +58,7 @@ def imports_module(imported: Import, module: str, separator: str, path: str) -> 
 
 
 def absolute_module(name: str, path: str) -> str:
-    """A relative import of Python by the folders that it stands in; any other name as it is."""
+    """Return a relative import of Python by the folders of its file; other names unchanged."""
     stem = name.lstrip(".")
     level = len(name) - len(stem)
     if not level:

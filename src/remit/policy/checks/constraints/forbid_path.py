@@ -1,4 +1,4 @@
-"""`forbid_path`: files that the intent leaves alone, whatever else it owns."""
+"""`forbid_path`: files that the intent must not change, although they are in its scope."""
 
 from collections.abc import Iterator
 
@@ -7,7 +7,6 @@ from remit.policy.checks.constraints.breach import Breach, ProposedChange, cover
 
 
 def find_breaches(constraint: Constraint, change: ProposedChange) -> Iterator[Breach]:
-    """Those of the files that are written."""
     for path in change.written_paths:
         if covers_path(constraint, path):
             yield Breach("a change", "none there", path)

@@ -1,4 +1,4 @@
-"""`forbid_pattern`: a pattern stands in no file: of syntax (`pattern`), or a regular expression (`regex`)."""
+"""`forbid_pattern`: no file matches a syntax pattern (`pattern`) or a regular expression (`regex`)."""
 
 from collections.abc import Iterable
 
@@ -8,12 +8,10 @@ from remit.policy.checks.constraints.pattern_matches import describe_pattern, fi
 
 
 def find_breaches(constraint: Constraint, change: ProposedChange) -> Iterable[Breach]:
-    """The files in which it stands."""
     return find_file_breaches(constraint, change, measure_matches)
 
 
 def measure_matches(constraint: Constraint, path: str, content: bytes) -> Breach | None:
-    """One content."""
     found = find_matches(constraint, path, content)
     if not found:
         return None

@@ -1,4 +1,4 @@
-"""`max_files`: the intent changes at most `max` files in all."""
+"""`max_files`: the intent changes at most `max` files in total."""
 
 from collections.abc import Iterator
 
@@ -7,7 +7,7 @@ from remit.policy.checks.constraints.breach import MAX_NAMED, Breach, ProposedCh
 
 
 def find_breaches(constraint: Constraint, change: ProposedChange) -> Iterator[Breach]:
-    """Whether one more is too many; a file that it changed before is none."""
+    """Yield a breach if the change exceeds the maximum; files changed before do not count again."""
     most = int(constraint.options["max"])
     fresh = tuple(dict.fromkeys(path for path in change.written_paths if path not in change.changed_before))
     number = len(set(change.changed_before)) + len(fresh)

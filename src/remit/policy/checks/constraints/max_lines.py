@@ -1,4 +1,4 @@
-"""`max_lines`: a file has at most `max` lines, whichever way they end."""
+"""`max_lines`: a file has at most `max` lines, whatever the line endings."""
 
 from collections.abc import Iterable
 
@@ -8,12 +8,10 @@ from remit.policy.checks.constraints.breach import Breach, ProposedChange, find_
 
 
 def find_breaches(constraint: Constraint, change: ProposedChange) -> Iterable[Breach]:
-    """The files that are too long."""
     return find_file_breaches(constraint, change, measure_lines)
 
 
 def measure_lines(constraint: Constraint, path: str, content: bytes) -> Breach | None:
-    """One content."""
     most = int(constraint.options["max"])
     number = len(split_text_lines(decode_text(content)))
     if number <= most:

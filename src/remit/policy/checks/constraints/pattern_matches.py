@@ -1,4 +1,4 @@
-"""Where the pattern of a constraint stands in a file."""
+"""Matches of a constraint's pattern in a file."""
 
 from msgspec import Struct
 
@@ -15,7 +15,7 @@ from remit.core.intent import Constraint
 
 
 class PatternMatch(Struct, frozen=True):
-    """One place: the cell it stands in (empty for a plain file), the line, 1-based, and what stands there."""
+    """A match: its notebook cell (empty for a plain file), its line, 1-based, and the text of the line."""
 
     cell: str
     line: int
@@ -23,10 +23,7 @@ class PatternMatch(Struct, frozen=True):
 
 
 def find_matches(constraint: Constraint, path: str, content: bytes) -> list[PatternMatch] | None:
-    """Each match. None where the pattern is not for it.
-
-    Raises BadPattern, Uncheckable.
-    """
+    """Return all matches; None if the pattern is not for this file. Raises BadPattern, Uncheckable."""
     regex = constraint.options.get("regex")
     found: list[PatternMatch] = []
     fitting = False
@@ -48,7 +45,7 @@ def find_matches(constraint: Constraint, path: str, content: bytes) -> list[Patt
 
 
 def match_syntax(constraint: Constraint, text: str, language: str) -> list[int] | None:
-    """The lines of the matches; None where the pattern is none of a language that the constraint does not name."""
+    """Return the lines of the matches; None if the pattern does not fit a language that no constraint names."""
     try:
         return find_syntax_lines(str(constraint.options["pattern"]), text, language)
     except InvalidPattern:
@@ -58,9 +55,9 @@ def match_syntax(constraint: Constraint, text: str, language: str) -> list[int] 
 
 
 def choose_language(constraint: Constraint, path: str, piece: TextPiece) -> str | None:
-    """The language to read the text in; None where the pattern is for another, or there is none.
+    """Return the language of a text; None if the pattern is for another language, or the language is unknown.
 
-    A file whose name tells no language is read in the constraint's where its `paths` name the file.
+    A file whose name shows no language has the constraint's language if the constraint's `paths` name the file.
     """
     asked, told = constraint.options.get("language"), piece.language or detect_language(path)
     if asked is None:
@@ -71,5 +68,4 @@ def choose_language(constraint: Constraint, path: str, piece: TextPiece) -> str 
 
 
 def describe_pattern(constraint: Constraint) -> str:
-    """The pattern, as it is told."""
     return f"`{sanitise_line(str(constraint.options.get('regex') or constraint.options.get('pattern')), 120)}`"

@@ -1,4 +1,4 @@
-"""`require_pattern`: a pattern stands in each file: of syntax (`pattern`), or a regular expression (`regex`)."""
+"""`require_pattern`: each file matches a syntax pattern (`pattern`) or a regular expression (`regex`)."""
 
 from collections.abc import Iterable
 
@@ -8,12 +8,11 @@ from remit.policy.checks.constraints.pattern_matches import describe_pattern, fi
 
 
 def find_breaches(constraint: Constraint, change: ProposedChange) -> Iterable[Breach]:
-    """The files in which it does not stand."""
     return find_file_breaches(constraint, change, measure_matches)
 
 
 def measure_matches(constraint: Constraint, path: str, content: bytes) -> Breach | None:
-    """One content. A file in a language that the pattern is not for needs none."""
+    """Return a breach if a content does not match; a file in another language needs no match."""
     found = find_matches(constraint, path, content)
     if found is None or found:
         return None

@@ -1,4 +1,4 @@
-"""`require_test_change`: whoever changes code changes a test as well, by the time the intent is completed."""
+"""`require_test_change`: changed code needs a changed test by the time the intent is completed."""
 
 from collections.abc import Iterator
 
@@ -11,11 +11,11 @@ DEFAULT_TEST_PATTERNS = (
     *("tests/**", "test/**", "**/tests/**", "**/test/**", "**/__tests__/**", "**/spec/**"),
     *("**/test_*", "**/*_test.*", "**/*.test.*", "**/*.spec.*", "**/*_spec.*", "**/*Test.java", "**/*Tests.cs"),
 )
-"""What counts as a test where the constraint does not say."""
+"""Patterns of tests, unless the constraint names others."""
 
 
 def find_breaches(constraint: Constraint, change: ProposedChange) -> Iterator[Breach]:
-    """The code that no test came with; before the end that is only told."""
+    """Yield the first code file without a test; before the end only as a remark."""
     tests = Scope(as_texts(constraint.options.get("tests")) or DEFAULT_TEST_PATTERNS)
     every = tuple(dict.fromkeys((*change.changed_before, *change.written_paths)))
     code = [path for path in every if covers_path(constraint, path) and not tests.matches(path)]

@@ -1,4 +1,4 @@
-"""What runs one after the other, beside each other, several times, or only in one case."""
+"""Control flow: lists, pipelines, branches, loops, and redirects of whole statements."""
 
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
@@ -13,24 +13,24 @@ if TYPE_CHECKING:
     from tree_sitter import Node
 
 MAX_UNROLLED = 32
-"""Words of a loop's list that are each gone through."""
+"""Words of a loop's list that are each interpreted."""
 
 
 def interpret_subshell(shell: Interpreter, node: "Node") -> CommandProof:
-    """`( … )`: nothing that it sets lasts."""
+    """Interpret `( … )`, whose settings do not last."""
     with shell.subshell():
         return shell.interpret_block(node)
 
 
 def interpret_negation(shell: Interpreter, node: "Node") -> CommandProof:
-    """`! …`"""
+    """Interpret `! …`."""
     proof = shell.interpret_block(node)
     shell.merge_failure()
     return proof
 
 
 def interpret_list(shell: Interpreter, node: "Node", redirects: Sequence["Node"] = ()) -> CommandProof:
-    """`a && b`, `a || b`. A redirect that the grammar gives to the whole is the last command's."""
+    """Interpret `a && b` and `a || b`. A redirect that the grammar gives to the list belongs to the last command."""
     match shell.text.children(node):
         case [left, sign, right] if sign.type in ("&&", "||"):
             pass
@@ -39,7 +39,8 @@ def interpret_list(shell: Interpreter, node: "Node", redirects: Sequence["Node"]
     shell.text.check_start(sign, right)
     proof = shell.interpret(left)
     succeeded, failed = shell.state, shell.failed_state or shell.state
-    shell.state = succeeded if sign.type == "&&" else shell.failed_state or shell.state_before_cd or shell.state
+    if sign.type == "||":
+        shell.state = shell.failed_state or shell.state_before_cd or shell.state
     proof += interpret_with_redirects(shell, right, redirects) if redirects else shell.interpret(right)
     if sign.type == "&&":
         shell.failed_state = merge_states(failed, shell.failed_state or shell.state)
@@ -49,23 +50,26 @@ def interpret_list(shell: Interpreter, node: "Node", redirects: Sequence["Node"]
 
 
 def interpret_pipeline(shell: Interpreter, node: "Node", redirects: Sequence["Node"] = ()) -> CommandProof:
-    """Each part in a shell of its own, fed by the one before; but zsh runs the last one itself.
+    """Interpret each part in a shell of its own, fed by the part before; zsh runs the last part in the shell itself.
 
-    A redirect that the grammar gives to the whole is the last part's.
+    A redirect that the grammar gives to the pipeline belongs to the last part.
     """
     proof = CommandProof()
     before: Node | None = None
-    lists = shell.input_lines
+    lines = shell.input_lines
     end = shell.state
     parts = shell.text.children(node)
     for child in parts:
         if child.is_named:
             shell.text.check_start(before, child)
             with shell.subshell():
-                shell.input_lines = lists
-                last = child == parts[-1] and redirects
-                proof += interpret_with_redirects(shell, child, redirects) if last else shell.interpret(child)
-                lists = shell.output_lines if is_single_command(child) else None
+                shell.input_lines = lines
+                is_last = child == parts[-1]
+                if is_last and redirects:
+                    proof += interpret_with_redirects(shell, child, redirects)
+                else:
+                    proof += shell.interpret(child)
+                lines = shell.output_lines if is_single_command(child) else None
                 end = shell.state
         elif child.type not in ("|", "|&"):
             raise UnprovedCommand(f"{child.type!r} in a pipeline is not on the tables")
@@ -74,9 +78,21 @@ def interpret_pipeline(shell: Interpreter, node: "Node", redirects: Sequence["No
     return proof
 
 
+def is_single_command(node: "Node") -> bool:
+    """Return True for one command, whose output is the output of the node."""
+    first = node.children[0] if node.type == "redirected_statement" and node.children else node
+    return first.type == "command"
+
+
+def merge_ends(shell: Interpreter, start: ShellState, ends: Sequence[ShellState]) -> None:
+    """Leave the shell in the state that holds after any of the branches, or none."""
+    shell.state = start
+    for end in ends:
+        shell.state = merge_states(shell.state, end)
+
+
 def interpret_if(shell: Interpreter, node: "Node") -> CommandProof:
-    """`if … then … elif … else … fi`: any of the branches, or none."""
-    proof = CommandProof()
+    """Interpret `if … then … elif … else … fi`: any of the branches runs, or none."""
     parts: list[list[Node]] = [[]]
     for child in shell.text.children(node):
         if child.type in ("then", "else"):
@@ -85,38 +101,36 @@ def interpret_if(shell: Interpreter, node: "Node") -> CommandProof:
             parts.append([child])
         elif child.type not in ("if", "elif", "fi"):
             parts[-1].append(child)
-    ends: list[ShellState] = []
-    proof += shell.interpret_statements(parts[0], node)
+    proof = shell.interpret_statements(parts[0], node)
     shell.merge_failure()
     start = shell.state
+    ends: list[ShellState] = []
     for part in parts[1:]:
         shell.state = start
         proof += shell.interpret_statements(part, node)
         shell.merge_failure()
         ends.append(shell.state)
-    shell.state = start
-    for end in ends:
-        shell.state = merge_states(shell.state, end)
+    merge_ends(shell, start, ends)
     return proof
 
 
 def interpret_while(shell: Interpreter, node: "Node") -> CommandProof:
-    """`while … do … done`, and `until`."""
+    """Interpret `while … do … done` and `until … do … done`."""
     children = shell.text.children(node)
     return shell.repeat(lambda: shell.interpret_statements(children, node))
 
 
 def interpret_for(shell: Interpreter, node: "Node") -> CommandProof:
-    """`for name in words; do …; done`."""
+    """Interpret `for name in words; do …; done`, round by round if all words are known."""
     children = shell.text.children(node)
-    named = [child for child in children if child.type == "variable_name"]
+    names = [child for child in children if child.type == "variable_name"]
     tokens = [child.type for child in children if not child.is_named]
     bodies = [child for child in children if child.type == "do_group"]
-    if len(named) != 1 or len(bodies) != 1 or not {*tokens} <= {"for", "in", ";"}:
+    if len(names) != 1 or len(bodies) != 1 or not {*tokens} <= {"for", "in", ";"}:
         raise UnprovedCommand(f"{node_source(node)[:60]!r} is not on the tables")
-    name = node_source(named[0])
-    check_variable_name(shell, name)
-    values = [c for c in children if c.is_named and c not in (*named, *bodies)]
+    name = node_source(names[0])
+    check_variable_name(name)
+    values = [child for child in children if child.is_named and child not in (*names, *bodies)]
     words = [word for child in shell.text.check_separated(values) for word in shell.read_words(child)]
     proof = shell.interpret_substitutions(words)
     rounds = [loop_value(word) for word in words] if len(words) <= MAX_UNROLLED else []
@@ -127,19 +141,18 @@ def interpret_for(shell: Interpreter, node: "Node") -> CommandProof:
         several = value is not None and not value.is_literal
         proof += shell.repeat(lambda v=value: interpret_round(shell, name, v, bodies[0]), once=not several)
         ends.append(shell.state)
-    for end in ends:
-        shell.state = merge_states(shell.state, end)
+    merge_ends(shell, shell.state, ends)
     return proof
 
 
 def interpret_round(shell: Interpreter, name: str, value: Word | None, body: "Node") -> CommandProof:
-    """Once through a loop."""
+    """Interpret the body of a loop once."""
     shell.state = shell.state.assign(name, value)
     return shell.interpret_block(body)
 
 
 def interpret_case(shell: Interpreter, node: "Node") -> CommandProof:
-    """`case … esac`: any of its parts, or none."""
+    """Interpret `case … esac`: any of the items runs, or none."""
     proof = CommandProof()
     ends: list[ShellState] = []
     start = shell.state
@@ -154,19 +167,20 @@ def interpret_case(shell: Interpreter, node: "Node") -> CommandProof:
             start = shell.state
         elif child.type not in ("case", "in", "esac", ";"):
             raise UnprovedCommand(f"{node_source(node)[:60]!r} is not on the tables")
-    shell.state = start
-    for end in ends:
-        shell.state = merge_states(shell.state, end)
+    merge_ends(shell, start, ends)
     return proof
 
 
 def interpret_case_item(shell: Interpreter, node: "Node") -> CommandProof:
-    """One part of it."""
+    """Interpret the pattern and the statements of one item."""
     proof = CommandProof()
     before: Node | None = None
     for index, child in enumerate(shell.text.children(node)):
         if node.field_name_for_child(index) == "value":
-            proof += interpret_case_pattern(shell, child)
+            if child.type == "extglob_pattern":
+                read_pattern(child)
+            else:
+                proof += shell.interpret_substitutions((shell.read_word(child),))
         elif child.is_named:
             shell.text.check_start(before, child)
             shell.merge_failure()
@@ -177,34 +191,23 @@ def interpret_case_item(shell: Interpreter, node: "Node") -> CommandProof:
     return proof
 
 
-def interpret_case_pattern(shell: Interpreter, node: "Node") -> CommandProof:
-    """What stands before its `)`."""
-    if node.type == "extglob_pattern":
-        read_pattern(node)
-        return CommandProof()
-    return shell.interpret_substitutions((shell.read_word(node),))
-
-
 def check_comment(shell: Interpreter, node: "Node") -> CommandProof:
-    """Nothing, where it is one."""
+    """Return an empty proof for a comment. Raises UnprovedCommand where bash sees none."""
     shell.text.check_comment(node)
     return CommandProof()
 
 
 def interpret_redirected(shell: Interpreter, node: "Node") -> CommandProof:
-    """A statement with redirects, which the grammar may have given to more than their own."""
+    """Interpret a statement with redirects, which the grammar may have given to more than their own command."""
     children = shell.text.children(node)
     body = [child for child in children if child.type not in REDIRECT_NODES]
     redirects = [child for child in children if child.type in REDIRECT_NODES]
-    if len(body) == 1 and body[0].type in ("list", "pipeline"):
-        several = interpret_list if body[0].type == "list" else interpret_pipeline
-        return several(shell, body[0], redirects)
+    if not body:
+        return shell.interpret_all(redirects)
     if len(body) > 1:
         raise UnprovedCommand(f"{node_source(node)[:60]!r} is not understood")
-    return interpret_with_redirects(shell, body[0], redirects) if body else shell.interpret_all(redirects)
-
-
-def is_single_command(node: "Node") -> bool:
-    """Whether it is one command, so that its output is that command's."""
-    first = node.children[0] if node.type == "redirected_statement" and node.children else node
-    return first.type == "command"
+    if body[0].type == "list":
+        return interpret_list(shell, body[0], redirects)
+    if body[0].type == "pipeline":
+        return interpret_pipeline(shell, body[0], redirects)
+    return interpret_with_redirects(shell, body[0], redirects)

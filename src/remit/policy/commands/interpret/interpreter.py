@@ -1,6 +1,6 @@
-"""The walk over one text: where the shell stands, and what was found on the way.
+"""An interpreter of shell texts that runs nothing: it follows the folder, the variables and the functions.
 
-What each kind of node does, others say (`flow`, `simple`, `redirects`, `assignments`); `proof` puts them together.
+The handlers of the syntax nodes are in `control_flow`, `simple_commands` and `redirects`; `prove` joins them.
 """
 
 from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
@@ -13,7 +13,7 @@ from remit.policy.commands.interpret.shell_state import ShellState, merge_states
 from remit.policy.commands.parse.options import word_set
 from remit.policy.commands.parse.syntax_tree import BLANKS, TreeText, parse_tree
 from remit.policy.commands.parse.words import UnprovedCommand, Word, node_source, read_word, read_words
-from remit.policy.commands.programs.effects import Write
+from remit.policy.commands.programs.effects import Lines, Write
 
 if TYPE_CHECKING:
     from tree_sitter import Node
@@ -22,13 +22,13 @@ MAX_SCRIPT_DEPTH = 3
 """Shells started by shells."""
 
 MAX_LOOP_ROUNDS = 4
-"""Rounds after which a loop must have come to rest."""
+"""Rounds after which the state that a loop leaves must no longer change."""
 
 MAX_COMMANDS = 400
-"""Simple commands that are run through, loops unrolled."""
+"""Interpreted simple commands, loops unrolled."""
 
 MAX_STEPS = 10_000
-"""Statements and words that are gone through, loops unrolled; a long word counts as several."""
+"""Interpreted statements and words, loops unrolled; a long word counts as several."""
 
 CHARACTERS_PER_STEP = 64
 
@@ -37,11 +37,12 @@ SUBSTITUTION_OPENINGS = ("$(", "<(", ">(", "`")
 
 
 class CommandProof(Struct, frozen=True):
-    """What is proved of a command: the programs it runs, the files it names.
+    """The proved effects of a text: the programs that run, and the files that they name.
 
-    `folders` are those it changes to, or lets git work in; "" where the text does not tell. `writes` are from the
-    folder that it starts in, and so is `enters`, the folders that it goes into. `acts`: it does more than read. `git`
-    are the verbs of git's commands that do, and `untold` says of which of them only the end tells what they changed.
+    `git_folders` are the folders that the text changes to, or that git works in; "" for an unknown one. The paths of
+    `writes` and `entered_folders` start at the folder that the text starts in. `changes_state`: the text does more
+    than read. `git_verbs` name git commands that do more than read; `undetermined` says why only the end of one of
+    them shows what was changed.
     """
 
     programs: tuple[str, ...] = ()
@@ -67,31 +68,32 @@ class CommandProof(Struct, frozen=True):
 
 
 class Budget:
-    """Work that may still be done for one text and the scripts in it, so that no text takes long or much memory."""
+    """The work left for a text and the scripts in it, so that no text takes long or much memory."""
 
     def __init__(self) -> None:
         self.commands = MAX_COMMANDS
         self.steps = MAX_STEPS
 
     def spend_command(self) -> None:
-        """Pay for a simple command; raises Refused."""
+        """Pay for a simple command. Raises UnprovedCommand."""
         self.commands -= 1
         if self.commands < 0:
             raise UnprovedCommand(f"more than {MAX_COMMANDS} commands are run")
 
     def spend_steps(self, characters: int = 0) -> None:
-        """Pay for a statement, or for a word of so many characters; raises Refused."""
+        """Pay for a statement, or for a word of so many characters. Raises UnprovedCommand."""
         self.steps -= 1 + characters // CHARACTERS_PER_STEP
         if self.steps < 0:
             raise UnprovedCommand(f"the command takes more than {MAX_STEPS} steps to read, with its loops run through")
 
 
 class Interpreter:
-    """The walk over one text.
+    """The interpretation of one text.
 
-    `state` is where the shell stands after what was walked, `failed` where it stands if that failed. `cd` is taken to
-    succeed (who asks looks whether the folder is there), but for what runs only if not: `unmoved`. `fed` are the lines
-    that come in, `lists` those that came out last.
+    `state` is the shell's state after the interpreted part, `failed_state` the state if that part failed. `cd` is
+    assumed to succeed (the caller checks that the folder exists), except for commands that run only if `cd` fails:
+    those start from `state_before_cd`. `input_lines` are the lines that come in, `output_lines` the lines of the last
+    command.
     """
 
     def __init__(self, raw: bytes, depth: int, state: ShellState, handlers: "Handlers", budget: Budget) -> None:
@@ -104,34 +106,33 @@ class Interpreter:
         self.state_before_cd: ShellState | None = None
         self.exits: list[ShellState] = []
         self.calls: tuple[str, ...] = ()
-        self.input_lines: tuple[Word, ...] | None = None
-        self.output_lines: tuple[Word, ...] | None = None
+        self.input_lines: Lines = None
+        self.output_lines: Lines = None
         self.redirecting = False
 
     def interpret(self, node: "Node") -> CommandProof:
-        """One statement of any kind; raises Refused."""
+        """Interpret a statement of any kind. Raises UnprovedCommand."""
         self.failed_state = self.state_before_cd = self.output_lines = None
         self.budget.spend_steps()
-        walk = self.handlers.get(node.type)
-        if walk is None or not node.is_named:
+        handler = self.handlers.get(node.type)
+        if handler is None or not node.is_named:
             raise UnprovedCommand(f"{node_source(node)[:60]!r} is not on the tables")
-        return walk(self, node)
+        return handler(self, node)
 
     def interpret_all(self, nodes: Iterable["Node"]) -> CommandProof:
-        """Several statements."""
         return sum((self.interpret(node) for node in nodes), CommandProof())
 
     def merge_failure(self) -> None:
-        """The next statement runs whether this one failed or not."""
+        """Continue from both states: the next statement runs whether the last one failed or not."""
         if self.failed_state is not None:
             self.state, self.failed_state = merge_states(self.state, self.failed_state), None
 
     def interpret_block(self, node: "Node") -> CommandProof:
-        """Statements and the keywords around them."""
+        """Interpret statements and the keywords around them."""
         return self.interpret_statements(self.text.children(node), node)
 
-    def interpret_statements(self, nodes: Sequence["Node"], around: "Node") -> CommandProof:
-        """Statements, one after the other; what `&` ends leaves the shell where it was."""
+    def interpret_statements(self, nodes: Sequence["Node"], parent: "Node") -> CommandProof:
+        """Interpret statements in order; a statement that ends in `&` leaves the state as before."""
         proof = CommandProof()
         before: Node | None = None
         start = self.state
@@ -145,74 +146,74 @@ class Interpreter:
             elif child.type == "&":
                 self.state, self.failed_state = start, None
             elif child.type not in SYNTAX_TOKENS and child.type not in SUBSTITUTION_OPENINGS:
-                raise UnprovedCommand(f"{child.type!r} in {node_source(around)[:60]!r} is not on the tables")
+                raise UnprovedCommand(f"{child.type!r} in {node_source(parent)[:60]!r} is not on the tables")
             before = child
         return proof
 
     @contextmanager
     def subshell(self) -> Generator[None]:
-        """A shell of its own: nothing that it sets lasts."""
-        state, escapes, fed = self.state, self.exits, self.input_lines
+        """Interpret in a shell of its own, whose settings do not last."""
+        state, exits, input_lines = self.state, self.exits, self.input_lines
         self.exits = []
         yield
-        self.state, self.exits, self.input_lines, self.failed_state = state, escapes, fed, None
+        self.state, self.exits, self.input_lines, self.failed_state = state, exits, input_lines, None
 
     def repeat(self, interpret_body: Callable[[], CommandProof], *, once: bool = False) -> CommandProof:
-        """What a loop's body does, gone through until nothing new is set; raises Refused."""
-        escapes, self.exits = self.exits, []
+        """Interpret a loop's body until the state no longer changes. Raises UnprovedCommand."""
+        exits, self.exits = self.exits, []
         proof = CommandProof()
         for _ in range(MAX_LOOP_ROUNDS):
             start = self.state
             proof += interpret_body()
             self.merge_failure()
-            for escape in self.exits if once else (*self.exits, start):
-                self.state = merge_states(self.state, escape)
+            # The body may end early, and without `once` it may not run at all.
+            for state in self.exits if once else (*self.exits, start):
+                self.state = merge_states(self.state, state)
             self.exits = []
             if once or self.state == start:
-                self.exits = escapes
+                self.exits = exits
                 return proof
         raise UnprovedCommand("what a loop leaves set is not in the text")
 
     def read_word(self, node: "Node") -> Word:
-        """One word, read where the shell stands; raises Refused."""
+        """Return a word, expanded by the present state. Raises UnprovedCommand."""
         return self.pay_for_word(read_word(node, self.state.known_variables))
 
     def read_words(self, node: "Node") -> tuple[Word, ...]:
-        """The words that one becomes where braces are expanded; raises Refused."""
+        """Return the words of a node whose braces are expanded. Raises UnprovedCommand."""
         return tuple(map(self.pay_for_word, read_words(node, self.state.known_variables)))
 
     def pay_for_word(self, word: Word) -> Word:
-        """The word, its length paid for; raises Refused."""
         self.budget.spend_steps(len(word.text) + len(word.pattern or ""))
         return word
 
     def interpret_substitutions(self, words: Iterable[Word]) -> CommandProof:
-        """The substitutions in these words."""
-        return sum((self.interpret_substitution(node) for word in words for node in word.substitutions), CommandProof())
-
-    def interpret_substitution(self, node: "Node") -> CommandProof:
-        """A shell of its own, within a word."""
-        lists = self.output_lines
-        with self.subshell():
-            self.input_lines = None
-            proof = self.interpret_statements(self.text.children(node), node)
-        self.output_lines = lists
+        """Interpret the substitutions in these words, each in a shell of its own."""
+        proof = CommandProof()
+        for node in (node for word in words for node in word.substitutions):
+            output_lines = self.output_lines
+            with self.subshell():
+                self.input_lines = None
+                proof += self.interpret_statements(self.text.children(node), node)
+            self.output_lines = output_lines
         return proof
 
     def interpret_script(self, text: str, depth: int) -> CommandProof:
-        """What is proved of a script, which begins where this shell stands; raises Refused."""
-        return interpret_text(text, ShellState(folder=self.state.folder), depth, self.handlers, self.budget)
+        """Interpret a script that starts in the present folder. Raises UnprovedCommand."""
+        if depth > MAX_SCRIPT_DEPTH:
+            raise UnprovedCommand("too many shells run each other")
+        start = ShellState(folder=self.state.folder)
+        return interpret_tree(parse_tree(text), text, start, depth, self.handlers, self.budget)
 
 
 Handlers: TypeAlias = "Mapping[str, Callable[[Interpreter, Node], CommandProof]]"
-"""What each kind of node does."""
+"""The handlers of syntax nodes, by their type."""
 
 
-def interpret_text(text: str, state: ShellState, depth: int, handlers: Handlers, budget: Budget) -> CommandProof:
-    """What is proved of a script that begins so; raises Refused."""
-    if depth > MAX_SCRIPT_DEPTH:
-        raise UnprovedCommand("too many shells run each other")
-    root = parse_tree(text)
+def interpret_tree(
+    root: "Node", text: str, state: ShellState, depth: int, handlers: Handlers, budget: Budget
+) -> CommandProof:
+    """Interpret a masked text by its tree, from a state. Raises UnprovedCommand."""
     raw = text.encode()
     if not BLANKS.fullmatch(raw[: root.start_byte]) or not BLANKS.fullmatch(raw[root.end_byte :]):
         raise UnprovedCommand("the command is not understood as bash")

@@ -1,15 +1,15 @@
-"""What is proved of a command by a walk over its syntax tree: every node must be known, or nothing is.
+"""The proof of a command's effects by its syntax tree: either all nodes are known, or nothing is proved.
 
-The walk runs the text as far as the text tells: it follows the folder, the variables and the functions, takes both ways
-where the text does not tell which, and collects what each simple command reads and writes.
+Where the text does not show which branch runs, both do.
 """
 
 from msgspec.structs import replace
 
 from remit.policy.commands.interpret import control_flow, redirects, simple_commands
-from remit.policy.commands.interpret.interpreter import Budget, CommandProof, Handlers, Interpreter, interpret_text
+from remit.policy.commands.interpret.interpreter import Budget, CommandProof, Handlers, Interpreter, interpret_tree
 from remit.policy.commands.interpret.shell_state import ShellState
-from remit.policy.commands.parse.syntax_tree import mask_text, parse_tree, unmask_text
+from remit.policy.commands.parse.command import parse_command
+from remit.policy.commands.parse.syntax_tree import unmask_text
 from remit.policy.commands.parse.words import HOME_MARK, START_MARK, UnprovedCommand, node_source
 from remit.policy.commands.programs.effects import check_links
 
@@ -41,33 +41,29 @@ NODE_HANDLERS: Handlers = {
 
 
 def prove_command(text: str) -> CommandProof:
-    """What is proved of `text`, which must be free of control characters; raises Refused."""
-    proof = interpret_text(mask_text(text), ShellState(), 0, NODE_HANDLERS, Budget())
+    """Return the proved effects of `text`, which must be free of control characters. Raises UnprovedCommand."""
+    command = parse_command(text)
+    proof = interpret_tree(command.tree, command.masked, ShellState(), 0, NODE_HANDLERS, Budget())
     writes = tuple(dict.fromkeys(proof.writes))
     check_links(writes)
     return replace(proof, writes=writes)
 
 
 def literal_simple_command(text: str) -> tuple[str, ...] | None:
-    """The words of `text` when all of it is one simple command of literal words, else None."""
-    text = mask_text(text)
-    root = parse_tree(text)
-    if root.child_count != 1 or node_source(root.children[0]) != text.strip(" \t\n"):
+    """Return the words of a text that is one simple command of literal words; None for other texts."""
+    parsed = parse_command(text)
+    command = parsed.tree.children[0] if parsed.tree.child_count == 1 else None
+    if command is None or command.type != "command" or node_source(command) != parsed.masked.strip(" \t\n"):
         return None
-    if root.children[0].type != "command" or any(
-        child.type in simple_commands.NON_WORD_NODES for child in root.children[0].children
-    ):
+    if any(child.type in simple_commands.NON_WORD_NODES for child in command.children):
         return None
     try:
-        words = simple_commands.command_words(
-            Interpreter(text.encode(), 0, ShellState(), NODE_HANDLERS, Budget()), root.children[0]
-        )
+        interpreter = Interpreter(parsed.masked.encode(), 0, ShellState(), NODE_HANDLERS, Budget())
+        words = simple_commands.command_words(interpreter, command)
     except UnprovedCommand:
         return None
-    written_so = len(words) == sum(
-        child.type not in simple_commands.NON_WORD_NODES for child in root.children[0].children
-    )
-    plain = written_so and all(
-        word.is_literal and HOME_MARK not in word.text and START_MARK not in word.text for word in words
-    )
-    return tuple(unmask_text(word.text) for word in words) if plain else None
+    if len(words) != len(command.children):  # braces became several words
+        return None
+    if not all(word.is_literal and HOME_MARK not in word.text and START_MARK not in word.text for word in words):
+        return None
+    return tuple(unmask_text(word.text) for word in words)

@@ -1,4 +1,4 @@
-"""Redirects and here-documents: what they read and write."""
+"""Redirects and here-documents: the files that they read and write."""
 
 import re
 from collections.abc import Sequence
@@ -11,8 +11,7 @@ from remit.policy.commands.interpret.shell_state import merge_states
 from remit.policy.commands.parse.options import word_set
 from remit.policy.commands.parse.syntax_tree import unmask_text
 from remit.policy.commands.parse.words import HOME_MARK, START_MARK, UnprovedCommand, Word, node_source, read_live_text
-from remit.policy.commands.programs.effects import locate_write, write_to
-from remit.policy.commands.programs.readers import FREE_TARGETS
+from remit.policy.commands.programs.effects import FREE_TARGETS, check_plain_file, locate_write, write_to
 
 if TYPE_CHECKING:
     from tree_sitter import Node
@@ -23,19 +22,21 @@ DOCUMENT_NODES = word_set("heredoc_start heredoc_body heredoc_end << <<-")
 
 
 def interpret_with_redirects(shell: Interpreter, body: "Node", redirects: Sequence["Node"]) -> CommandProof:
-    """A statement and its redirects, which the shell looks at first; here-documents may hold what comes after."""
+    """Interpret a statement after its redirects, as the shell does. A here-document may contain what runs later."""
     plain = [child for child in redirects if child.type != "heredoc_redirect"]
     documents = [child for child in redirects if child.type == "heredoc_redirect"]
     proof = shell.interpret_all(plain)
-    before, fed = shell.redirecting, shell.input_lines
-    shell.redirecting, shell.input_lines = True, None if any(map(feeds_input, redirects)) else shell.input_lines
+    before, input_lines = shell.redirecting, shell.input_lines
+    shell.redirecting = True
+    if any(map(feeds_input, redirects)):
+        shell.input_lines = None
     proof += shell.interpret_all(d for d in documents if not runs_after(d)) + shell.interpret(body)
-    shell.redirecting, shell.input_lines = before, fed
+    shell.redirecting, shell.input_lines = before, input_lines
     return proof + shell.interpret_all(d for d in documents if runs_after(d))
 
 
 def interpret_file_redirect(shell: Interpreter, node: "Node") -> CommandProof:
-    """`>`, `<` and their kin; raises Refused."""
+    """Interpret `>`, `<` and their kin. Raises UnprovedCommand."""
     children = [child for child in shell.text.children(node) if child.type != "file_descriptor"]
     operator, targets = children[0].type, children[1:]
     if operator in (">&-", "<&-") and not targets:
@@ -44,7 +45,7 @@ def interpret_file_redirect(shell: Interpreter, node: "Node") -> CommandProof:
         raise UnprovedCommand(f"the redirect {node_source(node)!r} is not understood")
     target = shell.read_word(targets[0])
     if operator == "<":
-        return redirect_source(shell, target) + shell.interpret_substitutions((target,))
+        return read_source(target) + shell.interpret_substitutions((target,))
     if operator in (">&", "<&") and target.is_literal and (target.text.isdigit() or target.text == "-"):
         return CommandProof()
     if operator not in WRITING_OPERATORS:
@@ -53,18 +54,13 @@ def interpret_file_redirect(shell: Interpreter, node: "Node") -> CommandProof:
         return shell.interpret_substitutions((target,))
     if target.is_literal and target.text in FREE_TARGETS:
         return CommandProof()
-    return redirect_target(shell, target, edits=operator in (">>", "&>>", "<>"))
-
-
-def redirect_target(shell: Interpreter, target: Word, *, edits: bool) -> CommandProof:
-    """What a redirect writes."""
-    write = replace(write_to(target, "a redirect"), edits_in_place=edits)
+    write = replace(write_to(target, "a redirect"), edits_in_place=operator in (">>", "&>>", "<>"))
     check_plain_file(write.path)
     return CommandProof(writes=(locate_write(write, shell.state.folder),), changes_state=True)
 
 
-def redirect_source(shell: Interpreter, target: Word) -> CommandProof:
-    """Reading a file. bash takes `/dev/tcp/…` for a connection, which an expansion could make."""
+def read_source(target: Word) -> CommandProof:
+    """Return the proof of a read file. For bash `/dev/tcp/…` is a connection, which an expansion could make."""
     if target.text.startswith(("/dev/tcp", "/dev/udp")) or (target.glob is None and not target.substitutions):
         raise UnprovedCommand("a redirect from what the text does not show, or from the network")
     if target.glob is None and target.text != "/dev/fd/":
@@ -73,7 +69,7 @@ def redirect_source(shell: Interpreter, target: Word) -> CommandProof:
 
 
 def interpret_herestring(shell: Interpreter, node: "Node") -> CommandProof:
-    """`<<<`: only what expands in it matters."""
+    """Interpret the expansions in `<<<`."""
     children = shell.text.children(node)
     if len(children) != 2 or children[0].type != "<<<":
         raise UnprovedCommand(f"the redirect {node_source(node)!r} is not understood")
@@ -81,7 +77,7 @@ def interpret_herestring(shell: Interpreter, node: "Node") -> CommandProof:
 
 
 def interpret_heredoc(shell: Interpreter, node: "Node") -> CommandProof:
-    """A here-document, and what follows its mark on the line."""
+    """Interpret a here-document, and the rest of the line behind its mark."""
     children = shell.text.children(node)
     parts = {child.type: child for child in children}
     start, body, end = (parts.get("heredoc_" + part) for part in ("start", "body", "end"))
@@ -92,22 +88,17 @@ def interpret_heredoc(shell: Interpreter, node: "Node") -> CommandProof:
         raise UnprovedCommand("the end of a here-document is not understood")
     check_document_end(shell, body, end, mark[2], strip_tabs="<<-" in parts)
     proof = CommandProof() if mark[1] else expand_document(shell, body, end)
-    return proof + interpret_rest_of_line(shell, children)
-
-
-def interpret_rest_of_line(shell: Interpreter, children: list["Node"]) -> CommandProof:
-    """The rest of the line on which a here-document is asked for."""
     rest = [child for child in children if child.type not in DOCUMENT_NODES]
     if any(not child.is_named and child.type not in ("&&", "||", "|") for child in rest):
         raise UnprovedCommand("what follows a here-document is not understood")
     if not any(child.type == "|" for child in rest):
-        return interpret_following(shell, rest)
+        return proof + interpret_rest_of_line(shell, rest)
     with shell.subshell():
-        return interpret_following(shell, rest)
+        return proof + interpret_rest_of_line(shell, rest)
 
 
-def interpret_following(shell: Interpreter, nodes: Sequence["Node"]) -> CommandProof:
-    """What follows runs or does not, for all that the text tells."""
+def interpret_rest_of_line(shell: Interpreter, nodes: Sequence["Node"]) -> CommandProof:
+    """Interpret statements that may or may not run."""
     proof = CommandProof()
     for child in nodes:
         if child.is_named:
@@ -120,7 +111,7 @@ def interpret_following(shell: Interpreter, nodes: Sequence["Node"]) -> CommandP
 
 
 def check_document_end(shell: Interpreter, body: "Node", end: "Node", mark: str, *, strip_tabs: bool) -> None:
-    """The body ends where bash ends it: at the first line that is the mark; raises Refused."""
+    """Raise UnprovedCommand unless the body ends where bash ends it: at the first line that is the mark."""
     raw = shell.text.raw
     lines = raw[body.start_byte : end.end_byte].decode().split("\n")
     bare = [line.lstrip("\t") if strip_tabs else line for line in lines]
@@ -129,30 +120,23 @@ def check_document_end(shell: Interpreter, body: "Node", end: "Node", mark: str,
 
 
 def expand_document(shell: Interpreter, body: "Node", end: "Node") -> CommandProof:
-    """The text of a here-document in which the shell expands."""
+    """Interpret the expansions in the text of a here-document."""
     if b"\\\n" in shell.text.raw[body.start_byte : end.start_byte]:
         raise UnprovedCommand("a line is continued inside a here-document")
-    return shell.interpret_substitutions(
-        (read_live_text(body, body.start_byte, body.end_byte, "", shell.state.known_variables),)
-    )
+    text = read_live_text(body, body.start_byte, body.end_byte, "", shell.state.known_variables)
+    return shell.interpret_substitutions((text,))
 
 
 def runs_after(node: "Node") -> bool:
-    """Whether a here-document holds commands that run after the one it feeds."""
+    """Return True if a here-document contains commands that run after the one it feeds."""
     return any(child.type in ("&&", "||", "|") for child in node.children)
 
 
 def feeds_input(node: "Node") -> bool:
-    """Whether a redirect is of what comes in."""
+    """Return True if a redirect sets the standard input."""
     return node.type != "file_redirect" or any(child.type in ("<", "<&", "<>") for child in node.children)
 
 
-def check_plain_file(path: str) -> None:
-    """Devices, and what leads anywhere, are no plain files; raises Refused."""
-    if path.startswith(("/dev/", "/proc/", "/sys/")) and path not in FREE_TARGETS:
-        raise UnprovedCommand(f"{path!r} is no plain file")
-
-
 def named_file(path: str) -> str:
-    """A file that is read, as others write its name; empty where that is in the home folder."""
+    """Return a read file by its name in the text; empty for a file in the home folder."""
     return "" if HOME_MARK in path or START_MARK in path else unmask_text(path)

@@ -1,4 +1,4 @@
-"""Where a shell stands while it runs: its folder, and the variables and functions that the text has set."""
+"""The state of a shell: its folder, and the variables and functions that the text has set."""
 
 from typing import TYPE_CHECKING, TypeAlias
 
@@ -12,20 +12,20 @@ if TYPE_CHECKING:
     from tree_sitter import Node
 
 MAX_VALUE = 1024
-"""Characters of a variable's value; a longer one counts as not known, or `a=$a$a` doubles it in each line."""
+"""Characters of a variable's value; a longer value counts as unknown: `a=$a$a` doubles it in each line."""
 
 MAX_VARIABLES = 128
-"""Variables whose values are known at once."""
+"""Variables with known values."""
 
 MAX_FOLDER = 4096
 """Characters of a folder's path; the system takes no longer one."""
 
 Folder: TypeAlias = str | None
-"""From the folder that the command starts in, absolute, or in the home folder; None where the text does not tell."""
+"""A path from the folder that the command starts in, absolute, or in the home folder; None if unknown."""
 
 
 class ShellState(Struct, frozen=True):
-    """The shell at one place of the text. `gone`: it never gets here. A function is None where it is one of several."""
+    """The shell at one place of the text. A function with several definitions is None."""
 
     folder: Folder = ""
     stack: tuple[Folder, ...] = ()
@@ -35,7 +35,7 @@ class ShellState(Struct, frozen=True):
 
     @property
     def known_variables(self) -> KnownVariables:
-        """The variables, and the shell's own word for the folder."""
+        """The variables of the text, and PWD."""
         if self.folder is None:
             return self.variables
         absolute = self.folder.startswith(("/", HOME_MARK))
@@ -43,31 +43,31 @@ class ShellState(Struct, frozen=True):
         return {**self.variables, "PWD": Word(place)}
 
     def assign(self, name: str, value: Word | None) -> "ShellState":
-        """After `name=value`; None where the text does not tell the value."""
-        kept = {other: word for other, word in self.variables.items() if other != name}
+        """Return the state after `name=value`; None stands for an unknown value."""
+        variables = {other: word for other, word in self.variables.items() if other != name}
         glob = None if value is None or value.substitutions else value.glob
-        if value is not None and glob is not None and len(glob) <= MAX_VALUE and len(kept) < MAX_VARIABLES:
-            kept[name] = value
-        return replace(self, variables=kept)
+        if value is not None and glob is not None and len(glob) <= MAX_VALUE and len(variables) < MAX_VARIABLES:
+            variables[name] = value
+        return replace(self, variables=variables)
 
     def enter_folder(self, program: str, folder: str) -> "ShellState":
-        """After `cd`, `pushd` or `popd`. `folder` is empty where the text does not tell it."""
+        """Return the state after `cd`, `pushd` or `popd`; an empty `folder` is unknown."""
         if program == "popd":
             return replace(self, folder=self.stack[-1] if self.stack else None, stack=self.stack[:-1])
         stack = (*self.stack, self.folder) if program == "pushd" else self.stack
         return replace(self, folder=self.resolve_folder(folder), stack=stack)
 
     def resolve_folder(self, folder: str) -> Folder:
-        """Where `cd folder` leads from here."""
+        """Return the folder that `cd folder` leads to."""
         try:
-            place = change_folder(self.folder, folder) if folder else None
+            target = change_folder(self.folder, folder) if folder else None
         except UnprovedCommand:
             return None
-        return place if place is None or len(place) <= MAX_FOLDER else None
+        return target if target is None or len(target) <= MAX_FOLDER else None
 
 
 def merge_states(first: ShellState, second: ShellState) -> ShellState:
-    """What holds whichever of the two it was."""
+    """Return the part of two states that holds in both."""
     if first == second or second.unreachable:
         return first
     if first.unreachable:
@@ -82,11 +82,10 @@ def merge_states(first: ShellState, second: ShellState) -> ShellState:
 
 
 def loop_value(word: Word) -> Word | None:
-    """The value of a loop's variable for one word of its list. A file that a glob names is one word."""
+    """Return the value of a loop's variable for one word of its list: a file that a glob matches is one word."""
     if word.glob is None or word.substitutions:
         return None
     if word.is_literal:
         return word
-    return Word(
-        word.text, is_literal=False, pattern=word.pattern or escape_glob(word.text), is_optional=word.is_optional
-    )
+    pattern = word.pattern or escape_glob(word.text)
+    return Word(word.text, is_literal=False, pattern=pattern, is_optional=word.is_optional)

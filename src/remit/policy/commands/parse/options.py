@@ -1,6 +1,7 @@
-"""How a row of a table reads the words of a command: which are options, which are operands."""
+"""Options and operands: the words of a command, sorted by the row of its program."""
 
 from collections.abc import Sequence
+from functools import cache
 from typing import Literal, TypeAlias
 
 from msgspec import Struct
@@ -12,36 +13,41 @@ ReadOperands: TypeAlias = Literal["none", "all", "rest"]
 UNIVERSAL_OPTIONS = frozenset({"--help", "--version"})
 
 
+@cache
 def word_set(text: str) -> frozenset[str]:
-    """The words of `text`: tables are easier to read without quotes and commas."""
+    """Return the words of `text`: tables are easier to read without quotes and commas."""
     return frozenset(text.split())
 
 
 class OptionRow(Struct, frozen=True):
-    """What one command may be given and still only read.
+    """The options and operands that a program may get. Sets of long options are written as words.
 
-    Short options are letters: `flags` take no value, `valued` take one (attached or the next word),
-    `attached` take one only when attached. `long` are whole names without `--` (GNU programs take any
-    abbreviation, so a shortened one is not recognised); `long_valued` take the next word, or `=`.
-    `any_option`: no option of the command writes or runs anything, so unknown ones are fine.
-    `operands` is the most it may have; `digits` takes `-5`; one of `needs` must be there.
-    `reads`: which operands are files, "rest" being all but the first.
+    Short options are letters: `flags` take no value, `valued` take one (attached or the next word), `attached` take one
+    only when attached. `long` are whole names without `--` (GNU programs take any abbreviation; a shortened name is not
+    recognised); `long_valued` take the next word, or `=`. `allows_any`: no option of the program writes or runs
+    anything, so unknown options are harmless. `takes_number`: `-5` is an option. One of `required` must be given.
+    `reads`: the operands that are files; "rest" are all but the first.
     """
 
     flags: str = ""
     valued: str = ""
+    long: str = ""
+    long_valued: str = ""
     attached: str = ""
-    long: frozenset[str] = frozenset()
-    long_valued: frozenset[str] = frozenset()
     allows_any: bool = False
-    max_operands: int | None = None
+    operands: int | None = None
     takes_number: bool = False
-    required: frozenset[str] = frozenset()
-    read_operands: ReadOperands = "none"
+    required: str = ""
+    reads: ReadOperands = "none"
+
+
+def harmless_row(valued: str = "", reads: ReadOperands = "none", long_valued: str = "") -> OptionRow:
+    """Return the row of a program that cannot write; options with values are listed only to find its files."""
+    return OptionRow("", valued, long_valued=long_valued, allows_any=True, takes_number=True, reads=reads)
 
 
 class GivenOption(Struct, frozen=True):
-    """One option as given: `-n` or `--name`, and its value if it has one."""
+    """One option of a command: `-n` or `--name`, and its value if it has one."""
 
     name: str
     value: Word | None = None
@@ -54,12 +60,19 @@ class ParsedOptions(Struct, frozen=True):
     operands: tuple[Word, ...] = ()
 
     def has_option(self, *names: str) -> bool:
-        """Whether one of these options was given."""
         return any(option.name in names for option in self.options)
 
     def values(self, *names: str) -> tuple[Word, ...]:
-        """The values given to these options, in order."""
+        """Return the values of these options, in order."""
         return tuple(option.value for option in self.options if option.name in names and option.value)
+
+
+def file_operands(row: OptionRow, parsed: ParsedOptions) -> tuple[str, ...]:
+    """Return the literal file operands. A pattern given by an option leaves the first operand a file."""
+    given = parsed.has_option("-e", "-f", "--regexp", "--file", "--from-file", "--files")
+    skipped = 1 if row.reads == "rest" and not given else 0
+    operands = () if row.reads == "none" else parsed.operands[skipped:]
+    return tuple(word.text for word in operands if word.is_literal and word.text not in ("", "-"))
 
 
 def parse_options(
@@ -70,10 +83,10 @@ def parse_options(
     stop_at_operand: bool = False,
     globs_are_operands: bool = False,
 ) -> ParsedOptions:
-    """Sort the words after `program` by its row. Raises Refused for a word that the row does not allow.
+    """Sort the words after `program` by its row. Raises UnprovedCommand for a word that the row does not allow.
 
-    `stop`: the first operand ends the options, as for a program that runs another one. `globs`: a glob is an operand
-    even where a file could have the name of an option; who looks the files up has to see to that.
+    `stop_at_operand`: the first operand ends the options, as in programs that run another one. `globs_are_operands`:
+    a glob is an operand although a file could have the name of an option; the glob is checked where it is expanded.
     """
     options: list[GivenOption] = []
     operands: list[Word] = []
@@ -91,7 +104,7 @@ def parse_options(
                 continue
             operands += words[position:]
             break
-        if row.max_operands is not None and operands:
+        if row.operands is not None and operands:
             raise UnprovedCommand(f"`{program}` has the option {word.text!r} after an operand")
         found, used = _parse_option(program, row, word, words[position:])
         options += found
@@ -101,19 +114,21 @@ def parse_options(
 
 
 def _check_operands(program: str, row: OptionRow, parsed: ParsedOptions) -> ParsedOptions:
-    if row.required and not parsed.has_option(*row.required):
-        raise UnprovedCommand(f"`{program}` without {' or '.join(sorted(row.required))} is not on the read-only table")
-    if row.max_operands is None:
+    if row.required and not parsed.has_option(*row.required.split()):
+        raise UnprovedCommand(
+            f"`{program}` without {' or '.join(sorted(row.required.split()))} is not on the read-only table"
+        )
+    if row.operands is None:
         return parsed
-    if len(parsed.operands) > row.max_operands or not all(word.is_single for word in parsed.operands):
-        raise UnprovedCommand(f"`{program}` may have more than {row.max_operands} operands")
+    if len(parsed.operands) > row.operands or not all(word.is_single for word in parsed.operands):
+        raise UnprovedCommand(f"`{program}` may have more than {row.operands} operands")
     return parsed
 
 
 def _parse_option(
     program: str, row: OptionRow, word: Word, after: Sequence[Word]
 ) -> tuple[tuple[GivenOption, ...], int]:
-    """The options in one word, and how many words after it are its value. No options: an operand."""
+    """Return the options in one word, and the number of words used as their value. Without options: an operand."""
     if not word.is_single or (not word.is_literal and "=" not in word.text):
         if row.allows_any:
             return (), 0
@@ -128,12 +143,12 @@ def _parse_option(
 def _parse_long(program: str, row: OptionRow, word: Word, after: Sequence[Word]) -> tuple[tuple[GivenOption, ...], int]:
     spelled, equals, value = word.text.partition("=")
     name = spelled[2:]
-    known = name in row.long or name in row.long_valued
+    known = name in word_set(row.long) or name in word_set(row.long_valued)
     if not known and not row.allows_any and word.text not in UNIVERSAL_OPTIONS:
         raise UnprovedCommand(f"{spelled!r} of `{program}` is not on the read-only table")
     if equals:
         return (GivenOption(spelled, Word(value, is_literal=word.is_literal)),), 0
-    if name in row.long_valued:
+    if name in word_set(row.long_valued):
         return (GivenOption(spelled, _parse_value(program, row, spelled, after)),), 1
     return (GivenOption(spelled),), 0
 
@@ -158,7 +173,7 @@ def _parse_short(
 
 
 def _parse_value(program: str, row: OptionRow, name: str, after: Sequence[Word]) -> Word:
-    """The next word. One that looks like an option is refused: some build of the program may take it so."""
+    """Return the next word. Refuse a word that looks like an option: some build of the program may take it as one."""
     if not after:
         raise UnprovedCommand(f"{name!r} of `{program}` lacks its value")
     value = after[0]
@@ -167,3 +182,37 @@ def _parse_value(program: str, row: OptionRow, name: str, after: Sequence[Word])
     if value.text.startswith("-") and not value.text[1:].isdigit() and not row.allows_any:
         raise UnprovedCommand(f"{value.text!r} of `{program}` may be an option")
     return value
+
+
+# Long options behind one dash
+
+
+class DashedOptions(Struct, frozen=True):
+    """Options that are whole words behind one dash: `flags`, and `valued` options that take the next word."""
+
+    flags: frozenset[str]
+    valued: frozenset[str]
+
+    def parse(self, program: str, words: Sequence[Word]) -> tuple[dict[str, tuple[Word, ...]], tuple[Word, ...]]:
+        """Return the values by option, and the operands. Raises UnprovedCommand."""
+        values: dict[str, tuple[Word, ...]] = {}
+        operands: list[Word] = []
+        rest = list(words)
+        while rest:
+            word = rest.pop(0)
+            if not word.may_be_option or (word.is_literal and word.text == "-"):
+                operands.append(word)
+            elif word.is_literal and word.text in self.flags:
+                values.setdefault(word.text, ())
+            elif word.is_literal and word.text in self.valued and rest and rest[0].is_single:
+                values[word.text] = (*values.get(word.text, ()), rest.pop(0))
+            else:
+                raise UnprovedCommand(f"{word.text!r} of `{program}` is not on the tables")
+        return values, tuple(operands)
+
+
+def dashed_options(flags: str, valued: str = "") -> DashedOptions:
+    """Return the options, written as words without their dash."""
+    return DashedOptions(
+        frozenset(f"-{option}" for option in flags.split()), frozenset(f"-{option}" for option in valued.split())
+    )

@@ -1,7 +1,7 @@
 """The syntax tree of a command, and the bytes between its nodes.
 
-The grammar reads some texts otherwise than bash does. So it is looked at what the nodes leave out: only blanks may be,
-and a newline only between statements.
+The grammar reads some texts differently from bash. Therefore the bytes between nodes are checked as well: they must be
+blanks, and new lines only between statements.
 """
 
 import re
@@ -17,13 +17,13 @@ if TYPE_CHECKING:
     from tree_sitter import Language, Node, Parser
 
 MAX_DEPTH = 60
-"""Levels of the syntax tree; a deeper command is unknown."""
+"""Levels of the syntax tree."""
 
 MAX_NODES = 5000
-"""Nodes of the syntax tree; a larger command is unknown, so that no text takes long."""
+"""Nodes of the syntax tree, so that no text takes long."""
 
 MAX_OPENINGS = 2000
-"""Of what a text with errors makes the parser go back to, for a time that grows with the square of it."""
+"""Openings to which the parser returns in a text with errors, for a time that grows with their square."""
 
 OPENING = re.compile(r"[|()]|\[\[|<<")
 HERE_DOCUMENT = re.compile(r"<<-?[ \t]*[\\'\"]?([\w.-]+)")
@@ -52,26 +52,24 @@ def _make_parser() -> "Parser":
 
 
 def mask_text(text: str) -> str:
-    """`text` as the grammar may see it: each byte of what is not ASCII as two letters from à to ï.
+    """Return the text with each byte of a character outside ASCII written as two letters from à to ï.
 
     The scanner of tree-sitter-bash 0.25.1 asks C's `isdigit` and `isalpha` about characters for which their tables have
-    no entry, and then a command such as `{` with a rare character ends the process.
+    no entry: a command such as `{` with a rare character would end the process.
     """
     return re.sub(r"[^\x00-\x7f]+", lambda found: "".join(map(mask_byte, found[0].encode())), text)
 
 
 def mask_byte(byte: int) -> str:
-    """A byte as two letters."""
     return chr(0xE0 + (byte >> 4)) + chr(0xE0 + (byte & 15))
 
 
 def unmask_text(text: str) -> str:
-    """What `masked` was given; of a part that was cut, the most of it."""
+    """Return the text that was masked; of a part cut in the middle, as much as can be decoded."""
     return re.sub(r"(?:[\xe0-\xef]{2})+", lambda found: unmask_pairs(found[0]), text)
 
 
 def unmask_pairs(pairs: str) -> str:
-    """Pairs of letters as the characters that they stand for."""
     halves = [ord(letter) - 0xE0 for letter in pairs]
     return bytes(16 * high + low for high, low in zip(halves[::2], halves[1::2], strict=True)).decode(
         "utf-8", "replace"
@@ -79,7 +77,7 @@ def unmask_pairs(pairs: str) -> str:
 
 
 def parse_tree(text: str) -> "Node":
-    """The syntax tree of `text`; raises Refused where the grammar does not know it, or may not see it unmasked."""
+    """Return the syntax tree of a text. Raises UnprovedCommand for what the grammar does not know or must not see."""
     if any(character > "\xff" for character in text):
         raise UnprovedCommand("the command holds characters that are not read here")
     if sum(len(OPENING.findall(line)) for line in lines_outside_documents(text)) > MAX_OPENINGS:
@@ -92,7 +90,7 @@ def parse_tree(text: str) -> "Node":
 
 
 def lines_outside_documents(text: str) -> Sequence[str]:
-    """The lines of a command but for those of its here-documents. One that does not end is none."""
+    """Return the lines of a command outside its here-documents; a here-document without an end counts as lines."""
     lines, inside = text.split("\n"), list[str]()
     found: list[str] = []
     ends = ""
@@ -121,13 +119,13 @@ def _check_size(root: "Node") -> None:
 
 
 class TreeText:
-    """One text: its bytes are needed beside the nodes."""
+    """The bytes of a text, to check what lies between its nodes."""
 
     def __init__(self, raw: bytes) -> None:
         self.raw = raw
 
     def children(self, node: "Node") -> list["Node"]:
-        """The children of `node`, between which only blanks are left out; raises Refused."""
+        """Return the children of a node. Raises UnprovedCommand if more than blanks lies between them."""
         position = node.start_byte
         for child in node.children:
             if not BLANKS.fullmatch(self.raw[position : child.start_byte]):
@@ -138,14 +136,14 @@ class TreeText:
         return node.children
 
     def check_separated(self, nodes: list["Node"]) -> list["Node"]:
-        """Words, between which blanks must stand, but no newline; raises Refused."""
+        """Return the nodes. Raises UnprovedCommand unless blanks without a new line lie between them."""
         for left, right in pairwise(nodes):
             if not WORD_SEPARATOR.fullmatch(self.raw[left.end_byte : right.start_byte]):
                 raise UnprovedCommand(f"{node_source(left)[:30]!r} and {node_source(right)[:30]!r} may be one word")
         return nodes
 
     def check_start(self, before: "Node | None", child: "Node") -> None:
-        """A statement follows an operator, or a new line; assignments may follow each other."""
+        """Raise UnprovedCommand unless a statement follows an operator, a new line, or an assignment an assignment."""
         if before is None or child.type == "comment" or before.type in PUNCTUATION:
             return
         gap = self.raw[before.end_byte : child.start_byte]
@@ -157,7 +155,7 @@ class TreeText:
             raise UnprovedCommand(f"{node_source(child)[:60]!r} may belong to what is before it")
 
     def check_comment(self, node: "Node") -> None:
-        """A comment begins a word; elsewhere `#` is a character like others. Raises Refused."""
+        """Raise UnprovedCommand unless a comment begins a word; elsewhere `#` is an ordinary character."""
         before = self.raw[max(node.start_byte - 2, 0) : node.start_byte]
         if b"\n" in (node.text or b"") or (before and (before[-1:] not in b" \t\n;" or before[:-1] == b"\\")):
             raise UnprovedCommand("a comment is not understood")

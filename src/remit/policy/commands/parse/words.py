@@ -1,7 +1,4 @@
-"""A word of a command: what of it is fixed by its text, and what the shell may make of the rest.
-
-Words that may become several: braces, and globs as text.
-"""
+"""Words of a command: the part that the text fixes, and what the shell may make of the rest."""
 
 import re
 from collections.abc import Mapping
@@ -15,7 +12,7 @@ if TYPE_CHECKING:
 
 
 MAX_WORDS = 64
-"""Words that one may become through braces; more is not expanded."""
+"""Words that the braces of one word may make; a word that makes more is not expanded."""
 
 MAX_BRACED = 1024
 """Characters of a word whose braces are expanded."""
@@ -26,12 +23,12 @@ GLOB_CHARACTER = re.compile(r"[*?\[\]]")
 
 
 def escape_glob(text: str) -> str:
-    """The pattern that matches just this text."""
+    """Return the pattern that matches only this text."""
     return re.sub(r"[*?\[]", r"[\g<0>]", text)
 
 
 def expand_braces(text: str) -> tuple[str, ...]:
-    """The words that `text` becomes by its braces; none where they are too many, or of another kind."""
+    """Return the words that `text` becomes by its braces; none if they are too many, or of another kind."""
     if len(text) > MAX_BRACED:
         return ()
     words = [text]
@@ -44,12 +41,12 @@ def expand_braces(text: str) -> tuple[str, ...]:
 
 
 def find_braces(text: str) -> re.Match[str] | None:
-    """The first braces that hold a list, or a sequence, and no other braces."""
+    """Return the first braces around a list or a sequence without braces inside."""
     return next((found for found in BRACES.finditer(text) if "," in found[1] or ".." in found[1]), None)
 
 
 def split_braces(inside: str) -> tuple[str, ...]:
-    """What stands between two braces, taken apart."""
+    """Return the parts of a list or a sequence; none for other text."""
     if "," in inside:
         return tuple(inside.split(","))
     sequence = SEQUENCE.fullmatch(inside)
@@ -61,24 +58,23 @@ def split_braces(inside: str) -> tuple[str, ...]:
 
 
 def fixed_folder(pattern: str) -> str:
-    """The folder that all matches of a pattern lie in: what stands before its first glob character."""
+    """Return the folder of all matches of a pattern: the path before its first glob character."""
     found = GLOB_CHARACTER.search(pattern)
     head = pattern if found is None else pattern[: found.start()]
     return head.rpartition("/")[0]
 
 
 class UnprovedCommand(ValueError):
-    """The text does not prove what the command does. The message names the words that decided."""
+    """A command whose effects the text does not prove. The message names the words that decided."""
 
 
 class Word(Struct, frozen=True):
-    """One word. `text` is the whole of a literal word, and the fixed beginning of any other.
+    """One word. `text` is all of a literal word, and the fixed beginning of any other word.
 
-    `splits`: it may become any number of words, whatever they begin with (an unquoted expansion).
-    `many`: it may become several words that all begin with `text` (a glob, braces).
-    `inner` are the substitutions in it, which must be proved as well.
-    `pattern`: of a word that is not literal, the glob that all words it may become match, where that is known.
-    `maybe`: it may be left out, as a line that a filter drops.
+    `may_split`: an unquoted expansion, which may become any words. `may_be_several`: a glob or braces, which may become
+    several words that begin with `text`. `substitutions` must be proved as well. `pattern`: the glob that matches all
+    words that a non-literal word may become, if known. `is_optional`: the word may be left out, as a line that a
+    filter drops.
     """
 
     text: str
@@ -91,35 +87,35 @@ class Word(Struct, frozen=True):
 
     @property
     def glob(self) -> str | None:
-        """The pattern of all that it may become: of a literal word, itself. None where that is not known."""
+        """The pattern of everything that the word may become; None if unknown."""
         return escape_glob(self.text) if self.is_literal else self.pattern
 
     @property
     def may_be_option(self) -> bool:
-        """Whether the program may take it for an option."""
+        """True if the program may take the word for an option."""
         if self.may_split or self.text.startswith("-"):
             return True
         return not self.is_literal and not self.text
 
     @property
     def is_single(self) -> bool:
-        """Whether it stays one word."""
+        """True if the word stays one word."""
         return not self.may_split and not self.may_be_several
 
 
 KnownVariables: TypeAlias = Mapping[str, Word]
-"""Variables whose value the text fixes."""
+"""Variables with values that the text fixes."""
 
 NO_VARIABLES: KnownVariables = {}
 
 HOME_MARK = "\x01"
-"""Stands for the home folder at the start of a word. No text holds it: control characters are refused before."""
+"""The home folder at the start of a word. No text contains the mark: control characters are refused before."""
 
 START_MARK = "\x02"
-"""Stands for the folder that the command starts in."""
+"""The folder that the command starts in."""
 
 ANY_WORDS = Word("", is_literal=False, may_split=True)
-"""Words that the text does not show, such as those that xargs adds."""
+"""Words that the text does not show, such as the words that xargs adds."""
 
 EXPANSION = re.compile(
     r"\$\{#?[A-Za-z_]\w*(?:\[(?:[@*]|\d+)\])?\}"  # ${x} ${#x} ${x[@]}
@@ -130,11 +126,11 @@ EXPANSION = re.compile(
     r"|\$(?:[A-Za-z_]\w*|[0-9?#@*$!_-])",
     re.ASCII,
 )
-"""Expansions that run nothing and set nothing. Not: `:=` (sets), `@P` and `!x` (may run what the value
-holds), subscripts and offsets other than numbers (evaluated as arithmetic, which may run a substitution)."""
+"""Expansions that run nothing and set nothing. Left out: `:=` (sets), `@P` and `!x` (may run the value), subscripts and
+offsets other than numbers (evaluated as arithmetic, which may run a substitution)."""
 
 ARITHMETIC = re.compile(r"\$\(\([\s0-9+*/%<>=!&|^~?:(),-]*\)\)", re.ASCII)
-"""Without names: the value of a name is evaluated in turn, and may run a substitution."""
+"""Arithmetic without names: the value of a name is evaluated in turn, and may run a substitution."""
 
 ANSI_C = re.compile(r"\$'((?:[^'\\]|\\.)*)'", re.DOTALL)
 ANSI_C_ESCAPES = {"\\n": "\n", "\\t": "\t", "\\\\": "\\", "\\'": "'", '\\"': '"'}
@@ -146,12 +142,11 @@ EXPANSION_NODES = frozenset({"simple_expansion", "expansion", "arithmetic_expans
 
 
 def node_source(node: "Node") -> str:
-    """The text of a node, as written."""
     return (node.text or b"").decode()
 
 
 def read_word(node: "Node", variables: KnownVariables = NO_VARIABLES) -> Word:
-    """What the text fixes of one word; raises Refused."""
+    """Return a word, expanded by known variables. Raises UnprovedCommand."""
     raw = node_source(node)
     if node.type != "concatenation":
         return _join_pieces(raw, (_read_piece(node, raw, variables),), variables)
@@ -164,7 +159,7 @@ def read_word(node: "Node", variables: KnownVariables = NO_VARIABLES) -> Word:
 
 
 def read_words(node: "Node", variables: KnownVariables = NO_VARIABLES) -> tuple[Word, ...]:
-    """The words that one becomes where braces are expanded; raises Refused."""
+    """Return the words of a node whose braces are expanded. Raises UnprovedCommand."""
     raw = node_source(node)
     if "{" not in raw or not PLAIN_BRACES.fullmatch(raw):
         return (read_word(node, variables),)
@@ -177,7 +172,7 @@ def read_words(node: "Node", variables: KnownVariables = NO_VARIABLES) -> tuple[
 
 
 PLAIN_BRACES = re.compile(r"[\w./*?+:@%,{}=~-]+", re.ASCII)
-"""A word in which nothing is quoted and nothing but braces, globs and a tilde expands."""
+"""A word without quotes in which only braces, globs and a tilde expand."""
 
 
 def _is_contiguous(node: "Node") -> bool:
@@ -208,7 +203,7 @@ def _join_pieces(raw: str, pieces: tuple[Word, ...], variables: KnownVariables) 
 
 
 def _expand_tilde(word: Word, variables: KnownVariables) -> Word:
-    """`~/x` and `~+/x`; another's home is not known."""
+    """Expand `~/x` and `~+/x`; the homes of other users are unknown."""
     for mark, place in (("~", Word(HOME_MARK)), ("~+", variables.get("PWD", ANY_WORDS))):
         if word.text == mark or word.text.startswith(f"{mark}/"):
             text, pattern = place.text + word.text.removeprefix(mark), word.pattern
@@ -218,7 +213,7 @@ def _expand_tilde(word: Word, variables: KnownVariables) -> Word:
 
 
 def _read_piece(node: "Node", word: str, variables: KnownVariables) -> Word:
-    """One part of a word, quoted in one way."""
+    """Return one part of a word, quoted in one way."""
     raw = node_source(node)
     match node.type:
         case "word" | "number" | "brace_expression" | "extglob_pattern" | "variable_name" | "test_operator":
@@ -238,7 +233,7 @@ def _read_piece(node: "Node", word: str, variables: KnownVariables) -> Word:
 
 
 def _read_bare(raw: str, *, braces: bool) -> Word:
-    """Text outside quotes. The literal beginning stops at the first glob character or brace list."""
+    """Return text outside quotes; its literal beginning ends at the first glob character or brace list."""
     text = pattern = ""
     cut = listed = False
     position = 0
@@ -278,7 +273,7 @@ SPLITTING = re.compile(r"[\s*?\[\\]")
 
 
 def _read_expansion(node: "Node", variables: KnownVariables, *, in_quotes: bool = False) -> Word:
-    """An expansion outside quotes, unless they are around it."""
+    """Return the word of an expansion."""
     raw = node_source(node)
     if raw.startswith(("<(", ">(")):
         return Word("/dev/fd/", is_literal=False, substitutions=(node,))
@@ -293,7 +288,7 @@ def _read_expansion(node: "Node", variables: KnownVariables, *, in_quotes: bool 
 
 
 def _variable_value(raw: str, variables: KnownVariables) -> Word | None:
-    """What a variable holds, or its rest without a prefix or suffix; None where the text does not tell."""
+    """Return the value of a variable, perhaps without a prefix or suffix; None if unknown."""
     found = NAMED_EXPANSION.fullmatch(raw)
     if found is None:
         return None
@@ -305,7 +300,7 @@ def _variable_value(raw: str, variables: KnownVariables) -> Word | None:
 
 
 def _trim_affix(value: Word, sign: str, affix: str) -> Word | None:
-    """`${x%affix}` and its kin, for a fixed value and affixes without globs, and for `##*/`."""
+    """Return `${x%affix}` and its kin for a fixed value: affixes without globs, `##*/` and `%/*`."""
     if not value.is_literal or value.text.startswith((HOME_MARK, START_MARK)):
         return None
     if (sign, affix) == ("##", "*/"):
@@ -328,7 +323,7 @@ def _read_substitution(node: "Node", variables: KnownVariables) -> Word:
 
 
 def _read_double_quotes(node: "Node", variables: KnownVariables) -> Word:
-    """Text in double quotes: one word, whatever expands in it, but for `$@` and its like."""
+    """Return text in double quotes: one word whatever expands in the text, except for `$@` and its like."""
     raw = node.text or b""
     if len(raw) < 2 or raw[:1] != b'"' or raw[-1:] != b'"':
         raise UnprovedCommand(f"the quotes in {node_source(node)!r} are not understood")
@@ -336,9 +331,9 @@ def _read_double_quotes(node: "Node", variables: KnownVariables) -> Word:
 
 
 def read_live_text(node: "Node", start: int, end: int, quote: str, variables: KnownVariables = NO_VARIABLES) -> Word:
-    """The bytes from `start` to `end` of `node`, in which the shell expands but does not split.
+    """Return the bytes from `start` to `end` of `node`, in which the shell expands but does not split.
 
-    `quote` is what may not occur unescaped: it would mean that the text was cut wrongly.
+    `quote` must not occur unescaped: the grammar would have cut the text wrongly.
     """
     raw = node.text or b""
     pieces: list[Word] = []
@@ -356,7 +351,7 @@ def read_live_text(node: "Node", start: int, end: int, quote: str, variables: Kn
 
 
 def _unescape_text(text: str, quote: str, *, is_last: bool) -> Word:
-    """The literal text of a stretch without expansions; raises Refused where one was overlooked."""
+    """Return the literal text of a stretch without expansions. Raises UnprovedCommand if the grammar missed one."""
     plain = re.sub(r"\\([\\$`\"\n])", lambda found: found[1].strip("\n"), text)
     live = re.sub(r"\\.", "..", text, flags=re.DOTALL)
     for position, character in enumerate(live):

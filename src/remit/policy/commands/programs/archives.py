@@ -1,29 +1,62 @@
-"""Programs that put files into archives and take them out: each answers what it writes, or raises Refused.
+"""Archives and packers: programs that put files into archives and take files out.
 
-Source: the manuals of 7-Zip 24, RAR 7, GNU cpio 2.14, GNU binutils 2.42 and the JDK 21, read 2026-11.
+Source: the manuals of 7-Zip 24, RAR 7, GNU cpio 2.14, GNU binutils 2.42, the JDK 21, GNU tar 1.34, gzip 1.12 and
+Info-ZIP 3.0 and 6.0, read 2026-11.
 """
 
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 
 from msgspec.structs import replace
 
-from remit.policy.commands.parse.options import OptionRow, parse_options, word_set
+from remit.policy.commands.parse.options import OptionRow, parse_options
 from remit.policy.commands.parse.words import UnprovedCommand, Word
-from remit.policy.commands.programs.effects import Write, write_to
-from remit.policy.commands.programs.writer_rows import check_no_at_files
+from remit.policy.commands.programs.effects import CommandEffects, Write, extract_to, write_to
+from remit.policy.commands.programs.row import (
+    Program,
+    WriterRow,
+    Writes,
+    packer_row,
+    rows,
+)
+from remit.policy.commands.programs.row_writes import check_no_at_files
 
 
-def extraction_folder(word: Word, program: str) -> Write:
-    """A folder that files of an archive come into: names that the text does not tell, and links."""
-    return replace(write_to(word, program), adds_names=True, may_be_link=True)
+def read_tar(name: str, words: Sequence[Word]) -> CommandEffects:
+    """Evaluate `tar tf ARCHIVE MEMBER…`: `I`, `F` and long options run programs, and so does `host:archive`."""
+    if len(words) < 2 or not all(word.is_literal for word in words[:2]):
+        raise UnprovedCommand("`tar` is proved only as `tar tf ARCHIVE`")
+    letters, archive = words[0].text, words[1].text
+    listing = re.fullmatch(r"-?[tvzjJ]*f", letters) and "t" in letters
+    if not listing or ":" in archive or any(word.may_be_option for word in words[1:]):
+        raise UnprovedCommand("`tar` is proved only as `tar tf ARCHIVE`")
+    return CommandEffects((name,), (archive,))
 
 
-def check_plain_words(program: str, words: Sequence[Word]) -> Sequence[Word]:
-    """The words, all of them literal and no options; raises Refused."""
-    if not all(word.is_literal and word.text and not word.may_be_option for word in words):
-        raise UnprovedCommand(f"a word of `{program}` is not literal, or may be an option")
-    return words
+def write_tar(name: str, words: Sequence[Word]) -> Writes:
+    """Return the archive that is made, or the folder of extracted files. Refuse options that run programs, and `-P`."""
+    bundled = bool(words) and words[0].is_literal and not words[0].text.startswith("-")
+    if bundled:
+        words = (Word("-" + words[0].text), *words[1:]) if re.fullmatch(r"[a-zA-Z]+", words[0].text) else words
+    row = OptionRow(
+        "cxzjJavkmphoU",
+        "fC",
+        "create extract get gzip bzip2 xz zstd verbose auto-compress keep-old-files no-same-owner overwrite "
+        "no-same-permissions exclude-vcs numeric-owner sort mtime owner group",
+        "file directory exclude strip-components",
+    )
+    parsed = parse_options(name, row, words, globs_are_operands=True)
+    creates, extracts = parsed.has_option("-c", "--create"), parsed.has_option("-x", "--extract", "--get")
+    archives, folders = parsed.values("-f", "--file"), parsed.values("-C", "--directory")
+    if creates == extracts or len(archives) > 1 or any(":" in word.text for word in archives):
+        raise UnprovedCommand("what `tar` does is not in its words")
+    if creates:
+        target = [word for word in archives if not word.is_literal or word.text != "-"]
+        return tuple(write_to(word, name) for word in target)
+    if len(folders) > 1:
+        raise UnprovedCommand("`tar` takes files out into several folders")
+    into = folders[0] if folders else Word(".")
+    return (replace(write_to(into, name), adds_names=True, may_be_link=True),)
 
 
 SEVEN_ZIP_OPTION = re.compile(
@@ -32,7 +65,7 @@ SEVEN_ZIP_OPTION = re.compile(
 
 
 def write_seven_zip(name: str, words: Sequence[Word]) -> tuple[Write, ...]:
-    """`7z a ARCHIVE FILE…`, `7z x ARCHIVE -oFOLDER`. A word `@FILE` is a list of names: those are read only."""
+    """Return the writes of `7z a ARCHIVE FILE…` and `7z x ARCHIVE -oFOLDER`. A word `@FILE` is a list of names."""
     check_no_at_files(name, words)
     if not words or not all(word.is_literal for word in words):
         raise UnprovedCommand(f"a word of `{name}` is not literal")
@@ -45,7 +78,7 @@ def write_seven_zip(name: str, words: Sequence[Word]) -> tuple[Write, ...]:
     if verb in ("l", "t"):
         return ()
     if verb in ("x", "e"):
-        return (extraction_folder(Word(folders[0] if folders else "."), name),)
+        return (extract_to(Word(folders[0] if folders else "."), name),)
     if verb not in ("a", "u", "d") or folders:
         raise UnprovedCommand(f"what `{name} {verb}` does is not on the tables")
     archive = write_to(operands[0], name)
@@ -57,7 +90,7 @@ def write_seven_zip(name: str, words: Sequence[Word]) -> tuple[Write, ...]:
 
 
 def write_unrar(name: str, words: Sequence[Word]) -> tuple[Write, ...]:
-    """`unrar x ARCHIVE [FOLDER/]`."""
+    """Return the writes of `unrar x ARCHIVE [FOLDER/]`."""
     rest = [word for word in words if word.text not in ("-y", "-o+", "-o-", "-idq", "-inul")]
     verb, *operands = [word.text for word in check_plain_words(name, rest)] or [""]
     if verb in ("l", "t", "v", "lb"):
@@ -65,27 +98,34 @@ def write_unrar(name: str, words: Sequence[Word]) -> tuple[Write, ...]:
     folder = operands[1] if len(operands) == 2 else "./"
     if verb not in ("x", "e") or len(operands) not in (1, 2) or not folder.endswith("/"):
         raise UnprovedCommand(f"`{name}` is not on the tables with these words")
-    return (extraction_folder(Word(folder), name),)
+    return (extract_to(Word(folder), name),)
+
+
+def check_plain_words(program: str, words: Sequence[Word]) -> Sequence[Word]:
+    """Return the words. Raises UnprovedCommand unless all are literal and no options."""
+    if not all(word.is_literal and word.text and not word.may_be_option for word in words):
+        raise UnprovedCommand(f"a word of `{program}` is not literal, or may be an option")
+    return words
 
 
 def write_cpio(name: str, words: Sequence[Word]) -> tuple[Write, ...]:
-    """`cpio -o`, and `cpio -i` where it is told to keep names below the present folder."""
-    long = word_set("create extract no-absolute-filenames make-directories unconditional verbose quiet null")
-    taken = parse_options(name, OptionRow("oidmuvB0", "HFO", long=long, long_valued=word_set("format file")), words)
-    archives = taken.values("-F", "-O", "--file")
-    if taken.operands or any(":" in word.text for word in archives):
+    """Return the writes of `cpio -o`, and of `cpio -i` with the option that keeps names below the present folder."""
+    long = "create extract no-absolute-filenames make-directories unconditional verbose quiet null"
+    parsed = parse_options(name, OptionRow("oidmuvB0", "HFO", long, "format file"), words)
+    archives = parsed.values("-F", "-O", "--file")
+    if parsed.operands or any(":" in word.text for word in archives):
         raise UnprovedCommand(f"`{name}` is not on the tables with these words")
-    if taken.has_option("-i", "--extract"):
-        if not taken.has_option("--no-absolute-filenames"):
+    if parsed.has_option("-i", "--extract"):
+        if not parsed.has_option("--no-absolute-filenames"):
             raise UnprovedCommand(f"where `{name} -i` puts files is not in its words")
-        return (extraction_folder(Word("."), name),)
-    if not taken.has_option("-o", "--create"):
+        return (extract_to(Word("."), name),)
+    if not parsed.has_option("-o", "--create"):
         raise UnprovedCommand(f"what `{name}` does is not in its words")
     return tuple(write_to(word, name) for word in archives)
 
 
 def write_ar(name: str, words: Sequence[Word]) -> tuple[Write, ...]:
-    """`ar rcs ARCHIVE FILE…`, and `ar x`, which leaves the folders of names out."""
+    """Return the writes of `ar rcs ARCHIVE FILE…`, and of `ar x`, which drops the folders of names."""
     check_no_at_files(name, words)
     found = re.fullmatch(r"-?([a-zA-Z]+)", words[0].text) if words and words[0].is_literal else None
     letters = set(found[1]) if found else set[str]()
@@ -94,11 +134,11 @@ def write_ar(name: str, words: Sequence[Word]) -> tuple[Write, ...]:
         raise UnprovedCommand(f"`{name}` is not on the tables with these words")
     if verbs & {"t", "p"}:
         return ()
-    return (extraction_folder(Word("."), name),) if "x" in verbs else (write_to(words[1], name),)
+    return (extract_to(Word("."), name),) if "x" in verbs else (write_to(words[1], name),)
 
 
 def write_jar(name: str, words: Sequence[Word]) -> tuple[Write, ...]:
-    """`jar cf ARCHIVE FILE…`, `jar xf ARCHIVE`."""
+    """Return the writes of `jar cf ARCHIVE FILE…` and `jar xf ARCHIVE`."""
     check_no_at_files(name, words)
     letters = words[0].text.removeprefix("-") if words and words[0].is_literal else ""
     if len(words) < 2 or not re.fullmatch(r"(?=.*f)[cxtu][fv0M]+", letters):
@@ -108,13 +148,41 @@ def write_jar(name: str, words: Sequence[Word]) -> tuple[Write, ...]:
         raise UnprovedCommand(f"an option of `{name}` is not on the tables")
     if letters[0] == "t":
         return ()
-    return (extraction_folder(Word("."), name),) if letters[0] == "x" else (write_to(words[1], name),)
+    return (extract_to(Word("."), name),) if letters[0] == "x" else (write_to(words[1], name),)
 
 
-ARCHIVERS: dict[str, Callable[[str, Sequence[Word]], tuple[Write, ...]]] = {
-    **dict.fromkeys(("7z", "7za", "7zr", "7zz"), write_seven_zip),
-    "unrar": write_unrar,
-    "cpio": write_cpio,
-    "ar": write_ar,
-    "jar": write_jar,
-}
+PROGRAMS = rows({
+    "zcat": Program(reads=OptionRow("fq", reads="all")),
+    "gzip": Program(reads=OptionRow("tlvq", "", "list quiet test verbose", required="--list --test -l -t",
+        reads="all"), writes=packer_row(".gz")),
+    "xz": Program(reads=OptionRow("tlvq", "", "list quiet test verbose", required="--list --test -l -t", reads="all"),
+        writes=packer_row(".xz", "0123456789")),
+    "bzip2": Program(reads=OptionRow("tvq", "", "test", required="--test -t", reads="all"), writes=packer_row(".bz2")),
+    "zipinfo": Program(reads=OptionRow("12smlvht")),
+    "unzip": Program(reads=OptionRow("ltvqZ", required="-Z -l -t -v"), writes=WriterRow(OptionRow("oqnjuL", "d"),
+        "none", folders="-d")),
+    "cpio": Program(reads=OptionRow("itvn", "", "list quiet verbose", operands=0, required="--list -t"),
+        writes=write_cpio),
+    "tar": Program(reads=read_tar, writes=write_tar, version_options="--version"),
+    "gunzip": Program(writes=packer_row(".gz")),
+    "bunzip2": Program(writes=packer_row(".bz2")),
+    "unxz": Program(writes=packer_row(".xz")),
+    "lzma": Program(writes=packer_row(".lzma", "0123456789")),
+    "unlzma": Program(writes=packer_row(".lzma")),
+    "lzip": Program(writes=packer_row(".lz", "0123456789")),
+    "compress uncompress": Program(writes=WriterRow(OptionRow("cfv"), "packed", idle="-c", follows_links=False,
+        suffix=".Z")),
+    "pigz": Program(writes=packer_row(".gz", "0123456789", "pb")),
+    "unpigz": Program(writes=packer_row(".gz", valued="p")),
+    "pbzip2": Program(writes=packer_row(".bz2", valued="p")),
+    "zstd unzstd zstdmt": Program(writes=packer_row(".zst", valued="T", outputs="-o")),
+    "lz4 unlz4": Program(writes=packer_row(".lz4")),
+    "brotli": Program(writes=WriterRow(OptionRow("0123456789dfkcjnvtZ", "qw",
+        "best decompress force keep rm stdout test verbose", "lgwin quality"), "packed", outputs="--output -o",
+        idle="--stdout --test -c -t", follows_links=False, suffix=".br")),
+    "zip": Program(writes=WriterRow(OptionRow("rqjv0123456789X"), "first", suffix=".zip")),
+    "7z 7za 7zr 7zz": Program(writes=write_seven_zip),
+    "unrar": Program(writes=write_unrar),
+    "ar": Program(writes=write_ar),
+    "jar": Program(writes=write_jar),
+})  # fmt: skip

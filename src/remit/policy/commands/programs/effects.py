@@ -1,6 +1,8 @@
-"""What a command writes, as far as its text says it: paths, and how they are to be read."""
+"""The effects of a command: the files that it writes, and where it leaves the shell."""
 
 import posixpath
+from collections.abc import Sequence
+from typing import TypeAlias
 
 from msgspec import Struct
 from msgspec.structs import replace
@@ -8,38 +10,49 @@ from msgspec.structs import replace
 from remit.policy.commands.parse.syntax_tree import unmask_text
 from remit.policy.commands.parse.words import HOME_MARK, START_MARK, UnprovedCommand, Word, fixed_folder
 
+Lines: TypeAlias = tuple[Word, ...] | None
+"""The words that the lines of a program's input or output are; None where the text does not show them."""
+
+FREE_TARGETS = frozenset({"/dev/null", "/dev/stdout", "/dev/stderr", "/dev/tty"})
+"""Devices that every command may write to."""
+
 
 class Write(Struct, frozen=True):
-    """One place that a command writes to, creates or removes.
+    """One place that a command writes, creates or removes.
 
-    `path` is as the text gives it: relative to the folder that the command starts in, absolute, or `~/…`; where it is a
-    `glob`, a pattern of such paths. `follows`: a link at its end is followed. `below`: all that is in it, too; `opens`:
-    and new names that the text does not tell. `into`: where it is a folder, it is these names in it that are written.
-    `links`: afterwards it may be a link, or hold some. `edits`: what is there is kept, but for the part that changes.
-    `maybe`: not all of it need be written. `makes`: a folder, which is left alone where it is there already. `tree`: a
-    new work tree of git's, with a folder of git's in it.
+    `path` is as the text gives it: relative to the folder that the command starts in, absolute, or `~/…`; with `glob`,
+    a pattern of such paths.
     """
 
     path: str
     glob: bool = False
     follows_links: bool = True
+    """If the last part of the path is a link, the file behind it is written."""
     is_recursive: bool = False
+    """Everything below a folder is written as well."""
     adds_names: bool = False
+    """The folder may get new names that the text does not show."""
     names_inside: tuple[str, ...] = ()
+    """If the path is a folder, these names in it are written instead."""
     may_be_link: bool = False
+    """Afterwards the path may be a link, or contain links."""
     edits_in_place: bool = False
+    """The rest of the content stays."""
     is_optional: bool = False
+    """Some or all of the files may be left as they are."""
     makes_folder: bool = False
+    """A folder is made, or left alone if it exists."""
     is_work_tree: bool = False
+    """A new working tree of git, with git's own folder in it."""
 
 
 class CommandEffects(Struct, frozen=True):
-    """What is known of one simple command, and the script that it hands to a shell, still to be read.
+    """The proved effects of one simple command, and the script that it passes to a shell.
 
-    `acts`: it does more than read, even where it writes to no file of the user's. `folder` is where it leaves the shell
-    (`moves`), or where git works, if not in the present folder ("" for: unknown). `lists` are the words that the lines
-    of its output are, `sets` the variables that it sets. `git` is the verb of one of git's commands that do more than
-    read; `untold` says why only its end tells what it changed.
+    `changes_state`: the command does more than read, even if it writes no file of the user. `folder` is where the
+    command leaves the shell (`changes_folder`), or where git works, if not in the present folder; "" if unknown.
+    `variables` are set from the input. `git_verb` names a git command that does more than read; `undetermined` says
+    why only the end of the command shows what was changed.
     """
 
     programs: tuple[str, ...]
@@ -50,14 +63,14 @@ class CommandEffects(Struct, frozen=True):
     changes_folder: bool = False
     changes_state: bool = False
     writes: tuple[Write, ...] = ()
-    output_lines: tuple[Word, ...] | None = None
+    output_lines: Lines = None
     variables: tuple[str, ...] = ()
     git_verb: str = ""
     undetermined: str = ""
 
 
 def write_to(word: Word, program: str) -> Write:
-    """The place that a word names; raises Refused where the text does not tell it."""
+    """Return the write to the path that a word names. Raises UnprovedCommand where the text does not show the path."""
     path = word.text if word.is_literal else word.pattern
     if path is None or word.substitutions:
         raise UnprovedCommand(f"what `{program}` writes to is not in the text")
@@ -66,8 +79,27 @@ def write_to(word: Word, program: str) -> Write:
     return Write(path, glob=not word.is_literal, is_optional=word.is_optional)
 
 
+def write_files(program: str, words: Sequence[Word]) -> tuple[Write, ...]:
+    """Return a write to each of the files; `-` names none."""
+    return tuple(write_to(word, program) for word in words if not (word.is_literal and word.text == "-"))
+
+
+def extract_to(word: Word, program: str) -> Write:
+    """Return the write to a folder that receives files of an archive: unknown names, possibly links."""
+    return replace(write_to(word, program), adds_names=True, may_be_link=True)
+
+
+def check_plain_file(path: str) -> None:
+    """Raise UnprovedCommand for a device, and for a path that may lead anywhere."""
+    if path.startswith(("/dev/", "/proc/", "/sys/")) and path not in FREE_TARGETS:
+        raise UnprovedCommand(f"{path!r} is no plain file")
+
+
+# Paths from the folder that the command starts in
+
+
 def join_folder(folder: str | None, path: str) -> str:
-    """`path`, given in `folder`, from the start; raises Refused where the folder is not known."""
+    """Return `path`, given in `folder`, from the start. Raises UnprovedCommand where the folder is not known."""
     if path.startswith(START_MARK):
         return path[1:].lstrip("/") or "."
     if path.startswith(("/", HOME_MARK)):
@@ -78,17 +110,17 @@ def join_folder(folder: str | None, path: str) -> str:
 
 
 def change_folder(folder: str | None, path: str) -> str:
-    """The folder after `cd path`, as the shell tidies it: by its text, `..` included."""
+    """Return the folder after `cd path`, normalised by its text as the shell does, `..` included."""
     target = join_folder(folder, path)
     if target.startswith(HOME_MARK):
         inside = posixpath.normpath("/" + target[1:].lstrip("/"))
         return HOME_MARK + ("" if inside == "/" else inside)
-    tidy = posixpath.normpath(target)
-    return "" if tidy == "." else tidy
+    normal = posixpath.normpath(target)
+    return "" if normal == "." else normal
 
 
 def display_path(path: str) -> str:
-    """The path as others read it: `~` for the home folder, and nothing else that begins with it."""
+    """Return the path with `~` for the home folder and for nothing else."""
     if path.startswith(HOME_MARK):
         rest = path[1:]
         if rest and not rest.startswith("/"):
@@ -102,16 +134,16 @@ def display_path(path: str) -> str:
 
 
 def locate_write(write: Write, folder: str | None) -> Write:
-    """The write, its path from the start; raises Refused."""
-    return replace(
-        write,
-        path=display_path(join_folder(folder, write.path)),
-        names_inside=tuple(map(unmask_text, write.names_inside)),
-    )
+    """Return the write with its path from the start. Raises UnprovedCommand."""
+    path = display_path(join_folder(folder, write.path))
+    return replace(write, path=path, names_inside=tuple(map(unmask_text, write.names_inside)))
+
+
+# Links
 
 
 def check_links(writes: tuple[Write, ...]) -> None:
-    """No write goes through what may be a link only since this command; raises Refused."""
+    """Raise UnprovedCommand if a write may go through a link that the same command makes."""
     for made in writes:
         if not made.may_be_link:
             continue
@@ -121,11 +153,11 @@ def check_links(writes: tuple[Write, ...]) -> None:
 
 
 def may_write_through(made: Write, other: Write) -> bool:
-    """Whether `other` may be written through what `made` leaves."""
+    """Return True if `other` may be written through a link that `made` leaves."""
     for place in possible_places(made):
         for path in possible_places(other):
-            at_most = other.path.count("/") <= place.count("/") if other.glob else path == place
-            if at_most and not other.follows_links and not other.names_inside:
+            replaced = other.path.count("/") <= place.count("/") if other.glob else path == place
+            if replaced and not other.follows_links and not other.names_inside:
                 continue
             if path == place or path.startswith(f"{place}/") or (other.glob and f"{place}/".startswith(f"{path}/")):
                 return True
@@ -133,7 +165,7 @@ def may_write_through(made: Write, other: Write) -> bool:
 
 
 def possible_places(write: Write) -> tuple[str, ...]:
-    """Where it may end up, tidied; of a pattern, the folder that all its matches lie in."""
+    """Return the normalised paths of a write; for a pattern, the folder that contains all its matches."""
     path = fixed_folder(write.path) if write.glob else write.path
     at = posixpath.normpath(path or ".")
     inside = tuple(posixpath.normpath(posixpath.join(at, name)) for name in write.names_inside)

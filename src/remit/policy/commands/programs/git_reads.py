@@ -1,22 +1,22 @@
 """The git commands that only read.
 
-git runs programs that its settings name (external diffs, text converters, clean filters, file system
-monitors, the pager on a terminal). The settings of the repository and of the user are not an agent's to
-write; those given on the command line are refused, and so is every other repository (see `analyse`).
+git runs programs that its settings name (external diffs, text converters, clean filters, file system monitors, the
+pager on a terminal). Agents may not write the settings of the repository and of the user; settings on the command line
+are refused, and so is every other repository (see `analyse`).
 
 Source: the manual pages of git 2.39 and 2.51, read 2026-11.
 """
 
 from collections.abc import Sequence
 
-from remit.policy.commands.parse.options import OptionRow, ParsedOptions, parse_options, word_set
-from remit.policy.commands.parse.words import UnprovedCommand, Word
+from remit.policy.commands.parse.options import OptionRow, ParsedOptions, parse_options
+from remit.policy.commands.parse.words import GLOB_CHARACTER, UnprovedCommand, Word
+from remit.policy.commands.programs.effects import CommandEffects, Lines
+from remit.policy.commands.programs.files import files_below
 
-GLOBAL_OPTIONS = OptionRow(
-    "P", "C", long=frozenset({"no-pager", "no-optional-locks", "literal-pathspecs", "no-replace-objects"})
-)
+GLOBAL_OPTIONS = OptionRow("P", "C", "no-pager no-optional-locks literal-pathspecs no-replace-objects")
 
-LOG_LONG = word_set(
+LOG_LONG = (
     "oneline stat shortstat numstat name-only name-status summary patch no-patch patch-with-stat graph "
     "decorate no-decorate all branches tags remotes merges no-merges first-parent reverse follow cached "
     "staged color no-color word-diff color-words abbrev-commit no-abbrev-commit abbrev date relative-date "
@@ -31,19 +31,17 @@ LOG_LONG = word_set(
     "regexp-ignore-case extended-regexp fixed-strings invert-grep all-match color-moved no-color-moved "
     "max-parents min-parents root no-index no-commit-id no-mailmap objects"
 )
-LOG_VALUED = word_set(
+LOG_VALUED = (
     "since after until before author committer grep max-count skip diff-filter diff-algorithm "
     "src-prefix dst-prefix inter-hunk-context"
 )
 
-LOG_OPTIONS = OptionRow(
-    "pusmctrzigEFPqwbaRW", "nSGL", "UMCBD", long=LOG_LONG, long_valued=LOG_VALUED, takes_number=True
-)
+LOG_OPTIONS = OptionRow("pusmctrzigEFPqwbaRW", "nSGL", LOG_LONG, LOG_VALUED, "UMCBD", takes_number=True)
 ANY_OPTIONS = OptionRow(allows_any=True, takes_number=True)
 
 
 def git_row(flags: str = "", valued: str = "", long: str = "", attached: str = "", valued_long: str = "") -> OptionRow:
-    return OptionRow(flags, valued, attached, long=word_set(long), long_valued=word_set(valued_long), takes_number=True)
+    return OptionRow(flags, valued, long, valued_long, attached, takes_number=True)
 
 
 SELECTING_OPTIONS = "--contains --no-contains --merged --no-merged --points-at"
@@ -87,7 +85,7 @@ READING_SUBCOMMANDS: dict[str, OptionRow] = {
     "notes": git_row("", "", "ref"),
     "submodule": git_row("q", "", "cached recursive quiet"),
     "bisect": git_row(),
-    "symbolic-ref": OptionRow("q", long=frozenset({"short", "quiet"}), max_operands=1),
+    "symbolic-ref": OptionRow("q", long="short quiet", operands=1),
     "cat-file": git_row("tpse", "", "batch batch-check batch-all-objects buffer follow-symlinks unordered"),
     "ls-files": ANY_OPTIONS,
     "ls-tree": ANY_OPTIONS,
@@ -116,20 +114,20 @@ READING_VERBS: dict[str, frozenset[str]] = {
     "bisect": frozenset({"log"}),
     "remote": frozenset({"", "get-url"}),
 }
-"""Subcommands whose first operand says what is done; empty: there may be none."""
+"""The first operands with which a subcommand only reads; empty if an operand may be missing."""
 
 
 def check_reading_git(words: Sequence[Word]) -> str | None:
-    """Check the words after `git`; the folder that `-C` names, if any. Raises Refused."""
-    taken = parse_options("git", GLOBAL_OPTIONS, words, stop_at_operand=True)
-    folders = taken.values("-C")
+    """Return the folder of `-C`, if given, for a git command that only reads. Raises UnprovedCommand for others."""
+    parsed = parse_options("git", GLOBAL_OPTIONS, words, stop_at_operand=True)
+    folders = parsed.values("-C")
     if len(folders) > 1 or not all(word.is_literal for word in folders):
         raise UnprovedCommand("`git -C` names no literal folder")
-    if taken.has_option("--help"):
+    if parsed.has_option("--help"):
         raise UnprovedCommand("`git --help` may open a viewer")
-    if taken.operands:
-        check_subcommand(taken.operands)
-    if not taken.operands and not taken.has_option("--version"):
+    if parsed.operands:
+        check_subcommand(parsed.operands)
+    if not parsed.operands and not parsed.has_option("--version"):
         raise UnprovedCommand("`git` without a subcommand is not on the read-only table")
     return folders[0].text.rstrip("/") if folders and folders[0].text != "." else None
 
@@ -143,16 +141,16 @@ def check_subcommand(words: Sequence[Word]) -> None:
         raise UnprovedCommand(f"`git {name}` may run gpg for a signature")
     if any(word.text in ("--help", "-h") for word in words[1:]):
         raise UnprovedCommand(f"`git {name} --help` may open a viewer")
-    taken = parse_options(f"git {name}", row, words[1:])
-    if not all(word.is_literal for word in taken.values("--format", "--pretty")):
+    parsed = parse_options(f"git {name}", row, words[1:])
+    if not all(word.is_literal for word in parsed.values("--format", "--pretty")):
         raise UnprovedCommand(f"the format of `git {name}` is not literal")
-    if name in READING_VERBS and taken.operands and words[1] != taken.operands[0]:
+    if name in READING_VERBS and parsed.operands and words[1] != parsed.operands[0]:
         raise UnprovedCommand(f"`git {name}` with an option before its verb is not on the read-only table")
-    check_operands(name, taken)
+    check_operands(name, parsed)
 
 
 def check_operands(name: str, parsed: ParsedOptions) -> None:
-    """Subcommands that read or write, depending on their operands."""
+    """Raise UnprovedCommand if the operands make a subcommand write."""
     first = parsed.operands[0] if parsed.operands else Word("")
     if name in READING_VERBS and (not first.is_literal or first.text not in READING_VERBS[name]):
         raise UnprovedCommand(f"`git {name} {first.text}` is not on the read-only table")
@@ -177,3 +175,27 @@ def check_config(parsed: ParsedOptions) -> None:
             case _:
                 pass
     raise UnprovedCommand("`git config` may set a value")
+
+
+def read_git(name: str, words: Sequence[Word]) -> CommandEffects:
+    return CommandEffects((name,), folder=check_reading_git(words))
+
+
+def list_git(name: str, words: Sequence[Word]) -> Lines:
+    """Return the files that `git ls-files` and `git grep -l` list, from the present folder."""
+    if not words or not words[0].is_literal or any(word.text.startswith(":") for word in words):
+        return None
+    if words[0].text == "ls-files":
+        parsed = parse_options(
+            "git ls-files",
+            OptionRow("mcdoz", long="modified cached deleted others exclude-standard"),
+            words[1:],
+        )
+        patterns = any(word.is_literal and GLOB_CHARACTER.search(word.text) for word in parsed.operands)
+        return files_below(() if patterns else parsed.operands)
+    if words[0].text == "grep":
+        parsed = parse_options("git grep", OptionRow("lniwEFe", long="name-only files-with-matches"), words[1:])
+        return (
+            files_below(parsed.operands[1:]) if parsed.has_option("-l", "--name-only", "--files-with-matches") else None
+        )
+    return None
