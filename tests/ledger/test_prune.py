@@ -169,9 +169,9 @@ def test_only_segments_go_that_are_old_signed_and_sound(folder: Path) -> None:
 PRUNE = """
 import sys
 from pathlib import Path
-from remit.ledger.prune import keeping, plan_pruning, prune
+from remit.ledger.prune import build_keep_rule, plan_pruning, prune
 folder = Path(sys.argv[1])
-plan = plan_pruning(folder, sys.argv[2], 999, (), keeping(folder, None))
+plan = plan_pruning(folder, sys.argv[2], 999, (), build_keep_rule(folder, None))
 print("begun", flush=True)
 prune(folder, plan)
 """

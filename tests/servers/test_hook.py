@@ -345,6 +345,6 @@ def test_two_hooks_at_once_lose_nothing(agent: Agent) -> None:
 
 def test_a_process_knows_how_long_the_agent_waits_already(tmp_path: Path) -> None:
     """The client becomes the fresh process: what it waited for a daemon is gone from the agent's patience."""
-    act = "import time; time.sleep(1); from remit.servers.environment import lived_s; print(lived_s())"
+    act = "import time; time.sleep(1); from remit.servers.environment import process_age_s; print(process_age_s())"
     done = subprocess.run([sys.executable, "-I", "-c", act], cwd=tmp_path, capture_output=True, text=True, check=True)
     assert 1 <= float(done.stdout) < 60
