@@ -13,6 +13,7 @@ from typing import Any, get_args
 
 import click
 import msgspec
+from architecture import draw_architecture
 from msgspec import UNSET, Struct
 
 from remit.adapters import ROWS
@@ -588,9 +589,11 @@ PAGES: Mapping[str, Callable[[], str]] = {
 def main() -> int:
     """Write the pages, or name those that are behind; 1 where there are any."""
     behind: list[str] = []
-    for name, page in PAGES.items():
-        path = DOCS / "reference" / f"{name}.md"
-        text = f"{NOTICE}\n\n{TRAILING.sub('', page())}\n"
+    texts = {
+        DOCS / "reference" / f"{name}.md": f"{NOTICE}\n\n{TRAILING.sub('', page())}\n" for name, page in PAGES.items()
+    }
+    texts[DOCS / "assets" / "architecture.svg"] = draw_architecture()
+    for path, text in texts.items():
         if path.exists() and path.read_text("utf-8") == text:
             continue
         behind.append(str(path.relative_to(DOCS.parent)))

@@ -1,1 +1,0 @@
-"""What carries a model to an agent: one file a wire format."""
