@@ -19,8 +19,8 @@ from typing import TypeAlias
 
 from remit.core.diff.contents import sha256
 from remit.core.record import Body, Record
-from remit.gate.remember import restore_file
-from remit.gate.rules.load import govern_workspace, set_mode
+from remit.gate.rules.markers import govern_workspace, set_mode
+from remit.gate.undo.governing_files import restore_file
 from remit.ledger.log import MachineLog
 from remit.workspace.agents.settings_files import SettingsChanged, write_settings
 from remit.workspace.files.atomic import FileToWrite, delete_file, write_below, write_files, write_into_folder

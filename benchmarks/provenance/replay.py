@@ -17,6 +17,7 @@ import msgspec
 from remit.core.diff.contents import Hunk
 from remit.core.record import Body, CallPart, Record
 from remit.gate.environment import Environment
+from remit.gate.evidence.differences import Difference, find_difference
 from remit.gate.gate import Gate
 from remit.gate.records import record_parts
 from remit.ledger.index.index import Index
@@ -156,30 +157,26 @@ def changes_of(chunk: Sequence[Commit], store: ContentStore) -> dict[tuple[str, 
     return {key: change for key, change in changes.items() if change.before or change.after}
 
 
-def all_differences(
-    known: dict[tuple[str, str], Change], store: ContentStore
-) -> dict[tuple[str, str], record_parts.Difference]:
+def all_differences(known: dict[tuple[str, str], Change], store: ContentStore) -> dict[tuple[str, str], Difference]:
     """What the gate's own comparison says; git is asked once for all that it leaves to git."""
-    found: dict[tuple[str, str], record_parts.Difference] = {}
+    found: dict[tuple[str, str], Difference] = {}
     left: dict[str, tuple[bytes, bytes]] = {}
     keys: dict[str, tuple[str, str]] = {}
     for key, change in known.items():
         if change.after is None or change.after.content is None:
             continue
         old = change.before.content if change.before and change.before.content is not None else b""
-        difference = record_parts.find_difference(old, change.after.content, ())
+        difference = find_difference(old, change.after.content, ())
         if difference is None:
             left[str(len(left))] = (old, change.after.content)
             keys[str(len(keys))] = key
         else:
             found[key] = difference
     hunks: dict[str, tuple[Hunk, ...]] = store.compute_hunks(left)
-    return {**found, **{keys[name]: record_parts.Difference(h) for name, h in hunks.items()}}
+    return {**found, **{keys[name]: Difference(h) for name, h in hunks.items()}}
 
 
-def body(
-    commit: Commit, known: dict[tuple[str, str], Change], differences: dict[tuple[str, str], record_parts.Difference]
-) -> Body:
+def body(commit: Commit, known: dict[tuple[str, str], Change], differences: dict[tuple[str, str], Difference]) -> Body:
     """The record of one commit's changes."""
     keys = [(commit.name, f[0]) for f in commit.files if (commit.name, f[0]) in known]
     files = tuple(record_parts.mutated_file(known[key], None, (), differences.get(key)) for key in keys)

@@ -21,7 +21,7 @@ from policy.test_corpus import WATCHED, Watched, place
 from remit.core.call import SessionKey, ToolCall
 from remit.gate.containment.record import ContainedResult
 from remit.gate.containment.run_command import run_contained
-from remit.gate.enforce import Enforcement
+from remit.gate.enforce import enforce
 from remit.gate.gate import Gate
 from remit.workspace.sandbox.containment import Containment, ContainmentKind
 from remit.workspace.sandbox.layers import SCRATCH_FOLDER
@@ -254,7 +254,7 @@ def test_without_an_overlay_what_may_not_stay_is_undone(
         command="python3 x",
         whole_workspace=True,
     )
-    assert Enforcement(gate).enforce(call).decision.effect == "allow"
+    assert enforce(gate, call, gate.hooks).decision.effect == "allow"
     program = how.program if way == "bind" else ""
     lesser = Containment(way, program)
     words = ["sh", "-c", "echo 2 > src/a.py; echo x > docs/readme.md; echo new > docs/new; exit 3"]

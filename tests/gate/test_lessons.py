@@ -17,7 +17,7 @@ from remit.gate.intents.lessons import (
     read_lessons,
     read_todo_lists,
 )
-from remit.gate.rules.load import govern_workspace
+from remit.gate.rules.markers import govern_workspace
 from remit.workspace.agents.shared_brain import BrainEntry, format_block
 
 ONE = SessionKey("s1")

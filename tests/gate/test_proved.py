@@ -13,8 +13,8 @@ from remit.core.diff.contents import ContentVersion, Hunk, LineRange, hash_git_b
 from remit.core.record import KEY
 from remit.gate.evidence.command_lines import find_unproved_in_file, text_of_call
 from remit.gate.evidence.command_text import MAX_SEARCHES, MAX_TEXT_BYTES, CommandText
+from remit.gate.evidence.differences import Difference
 from remit.gate.gate import Gate
-from remit.gate.records.record_parts import Difference
 from remit.ledger.index.index import Index
 from remit.provenance.blame.blame import Blamer
 from remit.provenance.blame.blamed_line import BlamedLine

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from gate.driving import Agent, body, governed, records
-from remit.gate.containment.rewrite_call import CLIENT_PATH
+from remit.gate.environment import CLIENT_PATH
 from remit.gate.undo.agent_settings import MANIFEST_PATH
 from remit.wiring import manifest
 

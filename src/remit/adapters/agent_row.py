@@ -82,6 +82,8 @@ class AgentRow(Struct, frozen=True):
     """The events whose answer can carry text to the model."""
     has_unwatched_stdin: bool = False
     """It can write to a running command without any hook: a command that would wait for input is marked."""
+    fires_twice: bool = False
+    """Whether the program also runs the hooks of other agents' settings, so that one event fires two hooks."""
     has_sandbox: bool = False
     """It may run commands in a sandbox of its own, in which no other can be made; its transcript tells."""
     has_subagent_transcripts: bool = False

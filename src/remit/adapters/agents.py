@@ -281,3 +281,6 @@ QWEN = AgentRow(  # 0.24.4, 2026-11. It unwraps `tool_call` before its hooks; a 
 )
 
 ROWS: dict[str, AgentRow] = {"claude-code": CLAUDE_CODE, "codex": CODEX, "gemini": GEMINI, "qwen": QWEN}
+
+AGENT_BINARIES = frozenset(row.binary for row in ROWS.values())
+"""Programs that write files by themselves."""

@@ -17,7 +17,7 @@ from remit.gate.containment.command import ContainedCommand
 from remit.gate.containment.record import ContainedResult
 from remit.gate.containment.rewrite_call import CONFINING_WAYS
 from remit.gate.containment.run_command import limits_from, run_contained, settle_staging
-from remit.gate.enforce import Enforcement
+from remit.gate.enforce import enforce
 from remit.gate.gate import Gate
 from remit.gate.state.tickets import Ticket, TicketNotFound, Tickets
 from remit.workspace.sandbox import package_caches
@@ -86,7 +86,7 @@ def exec_(
         raise refuse_agent("`remit exec --intent` or `--session`")
     session = choose_session(gate, session_id, intent_id)
     call = make_call(command, session, gate.state.active_session(session).agent or EXEC_AGENT)
-    answer = Enforcement(gate).enforce(call)
+    answer = enforce(gate, call, gate.hooks)
     if answer.decision.effect != "allow":
         click.echo(answer.reason, err=True)
         sys.exit(REFUSED)

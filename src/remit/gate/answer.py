@@ -1,7 +1,8 @@
-"""What a door passes on, and how the gate goes on where one of its steps cannot be done."""
+"""The gate's answer to an event, and the attempts at steps of which none may stop the next."""
 
 from collections.abc import Callable
-from typing import Any, Literal, TypeVar
+from types import TracebackType
+from typing import Any, Literal, Self, TypeVar
 
 from msgspec import Struct
 from msgspec.structs import replace
@@ -14,52 +15,66 @@ from remit.workspace.git.command import GitError
 T = TypeVar("T")
 
 RECORDING_ERRORS = (StateError, LedgerError, GitError, OSError)
-"""What can keep a record from being written: disk, database, git."""
+"""The errors that keep a record or the state from being written: database, ledger, git, disk."""
 
 
 class Answer(Struct, frozen=True):
-    """What a door passes on: the decision, the denial in words, and context for the model."""
+    """An answer to an agent's hook: the decision, the reason of a denial, and context for the model."""
 
     decision: Decision
     reason: str = ""
     context: str = ""
     arguments: dict[str, Any] | None = None
-    """What the tool is to run with in place of what the agent gave it, where hooks said so."""
+    """Arguments that replace the agent's, where a hook rewrote the call or a command runs contained."""
     permission: Literal["", "allow", "ask"] = ""
-    """What the person's own rules say of the command in whose place `arguments` run; `reason` says which."""
+    """The answer of the person's own rules to the command that `arguments` wrap; `reason` names the rule."""
     message: str = ""
-    """What the person is told, at a turn's end."""
+    """Text for the person at the end of a turn."""
 
-    def with_notice(self, words: str) -> "Answer":
-        """The answer with what has to be said beside it."""
-        if not words:
+    def with_notice(self, text: str) -> "Answer":
+        """Return the answer with `text` added to the context, and to the reason of a denial."""
+        if not text:
             return self
-        reason = join_lines(self.reason, words) if self.reason else ""
-        return replace(self, reason=reason, context=join_lines(self.context, words))
+        reason = join_lines(self.reason, text) if self.reason else ""
+        return replace(self, reason=reason, context=join_lines(self.context, text))
 
 
 class Attempts:
-    """Steps of which each is tried, and what kept some from being done."""
+    """Steps after a tool has run: a step that fails is noted, and the next one is still taken.
+
+    `with attempts.step(): ...` catches RECORDING_ERRORS; a variable that the step sets keeps its earlier value.
+    """
 
     def __init__(self) -> None:
         self.failures: list[str] = []
 
+    def step(self) -> Self:
+        """Return the context manager of one step."""
+        return self
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, _: TracebackType | None) -> bool:
+        if not isinstance(error, RECORDING_ERRORS):
+            return False
+        self.failures.append(str(error).partition("\n")[0])
+        return True
+
     def attempt(self, step: Callable[[], T], otherwise: T) -> T:
-        """What `step` gives; `otherwise` where it cannot be done."""
-        try:
+        """Return the result of `step`, or `otherwise` where the step fails."""
+        with self:
             return step()
-        except RECORDING_ERRORS as error:
-            self.failures.append(str(error).partition("\n")[0])
-            return otherwise
+        return otherwise
 
     @property
     def failure_notice(self) -> str:
-        """What failed, each once, for the model."""
+        """The failures, each one once, in words for the model."""
         if not self.failures:
             return ""
         return f"Remit could not do all of its work ({'; '.join(dict.fromkeys(self.failures))}). Tell the person."
 
 
 def join_lines(*parts: str) -> str:
-    """The parts that say something, a line each."""
+    """Return the parts that are not empty, one per line."""
     return "\n".join(filter(None, parts))

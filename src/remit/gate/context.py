@@ -1,222 +1,205 @@
-"""One workspace and what belongs to it: where every part of the gate finds what it works with.
+"""The context of one workspace: its state, recorder, contents, snapshots and rules, for every step of a call."""
 
-Which store a workspace's snapshots lie in.
-"""
-
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
+from contextlib import AbstractContextManager
 from pathlib import Path
-from typing import Self
+from typing import TYPE_CHECKING, Self
 
 from remit.core.call import SessionKey, ToolCall
 from remit.core.decision import Mode
-from remit.core.diff.contents import hash_git_blob
+from remit.core.diff.contents import ContentVersion, hash_git_blob
 from remit.core.lazy_property import LazyProperty
-from remit.core.team_hooks import TrustItem
+from remit.core.secrets.secret_files import is_secret_file
 from remit.gate.answer import RECORDING_ERRORS
+from remit.gate.call_targets import paths_in_workspace
 from remit.gate.environment import Environment
-from remit.gate.intents.intents import Intents
-from remit.gate.records import record_parts
+from remit.gate.ledger_index import open_index
 from remit.gate.records.recorder import Recorder
-from remit.gate.rules.load import Rules, load_rules, resume_governing, update_marker
-from remit.gate.rules.trust import find_untrusted, untrusted_notice_once
+from remit.gate.rules.load import Rules, load_rules
+from remit.gate.rules.markers import resume_governing
+from remit.gate.state.baseline import find_unkept, mark_kept
 from remit.gate.state.database import StateError
-from remit.gate.state.questions import QuestionStore
 from remit.gate.state.workspace_state import State
-from remit.gate.team_hooks.registry import RegisteredHooks
 from remit.workspace.contents.content_store import ContentStore
-from remit.workspace.observe.observation import Observation, Observer, observe_workspace, try_observe_file
-from remit.workspace.place.governed_repositories import is_repository_registered, register_repository
+from remit.workspace.files.read_files import MAX_KEPT_BYTES, ObservedFile
+from remit.workspace.observe.observation import Change, Observation, Observer, observe_workspace, try_observe_file
+from remit.workspace.place.governed_repositories import is_repository_registered
 from remit.workspace.place.workspace import Workspace, locate_workspace
 from remit.workspace.snapshots.copy_store import CopySnapshotStore
 from remit.workspace.snapshots.git_store import GitSnapshotStore
-from remit.workspace.snapshots.snapshot import SnapshotStore
+from remit.workspace.snapshots.snapshot import SnapshotStore as SnapshotStore
 
-
-def open_snapshot_store(workspace: Workspace, recorder: Recorder, *, stays: bool) -> SnapshotStore:
-    """The repository, where there is one; else copies. Raises OSError where this machine has no name."""
-    if workspace.common_dir is None:
-        return CopySnapshotStore(workspace)
-    return GitSnapshotStore(workspace, recorder.machine, keeps_importer=stays)
+if TYPE_CHECKING:
+    from remit.ledger.index.index import Index
 
 
 class WorkspaceContext:
-    """The workspace, its state, its log and its contents. Each is opened when it is first needed."""
+    """One workspace with everything that is kept about it; each part is opened at its first use."""
 
     serves_many_calls = False
-    """Whether this gate serves more calls than one: then it remembers by itself what it just answered."""
+    """Whether the process stays: then answers are remembered in memory, and contents are folded between calls."""
 
     def __init__(self, workspace: Workspace | None, environment: Environment) -> None:
         self.found_workspace = workspace
         self.environment = environment
-        self.last_rules: Rules | None = None
-        """What governed when that was last asked."""
         self.observer: Observer | None = None
-        """Who knows what changed since the last look, in a process that watches."""
+        """Watcher of the working tree, in a process that stays."""
+        self.last_rules: Rules | None = None
+        """Rules as they were when they were last asked for."""
         self.noticed_rules: Rules | None = None
-        """The rules that were looked at last for changes: what governs is read anew only when a file of it changed."""
+        """Rules whose intents file was last looked at for changes."""
 
     @classmethod
     def open(cls, path: Path | str, environment: Environment | None = None) -> Self:
-        """The one of the workspace that holds `path`, which need not exist."""
+        """Return the context of the workspace that holds `path`, which need not exist."""
         return cls(locate_workspace(Path(path)), environment or Environment.of_this_process())
 
     @property
-    def is_governed(self) -> bool:
-        """Whether there is anything to enforce or to record here."""
-        if self.found_workspace is None:
-            return False
-        return self.found_workspace.is_governed or self.restore_from_registry(self.found_workspace)
-
-    def restore_from_registry(self, workspace: Workspace) -> bool:
-        """Whether it was governed until somebody deleted Remit's state: then it is again, and that is recorded."""
-        if not is_repository_registered(self.environment.home, workspace):
-            return False
-        resume_governing(workspace)
-        self.recorder.append_or_spool([self.recorder.recovery_record({"reason": "state_removed"})])
-        return True
-
-    @property
     def workspace(self) -> Workspace:
-        """The workspace; only for a gate that has one."""
+        """The workspace. Raises LookupError where there is none."""
         if self.found_workspace is None:
             raise LookupError(
                 "there is no workspace here: run this in a git repository, or `remit init` in a folder without git"
             )
         return self.found_workspace
 
+    @property
+    def is_governed(self) -> bool:
+        """Whether Remit governs here. Where only Remit's state was deleted, governing resumes."""
+        if self.found_workspace is None:
+            return False
+        return self.found_workspace.is_governed or self.restore_from_registry(self.found_workspace)
+
+    def restore_from_registry(self, workspace: Workspace) -> bool:
+        """Govern again and record that, if the workspace is registered; return False otherwise."""
+        if not is_repository_registered(self.environment.home, workspace):
+            return False
+        resume_governing(workspace)
+        self.recorder.append_or_spool([self.recorder.recovery_record({"reason": "state_removed"})])
+        return True
+
+    # What is kept about the workspace
+
+    @LazyProperty
+    def state(self) -> State:
+        """The state database. Raises StateError, and what keeps a repair from being recorded."""
+        state = State(self.workspace.state / "state.db", self.workspace.root)
+        if state.damaged_copy is not None:
+            repair = {"reason": "state_damaged", "moved_to": state.damaged_copy.name}
+            self.recorder.append_or_spool([self.recorder.recovery_record(repair)])
+        return state
+
+    @LazyProperty
+    def recorder(self) -> Recorder:
+        return Recorder(self.workspace, self.environment)
+
+    @LazyProperty
+    def contents(self) -> ContentStore:
+        """The store of file contents. Raises OSError where this machine has no name."""
+        return ContentStore(self.workspace, self.recorder.machine)
+
+    @LazyProperty
+    def snapshots(self) -> SnapshotStore:
+        """The store of snapshots: the repository, or copies without git. Raises OSError as `contents` does."""
+        if self.workspace.common_dir is None:
+            return CopySnapshotStore(self.workspace)
+        return GitSnapshotStore(self.workspace, self.recorder.machine, keeps_importer=self.serves_many_calls)
+
+    @property
+    def rules(self) -> Rules:
+        """The rules in force now; they are read anew only when one of their files has changed."""
+        self.last_rules = load_rules(self.workspace)
+        self.recorder.patterns = self.last_rules.config.redact.patterns
+        return self.last_rules
+
+    def read_mode(self) -> Mode:
+        """Return the mode; enforce if the rules cannot be read."""
+        try:
+            return self.rules.mode
+        except RECORDING_ERRORS:
+            return "enforce"
+
+    def index(self) -> AbstractContextManager["Index"]:
+        """Open the index of the ledger, brought up to date with the log. Raises OSError, LedgerError."""
+        return open_index(self.workspace)
+
     def is_current(self) -> bool:
-        """Whether a gate that was kept open still holds what is on disk: its state may have been replaced."""
+        """Return True if the open state is still the file on disk: it may have been replaced."""
         try:
             return self.state.is_current()
         except StateError:
             return False
 
-    def close(self) -> None:
-        """Let go of the files that were opened; nothing is done with this one any more."""
-        state, recorder = self.__dict__.get("state"), self.__dict__.get("recorder")
-        if isinstance(state, State):
-            state.close()
-        if isinstance(recorder, Recorder):
-            recorder.close()
-        if "snapshots" in self.__dict__:
-            self.snapshots.close()
-
-    @LazyProperty
-    def state(self) -> State:
-        """The state database. Raises StateError; also what keeps a repair from being recorded."""
-        state = State(self.workspace.state / "state.db", self.workspace.root)
-        if state.aside is not None:
-            repair = {"reason": "state_damaged", "moved_to": state.aside.name}
-            self.recorder.append_or_spool([self.recorder.recovery_record(repair)])
-        return state
-
     @property
     def repair_notice(self) -> str:
-        """What has to be said about the state, once it was opened."""
-        state = self.__dict__.get("state")
-        if not isinstance(state, State) or state.aside is None:
+        """The message about a state that was damaged when it was opened."""
+        state = vars(self).get("state")
+        if not isinstance(state, State) or state.damaged_copy is None:
             return ""
         return (
-            f"Remit's state was damaged and begins anew; the old file is {state.aside.name}. "
+            f"Remit's state was damaged and begins anew; the old file is {state.damaged_copy.name}. "
             "No record is lost, but select your intent again."
         )
 
-    @LazyProperty
-    def recorder(self) -> Recorder:
-        """Who writes the records."""
-        return Recorder(self.workspace, self.environment)
+    def close(self) -> None:
+        """Close what was opened."""
+        for name in ("state", "recorder", "snapshots"):
+            if name in vars(self):
+                vars(self)[name].close()
 
-    @LazyProperty
-    def contents(self) -> ContentStore:
-        """Where contents are kept. Raises OSError where this machine has no name."""
-        return ContentStore(self.workspace, self.recorder.machine)
-
-    @LazyProperty
-    def snapshots(self) -> SnapshotStore:
-        """Where states of the working tree are kept. Raises OSError where this machine has no name."""
-        return open_snapshot_store(self.workspace, self.recorder, stays=self.serves_many_calls)
-
-    @property
-    def rules(self) -> Rules:
-        """What governs at this moment."""
-        self.last_rules = load_rules(self.workspace)
-        self.recorder.patterns = self.last_rules.config.redact.patterns
-        return self.last_rules
-
-    @property
-    def intents(self) -> Intents:
-        """Intents: list, select, clear, complete, make, edit."""
-        return Intents(self.workspace, self.state, self.recorder)
-
-    @LazyProperty
-    def questions(self) -> QuestionStore:
-        """Questions to a person, and the yeses given so far."""
-        return QuestionStore(self.state, self.environment.clock)
-
-    @LazyProperty
-    def hooks(self) -> RegisteredHooks:
-        """The checks that were registered with this gate."""
-        return RegisteredHooks()
-
-    @property
-    def untrusted_commands(self) -> tuple[TrustItem, ...]:
-        """What the repository would have Remit run, and no person on this machine trusts. Raises OSError, GitError."""
-        return find_untrusted(self.rules, self.recorder)
-
-    def untrusted_notice(self, session: SessionKey) -> str:
-        """The notice of that for a session, once; by the rules that its call was just judged by. In observe it goes to
-        the person alone, at the turn's end.
-        """
-        rules = self.last_rules or self.rules
-        if rules.mode == "observe":
-            return ""
-        return untrusted_notice_once(find_untrusted(rules, self.recorder), self.state, session)
+    # Files
 
     def observe(self, *, fully: bool = False) -> Observation:
-        """The whole workspace; `fully` where nothing that watched may be relied on. Raises GitError."""
+        """Observe the whole workspace; `fully` without what a watcher says. Raises GitError."""
         return self.observer.observe(fully=fully) if self.observer else observe_workspace(self.workspace)
 
     def keep_contents(self, contents: Iterable[tuple[str, bytes]]) -> None:
-        """Keep the contents of these paths that were not kept before."""
+        """Keep the contents of these paths that are not kept yet. Raises StateError, OSError."""
         found = [(hash_git_blob(content), path, content) for path, content in contents]
-        fresh = self.state.find_unkept({name for name, _, _ in found})
+        fresh = find_unkept(self.state, {name for name, _, _ in found})
         self.contents.keep_contents(each for each in found if each[0] in fresh or self.contents.has_own_file(each[0]))
 
     def fold_contents(self) -> None:
-        """Take the contents that wait into git. Raises OSError, GitError, StateError."""
+        """Move waiting contents into git. Raises OSError, GitError, StateError."""
         self.contents.migrate_old_refs()
         folded = self.contents.fold_into_git()
         if folded:
-            self.state.mark_kept(folded)
+            mark_kept(self.state, folded)
+
+    def load_version(self, version: ContentVersion | None) -> ObservedFile | None:
+        """Return a version with its content, where that was kept."""
+        if version is None:
+            return None
+        return ObservedFile(version, self.contents.load(version.git_blob) if version.size <= MAX_KEPT_BYTES else None)
 
     def mark_files_seen(self, session: SessionKey, paths: Iterable[str]) -> None:
-        """This session knows what is in these files now."""
+        """Note that a session knows the present content of these files."""
         now = {path: try_observe_file(self.workspace.root / path) for path in paths}
         if not now:
             return
-        self.keep_contents(record_parts.contents_to_keep(now.items()))
-        self.state.put_seen_files(session, {path: found.version if found else None for path, found in now.items()})
+        self.keep_contents(contents_to_keep(now.items()))
+        self.state.put_seen_files(session, {path: seen.version if seen else None for path, seen in now.items()})
 
     def paths_of_call(self, call: ToolCall) -> list[str]:
-        """The call's paths that lie in the workspace."""
+        """Return the call's paths that lie in the workspace, relative to the root."""
         return self.workspace_paths(call, call.paths)
 
     def workspace_paths(self, call: ToolCall, raws: Iterable[str]) -> list[str]:
-        """These paths, as far as they lie in the workspace."""
-        return record_parts.paths_in_workspace(self.workspace, call, raws, self.environment)
+        """Return those of the paths `raws` that lie in the workspace, relative to the root."""
+        return paths_in_workspace(self.workspace, call, raws, self.environment)
 
-    def notice_rules(self, rules: Rules) -> None:
-        """Record that the intents file changed, whoever changed it, and keep the marker for the client true."""
-        update_marker(self.workspace, rules.mode)
-        if rules is self.noticed_rules:
-            return
-        self.intents.record_file_changes(rules, by="unknown")
-        register_repository(self.environment.home, self.workspace)
-        self.noticed_rules = rules
 
-    def read_mode(self) -> Mode:
-        """The mode, from the files alone."""
-        try:
-            return self.rules.mode
-        except RECORDING_ERRORS:
-            return "enforce"
+def contents_to_keep(files: Iterable[tuple[str, ObservedFile | None]]) -> Iterator[tuple[str, bytes]]:
+    """Yield path and content of the files that may be kept: not git's own files, and none that hold secrets."""
+    for path, seen in files:
+        if seen is not None and seen.content is not None and can_keep_content(path):
+            yield path, seen.content
+
+
+def can_keep_content(path: str) -> bool:
+    return not path.startswith(".git/") and not is_secret_file(path)
+
+
+def contents_of_changes(changes: Iterable[Change]) -> Iterator[tuple[str, bytes]]:
+    """Yield the contents of both sides of each change that may be kept."""
+    return contents_to_keep((change.path, side) for change in changes for side in (change.before, change.after))

@@ -1,4 +1,4 @@
-"""What the gate must be told about the machine: it reads no environment variable, and its clock is an argument."""
+"""The environment of a gate: the machine, its clock included. The gate itself reads no environment variable."""
 
 import os
 import tempfile
@@ -10,29 +10,31 @@ from typing import Any
 
 from msgspec import Struct, field
 
+CLIENT_PATH = ".local/share/remit/bin/hook"
+"""The hook client below HOME; `wiring.client` puts it there."""
+
 
 class Environment(Struct, frozen=True):
-    """The machine around a gate. `settings` and `own_folders` come from the agents' rows, relative to HOME.
-
-    `bound_intent` is what `REMIT_INTENT` says. `clock` gives seconds since the epoch.
-    """
+    """The machine around a gate; `settings` and `own_folders` come from the agents' rows, relative to HOME."""
 
     home: Path
     temporary: Path
     settings: tuple[str, ...] = ()
     own_folders: tuple[str, ...] = ()
     config_folders: Mapping[str, str] = field(default_factory=dict[str, str])
-    """By agent, its own folder of settings where that is elsewhere than below HOME."""
+    """Settings folders by agent, where they lie outside of HOME."""
     bound_intent: str | None = None
+    """The value of `REMIT_INTENT`."""
     variables: Mapping[str, str] = field(default_factory=lambda: {"PATH": os.defpath})
-    """All that a command of the repository's may see of the environment, beside HOME and TMPDIR."""
+    """Environment variables of the repository's commands, besides HOME and TMPDIR."""
     clock: Callable[[], float] = time.time
+    """Returns seconds since the epoch."""
     waited_s: float = 0.0
-    """How long the agent waits for this answer already: its patience is counted from then."""
+    """Time that the agent has waited for the answer already: its patience is counted from then."""
     release_lock: Callable[[], AbstractContextManager[Any]] = nullcontext
-    """What to hold open while a person thinks: the daemon lets other calls pass meanwhile."""
+    """Context in which the daemon lets other calls pass, while a person thinks or a command runs."""
 
     @classmethod
     def of_this_process(cls) -> "Environment":
-        """The environment of this process, for those who embed the library."""
+        """Return the environment of this process, for programs that embed the library."""
         return cls(home=Path.home(), temporary=Path(tempfile.gettempdir()))

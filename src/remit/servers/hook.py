@@ -29,9 +29,9 @@ from remit.core.scope.repopath import InvalidPath
 from remit.gate.answer import Answer, join_lines
 from remit.gate.environment import Environment
 from remit.gate.gate import Gate
-from remit.gate.remember import is_destructive
 from remit.gate.rules.load import load_rules
 from remit.gate.state.baseline import baseline_head
+from remit.policy.classify import classify
 from remit.servers.remit_commands import run_remit_command
 from remit.workspace.place.paths import resolve_real_paths
 from remit.workspace.place.workspace import ORCHESTRATION_FOLDER, Workspace, locate_by_real_path, locate_workspace
@@ -68,7 +68,7 @@ def is_new_worktree(gate: Gate, call: ToolCall) -> bool:
 
     No hook asked the new workspace before the call, and no observation of it exists.
     """
-    if not is_destructive(call) or baseline_head(gate.state) is not None:
+    if classify(call) != "destructive" or baseline_head(gate.state) is not None:
         return False
     return gate.state.find_pending_call(call.session, call.call_id, call.tool, call.arguments_sha256)[1] is None
 

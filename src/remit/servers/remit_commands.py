@@ -9,7 +9,7 @@ from remit.core.call import ToolCall
 from remit.core.decision import Decision
 from remit.core.intents.lifecycle import IllegalTransition
 from remit.gate.answer import RECORDING_ERRORS, Answer
-from remit.gate.enforce import Enforcement
+from remit.gate.enforce import answer_unrecordable
 from remit.gate.gate import Gate
 from remit.gate.intents.lessons import CHECKBOXES, LessonError, LessonsWriter, TodoItem
 from remit.gate.intents.refusals import IntentError, IntentRefused
@@ -35,7 +35,7 @@ def run_remit_command(gate: Gate, call: ToolCall) -> Answer | None:
     except (LessonError, IntentError, EditRefused, IllegalTransition) as error:
         return Answer(Decision("deny", "deny", "meta", gate.read_mode()), reason=f"remit: {error}")
     except RECORDING_ERRORS as error:
-        return Enforcement(gate).answer_unrecordable(call, error)
+        return answer_unrecordable(gate, call, error)
 
 
 def perform_command(gate: Gate, call: ToolCall, words: tuple[str, ...]) -> Answer | None:

@@ -13,7 +13,8 @@ from remit.cli.agents.wiring import reports_wiring, user_place
 from remit.cli.output import FINDINGS, emit, json_option, repo_option, reports_failures
 from remit.cli.person_only import require_person
 from remit.gate.gate import Gate
-from remit.gate.rules.load import load_rules, update_marker
+from remit.gate.rules.load import load_rules
+from remit.gate.rules.markers import update_marker
 from remit.ledger.segments import LedgerError
 from remit.servers.environment import read_environment
 from remit.wiring import client_checks, doctor_checks

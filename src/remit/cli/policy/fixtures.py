@@ -27,7 +27,8 @@ from remit.core.record import KEY
 from remit.gate.context import WorkspaceContext
 from remit.gate.gate import Gate
 from remit.gate.gather import gather_facts
-from remit.gate.rules.load import VERSIONS_FOLDER, Rules, copies_folder
+from remit.gate.rules.copies import VERSIONS_FOLDER, copies_folder
+from remit.gate.rules.load import Rules
 from remit.ledger.index.index import Index
 from remit.policy.fixtures import (
     FIXTURE_ROOT,
@@ -62,7 +63,7 @@ def make_refusal_fixture(site: WorkspaceContext, record: dict[str, Any], expecte
     rules = load_past_rules(site, body)
     call = rebuild_call(record, body, str(site.workspace.root))
     decision = body.get("decision", {})
-    found = gather_facts(call, site.workspace, rules, site.state, site.contents, site.environment)
+    found = gather_facts(site, call, rules)
     facts = replace(rebuild_facts(found.facts, body), mode=decision.get("mode", found.facts.mode))
     was = cast("Verdict", decision.get("verdict", "deny"))
     about = DecisionFixture(VERSION, expected, was, {}, {}, why=why, record=str(record["id"]))

@@ -157,7 +157,7 @@ def read_queries() -> Iterator[PolicyQuery]:
 def judge_query(gate: Gate, asked: PolicyQuery, session: SessionKey, intent_id: str | None) -> dict[str, Any]:
     """The answer about one call."""
     call, rules = make_call(gate, asked, session), gate.rules
-    found = gather_facts(call, gate.workspace, rules, gate.state, gate.contents, gate.environment)
+    found = gather_facts(gate, call, rules)
     facts = replace(found.facts, grants=gate.questions.active_grants(rules.config.grants), containable=True)
     if intent_id is not None:
         facts = replace(facts, session=SessionFacts(intent_id, "selected"))

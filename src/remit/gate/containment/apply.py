@@ -28,11 +28,17 @@ from remit.gate.containment.messages import (
     write_failure,
 )
 from remit.gate.containment.record import ContainedResult, aside_folder, describe_sandbox_limits, record_result
-from remit.gate.context import WorkspaceContext
+from remit.gate.context import WorkspaceContext, contents_to_keep
 from remit.gate.effects.between_calls import ChangesBetweenCalls
 from remit.gate.effects.redirected_writes import awaited_paths
-from remit.gate.records import record_parts
-from remit.gate.rules.generated_files import GeneratedChange, generated_record, is_exempt_from_scope, record_left_files
+from remit.gate.records.call_records import generated_record
+from remit.gate.rules.generated_files import (
+    MAX_LISTING_BYTES,
+    GeneratedChange,
+    format_listing,
+    is_exempt_from_scope,
+    record_left_files,
+)
 from remit.gate.snapshots.take import SnapshotTaker
 from remit.gate.state.baseline import baseline_head, read_baseline
 from remit.gate.state.tickets import has_uncontained_call
@@ -276,7 +282,7 @@ def bring_over(
     context, root = command.context, command.context.workspace.root
     files = [c.path for c in kept if c.kind != "folder" and not c.only_time and c.path not in generated]
     before = {path: try_observe_file(root / path) for path in files}
-    context.keep_contents(record_parts.contents_to_keep(before.items()))
+    context.keep_contents(contents_to_keep(before.items()))
     ChangesBetweenCalls(context).record_changed_files("after a contained command", before, command.call.session)
     refusal = take_snapshot(command) if any(before.values()) else ""
     if refusal:
@@ -313,5 +319,8 @@ def record_generated(
         return
     found = [GeneratedChange(c.path, generated[c.path], *(sizes[c.path] or (None, 0))) for c in counted]
     record_left_files(command.context.state, found)
-    record = generated_record(command.context, command.call, command.intent_id or None, found)
-    command.context.recorder.append_or_spool([record])
+    context, listing = command.context, format_listing(found)
+    if len(listing) <= MAX_LISTING_BYTES:
+        context.keep_contents([("generated", listing)])
+    record = generated_record(context.recorder, command.call, command.intent_id or None, found, listing)
+    context.recorder.append_or_spool([record])

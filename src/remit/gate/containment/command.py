@@ -9,7 +9,8 @@ from remit.core.call import ToolCall
 from remit.core.config import ContainmentRules
 from remit.core.facts import Facts, SessionFacts
 from remit.gate.context import WorkspaceContext
-from remit.gate.enforce import Enforcement
+from remit.gate.gather import gather_facts
+from remit.gate.state.questions import QuestionStore
 from remit.gate.state.tickets import Ticket, running_launchers
 from remit.gate.undo.find_violations import as_file_tool
 from remit.workspace.sandbox.bubblewrap import TEMPORARY_FOLDERS
@@ -47,11 +48,12 @@ class ContainedCommand(Struct, frozen=True):
     def gather_facts(self) -> Facts:
         """Return the facts for judging effects: those of a file tool without named targets."""
         rules = self.context.rules
-        facts = Enforcement(self.context).gather(as_file_tool(self.call), rules).facts
+        facts = gather_facts(self.context, as_file_tool(self.call), rules).facts
         intent_id = self.ticket.intent_id if self.ticket is not None else facts.session.intent_id
         # Earlier denials and failures stop calls; they do not count against effects of an allowed call.
         session = SessionFacts(intent_id, facts.session.source)
-        return replace(facts, session=session, grants=self.context.questions.active_grants(rules.config.grants))
+        questions = QuestionStore(self.context.state, self.context.environment.clock)
+        return replace(facts, session=session, grants=questions.active_grants(rules.config.grants))
 
     def find_hidden_sockets(self) -> tuple[Path, ...]:
         """Return the sockets closed to contained commands, except a folder above the workspace itself."""

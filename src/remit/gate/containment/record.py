@@ -11,6 +11,7 @@ from remit.core.call import Outcome
 from remit.core.decision import Decision, Finding
 from remit.core.diff.contents import sha256
 from remit.core.display_text import sanitise_line
+from remit.core.record import Record
 from remit.core.shell.simple_commands import UnreadableShell
 from remit.gate.answer import Attempts, join_lines
 from remit.gate.containment.command import ContainedCommand
@@ -22,14 +23,15 @@ from remit.gate.containment.messages import (
     describe_result,
     describe_unreachable_processes,
 )
-from remit.gate.enforce import Enforcement
-from remit.gate.remember import Remembrance
+from remit.gate.effects.changes import Effects, make_call_records, update_state
+from remit.gate.effects.concurrent_calls import ConcurrentCalls
+from remit.gate.records.call_records import record_denial
 from remit.gate.sessions.pending_messages import PendingMessages
 from remit.gate.state.baseline import mark_recorded
-from remit.gate.state.workspace_state import PendingCall
+from remit.gate.state.pending_calls import PendingCall
 from remit.policy.commands.program_calls import find_program_calls
 from remit.workspace.git.command import Git
-from remit.workspace.observe.observation import Change
+from remit.workspace.observe.observation import Change, Observation
 from remit.workspace.place.workspace import Workspace
 from remit.workspace.sandbox import layers
 from remit.workspace.sandbox.run_command import CommandEnd
@@ -67,28 +69,37 @@ def record_result(
     done: Mapping[str, Change],
     findings: Sequence[Finding],
     kept: tuple[str, ...],
-    remembrance: Remembrance | None = None,
+    observation: Observation | None = None,
 ) -> ContainedResult:
     """Record kept and dropped changes, and return the result with its message.
 
-    `remembrance` is the observation of a command without an overlay.
+    `observation` is that of a command without an overlay, after it ended.
     """
     context, call, ticket = command.context, command.call, command.ticket
-    remembrance = remembrance or Remembrance(context)
     tries = Attempts()
-    pending = remembrance.find_pending_call(call, tries) or make_pending_call(command)
+    row: int | None = None
+    found: PendingCall | None = None
+    with tries.step():
+        row, found = context.state.find_pending_call(call.session, call.call_id, call.tool, call.arguments_sha256)
+    pending = found or make_pending_call(command)
     pending = replace(pending, judged=tuple(done), whole=not command.is_staged)
     outcome = Outcome(ok=ended.code == 0, exit_code=ended.code, summary=ended.stop_text)
     changes = tuple(c for c in done.values() if c.before is None or c.after is None or c.before != c.after)
-    records = tries.attempt(lambda: remembrance.records.make_records(call, outcome, pending, changes, tries), ())
+    records: list[Record] = []
+    with tries.step():
+        effects = Effects(changes, observation)
+        records = make_call_records(context, call, outcome, pending, row, effects, context.recorder.vcs, tries)
     if ticket is not None:
         records = records[:-1]  # the call's own hook records its end
     waiting = tries.attempt(lambda: context.recorder.append_or_spool(records), None)
     tries.attempt(lambda: record_dropped(command, findings), None)
     if ticket is None:
-        tries.attempt(lambda: remembrance.update_state(call, outcome, pending, changes, tries), None)
+        is_recorded = not tries.failures
+        with tries.step():
+            update_state(context, call, outcome, pending, row, changes, recorded=is_recorded)
     else:
-        tries.attempt(lambda: mark_changes_recorded(command, remembrance, pending, changes), None)
+        with tries.step():
+            mark_changes_recorded(command, row, pending, changes)
     message = join_lines(
         describe_result(ended, kept, findings, aside_folder(command)),
         describe_sandbox_limits(command, ended),
@@ -102,16 +113,16 @@ def record_result(
 
 
 def mark_changes_recorded(
-    command: ContainedCommand, remembrance: Remembrance, pending: PendingCall, changes: tuple[Change, ...]
+    command: ContainedCommand, row: int | None, pending: PendingCall, changes: tuple[Change, ...]
 ) -> None:
     """Update the baseline so that the next comparison does not report these changes again."""
     state, call = command.context.state, command.call
     with state.group_changes():
         mark_recorded(state, changes)
-        remembrance.concurrent_calls.record_changes(call.session, changes)
-        if remembrance.call_row is not None and not command.is_staged:
+        ConcurrentCalls(state, command.context.environment.clock()).record_changes(call.session, changes)
+        if row is not None and not command.is_staged:
             # The hook that follows compares from here on.
-            remembrance.forget_call()
+            state.delete_call(row)
             pending = replace(pending, whole=False, judged=(), before={})
             now = command.context.environment.clock()
             state.put_pending_call(call.session, call.call_id, call.tool, call.arguments_sha256, pending, now)
@@ -142,7 +153,7 @@ def record_dropped(command: ContainedCommand, findings: Sequence[Finding]) -> No
     dropped = [sanitise_line(f.path or "", 200) for f in findings[:MAX_RECORDED_PATHS]]
     first = replace(first, context={**first.context, "dropped": dropped, "dropped_count": len(findings)})
     decision = Decision("deny", "deny", "destructive", facts.mode, (first, *others), facts.session.intent_id)
-    Enforcement(command.context).record_denial(command.call, facts, decision)
+    record_denial(command.context.recorder, command.call, facts, decision)
 
 
 def describe_sandbox_limits(command: ContainedCommand, ended: CommandEnd) -> str:

@@ -10,7 +10,8 @@ from remit.core.decision import Decision, Finding
 from remit.core.intent import Intent
 from remit.gate.containment.rewrite_call import CommandRewriter
 from remit.gate.context import WorkspaceContext
-from remit.gate.enforce import Enforcement
+from remit.gate.gather import gather_facts
+from remit.gate.records.call_records import record_denial
 from remit.policy.decide import CONTAIN_RULE
 from remit.workspace.sandbox.containment import find_repair_command
 
@@ -29,13 +30,14 @@ def record_refused_writes(context: WorkspaceContext, call: ToolCall) -> str:
 
     Raises the errors in RECORDING_ERRORS.
     """
-    rewriter, enforcement = CommandRewriter(context), Enforcement(context)
-    facts = enforcement.gather(replace(call, command=None, effect="write"), context.rules).facts
+    rewriter = CommandRewriter(context)
+    facts = gather_facts(context, replace(call, command=None, effect="write"), context.rules).facts
     words = OVERLAY_REFUSAL
     if not rewriter.has_overlay:
         words = describe_bind_refusal(facts.active, find_repair_command(rewriter.containment))
     finding = Finding(rule=CONTAIN_RULE, code="COMMAND_BLOCKED", message=words)
-    enforcement.record_denial(call, facts, Decision("deny", "deny", "destructive", facts.mode, (finding,)))
+    decision = Decision("deny", "deny", "destructive", facts.mode, (finding,))
+    record_denial(context.recorder, call, facts, decision)
     return f"Remit [COMMAND_BLOCKED]: {words}"
 
 

@@ -24,12 +24,12 @@ from remit.core.shell.permissions import Permission
 from remit.gate.answer import Answer
 from remit.gate.context import WorkspaceContext
 from remit.gate.effects.between_calls import ChangesBetweenCalls, add_session_with_commands
-from remit.gate.rules.companions import scope_at_decision
+from remit.gate.gather import scope_at_decision
 from remit.gate.rules.load import Rules
 from remit.gate.state.baseline import baseline_head
 from remit.gate.state.database import StateError
+from remit.gate.state.pending_calls import PendingCall
 from remit.gate.state.tickets import Tickets
-from remit.gate.state.workspace_state import PendingCall
 from remit.policy.classify import classify
 from remit.policy.commands.background import BACKGROUND_ARGUMENTS, find_background_word
 from remit.policy.decide import CONTAIN_RULE

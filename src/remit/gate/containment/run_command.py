@@ -19,10 +19,11 @@ from remit.gate.containment.command import ContainedCommand
 from remit.gate.containment.judge import find_objections
 from remit.gate.containment.messages import limit_exceeded
 from remit.gate.containment.record import ContainedResult, record_result
-from remit.gate.context import WorkspaceContext
-from remit.gate.records.call_records import contents_of_changes
-from remit.gate.remember import Remembrance, restore_file
+from remit.gate.context import WorkspaceContext, contents_of_changes
+from remit.gate.effects.changes import observe_effects
+from remit.gate.state.pending_calls import PendingCall
 from remit.gate.state.tickets import Ticket, has_uncontained_call
+from remit.gate.undo.governing_files import restore_file
 from remit.workspace.sandbox import landlock, layers, package_caches
 from remit.workspace.sandbox.bubblewrap import Jail, bubblewrap_command
 from remit.workspace.sandbox.containment import Containment, kind_for_workspace
@@ -135,15 +136,17 @@ def run_without_overlay(
     """Run the command with write access and undo its violations. The call was prepared by `Gate.before`."""
     context, call = command.context, command.call
     ended = run_in_sandbox(command, containment, words, replace(limits, size=None))
-    remembrance = Remembrance(context)
-    pending = remembrance.find_pending_call(call, Attempts())
-    done = {c.path: c for c in remembrance.observe_effects(call, pending) if not c.possible_sessions}
+    pending: PendingCall | None = None
+    with Attempts().step():
+        _, pending = context.state.find_pending_call(call.session, call.call_id, call.tool, call.arguments_sha256)
+    effects = observe_effects(context, call, pending, context.recorder.vcs)
+    done = {c.path: c for c in effects.changes if not c.possible_sessions}
     objections = find_objections(command, done)
     context.keep_contents(contents_of_changes(done[path] for path in objections))
     for path in objections:
         restore_file(context.workspace.root, path, done[path].before)
     kept = {path: change for path, change in done.items() if path not in objections}
-    return record_result(command, ended, kept, list(objections.values()), tuple(kept), remembrance)
+    return record_result(command, ended, kept, list(objections.values()), tuple(kept), effects.observation)
 
 
 def run_in_sandbox(

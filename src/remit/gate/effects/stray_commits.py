@@ -1,7 +1,7 @@
-"""Commits of a command that ran as it was, which put on a branch or a tag what neither the scope nor a file covers.
+"""Stray commits: commits of an uncontained command that hold a change outside the scope, and in no file here.
 
-In a sandbox with layers they get no name. Elsewhere they are found when the call comes back, told, and recorded as a
-change out of the scope, so that `remit verify` names them in every range that holds them.
+In a sandbox with an overlay such commits get no branch or tag. Elsewhere they are found when the call comes back,
+reported, and recorded as changes out of scope, so that `remit verify` names them in every range that holds them.
 """
 
 import os
@@ -10,7 +10,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from remit.core.call import ToolCall
 from remit.core.display_text import sanitise_line
 from remit.core.scope.globs import Scope
-from remit.gate.state.workspace_state import PendingCall
+from remit.gate.state.pending_calls import PendingCall
 from remit.policy.commands import analyse
 from remit.workspace.files.read_files import ObservedFile
 from remit.workspace.git.command import Git
@@ -25,11 +25,11 @@ RAW_OPTIONS = ("-r", "--raw", "-z", "--root", "--no-renames", "--no-abbrev", "--
 def find_stray_changes(
     workspace: Workspace, call: ToolCall, pending: PendingCall, after: Mapping[str, ObservedFile | None]
 ) -> tuple[Change, ...]:
-    """Find what new commits changed out of the scope that stands in no file, before the call or `after` it.
+    """Return the changes of new commits outside the scope whose content is in no file, before the call or `after`.
 
     Raises GitError.
     """
-    if not pending.whole or not pending.known_commits or call.command is None or not may_name_commits(call.command):
+    if not pending.whole or not pending.known_commits or call.command is None or not can_name_commits(call.command):
         return ()
     git = Git(workspace.root)
     known = (*pending.known_commits, *list_fetched_tips(workspace, pending.known_commits))
@@ -49,7 +49,7 @@ def find_stray_changes(
     raw = git.run("diff-tree", "--stdin", *RAW_OPTIONS, stdin="".join(f"{name}\n" for name in commits).encode())
     scope, found = Scope(pending.owned_scope), dict[str, str]()
     outside = [(commit, path, blob) for commit, path, blob in new_blobs(raw) if not scope.matches(path)]
-    # What stands as HEAD has it is no part of what was observed: HEAD is asked.
+    # An observation leaves out files that are as HEAD has them: for those HEAD is asked.
     there = {**read_at_commit(workspace, "HEAD", [path for _, path, _ in outside if path not in after]), **after}
     for commit, path, blob in outside:
         versions = (pending.before.get(path), seen.version if (seen := there.get(path)) else None)
@@ -58,13 +58,13 @@ def find_stray_changes(
     return tuple(stray_change(workspace, path, commit) for path, commit in found.items())
 
 
-def may_name_commits(command: str) -> bool:
-    """Whether a command may give a commit a name: its text speaks of git, or does not tell what it writes."""
+def can_name_commits(command: str) -> bool:
+    """Return True if a command may put a commit on a branch: its text names git, or its writes are unknown."""
     return "git" in command or analyse(command).outcome == "unknown"
 
 
 def new_blobs(raw: bytes) -> Iterable[tuple[str, str, str]]:
-    """Yield commit, path and blob of git's raw format, NUL after each part; files that are gone are left out."""
+    """Yield commit, path and blob from git's raw format (parts end with NUL), without deleted files."""
     parts = iter(os.fsdecode(raw).split("\0")[:-1])
     commit = ""
     for part in parts:
@@ -77,14 +77,14 @@ def new_blobs(raw: bytes) -> Iterable[tuple[str, str, str]]:
 
 
 def stray_change(workspace: Workspace, path: str, commit: str) -> Change:
-    """Return the change of one path by a commit, as the records of changes hold it. Raises GitError."""
+    """Return the change that a commit made to one path. Raises GitError."""
     parent = Git(workspace.root).text("rev-parse", "--verify", "--quiet", f"{commit}^", ok=(0, 1, 128))
     before = read_at_commit(workspace, parent, [path])[path] if parent else None
     return Change(path, before, read_at_commit(workspace, commit, [path])[path])
 
 
 def stray_commit_warning(changes: Sequence[Change]) -> str:
-    """Tell the model of them; empty for none."""
+    """Return the message to the model about stray commits."""
     if not changes:
         return ""
     names = ", ".join(sanitise_line(change.path, 120) for change in changes[:10]) + (" …" if len(changes) > 10 else "")

@@ -1,162 +1,143 @@
-"""What no hook told: calls that never came back, and changes that no record explains.
+"""Unfinished calls: calls of which no result was ever reported, and changes that no record explains.
 
-A call that never came back has no end: what changed since it began may be a person's. So in enforce only that is undone
-which is the call's for certain: what its own text says word by word, and what a process of it is seen to write.
+An unfinished call has no end, so a change since its begin may be a person's. In enforce, a change is undone only where
+the call is certainly its author: the command's text holds the change word by word, or a process of the call is seen to
+write it.
 """
 
-import sqlite3
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from msgspec import UNSET
-
 from remit.core.call import Outcome, SessionKey, ToolCall
-from remit.core.diff.contents import ContentVersion
-from remit.core.record import KEY, Body, Record
+from remit.core.record import KEY
 from remit.gate.answer import Attempts
-from remit.gate.context import WorkspaceContext
+from remit.gate.context import WorkspaceContext, contents_of_changes
 from remit.gate.effects.background_processes import BackgroundProcesses
 from remit.gate.effects.between_calls import ChangesBetweenCalls
+from remit.gate.effects.changes import find_line_differences, make_change_records, observe_effects
 from remit.gate.evidence.command_lines import is_change_in_text
-from remit.gate.records import record_parts
-from remit.gate.records.call_records import contents_of_changes
-from remit.gate.remember import Remembrance
-from remit.gate.sessions.pending_messages import PendingMessages
-from remit.gate.state.baseline import mark_recorded, read_baseline
-from remit.gate.state.workspace_state import OpenCall, PendingCall
+from remit.gate.evidence.differences import Difference
+from remit.gate.records.call_records import missing_result_record
+from remit.gate.state.baseline import mark_recorded, read_baseline, version_identity
+from remit.gate.state.messages import add_message
+from remit.gate.state.pending_calls import OpenCall, PendingCall
 from remit.gate.undo.messages import describe_undo
-from remit.gate.undo.undo import NOTHING_UNDONE, UndoResult, ViolationUndo
-from remit.ledger.index.index import Index
-from remit.ledger.segments import LedgerError
+from remit.gate.undo.undo import NOTHING_UNDONE, UndoResult, undo_violations
 from remit.workspace.observe.observation import Change, Observation, content_identity
 
 MAX_RECORDS_SEARCHED = 1000
-"""The newest calls of a session among whose records the one that never came back is looked for."""
+"""Newest `tool_use` records of a session that are searched for the command of an unfinished call."""
 
 
 class UnfinishedCalls:
-    """Settles what is open in one workspace. Each step is tried; what failed is in `tries`."""
+    """Settles the unfinished calls of one workspace; steps that fail are in `attempts`."""
 
     def __init__(self, context: WorkspaceContext) -> None:
         self.context = context
         self.state = context.state
         self.attempts = Attempts()
         self.observation: Observation | None = None
-        """The workspace as it was found, where nothing was undone since."""
+        """The workspace as it was observed last; None where files were restored since."""
 
-    def settle_calls(self, when: str, mine: Callable[[SessionKey], bool], session: SessionKey | None = None) -> str:
-        """Settle the calls of the sessions that `mine` names, and those idle too long; then look for other changes.
+    def settle_calls(self, when: str, is_mine: Callable[[SessionKey], bool], session: SessionKey | None = None) -> str:
+        """Settle the calls of sessions for which `is_mine` holds, and those idle too long; then record other changes.
 
-        What could not be done, in words. `when` and `session` say on what occasion this looked.
+        Returns the failures in words. `when` and `session` name the occasion in the records.
         """
-        for call in self.attempts.attempt(self.state.list_open_calls, []):
-            if mine(call.session) or call.at < self.idle_since:
-                self.attempts.attempt(lambda call=call: self.settle_call(call), None)
-        self.attempts.attempt(lambda: self.record_unexplained(when, session), None)
+        for call in self.list_open_calls():
+            if is_mine(call.session) or call.at < self.idle_since:
+                with self.attempts.step():
+                    self.settle_call(call)
+        with self.attempts.step():
+            observation = self.context.observe(fully=True)
+            changed = ChangesBetweenCalls(self.context).record_unattributed_changes(when, observation, session)
+            self.observation = None if changed else observation
         return self.attempts.failure_notice
 
     def settle_idle_calls(self) -> str:
-        """The same where nothing happened but that time went by; nothing is looked at where no call is that old."""
-        if any(call.at < self.idle_since for call in self.attempts.attempt(self.state.list_open_calls, [])):
+        """Settle calls that are idle too long, if there are any; return the failures in words."""
+        if any(call.at < self.idle_since for call in self.list_open_calls()):
             return self.settle_calls("idle", lambda _: False)
         return self.attempts.failure_notice
 
+    def list_open_calls(self) -> list[OpenCall]:
+        with self.attempts.step():
+            return self.state.list_open_calls()
+        return []
+
     @property
     def idle_since(self) -> float:
-        """When a call that is still under way was let through too long ago."""
+        """Time before which a pending call was allowed too long ago."""
         return self.context.environment.clock() - self.context.rules.config.session.idle_minutes * 60
 
     def settle_call(self, open_call: OpenCall) -> None:
-        """Record what became of a call that never came back."""
-        pending = open_call.pending
+        """Record the changes of a call that never came back. Raises RECORDING_ERRORS."""
+        context, pending = self.context, open_call.pending
+        # Another process may settle the call at the same time: only one of them deletes it.
         if not self.state.delete_call(open_call.row) or pending is None:
             return
-        call, remembering = make_call(open_call, pending, str(self.context.workspace.root)), Remembrance(self.context)
-        explained = {o.path: o.version for o in read_baseline(self.state)}
-        done = tuple(
-            c
-            for c in remembering.observe_effects(call, pending)
-            if c.path not in explained or not is_recorded_version(c, explained)
+        call, vcs = make_call(open_call, pending, str(context.workspace.root)), context.recorder.vcs
+        effects = observe_effects(context, call, pending, vcs)
+        recorded = {o.path: version_identity(o.version) for o in read_baseline(self.state)}
+        changes = tuple(
+            c for c in effects.changes if c.path not in recorded or content_identity(c.after) != recorded[c.path]
         )
-        records: list[Record] = [self.missing_record(call, pending)]
-        if done:
-            self.context.keep_contents(contents_of_changes(done))
-            known = remembering.records.find_differences(call, Outcome(), done)
-            model = self.state.active_session(call.session).model
-            changed = remembering.records.make_change_records(
-                call, Outcome(), pending, done, known, model, self.attempts
-            )
-            records = [*changed, *records]
-            self.context.recorder.append_or_spool(records, sync=True)
-            after = remembering.observation
-            undone = self.attempts.attempt(
-                lambda: self.undo_violations(call, pending, done, known, after), NOTHING_UNDONE
-            )
-            mark_recorded(self.state, undone.apply_undo(done))
-        else:
-            self.context.recorder.append_or_spool(records)
+        missing = missing_result_record(context.recorder, call, pending)
+        if not changes:
+            context.recorder.append_or_spool([missing])
+            return
+        context.keep_contents(contents_of_changes(changes))
+        differences = find_line_differences(context, call, Outcome(), changes)
+        model = self.state.active_session(call.session).model
+        records = make_change_records(
+            context, call, Outcome(), pending, changes, differences, model, None, vcs, self.attempts
+        )
+        context.recorder.append_or_spool([*records, missing], sync=True)
+        result = NOTHING_UNDONE
+        with self.attempts.step():
+            result = self.undo_violations(call, pending, changes, differences, effects.observation)
+        mark_recorded(self.state, result.apply_undo(changes))
 
     def undo_violations(
         self,
         call: ToolCall,
         pending: PendingCall,
-        done: tuple[Change, ...],
-        known: Mapping[str, record_parts.Difference],
+        changes: Sequence[Change],
+        differences: Mapping[str, Difference],
         after: Observation | None,
     ) -> UndoResult:
-        """In enforce, undo what the call had no right to, where it is the call's for certain; told when it is heard."""
+        """In enforce, undo the violations of which the call is certainly the author, and queue a message about them."""
         if after is None or pending.mode != "enforce" or not pending.whole:
             return NOTHING_UNDONE
-        words, made = self.find_command(call), BackgroundProcesses(self.context).find_changes_made(done, loose=True)
-        certain = tuple(
+        command = self.find_command(call)
+        authors = BackgroundProcesses(self.context).find_authors(changes, has_open_sessions=True)
+        certain = [
             c
-            for c in done
-            if is_change_in_text(c, known.get(c.path), words)
-            or (c.path in made and made[c.path].session == call.session.session_id)
-        )
-        found = ViolationUndo(self.context).undo_violations(call, pending, certain, after)
-        PendingMessages(self.state).add_message(call.session, describe_undo(call, pending, found))
-        return found
+            for c in changes
+            if is_change_in_text(c, differences.get(c.path), command)
+            or (c.path in authors and authors[c.path].session == call.session.session_id)
+        ]
+        result = undo_violations(self.context, call, pending, certain, after)
+        add_message(self.state, call.session, describe_undo(call, pending, result))
+        return result
 
     def find_command(self, call: ToolCall) -> str:
-        """The command of a call, as its record holds it; empty where no record does. Raises OSError, LedgerError."""
-        workspace = self.context.workspace
-        try:
-            with Index.open(workspace.state / "index.db", workspace.log_folder) as index:
-                found = index.find(event="tool_use", session_id=call.session.session_id, limit=MAX_RECORDS_SEARCHED)
-        except sqlite3.Error as error:
-            raise LedgerError(f"the index of the ledger cannot be asked: {error}") from error
-        parts = (record["metadata"][KEY].get("call", {}) for record in found)
+        """Return the command of a call from its record; empty if there is none. Raises OSError, LedgerError."""
+        with self.context.index() as index:
+            records = index.find(event="tool_use", session_id=call.session.session_id, limit=MAX_RECORDS_SEARCHED)
+        parts = (record["metadata"][KEY].get("call", {}) for record in records)
         return next((str(part.get("command", "")) for part in parts if is_record_of(part, call)), "")
-
-    def missing_record(self, call: ToolCall, pending: PendingCall) -> Record:
-        """The record that no result was ever told."""
-        body = Body(
-            event="tool_result",
-            intent_id=pending.intent_id,
-            session_id=call.session.session_id,
-            agent_id=call.session.agent_id or UNSET,
-            call=record_parts.call_part(call),
-            result={"ok": None, "missing": True},
-        )
-        return self.context.recorder.make_record(body, call.agent)
-
-    def record_unexplained(self, when: str, session: SessionKey | None) -> None:
-        """Record the changes since the last observation that no record explains, and observe anew."""
-        seen = self.context.observe(fully=True)
-        undone = ChangesBetweenCalls(self.context).record_unattributed_changes(when, seen, session)
-        self.observation = None if undone else seen
 
 
 def is_record_of(part: Mapping[str, Any], call: ToolCall) -> bool:
-    """Whether a record's `call` is of this one."""
+    """Return True if the `call` of a record is this one."""
     if call.call_id:
         return part.get("id") == call.call_id
     return (part.get("name"), part.get("arguments_sha256")) == (call.tool, call.arguments_sha256)
 
 
 def make_call(open_call: OpenCall, pending: PendingCall, root: str) -> ToolCall:
-    """The call as far as it was kept."""
+    """Return the call as far as the state holds it."""
     return ToolCall(
         agent=pending.agent,
         session=open_call.session,
@@ -168,9 +149,3 @@ def make_call(open_call: OpenCall, pending: PendingCall, root: str) -> ToolCall:
         whole_workspace=pending.whole,
         transcript=pending.transcript,
     )
-
-
-def is_recorded_version(change: Change, explained: dict[str, ContentVersion | None]) -> bool:
-    """Whether the content that is there now is one that a record explains already."""
-    version = explained[change.path]
-    return content_identity(change.after) == (None if version is None else (version.sha256, version.mode))

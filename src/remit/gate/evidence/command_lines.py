@@ -1,32 +1,25 @@
-"""Which of the lines that changed while a call ran are the call's, as far as its own text proves it.
+"""Lines that a command wrote: which of the changed lines are the command's, as far as its own text proves it.
 
-Whoever saves a file while `make` runs is seen by nobody; so of what changed in such a window only that is the agent's
-which the text of its call names or holds. All else is of unknown origin, and the call a candidate. The rules:
+No observer sees who saves a file while `make` runs. Of the changes in such a window, only those are the agent's that
+the text of its call names or holds; all others are of unknown origin, with the call as a candidate. The rules:
 
-- a file whose content the text says is replaced (`> f`, `cp a f`, `open("f", "w")`, `--output f`): all of it, unless
-  the text holds lines of that content: then those;
-- a file in which the text says that parts are replaced (`sed -i`): the lines whose new part stands in the text, and
-  not in another line of the file that the text holds;
-- in any file: lines that stand in the text one after the other, one of them at least being nobody else's to write;
-- in a file that the text names as written: such lines, too, where they are nobody else's only together; and the lines,
-  however plain, where the text holds all that are new;
-- in a file to which a diff in the text adds lines: such lines, too; and the lines, however plain, where it adds all
-  that are new; in no other file those that only diffs of files which did change add.
+- a file that the text says is replaced (`> f`, `cp a f`, `open("f", "w")`, `--output f`): the whole file, unless the
+  text holds lines of its content: then those lines;
+- a file in which the text says that parts are replaced (`sed -i`): lines whose new part is in the text, and not inside
+  another line of the file that the text holds;
+- any file: lines that occur in the text as one consecutive run with at least one distinctive line;
+- a file that the text names as written: also runs that are distinctive only together, and all new lines, however
+  common, if the text holds all of them;
+- a file to which a diff in the text adds lines: the same; in other files, the lines of such diffs prove nothing.
 
-A file that is merely mentioned, or lies in a folder that is, is not named: a person may save the very test that runs.
-
-Files that a command gave another name: nobody wrote their lines just then.
-
-Whose the lines of a moved file are, its move does not tell. They stay of unknown origin where they were not all the
-same session's before: who moves a person's file did not write it.
-
-Lines between the marks of a conflict: who settles it keeps them, wherever they go, and wrote none of them.
+A file that is merely mentioned, or that lies in a mentioned folder, is not named: a person may save the very test that
+runs. Lines of a moved file are unproved unless the same session wrote all of them before. Lines between the markers of
+a conflict are nobody's new lines: whoever settles the conflict only keeps them.
 """
 
-import sqlite3
 from collections import Counter
-from collections.abc import Generator, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager, suppress
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from typing import TYPE_CHECKING, Any, cast
 
 from msgspec.structs import replace
@@ -36,6 +29,7 @@ from remit.core.diff.contents import LineRange
 from remit.core.diff.distinctive_lines import is_distinctive_line
 from remit.core.diff.edit_script import diff_small, split_lines
 from remit.core.diff.line_spans import Span, make_spans, merge_spans, subtract_spans
+from remit.gate.call_targets import paths_in_workspace
 from remit.gate.environment import Environment
 from remit.gate.evidence.command_text import (
     MAX_TEXT_BYTES,
@@ -44,27 +38,26 @@ from remit.gate.evidence.command_text import (
     parse_added_lines,
     remove_added_lines,
 )
-from remit.gate.records.record_parts import Difference, paths_in_workspace
-from remit.gate.state.workspace_state import PendingCall
+from remit.gate.evidence.differences import Difference, whole_file
+from remit.gate.ledger_index import open_index
+from remit.gate.state.pending_calls import PendingCall
 from remit.ledger.segments import LedgerError
 from remit.workspace.files.read_files import ObservedFile
 from remit.workspace.observe.observation import Change
 from remit.workspace.place.workspace import Workspace
 
 if TYPE_CHECKING:
-    from remit.ledger.index.index import Index
     from remit.policy.commands.outputs import OutputKind
 
-
-INDEX_ERRORS = (OSError, LedgerError, sqlite3.Error)
-"""Then nothing is proved; what is to be recorded must not be lost for that."""
+INDEX_ERRORS = (OSError, LedgerError)
+"""Errors of the index, after which nothing is proved; the record must not be lost for them."""
 
 MAX_STEPS = 100
-"""Changes of one file that are looked through for another's hand."""
+"""Changes of one file that are searched for another author."""
 
 
 def find_moved_source(change: Change, done: Iterable[Change]) -> ObservedFile | None:
-    """The file that is gone, and of which the new one holds most lines; None where there is no such."""
+    """Return the deleted file of which the new one holds most lines; None if there is none."""
     if change.before is not None or change.after is None or not change.after.content:
         return None
     gone = [c.before for c in done if c.after is None and c.before and c.before.content]
@@ -77,12 +70,11 @@ def find_moved_source(change: Change, done: Iterable[Change]) -> ObservedFile | 
 
 
 def distinct_lines(content: bytes) -> set[bytes]:
-    """The lines of a content that are not empty, each once."""
     return {line.strip() for line in split_lines(content) if line.strip()}
 
 
 def is_own_content(workspace: Workspace, session_id: str, sha256: str) -> bool:
-    """Whether that content came about by calls of this session alone, as far as records prove it."""
+    """Return True if records prove that calls of this session alone made the content."""
     with suppress(*INDEX_ERRORS), open_index(workspace) as index:
         for _ in range(MAX_STEPS):
             last = next(iter(reversed(index.list_changes_to_content(sha256))), None)
@@ -96,7 +88,7 @@ def is_own_content(workspace: Workspace, session_id: str, sha256: str) -> bool:
 
 
 def recorded_unproved_lines(workspace: Workspace, session_id: str, change: Change) -> tuple[Span, ...] | None:
-    """What the newest record of this session of that very change left open; None where there is none."""
+    """Return the unproved lines in the session's newest record of this very change; None if there is no record."""
     before = change.before.version.git_blob if change.before else None
     after = change.after.version.git_blob if change.after else None
     with suppress(*INDEX_ERRORS), open_index(workspace) as index:
@@ -104,17 +96,6 @@ def recorded_unproved_lines(workspace: Workspace, session_id: str, change: Chang
             if (known.session_id, known.before_blob, known.after_blob) == (session_id, before, after):
                 return None if known.is_found_by_comparison else known.unproved_lines
     return None
-
-
-@contextmanager
-def open_index(workspace: Workspace) -> Generator["Index"]:
-    """The index, as new as the log. Raises what UNREADABLE names."""
-    # For start-up speed: only a command that moved a file, or two calls at once, ask for it.
-    from remit.ledger.index.index import Index
-
-    with Index.open(workspace.state / "index.db", workspace.log_folder) as index:
-        index.catch_up()
-        yield index
 
 
 def find_unproved_lines(
@@ -125,8 +106,8 @@ def find_unproved_lines(
     workspace: Workspace,
     environment: Environment,
 ) -> dict[str, tuple[LineRange, ...]]:
-    """By path, the new lines of these changes that nothing proves to be the call's."""
-    # For start-up speed: only a command that changed something asks for it.
+    """Return the added lines that nothing proves to be the command's, by path."""
+    # Imported here: only a command that changed something needs the module.
     from remit.policy.commands.outputs import find_outputs
 
     said = CommandText(text_of_call(call))
@@ -152,20 +133,20 @@ def find_unproved_lines(
 
 
 def text_beside_diffs(call: ToolCall, told: Mapping[str, Counter[bytes]], done: Sequence[Change]) -> CommandText | None:
-    """What the call says of files that its diffs do not name; None where these may be other files than it seems."""
+    """Return the text of a call for files that its diffs do not name; None if the diffs may name other files."""
     if not told or not call.command or not told.keys() <= {change.path for change in done}:
         return None
     return CommandText(remove_added_lines(call.command)[:MAX_TEXT_BYTES].encode("utf-8", "replace"))
 
 
 def lines_added_by_diffs(call: ToolCall, workspace: Workspace, environment: Environment) -> dict[str, Counter[bytes]]:
-    """By path, what diffs in the call's text add."""
+    """Return the counts of lines that diffs in the call's text add, by path."""
     diffs = parse_added_lines(call.command or "").items()
     return {path: added for raw, added in diffs for path in paths_in_workspace(workspace, call, [raw], environment)}
 
 
 def has_all_in_diff(change: Change, known: Difference | None, told: Counter[bytes] | None) -> bool:
-    """Whether a diff in the call's text adds every new line of a file."""
+    """Return True if a diff in the call's text adds every new line of a file."""
     after = change.after.content if change.after else None
     if told is None or known is None or after is None:
         return False
@@ -174,7 +155,7 @@ def has_all_in_diff(change: Change, known: Difference | None, told: Counter[byte
 
 
 def new_line_numbers(known: Difference, new: Sequence[bytes]) -> list[int]:
-    """The numbers of the new lines, from 1."""
+    """Return the 1-based numbers of the added lines."""
     return [n for hunk in known.hunks for n in hunk.new_range if 0 < n <= len(new)]
 
 
@@ -186,7 +167,7 @@ def unproved_moved_lines(
     call: ToolCall,
     workspace: Workspace,
 ) -> tuple[LineRange, ...]:
-    """The lines of a file that another one became, but for those that the call wrote itself."""
+    """Return the lines of a moved file, without those that the call wrote itself."""
     after = change.after.content if change.after else None
     hunks = diff_small(was.content, after) if was.content is not None and after is not None else None
     if hunks is None:
@@ -200,8 +181,9 @@ def unproved_moved_lines(
 
 
 def is_change_in_text(change: Change, known: Difference | None, words: str) -> bool:
-    """Whether words hold every new line of a change, one of them nobody else's to write: then who said them wrote it,
-    and nobody wrote there since.
+    """Return True if a text holds every added line of a change, and one of them is distinctive.
+
+    The author of the text then made the change, and no one wrote to the file since.
     """
     if known is None or change.after is None or change.after.content is None:
         return False
@@ -212,13 +194,12 @@ def is_change_in_text(change: Change, known: Difference | None, words: str) -> b
 
 
 def text_of_call(call: ToolCall) -> bytes:
-    """What the call itself says: its command, or all strings of its arguments."""
+    """Return the call's own text: its command, or all strings of its arguments."""
     words = [call.command] if call.command is not None else list(json_strings(call.arguments))
     return "\n".join(words)[:MAX_TEXT_BYTES].encode("utf-8", "replace")
 
 
 def json_strings(value: Any) -> Iterator[str]:
-    """All strings in a JSON value."""
     if isinstance(value, str):
         yield value
     elif isinstance(value, dict):
@@ -232,7 +213,7 @@ def json_strings(value: Any) -> Iterator[str]:
 def find_unproved_in_file(
     change: Change, known: Difference | None, said: "CommandText", how: "OutputKind | None", *, told: bool = False
 ) -> tuple[LineRange, ...]:
-    """The new lines of one file that are not proved. `told`: a diff in the text adds lines to it."""
+    """Return the unproved lines of one file; `told` if a diff in the text adds lines to the file."""
     if change.after is None or change.after.content is None or known is None:
         return () if how == "whole" else whole_file(change)
     new = split_lines(change.after.content)
@@ -254,41 +235,27 @@ def find_unproved_in_file(
     return tuple(LineRange(*span) for span in left)
 
 
-def whole_file(change: Change) -> tuple[LineRange]:
-    """All lines of the file."""
-    return (LineRange(1, max(1, change.after.version.lines if change.after else 1)),)
-
-
-def exclude_lines(lines: Sequence[LineRange], left: Sequence[LineRange]) -> tuple[LineRange, ...]:
-    """Those lines but for the ones that are left open."""
-    found = subtract_spans([(one.start, one.end) for one in lines], [(one.start, one.end) for one in left])
-    return tuple(LineRange(*span) for span in found)
-
-
 CONFLICT_START, CONFLICT_END = b"<<<<<<< ", b">>>>>>> "
 CONFLICT_MARKERS = (CONFLICT_START, b"||||||| ", b"=======", CONFLICT_END)
-"""Source: git-merge(1), read 2026-11."""
+"""Markers of a merge conflict. Source: git-merge(1), read 2026-11."""
 
 UnprovedLines = dict[str, tuple[LineRange, ...]]
-"""By path, lines that nothing proves to be the call's."""
+"""Unproved lines by path."""
 
 
 def add_conflict_lines(left: UnprovedLines, done: Iterable[Change], known: Mapping[str, Difference]) -> UnprovedLines:
-    """Those lines, and the ones that were taken out of a conflict and put in again at another place."""
+    """Add the lines that were taken out of a conflict and put in again at another place."""
     found = {c.path: spans for c in done if (spans := make_spans(find_settled_lines(c, known.get(c.path))))}
     both = {path: [*((one.start, one.end) for one in left.get(path, ())), *spans] for path, spans in found.items()}
     return {**left, **{path: tuple(LineRange(*span) for span in merge_spans(spans)) for path, spans in both.items()}}
 
 
 def find_settled_lines(change: Change, known: Difference | None) -> Iterator[int]:
-    """The new lines, from 1, that stood in a conflict of the content before."""
+    """Yield the 1-based numbers of added lines that were inside a conflict of the former content."""
     before, after = change.before.content if change.before else None, change.after.content if change.after else None
-    if (
-        not before
-        or after is None
-        or known is None
-        or not (before.startswith(CONFLICT_START) or b"\n" + CONFLICT_START in before)
-    ):
+    if not before or after is None or known is None:
+        return
+    if not before.startswith(CONFLICT_START) and b"\n" + CONFLICT_START not in before:
         return
     old, new = split_lines(before), split_lines(after)
     held = set(conflict_lines(old))
@@ -301,7 +268,7 @@ def find_settled_lines(change: Change, known: Difference | None) -> Iterator[int
 
 
 def conflict_lines(lines: Iterable[bytes]) -> Iterator[int]:
-    """The lines, from 1, between the marks of conflicts, less the marks."""
+    """Yield the 1-based numbers of lines between conflict markers, without the markers."""
     within = False
     for number, line in enumerate(lines, 1):
         if line.startswith(CONFLICT_MARKERS):

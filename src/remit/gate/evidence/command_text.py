@@ -1,8 +1,7 @@
-"""The words of a call, read as the lines that it may put into files.
+"""The text of a call, read as lines that the call may put into files, and the diffs in a command's text.
 
-What the diffs in a command's text add, file by file: `git apply <<'E'`, `patch -p1 <<'E'`, `apply_patch <<'E'`.
-
-Where a file's new lines are among those, each as often as it is added there, nobody else put in any, however plain.
+Diffs are those of `git apply <<'E'`, `patch -p1 <<'E'` and `apply_patch <<'E'`. Where all new lines of a file are added
+by its diff, each as often as the diff adds it, they are the call's own, however common they are.
 """
 
 import re
@@ -16,33 +15,33 @@ from remit.core.diff.edit_script import count_common_prefix
 from remit.core.diff.line_spans import make_spans
 
 MAX_TEXT_BYTES = 1 << 18
-"""Bytes of a call's own words that are looked through: twice what a system hands to a shell as one word."""
+"""Bytes of a call's text that are searched: twice what a system hands to a shell as one word."""
 
 MAX_LINES = 50_000
-"""Lines of them that are kept, in each of the ways to read them."""
+"""Lines of the text that are kept, for each way to read the text."""
 
 MAX_OCCURRENCES = 20
-"""Places of one line in them: a `}` stands everywhere."""
+"""Positions of one line that are kept: a `}` occurs everywhere."""
 
 MAX_FOLLOWED = 50
-"""Lines that stand in several places one after the other; then one place of them is followed on."""
+"""Length up to which a run is followed at all its positions; a longer run is followed at one."""
 
 MAX_SEARCHES = 400
-"""Lines that are looked for as parts of others; and so many new parts of lines."""
+"""Lines that are searched as parts of others, and new parts of lines that are searched."""
 
 MIN_PART_CHARS = 3
-"""Characters of the new part of a line."""
+"""Characters that the new part of a line must have to be searched."""
 
 STRING_LITERALS = re.compile(
     rb"""\"\"\"(.*?)(?:\"\"\"|\Z)|'''(.*?)(?:'''|\Z)|"((?:\\.|[^"\\\n])*)"?|'((?:\\.|[^'\\\n])*)'?""", re.DOTALL
 )
-"""A program's strings; one that is not closed goes to the end, so that nothing is looked through twice."""
+"""String literals of a program. An unclosed string goes to the end, so that no text is searched twice."""
 
 QUOTE_RUN = re.compile(rb"[\"'`]+")
 ESCAPES = {rb"\n": b"\n", rb"\t": b"\t", rb"\"": b'"', rb"\'": b"'", rb"\\": b"\\"}
 ESCAPE = re.compile(rb"\\[nt\"'\\]")
 NO_LINE = b"\n"
-"""No line: what stands before the first and after the last."""
+"""Marker before the first and after the last line; no line equals it."""
 
 WORD_CHARACTER = re.compile(rb"[\w.+-]")
 WORD_CONTINUES = re.compile(rb"[\w.+-]|/\w[\w.]{2}|[ \t]+[^\s>|;&)]")
@@ -53,8 +52,10 @@ PART_OF_NUMBER = re.compile(rb"[\w.-]")
 
 
 class CommandText:
-    """The words of a call, as lines: as they stand there, with the escapes of a program's strings undone, between
-    quotes, as strings of a program, and as a patch adds them.
+    """The text of a call, read as lines in several ways.
+
+    The ways are: as written, with the escapes of a program's strings undone, between quotes, as string literals of a
+    program, and as the added lines of a patch.
     """
 
     def __init__(self, text: bytes) -> None:
@@ -62,7 +63,7 @@ class CommandText:
         self.text = plain
         self.lines: list[bytes] = []
         self.counts: Counter[bytes] = Counter()
-        """How often each line stands there, read in the way that has it most often."""
+        """Count of each line, in the way of reading that has the most."""
         added = [line[1:] if line.startswith(b"+") else NO_LINE for line in text.split(b"\n", MAX_LINES)]
         forms = dict.fromkeys((text, plain, plain.replace(b"\\\n", b"\n")))
         for lines in (*(one.split(b"\n", MAX_LINES) for one in forms), quoted_lines(plain), literal_lines(text), added):
@@ -77,16 +78,17 @@ class CommandText:
         self.quoted_cache: dict[bytes, bool] = {}
         self.replaced_cache: dict[bytes, bool] = {}
         self.containing_lines: dict[bytes, list[bytes]] = {}
-        """By new part, the lines that the file and the text both have, and that it is a part of."""
+        """Lines in both the file and the text that contain a new part, by part."""
         self.standalone_cache: dict[tuple[bytes, ...], bool] = {}
 
     def has_line(self, line: bytes) -> bool:
-        """Whether that line stands there."""
         return line.strip() in self.positions
 
     def find_surplus_lines(self, fresh: Iterable[bytes], whole: Iterable[bytes]) -> set[bytes]:
-        """The fresh lines that stand there, but not as often as they came, or as the `whole` file has them, where the
-        text is to hold that: then some of them are somebody else's.
+        """Return the added lines that the text holds less often than they were added.
+
+        Some of their copies were then written by someone else. `whole` is the file's content, if the text should hold
+        all of it.
         """
         came, there = Counter(line.strip() for line in fresh), Counter(line.strip() for line in whole)
         return {text for text, count in came.items() if text and 0 < self.counts[text] < max(count, there[text])}
@@ -94,9 +96,10 @@ class CommandText:
     def find_runs_in_text(
         self, new: Sequence[bytes], fresh: Iterable[int], old: Container[bytes], *, named: bool = False
     ) -> Iterator[int]:
-        """Those of the fresh lines of `new`, from 1, that stand there one after the other as they do here, where one of
-        those that follow each other is nobody else's to write, and none of `old`; in a file that is `named` as written,
-        where several are together.
+        """Yield the 1-based numbers of added lines that occur in the text as one consecutive run.
+
+        A run counts if at least one of its lines is distinctive and not in `old`; in a file that is `named` as
+        written, if its lines are distinctive together. `fresh` are the numbers of the added lines of `new`.
         """
         texts = [line.strip() for line in new]
         held = self.number_runs(texts)
@@ -108,7 +111,7 @@ class CommandText:
                     yield from range(start, end)
 
     def number_runs(self, texts: Sequence[bytes]) -> list[int]:
-        """For each line the number of the run that it stands in there; 0 for none."""
+        """Return the number of the run that each line belongs to; 0 for none."""
         found = [0] * len(texts)
         at = number = 0
         while at < len(texts):
@@ -121,7 +124,7 @@ class CommandText:
         return found
 
     def find_run(self, texts: Sequence[bytes], at: int) -> tuple[int, int]:
-        """From where to where `texts` stand there one after the other around `at`; empty lines before it included."""
+        """Return start and end of the run around the line `at` that the text holds too, with empty lines before it."""
         places, start, end = self.positions.get(texts[at], []), at, at
         firsts = places
         while places:
@@ -133,11 +136,11 @@ class CommandText:
         return start, end
 
     def has_quoted_part(self, line: bytes) -> bool:
-        """Whether a strong line stands there as a part of another: all of what a program is given, or prints."""
+        """Return True if a distinctive line is a part of another line: an argument of a program, or its output."""
         return is_distinctive_line(line) and self.has_part(line, self.quoted_cache) and self.stands_alone(line)
 
     def stands_alone(self, line: bytes) -> bool:
-        """Whether that part stands by itself somewhere: where words go on behind it, it is of another line."""
+        """Return True if the part is not followed by more words, which would make it a part of another line."""
         at = -1
         for _ in range(MAX_OCCURRENCES):
             at = self.text.find(line, at + 1)
@@ -148,7 +151,7 @@ class CommandText:
         return False
 
     def has_part(self, part: bytes, known: dict[bytes, bool]) -> bool:
-        """Whether that stands there at all; not, where too much else was looked for, which is `known`."""
+        """Return True if the text contains a part; False after MAX_SEARCHES other parts in `known`."""
         if part not in known:
             if len(known) >= MAX_SEARCHES:
                 return False
@@ -156,8 +159,10 @@ class CommandText:
         return known[part]
 
     def find_replaced_lines(self, old: Sequence[bytes], new: Sequence[bytes], hunks: Iterable[Hunk]) -> Iterator[int]:
-        """The lines of those hunks, from 1, that took another's place, and of which the new part stands there: not only
-        within a line that the file has as the text has it, since who says a whole line replaces no word of others.
+        """Yield the 1-based numbers of replaced lines whose new part the text contains.
+
+        The part must also occur outside of lines that file and text share: a text with a whole line replaces no word
+        of other lines.
         """
         there: set[bytes] | None = None
         for hunk in hunks:
@@ -173,7 +178,7 @@ class CommandText:
                     yield n
 
     def is_outside_lines(self, part: bytes, now: bytes, there: Iterable[bytes]) -> bool:
-        """Whether a part stands there outside all lines of the file but the one that is asked about."""
+        """Return True if the text contains the part outside of all lines of the file except `now`."""
         if part not in self.containing_lines:
             self.containing_lines[part] = [line for line in there if part in line]
         others = [line for line in self.containing_lines[part] if line not in now]
@@ -188,7 +193,7 @@ class CommandText:
 
 
 def quoted_lines(text: bytes) -> list[bytes]:
-    """The lines between quotes. Where a quote stands at a line's end, nobody wrote an empty line there."""
+    """Return the lines between quotes. A quote at the end of a line makes no empty line."""
     found: list[bytes] = []
     for part in QUOTE_RUN.split(text, MAX_LINES):
         first, *rest = part.split(b"\n", MAX_LINES)
@@ -198,7 +203,7 @@ def quoted_lines(text: bytes) -> list[bytes]:
 
 
 def literal_lines(text: bytes) -> list[bytes]:
-    """The lines of the strings in a program, with their escapes undone. Other quotes may stand in them."""
+    """Return the lines of the string literals in a program, with their escapes undone."""
     found: list[bytes] = []
     for string in STRING_LITERALS.finditer(text):
         words = ESCAPE.sub(lambda one: ESCAPES[one[0]], b"".join(filter(None, string.groups())))
@@ -208,14 +213,14 @@ def literal_lines(text: bytes) -> list[bytes]:
 
 
 def new_parts(was: bytes, now: bytes) -> tuple[bytes, ...]:
-    """What a line has that the one before it had not: just that, to the ends of its words, and of its numbers."""
+    """Return the new part of a line: exactly, extended to whole words, and extended to whole numbers."""
     start = count_common_prefix(was, now)
     end = len(now) - min(count_common_prefix(was[::-1], now[::-1]), min(len(was), len(now)) - start)
     return tuple(extend_part(now, start, end, part) for part in (NEVER_MATCHES, PART_OF_WORD, PART_OF_NUMBER))
 
 
 def extend_part(line: bytes, start: int, end: int, part: re.Pattern[bytes]) -> bytes:
-    """That part of a line, as far as it goes on in both directions."""
+    """Return the part of a line, extended in both directions by characters that match `part`."""
     while start and part.match(line[start - 1 : start]):
         start -= 1
     while end < len(line) and part.match(line[end : end + 1]):
@@ -227,11 +232,11 @@ PATCH_COMMAND = re.compile(r"(?<![\w-])(?:apply|patch|apply_patch)(?!\w)")
 FILE_HEADER = re.compile(r"(?:\+\+\+ (?:[bw]/)?|\*\*\* (?:Update|Add) File: )([^\t\n]+)")
 
 AddedLines = Mapping[str, Counter[bytes]]
-"""By path as the diff names it, how often it adds each line; lines without the white space around them."""
+"""Counts of the added lines by path as the diff names it; lines are stripped of white space."""
 
 
 def parse_added_lines(command: str) -> AddedLines:
-    """What a command's text says that it adds; nothing where it applies none."""
+    """Return the lines that diffs in a command's text add; none if the command applies no diff."""
     found: dict[str, Counter[bytes]] = {}
     if not PATCH_COMMAND.search(command):
         return found
@@ -241,7 +246,7 @@ def parse_added_lines(command: str) -> AddedLines:
 
 
 def read_added_lines(lines: Iterable[str]) -> Iterator[tuple[str, str]]:
-    """The added lines, each with the file that it goes to."""
+    """Yield the added lines, each with its file."""
     path = ""
     for line in lines:
         if named := FILE_HEADER.match(line):
@@ -251,7 +256,7 @@ def read_added_lines(lines: Iterable[str]) -> Iterator[tuple[str, str]]:
 
 
 def remove_added_lines(command: str) -> str:
-    """The text less what its diffs add: they say which file that goes to."""
+    """Return the text without the lines that its diffs add, since those name their file."""
     inside, left = False, list[str]()
     for line in command.split("\n"):
         inside = inside or FILE_HEADER.match(line) is not None
@@ -261,5 +266,5 @@ def remove_added_lines(command: str) -> str:
 
 
 def contains_all(new: Iterable[bytes], told: Counter[bytes]) -> bool:
-    """Whether the diff adds all these lines."""
+    """Return True if a diff adds all these lines."""
     return Counter(line.strip() for line in new) <= told

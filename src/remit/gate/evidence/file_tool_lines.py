@@ -1,15 +1,13 @@
-"""Which of the lines that changed while a file tool was under way are the tool's.
+"""Lines that a file tool wrote: which of the lines that changed while the tool was running are its own.
 
-Between an agent's question and its tool's answer minutes may pass: a person is asked, and saves the same file; an
-editor lays out what it finds there; the tool fails, or never answers. So a file's new lines are the call's where its
-arguments make just that content of the one before; else those of them that stand in what they make of it, in any
-layout. Where they tell no content, the tool's own answer does, or what the call's text holds. All else is of unknown
-origin, and so is what a person changed in the agent's proposal before they let it pass.
+Minutes may pass between a tool's question and its result: a person is asked, and saves the same file; an editor formats
+the file; the tool fails, or never answers. The added lines are the call's if its arguments make exactly this content
+from the former one; else those of them that the predicted content holds, in any layout. If the arguments predict no
+content, the tool's own answer tells, or the call's text. All other lines are of unknown origin, and so are those that a
+person changed in the agent's proposal before allowing it.
 
-How a file tool's call changed its files, where its own arguments tell which lines it left alone.
-
-The answer of a tool may tell so, too. It is a diff as a rule: where it says that lines came outside of what the
-arguments touch, it took a copy for the original; and of empty lines often one for another.
+The arguments may also tell which lines the tool kept. The tool's answer, usually a diff, is less reliable: outside of
+the edited part a diff may take a copied line for the original, and often one empty line for another.
 """
 
 from collections import Counter
@@ -30,25 +28,26 @@ from remit.core.diff.edits import (
 )
 from remit.core.diff.line_spans import make_spans, subtract_spans
 from remit.core.facts import Target
+from remit.gate.call_targets import paths_in_workspace
 from remit.gate.environment import Environment
-from remit.gate.evidence.command_lines import find_unproved_in_file, recorded_unproved_lines, text_of_call, whole_file
+from remit.gate.evidence.command_lines import find_unproved_in_file, recorded_unproved_lines, text_of_call
 from remit.gate.evidence.command_text import CommandText
-from remit.gate.records.record_parts import Difference, paths_in_workspace
-from remit.gate.state.workspace_state import PendingCall
+from remit.gate.evidence.differences import Difference, whole_file
+from remit.gate.state.pending_calls import PendingCall
 from remit.workspace.contents.content_store import ContentStore
 from remit.workspace.observe.observation import Change, Observation
 from remit.workspace.place.workspace import Workspace
 
 LAYOUT_BYTES = b" \t\n\r\x0b\x0c,;()'\"\\"
-"""What formatters put in and take out."""
+"""Characters that formatters add and remove."""
 
 UTF_16 = (b"\xff\xfe", b"\xfe\xff")
 NON_ASCII = bytes(range(0x80, 0x100))
-"""What encodings differ in, of those that a line ends in one byte in."""
+"""Bytes in which single-byte encodings differ."""
 
 
 def predict_contents(call: ToolCall, current: ContentReader) -> dict[str, bytes | None]:
-    """The contents by path as the call names it; none where the call does not tell."""
+    """Return the contents that a call makes, by path as the call spells it; none if the arguments do not tell."""
     if call.edit is None:
         return {}
     try:
@@ -58,7 +57,7 @@ def predict_contents(call: ToolCall, current: ContentReader) -> dict[str, bytes 
 
 
 def predict_blobs(call: ToolCall, targets: Iterable[Target], before: Observation) -> dict[str, str]:
-    """By path, the git name of what a file tool is going to leave there, as far as its arguments tell."""
+    """Return the git names of the contents that a file tool is going to leave, by path."""
     paths = {t.raw: str(t.path) for t in targets if t.path is not None}
 
     def current(raw: str) -> bytes | None:
@@ -70,7 +69,7 @@ def predict_blobs(call: ToolCall, targets: Iterable[Target], before: Observation
 
 
 class FileToolLines:
-    """A file tool's call that came back, or never did. `hunks` tells how two contents differ."""
+    """The call of a file tool that came back, or never did."""
 
     def __init__(self, call: ToolCall, outcome: Outcome, pending: PendingCall, store: ContentStore) -> None:
         self.call = call
@@ -81,7 +80,7 @@ class FileToolLines:
     def find_unproved_lines(
         self, done: Sequence[Change], known: Mapping[str, Difference], workspace: Workspace, environment: Environment
     ) -> dict[str, tuple[LineRange, ...]]:
-        """By path, the new lines of these changes that nothing proves to be the call's."""
+        """Return the added lines that nothing proves to be the call's, by path."""
         doubtful = [c for c in done if c.after is not None and not self.is_as_predicted(c)]
         if not doubtful:
             return {}
@@ -94,7 +93,7 @@ class FileToolLines:
     def exclude_recorded_lines(
         self, change: Change, lines: tuple[LineRange, ...], workspace: Workspace
     ) -> tuple[LineRange, ...]:
-        """Those of the lines that no record proves to be the session's: two of its calls may have run at once."""
+        """Return the lines that no record proves to be the session's: two of its calls may have run at once."""
         before = recorded_unproved_lines(workspace, self.call.session.session_id, change)
         if before is None:
             return lines
@@ -102,14 +101,14 @@ class FileToolLines:
         return tuple(LineRange(*span) for span in subtract_spans(spans, subtract_spans(spans, before)))
 
     def is_as_predicted(self, change: Change) -> bool:
-        """Whether the file holds what the call was going to leave, by its words before anybody changed them."""
+        """Return True if the file holds the predicted content, and no person changed the proposal."""
         name = change.after.version.git_blob if change.after else None
         return self.call.proposal is None and name == self.pending.announced.get(change.path)
 
     def predicted_contents(
         self, done: Iterable[Change], workspace: Workspace, environment: Environment
     ) -> dict[str, bytes]:
-        """By path, what the call would have left; nothing where it failed."""
+        """Return the contents that the call would have left, by path; none if the call failed."""
         if not self.outcome.ok:
             return {}
         before = {c.path: c.before.content if c.before else None for c in done}
@@ -125,7 +124,7 @@ class FileToolLines:
         return {paths[raw]: text for raw, text in found.items() if text is not None and raw in paths}
 
     def unproved_in_file(self, change: Change, known: Difference | None, told: bytes | None) -> tuple[LineRange, ...]:
-        """The new lines of one file that are not proved."""
+        """Return the unproved lines of one file; `told` is its predicted content."""
         after = change.after.content if change.after else None
         before = change.before.content if change.before else b""
         given_anew = self.outcome.changed_by_person and told == after
@@ -133,7 +132,7 @@ class FileToolLines:
             return known.added_ranges if known is not None and after is not None else whole_file(change)
         if told is not None:
             if count_added_lines(told, self.find_hunks(before, told)) == count_added_lines(after, known.hunks):
-                return ()  # of two places that its context names, a tool may have taken the other
+                return ()  # the context of an edit may fit two places, and the tool took the other one
             own = set(find_own_lines(before, told, after, self.find_hunks))
             return tuple(LineRange(*span) for span in make_spans(added_numbers(known.hunks) - own))
         by_person = self.outcome.changed_by_person or self.call.proposal is not None
@@ -143,18 +142,17 @@ class FileToolLines:
         return find_unproved_in_file(change, known, CommandText(words), None if by_person else "edited")
 
     def find_hunks(self, old: bytes, new: bytes) -> Sequence[Hunk]:
-        """How two contents differ."""
         small = diff_small(old, new)
         return self.store.compute_hunks({"": (old, new)})[""] if small is None else small
 
 
 def added_numbers(hunks: Iterable[Hunk]) -> set[int]:
-    """The numbers of the lines that these hunks put in."""
+    """Return the numbers of the lines that the hunks add."""
     return {number for hunk in hunks for number in hunk.new_range}
 
 
 def count_added_lines(content: bytes, hunks: Iterable[Hunk]) -> Counter[bytes]:
-    """The lines that these hunks put into a content."""
+    """Return the counts of the lines that the hunks add to a content."""
     lines = split_lines(content)
     return Counter(lines[number - 1] for number in added_numbers(hunks) if number <= len(lines))
 
@@ -162,8 +160,9 @@ def count_added_lines(content: bytes, hunks: Iterable[Hunk]) -> Counter[bytes]:
 def find_own_lines(
     before: bytes, told: bytes, after: bytes, hunks: Callable[[bytes, bytes], Sequence[Hunk]]
 ) -> Iterator[int]:
-    """The lines of `after`, from 1, that the call put there: those that are new in `told`, what it would have left, and
-    stand here still or in another layout.
+    """Yield the 1-based numbers of lines of `after` that the call added.
+
+    A line is the call's if it is new in `told`, the predicted content, and still there, perhaps in another layout.
     """
     wrote = added_numbers(hunks(before, told))
     told, after = match_encodings(told, after)
@@ -177,7 +176,7 @@ def find_own_lines(
 
 
 def match_encodings(told: bytes, after: bytes) -> tuple[bytes, bytes]:
-    """Both contents, so that their lines can be compared: a tool is told text, and keeps the encoding of a file."""
+    """Return both contents in comparable bytes: a tool gets text, and keeps the encoding of the file."""
     if after.startswith(UTF_16):
         text = after.decode("utf-16", "replace").encode("utf-8", "replace")
         return told, text if text.count(b"\n") == after.count(b"\n") else after
@@ -191,7 +190,7 @@ def match_encodings(told: bytes, after: bytes) -> tuple[bytes, bytes]:
 def find_reformatted_lines(
     gone: range, came: range, wrote: set[int], old: Sequence[bytes], new: Sequence[bytes]
 ) -> Iterator[int]:
-    """Those of the lines that came which say what lines of the call's said that went: all together, or one by one."""
+    """Yield the new lines that repeat replaced lines of the call in another layout: all together, or one by one."""
     was, now = [strip_layout(old[n - 1]) for n in gone], [strip_layout(new[n - 1]) for n in came]
     if any(was) and wrote.issuperset(gone) and b"".join(was) == b"".join(now):
         yield from came
@@ -200,7 +199,6 @@ def find_reformatted_lines(
 
 
 def strip_layout(line: bytes) -> bytes:
-    """The line without its layout."""
     return line.translate(None, LAYOUT_BYTES)
 
 
@@ -211,7 +209,7 @@ def find_stated_differences(
     workspace: Workspace,
     environment: Environment,
 ) -> Iterator[tuple[str, Difference]]:
-    """The paths of the changes of which the call's arguments tell more than is `known`, and how those files differ."""
+    """Yield the differences that the call's arguments state better than those that are `known`, with their paths."""
     if call.edit is None or call.proposal is not None:
         return
     names = {path: raw for raw in call.paths for path in paths_in_workspace(workspace, call, [raw], environment)}
@@ -223,8 +221,9 @@ def find_stated_differences(
 
 
 def stated_difference(call: ToolCall, raw: str, change: Change, known: Difference | None) -> Difference | None:
-    """How a file differs by the arguments; None where they do not tell, where the file is not what they make of it, or
-    where the tool's answer agrees and tells more.
+    """Return the difference of a file by the call's arguments.
+
+    Returns None if the arguments do not tell, do not make this content, or if the tool's answer agrees and tells more.
     """
     before, after = (side.content if side else None for side in (change.before, change.after))
     if call.edit is None or before is None or after is None:
@@ -244,7 +243,7 @@ def stated_difference(call: ToolCall, raw: str, change: Change, known: Differenc
 
 
 def makes_content(call: ToolCall, raw: str, before: bytes, after: bytes) -> bool:
-    """Whether the arguments make just that content of the one before."""
+    """Return True if the arguments make exactly this content from the former one."""
     try:
         return call.edit is not None and apply_edit(call.edit, raw, {raw: before}.get).get(raw) == after
     except UnclearEdit:
@@ -252,5 +251,5 @@ def makes_content(call: ToolCall, raw: str, before: bytes, after: bytes) -> bool
 
 
 def contradicted_lines(hunks: Iterable[Hunk], sure: LineOrigins) -> list[int]:
-    """The lines that came, by the hunks, and that were there, by the arguments; from 0."""
+    """Return the 0-based lines that the hunks add and that the arguments kept."""
     return [number - 1 for hunk in hunks for number in hunk.new_range if number - 1 in sure]

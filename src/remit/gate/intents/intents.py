@@ -18,6 +18,7 @@ from remit.core.intents.context_block import RecentChange, render_context_block
 from remit.core.intents.lifecycle import check_transition, describe_intent_change
 from remit.core.record import KEY, Body, EventName, Record
 from remit.core.secrets.redaction import redact
+from remit.gate.context import WorkspaceContext
 from remit.gate.intents.lessons import find_relevant_lessons
 from remit.gate.intents.refusals import (
     IntentError,
@@ -28,10 +29,14 @@ from remit.gate.intents.refusals import (
     validate_scope,
 )
 from remit.gate.records.recorder import Recorder
-from remit.gate.rules.load import Rules, copies_signature, load_rules, save_copies
-from remit.gate.state.workspace_state import SessionState, State
+from remit.gate.rules.copies import copies_signature, save_copies
+from remit.gate.rules.load import Rules, load_rules
+from remit.gate.rules.markers import update_marker
+from remit.gate.state.sessions import SessionState
+from remit.gate.state.workspace_state import State
 from remit.ledger.index.index import Index
 from remit.ledger.segments import LedgerError
+from remit.workspace.place.governed_repositories import register_repository
 from remit.workspace.place.workspace import Workspace
 
 if TYPE_CHECKING:
@@ -320,3 +325,14 @@ def record_body(document: dict[str, Any]) -> dict[str, Any]:
 
 def hash_block(block: str) -> str:
     return sha256(block.encode("utf-8", "replace"))
+
+
+def notice_rules(context: WorkspaceContext, rules: Rules) -> None:
+    """Record that the intents file changed, whoever changed it, and keep the marker for the hook client true."""
+    update_marker(context.workspace, rules.mode)
+    if rules is context.noticed_rules:
+        return
+    intents = Intents(context.workspace, context.state, context.recorder)
+    intents.record_file_changes(rules, by="unknown")
+    register_repository(context.environment.home, context.workspace)
+    context.noticed_rules = rules

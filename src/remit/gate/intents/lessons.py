@@ -20,7 +20,8 @@ from remit.core.record import Body
 from remit.core.scope.globs import Scope
 from remit.core.secrets.redaction import redact
 from remit.gate.records.recorder import Recorder
-from remit.gate.rules.load import COPIES_FOLDER, load_rules, source_folder
+from remit.gate.rules.copies import COPIES_FOLDER, source_folder
+from remit.gate.rules.load import load_rules
 from remit.gate.state.workspace_state import State
 from remit.ledger import lock
 from remit.workspace.agents.shared_brain import (

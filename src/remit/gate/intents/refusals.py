@@ -9,7 +9,7 @@ from remit.core.intent import FINAL_STATUSES, Intent, is_intent_id
 from remit.core.intents.lifecycle import find_unfinished_dependencies
 from remit.core.scope.globs import Scope, glob_error, is_absolute_pattern
 from remit.gate.rules.load import Rules
-from remit.gate.state.workspace_state import SessionState
+from remit.gate.state.sessions import SessionState
 from remit.policy.violations import make_violation
 
 REPLACEABLE_SOURCES = ("branch", "worktree", "parent", "")

@@ -1,247 +1,269 @@
-"""The records of a call that came back: what it changed, what git brought with it, and how it ended."""
+"""Records of one call: its decision, its changes and its result."""
 
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from pathlib import Path
+from collections.abc import Iterable, Mapping, Sequence
 
-from msgspec import UNSET
+from msgspec import UNSET, Struct
 
 from remit.core.call import Outcome, ToolCall
-from remit.core.diff.contents import LineRange
-from remit.core.display_text import sanitise_line
+from remit.core.decision import Decision, Violation
+from remit.core.diff.contents import LineRange, hash_git_blob, sha256
+from remit.core.display_text import quote_path, sanitise_line
+from remit.core.facts import Facts
 from remit.core.intent import Intent
-from remit.core.lazy_property import LazyProperty
-from remit.core.record import Body, Record, Vcs
-from remit.gate.answer import Attempts
-from remit.gate.context import WorkspaceContext
-from remit.gate.effects.concurrent_calls import ConcurrentCalls, candidate_sessions
-from remit.gate.effects.likely_writers import find_solely_written
-from remit.gate.evidence.command_lines import add_conflict_lines, exclude_lines, find_unproved_lines, whole_file
-from remit.gate.evidence.file_tool_lines import FileToolLines, find_stated_differences
-from remit.gate.records import record_parts
-from remit.gate.state.workspace_state import PendingCall, SessionState
-from remit.workspace.agents.transcripts import find_last_model
+from remit.core.record import Body, MutatedFile, Range, Record, Vcs
+from remit.gate.evidence.differences import Difference, exclude_lines
+from remit.gate.records.record_parts import (
+    call_part,
+    decision_part,
+    mutated_file,
+    mutation_body,
+    pending_decision_part,
+    redact_command,
+    traced_file,
+    traced_ranges,
+    violation_document,
+)
+from remit.gate.records.recorder import Recorder
+from remit.gate.rules.generated_files import MAX_LISTING_BYTES, GeneratedChange
+from remit.gate.rules.load import Rules
+from remit.gate.state.pending_calls import PendingCall
+from remit.policy.violations import leading_violation
 from remit.workspace.observe.observation import Change
 
+MAX_FOLDERS = 50
+"""Folders of generated files that one record counts by name."""
 
-class CallRecords:
-    """Makes the records of one call."""
 
-    def __init__(self, context: WorkspaceContext) -> None:
-        self.context = context
-        self.remarks: tuple[str, ...] = ()
-        """What the comparison could not see."""
-        self.call_row: int | None = None
-        """Where the state has the call."""
+class ChangeEvidence(Struct, frozen=True):
+    """The evidence for the lines of changed files, each part by path.
 
-    @LazyProperty
-    def vcs(self) -> Vcs | None:
-        """HEAD when the call came back: its records agree on it."""
-        return self.context.recorder.vcs
+    `unproved` are the added lines that nothing proves to be the call's; of those in a path of `likely` the call is
+    the only writer that can be seen.
+    """
 
-    def make_records(
-        self, call: ToolCall, outcome: Outcome, pending: PendingCall | None, done: tuple[Change, ...], tries: Attempts
-    ) -> tuple[Record, ...]:
-        """The records of a call that came back: its effects first."""
-        session = tries.attempt(lambda: self.context.state.active_session(call.session), SessionState())
-        result = self.result_record(call, outcome, pending.intent_id if pending else session.intent_id)
-        if not done:
-            return (result,)
-        tries.attempt(lambda: self.context.keep_contents(contents_of_changes(done)), None)
-        known = tries.attempt(lambda: self.find_differences(call, outcome, done), {})
-        model = find_model(call) or session.model
-        return (*self.make_change_records(call, outcome, pending, done, known, model, tries), result)
+    differences: Mapping[str, Difference] = {}
+    unproved: Mapping[str, tuple[LineRange, ...]] = {}
+    likely: frozenset[str] = frozenset()
+    model: str | None = None
 
-    def make_change_records(
-        self,
-        call: ToolCall,
-        outcome: Outcome,
-        pending: PendingCall | None,
-        done: tuple[Change, ...],
-        known: Mapping[str, record_parts.Difference],
-        model: str | None,
-        tries: Attempts,
-    ) -> list[Record]:
-        """What the call changed, and what git brought with it, each in a record of its own."""
-        own, old = (
-            tuple(c for c in done if not c.from_git and not c.possible_sessions),
-            tuple(c for c in done if c.from_git),
-        )
-        unclear = tuple(c for c in done if c.possible_sessions)
-        nobodys = {c.path: whole_file(c) for c in own if c.after}
-        left = tries.attempt(lambda: self.find_unproved_lines(call, outcome, pending, own, known), nobodys)
-        likely = tries.attempt(
-            lambda: self.find_likely_paths(call, pending, [c for c in own if left.get(c.path)]), frozenset[str]()
-        )
-        return [
-            *([self.mutation_record(call, outcome, pending, own, known, left, likely, model)] if own else []),
-            *([self.git_record(call, pending, old)] if old else []),
-            *([self.unclear_record(call, unclear)] if unclear else []),
-        ]
 
-    def find_differences(
-        self, call: ToolCall, outcome: Outcome, done: tuple[Change, ...]
-    ) -> dict[str, record_parts.Difference]:
-        """What the call put into each file."""
-        positions = {
-            path: r for raw, r in outcome.positions.items() for path in self.context.workspace_paths(call, (raw,))
-        }
-        known = record_parts.find_differences(done, positions, self.context.contents)
-        return {
-            **known,
-            **dict(find_stated_differences(call, done, known, self.context.workspace, self.context.environment)),
-        }
+# Before the call
 
-    def mutation_record(
-        self,
-        call: ToolCall,
-        outcome: Outcome,
-        pending: PendingCall | None,
-        done: tuple[Change, ...],
-        known: Mapping[str, record_parts.Difference],
-        left: Mapping[str, tuple[LineRange, ...]],
-        likely: Collection[str],
-        model: str | None,
-    ) -> Record:
-        """The record of what changed. `left` are the lines that nothing proves to be the call's, and `likely` the paths
-        where they are likely its own.
-        """
-        intent, session = intent_at_decision(pending), call.session.session_id
-        added = {c.path: d.added_ranges if (d := known.get(c.path)) else () for c in done}
-        all_ = {c.path: record_parts.traced_ranges(c.after, added[c.path]) for c in done}
-        own = {
-            c.path: record_parts.traced_ranges(c.after, exclude_lines(added[c.path], left[c.path]))
-            if left.get(c.path)
-            else all_[c.path]
-            for c in done
-        }
-        open_ = {c.path: record_parts.traced_ranges(c.after, left.get(c.path, ())) for c in done}
-        changed = tuple(
-            record_parts.mutated_file(
-                c, intent, all_[c.path], known.get(c.path), left.get(c.path, ()), likely=c.path in likely
-            )
-            for c in done
-        )
-        body = record_parts.mutation_body(call, outcome, pending, intent, changed)
-        files = tuple(
-            record_parts.traced_file(c.path, own[c.path], session, body_intent(body), model, open_[c.path])
-            for c in done
-        )
-        return self.context.recorder.make_record(body, call.agent, files, vcs=self.vcs)
 
-    def find_likely_paths(self, call: ToolCall, pending: PendingCall | None, done: Sequence[Change]) -> frozenset[str]:
-        """The paths of these changes that nothing but this command can be seen to have written."""
-        if pending is None or not pending.whole or not done:
-            return frozenset()
-        return find_solely_written(self.context, call, pending, self.call_row, done)
+def path_names(facts: Facts) -> list[str]:
+    """Return the paths of a call as records name them."""
+    return [str(t.path) if t.path is not None else sanitise_line(t.resolved) for t in facts.targets]
 
-    def stray_commit_record(
-        self, call: ToolCall, outcome: Outcome, pending: PendingCall | None, done: tuple[Change, ...]
-    ) -> Record:
-        """The record of what commits of the call hold beside its files. Raises OSError."""
-        self.context.keep_contents(contents_of_changes(done))
-        known = record_parts.find_differences(done, {}, self.context.contents)
-        model = self.context.state.active_session(call.session).model
-        return self.mutation_record(call, outcome, pending, done, known, {}, (), model)
 
-    def find_unproved_lines(
-        self,
-        call: ToolCall,
-        outcome: Outcome,
-        pending: PendingCall | None,
-        done: tuple[Change, ...],
-        known: Mapping[str, record_parts.Difference],
-    ) -> dict[str, tuple[LineRange, ...]]:
-        """By path, the new lines that nothing proves to be the call's. What a contained command left is its own, but
-        for what it only carried.
-        """
-        workspace, around = self.context.workspace, self.context.environment
-        left: dict[str, tuple[LineRange, ...]] = {}
-        if pending is None or pending.whole:
-            left = find_unproved_lines(call, pending, done, known, workspace, around)
-        elif pending.effect != "execute":
-            left = FileToolLines(call, outcome, pending, self.context.contents).find_unproved_lines(
-                done, known, workspace, around
-            )
-        return add_conflict_lines(left, done, known)
+def tool_use_record(
+    recorder: Recorder,
+    call: ToolCall,
+    facts: Facts,
+    decision: Decision,
+    rules: Rules,
+    rewriters: Sequence[str],
+    uncontained: str,
+) -> Record:
+    """Return the record of an allowed call, with the hooks that rewrote it, and why it does not run contained."""
+    detail: dict[str, object] = {"rewritten_by": list(rewriters)} if rewriters else {}
+    detail |= {"uncontained": uncontained} if uncontained else {}
+    body = Body(
+        event="tool_use",
+        intent_id=facts.session.intent_id,
+        session_id=call.session.session_id,
+        agent_id=call.session.agent_id or UNSET,
+        call=call_part(call, path_names(facts)),
+        decision=decision_part(decision, rules),
+        detail=detail or UNSET,
+    )
+    return recorder.make_record(body, call.agent)
 
-    def git_record(self, call: ToolCall, pending: PendingCall | None, done: tuple[Change, ...]) -> Record:
-        """Return the record of contents that git brought from older commits in this call.
 
-        The call wrote none of their lines, and nobody undoes them. But it was the call that ran git: the record names
-        it, its session and intent, and the decision with the yes that let it through.
-        """
-        body = Body(
-            event="human_edit",
-            intent_id=pending.intent_id if pending else None,
+def record_denial(recorder: Recorder, call: ToolCall, facts: Facts, decision: Decision) -> Violation:
+    """Record a denied call and the checks that failed, and return the leading violation. Raises RECORDING_ERRORS."""
+    violation = leading_violation(call, decision)
+    if violation is None:
+        raise AssertionError("a denial has a finding")
+    body = Body(
+        event="denied",
+        intent_id=facts.session.intent_id,
+        session_id=call.session.session_id,
+        agent_id=call.session.agent_id or UNSET,
+        call=call_part(call, path_names(facts)),
+        decision=decision_part(decision),
+        violation=violation_document(violation),
+    )
+    recorder.append([recorder.make_record(body, call.agent), *failed_check_records(recorder, call, decision)])
+    return violation
+
+
+def failed_check_records(recorder: Recorder, call: ToolCall, decision: Decision) -> list[Record]:
+    """Return a record of each check of Remit's own that raised an exception."""
+    bodies = [
+        Body(
+            event="check_failed",
+            intent_id=decision.intent_id,
             session_id=call.session.session_id,
-            agent_id=call.session.agent_id or UNSET,
-            call=record_parts.call_part(call),
-            files=tuple(record_parts.mutated_file(c, None, ()) for c in done),
-            decision=record_parts.decision_part(pending) if pending else UNSET,
-            covered=True,
-            detail={"origin": "git", "noticed_in": call.session.session_id},
+            detail=dict(finding.context),
         )
-        return self.context.recorder.make_record(body, call.agent, vcs=self.vcs)
+        for finding in decision.findings
+        if "exception" in finding.context
+    ]
+    return [recorder.make_record(body) for body in bodies]
 
-    def unclear_record(self, call: ToolCall, done: tuple[Change, ...]) -> Record:
-        """The record of changes that commands of several sessions may have made: no one of them is named alone."""
-        windows = ConcurrentCalls(self.context.state, self.context.environment.clock())
-        body = Body(
-            event="human_edit",
-            intent_id=None,
-            session_id=None,
-            files=tuple(record_parts.mutated_file(c, None, ()) for c in done),
-            covered=False,
-            detail={
-                "origin": "unknown",
-                "candidates": windows.describe_candidates(candidate_sessions(done), call),
-                "noticed_in": call.session.session_id,
-            },
-        )
-        return self.context.recorder.make_record(body)
 
-    def result_record(self, call: ToolCall, outcome: Outcome, intent_id: str | None) -> Record:
-        """The record that the call came back."""
-        result = {
-            "ok": outcome.ok,
-            "exit_code": outcome.exit_code,
-            "summary": sanitise_line(record_parts.redact_command(outcome.summary)),
-        }
-        body = Body(
-            event="tool_result",
-            intent_id=intent_id,
-            session_id=call.session.session_id,
-            agent_id=call.session.agent_id or UNSET,
-            call=record_parts.call_part(call),
-            result=result,
-            detail={"observation": list(self.remarks)} if self.remarks else UNSET,
-            duration_ms=UNSET if outcome.duration_ms is None else outcome.duration_ms,
-        )
-        return self.context.recorder.make_record(body, call.agent, vcs=self.vcs)
+# After the call
+
+
+def mutation_record(
+    recorder: Recorder,
+    call: ToolCall,
+    outcome: Outcome,
+    pending: PendingCall | None,
+    changes: Iterable[Change],
+    evidence: ChangeEvidence,
+    vcs: Vcs | None,
+) -> Record:
+    """Return the record of files that a call changed."""
+    intent, session = intent_at_decision(pending), call.session.session_id
+    changes = tuple(changes)
+    files: list[MutatedFile] = []
+    traced: list[tuple[Change, tuple[Range, ...], tuple[Range, ...]]] = []
+    for change in changes:
+        difference = evidence.differences.get(change.path)
+        added = difference.added_ranges if difference else ()
+        unproved = evidence.unproved.get(change.path, ())
+        ranges = traced_ranges(change.after, added)
+        own = traced_ranges(change.after, exclude_lines(added, unproved)) if unproved else ranges
+        likely = change.path in evidence.likely
+        files.append(mutated_file(change, intent, ranges, difference, unproved, likely=likely))
+        traced.append((change, own, traced_ranges(change.after, unproved)))
+    body = mutation_body(call, outcome, pending, intent, tuple(files))
+    intent_id = body.intent_id if isinstance(body.intent_id, str) else None
+    published = tuple(
+        traced_file(change.path, own, session, intent_id, evidence.model, unproved) for change, own, unproved in traced
+    )
+    return recorder.make_record(body, call.agent, published, vcs=vcs)
+
+
+def git_record(
+    recorder: Recorder, call: ToolCall, pending: PendingCall | None, changes: Iterable[Change], vcs: Vcs | None
+) -> Record:
+    """Return the record of contents that git brought from older commits during the call.
+
+    The call wrote none of the lines, but it ran git: the record names the call, its session and intent, and the
+    decision with the grant that allowed it.
+    """
+    body = Body(
+        event="human_edit",
+        intent_id=pending.intent_id if pending else None,
+        session_id=call.session.session_id,
+        agent_id=call.session.agent_id or UNSET,
+        call=call_part(call),
+        files=tuple(mutated_file(change, None, ()) for change in changes),
+        decision=pending_decision_part(pending) if pending else UNSET,
+        covered=True,
+        detail={"origin": "git", "noticed_in": call.session.session_id},
+    )
+    return recorder.make_record(body, call.agent, vcs=vcs)
+
+
+def unattributed_record(
+    recorder: Recorder, call: ToolCall, changes: Iterable[Change], candidates: list[dict[str, str]]
+) -> Record:
+    """Return the record of changes that commands of several sessions may have made."""
+    body = Body(
+        event="human_edit",
+        intent_id=None,
+        session_id=None,
+        files=tuple(mutated_file(change, None, ()) for change in changes),
+        covered=False,
+        detail={"origin": "unknown", "candidates": candidates, "noticed_in": call.session.session_id},
+    )
+    return recorder.make_record(body)
+
+
+def result_record(
+    recorder: Recorder,
+    call: ToolCall,
+    outcome: Outcome,
+    intent_id: str | None,
+    remarks: Sequence[str],
+    vcs: Vcs | None,
+) -> Record:
+    """Return the record of a completed call; `remarks` say what the observation left out."""
+    summary = sanitise_line(redact_command(outcome.summary))
+    body = Body(
+        event="tool_result",
+        intent_id=intent_id,
+        session_id=call.session.session_id,
+        agent_id=call.session.agent_id or UNSET,
+        call=call_part(call),
+        result={"ok": outcome.ok, "exit_code": outcome.exit_code, "summary": summary},
+        detail={"observation": list(remarks)} if remarks else UNSET,
+        duration_ms=UNSET if outcome.duration_ms is None else outcome.duration_ms,
+    )
+    return recorder.make_record(body, call.agent, vcs=vcs)
+
+
+def missing_result_record(recorder: Recorder, call: ToolCall, pending: PendingCall) -> Record:
+    """Return the record of a call of which no result was ever reported."""
+    body = Body(
+        event="tool_result",
+        intent_id=pending.intent_id,
+        session_id=call.session.session_id,
+        agent_id=call.session.agent_id or UNSET,
+        call=call_part(call),
+        result={"ok": None, "missing": True},
+    )
+    return recorder.make_record(body, call.agent)
+
+
+def restore_record(recorder: Recorder, call: ToolCall, intent_id: str | None, detail: dict[str, object]) -> Record:
+    """Return the record of files that Remit put back after a call, or had to leave."""
+    body = Body(
+        event="restore",
+        intent_id=intent_id,
+        session_id=call.session.session_id,
+        agent_id=call.session.agent_id or UNSET,
+        call=call_part(call),
+        detail=detail,
+    )
+    return recorder.make_record(body)
+
+
+def generated_record(
+    recorder: Recorder, call: ToolCall, intent_id: str | None, changes: Sequence[GeneratedChange], listing: bytes
+) -> Record:
+    """Return the record that counts generated files; the digest of `listing` tells which they were."""
+    folders: dict[str, int] = {}
+    for change in changes:
+        folders[change.top] = folders.get(change.top, 0) + 1
+    largest = sorted(folders.items(), key=lambda item: (-item[1], item[0]))[:MAX_FOLDERS]
+    counts: dict[str, object] = {
+        "files": len(changes),
+        "deleted": sum(change.sha256 is None for change in changes),
+        "bytes": sum(change.bytes for change in changes),
+        "digest": f"sha256:{sha256(listing)}",
+        "folders": {quote_path(folder): count for folder, count in largest},
+    }
+    if len(folders) > len(largest):
+        counts["folders_count"] = len(folders)
+    if len(listing) <= MAX_LISTING_BYTES:
+        counts["listing"] = hash_git_blob(listing)
+    body = Body(
+        event="generated",
+        intent_id=intent_id,
+        session_id=call.session.session_id,
+        agent_id=call.session.agent_id or UNSET,
+        call=call_part(call),
+        detail={"generated": counts},
+    )
+    return recorder.make_record(body, call.agent)
 
 
 def intent_at_decision(pending: PendingCall | None) -> Intent | None:
-    """The intent as it was when the call was let through."""
+    """Return the intent with its scope as it was when the call was allowed."""
     if pending is None or pending.intent_id is None:
         return None
     return Intent(pending.intent_id, pending.owned_scope)
-
-
-def contents_of_changes(done: Iterable[Change]) -> Iterator[tuple[str, bytes]]:
-    """Both sides of each change, where they are at hand."""
-    return record_parts.contents_to_keep((c.path, side) for c in done for side in (c.before, c.after))
-
-
-def body_intent(body: Body) -> str | None:
-    """The intent of a record's body."""
-    return body.intent_id if isinstance(body.intent_id, str) else None
-
-
-def find_model(call: ToolCall) -> str | None:
-    """Return the model that the call's transcript tells. A sub-agent's own is not written yet at its first call: then
-    its parent's, whose model it takes over unless it was given another.
-    """
-    own = call.transcript or ""
-    parent = own.rpartition("/subagents/")[0]
-    places = [own, f"{parent}.jsonl" if parent and call.session.parent is not None else ""]
-    return next((found for place in places if place and (found := find_last_model(Path(place)))), None)

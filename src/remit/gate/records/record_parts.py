@@ -1,17 +1,15 @@
-"""Step 8: what really changed, as a record."""
+"""Parts of records: changed files, calls, decisions and violations in the shapes that the ledger holds."""
 
-from collections.abc import Iterable, Iterator, Mapping
-from pathlib import Path
+from collections.abc import Iterable
 from typing import Any, Literal, cast
 
 import msgspec
-from msgspec import UNSET, Struct
+from msgspec import UNSET
 
 from remit.core.call import Outcome, ToolCall
 from remit.core.code.file_names import has_known_language
-from remit.core.decision import Violation
-from remit.core.diff.contents import ContentVersion, Hunk, LineRange, hash_line_ranges
-from remit.core.diff.edit_script import diff_at_lines, diff_small
+from remit.core.decision import Decision, Violation
+from remit.core.diff.contents import LineRange, hash_line_ranges
 from remit.core.display_text import escape_surrogates, quote_path
 from remit.core.intent import Intent
 from remit.core.record import (
@@ -28,93 +26,41 @@ from remit.core.record import (
     TracedFile,
 )
 from remit.core.scope.globs import Scope
-from remit.core.scope.repopath import InvalidPath, OutsideWorkspace, RepoPath
 from remit.core.secrets.redaction import redact
-from remit.core.secrets.secret_files import is_secret_file
-from remit.gate.environment import Environment
-from remit.gate.state.workspace_state import PendingCall
-from remit.workspace.contents.content_store import ContentStore
-from remit.workspace.files.read_files import MAX_KEPT_BYTES, ObservedFile
+from remit.gate.evidence.differences import Difference
+from remit.gate.rules.load import Rules
+from remit.gate.state.pending_calls import PendingCall
+from remit.workspace.files.read_files import ObservedFile
 from remit.workspace.observe.observation import Change
-from remit.workspace.place.paths import resolve_real_paths
-from remit.workspace.place.workspace import Workspace
 
-Operation = Literal["create", "modify", "delete"]
+MAX_HUNKS = 500
+"""Hunks of one file that a record holds; more are found again by comparing the contents."""
+
+MAX_COMMAND_CHARS = 4096
+MAX_SEARCHED_CHARS = 4 * MAX_COMMAND_CHARS
+"""Characters of a command that are searched for secrets: an agent may send many megabytes."""
 
 
-def file_operation(change: Change) -> Operation:
-    """What happened to the file."""
+def file_operation(change: Change) -> Literal["create", "modify", "delete"]:
     if change.before is None:
         return "create"
     return "delete" if change.after is None else "modify"
 
 
-class Difference(Struct, frozen=True):
-    """How a change differs from what was there. `told` says that the tool's own answer gave the lines."""
-
-    hunks: tuple[Hunk, ...]
-    from_tool: bool = False
-
-    @property
-    def added_ranges(self) -> tuple[LineRange, ...]:
-        """The lines that are new."""
-        return tuple(lines for hunk in self.hunks if (lines := hunk.added_lines))
-
-
-def find_differences(
-    changes: Iterable[Change], positions: Mapping[str, tuple[LineRange, ...]], store: ContentStore
-) -> dict[str, Difference]:
-    """What each change put there: where the tool's own answer tells, from it, else by comparing; git is asked once."""
-    found: dict[str, Difference] = {}
-    unclear: dict[str, tuple[bytes, bytes]] = {}
-    for change in changes:
-        if change.after is None or change.after.content is None or (change.before and change.before.content is None):
-            continue
-        old = change.before.content if change.before and change.before.content is not None else b""
-        known = find_difference(old, change.after.content, positions.get(change.path, ()))
-        if known is None:
-            unclear[change.path] = (old, change.after.content)
-        else:
-            found[change.path] = known
-    return {**found, **{path: Difference(hunks) for path, hunks in store.compute_hunks(unclear).items()}}
-
-
-def find_difference(old: bytes, new: bytes, told: tuple[LineRange, ...]) -> Difference | None:
-    """How two contents differ, where that is told or small; else None."""
-    placed = diff_at_lines(old, new, told) if told else None
-    if placed is not None:
-        return Difference(placed, from_tool=True)
-    small = diff_small(old, new)
-    return None if small is None else Difference(small)
-
-
-def contents_to_keep(files: Iterable[tuple[str, ObservedFile | None]]) -> Iterator[tuple[str, bytes]]:
-    """The contents that may be kept, with their paths. git's own files and those that hold secrets are not."""
-    for path, found in files:
-        if found is not None and found.content is not None and can_keep_content(path):
-            yield path, found.content
-
-
-def can_keep_content(path: str) -> bool:
-    """Whether a file of that name may be kept with its content."""
-    return not path.startswith(".git/") and not is_secret_file(path)
-
-
 def is_in_scope(path: str, intent: Intent | None) -> bool:
-    """Whether the intent owned that path when it was changed."""
+    """Return True if the intent owned the path when it was changed."""
     return intent is not None and Scope(intent.owned_scope).matches(path)
 
 
-def content_part(found: ObservedFile | None) -> Content:
-    """One side of a change."""
-    if found is None:
+def content_part(side: ObservedFile | None) -> Content:
+    if side is None:
         return Content()
-    v = found.version
-    return Content(sha256=v.sha256, git_blob=v.git_blob, lines=v.lines, mode=v.mode)
+    version = side.version
+    return Content(sha256=version.sha256, git_blob=version.git_blob, lines=version.lines, mode=version.mode)
 
 
 def traced_ranges(after: ObservedFile | None, ranges: tuple[LineRange, ...]) -> tuple[Range, ...]:
-    """The ranges with the hash of their lines."""
+    """Return the ranges with the hash of their lines."""
     text = after.content if after else None
     if text is None or not ranges:
         return ()
@@ -130,41 +76,42 @@ def traced_file(
     model: str | None,
     unproved: tuple[Range, ...] = (),
 ) -> TracedFile:
-    """One changed file in the published shape. Of what nothing proves to be the session's, it is only a candidate."""
+    """Return one changed file in the published shape; of `unproved` lines the session is only a candidate."""
     related = (
         (Related(type="specification", url=f"urn:remit:intent:{intent_id}", value=intent_id),) if intent_id else UNSET
     )
     contributor = Contributor(type="ai", entity_type="AI", model_id=model or UNSET, model_identifier=model or UNSET)
     url, name = f"urn:remit:session:{quote_urn(session_id)}", quote_path(path)
-    own = Conversation(ranges=ranges, url=url, contributor=contributor, related=related)
-    open_ = Conversation(ranges=unproved, url=url, contributor=Contributor(type="unknown"), related=related)
-    found = (*((own,) if ranges or not unproved else ()), *((open_,) if unproved else ()))
-    return TracedFile(path=name, relative_path=name, conversations=found)
+    conversations: list[Conversation] = []
+    if ranges or not unproved:
+        conversations.append(Conversation(ranges=ranges, url=url, contributor=contributor, related=related))
+    if unproved:
+        unknown = Contributor(type="unknown")
+        conversations.append(Conversation(ranges=unproved, url=url, contributor=unknown, related=related))
+    return TracedFile(path=name, relative_path=name, conversations=tuple(conversations))
 
 
 def quote_urn(text: str) -> str:
-    """`text` as part of a URN. Source: RFC 8141 §2, read 2026-11."""
-    keep = "-._~"
+    """Return `text` as part of a URN. Source: RFC 8141 §2, read 2026-11."""
+    unreserved = "-._~"
     return "".join(
-        c if c.isascii() and (c.isalnum() or c in keep) else "".join(f"%{b:02X}" for b in c.encode("utf-8", "replace"))
+        c
+        if c.isascii() and (c.isalnum() or c in unreserved)
+        else "".join(f"%{byte:02X}" for byte in c.encode("utf-8", "replace"))
         for c in text
     )
-
-
-MAX_HUNKS = 500
-"""More are left out of a record, and are found again by comparing the contents."""
 
 
 def mutated_file(
     change: Change,
     intent: Intent | None,
     ranges: tuple[Range, ...],
-    known: Difference | None = None,
+    difference: Difference | None = None,
     unproved: tuple[LineRange, ...] = (),
     likely: bool = False,
 ) -> MutatedFile:
-    """One changed file in Remit's own part."""
-    hunks = known.hunks if known and len(known.hunks) <= MAX_HUNKS else None
+    """Return one changed file in Remit's own shape."""
+    hunks = difference.hunks if difference and len(difference.hunks) <= MAX_HUNKS else None
     return MutatedFile(
         path=quote_path(change.path),
         operation=file_operation(change),
@@ -173,14 +120,14 @@ def mutated_file(
         in_scope=is_in_scope(change.path, intent),
         ranges=ranges or UNSET,
         hunks=UNSET if hunks is None else tuple((h.old, h.old_lines, h.new, h.new_lines) for h in hunks),
-        told=known.from_tool or UNSET if known else UNSET,
+        told=difference.from_tool or UNSET if difference else UNSET,
         unproved=tuple((lines.start, lines.end) for lines in unproved) or UNSET,
         likely=True if likely and unproved else UNSET,
     )
 
 
 def call_part(call: ToolCall, paths: Iterable[str] = ()) -> CallPart:
-    """The call as records name it."""
+    """Return the call as records name it."""
     return CallPart(
         id=call.call_id or UNSET,
         name=call.tool,
@@ -191,20 +138,15 @@ def call_part(call: ToolCall, paths: Iterable[str] = ()) -> CallPart:
     )
 
 
-MAX_COMMAND_CHARS = 4096
-MAX_SEARCHED_CHARS = 4 * MAX_COMMAND_CHARS
-"""No more of a command is searched for secrets: an agent may send one of many megabytes."""
-
-
 def redact_command(command: str) -> str:
-    """A command without the secrets that can be told from its text, cut at 4 KiB."""
+    """Return a command without the secrets that its text shows, cut to MAX_COMMAND_CHARS."""
     return redact(command[:MAX_SEARCHED_CHARS])[:MAX_COMMAND_CHARS]
 
 
 def mutation_body(
     call: ToolCall, outcome: Outcome, pending: PendingCall | None, intent: Intent | None, files: tuple[MutatedFile, ...]
 ) -> Body:
-    """The record of a mutation, without the published part."""
+    """Return the body of a mutation record."""
     judged = set(map(quote_path, pending.judged)) if pending else set[str]()
     return Body(
         event="mutation",
@@ -214,7 +156,7 @@ def mutation_body(
         call=call_part(call, [str(f.path) for f in files]),
         mutation_class=MutationClass(declared=call.citation.mutation_class, computed=compute_mutation_class(files)),
         files=files,
-        decision=decision_part(pending) if pending else UNSET,
+        decision=pending_decision_part(pending) if pending else UNSET,
         in_scope=all(f.in_scope for f in files),
         covered=pending is not None and all(f.path in judged for f in files),
         duration_ms=UNSET if outcome.duration_ms is None else outcome.duration_ms,
@@ -222,16 +164,30 @@ def mutation_body(
 
 
 def compute_mutation_class(files: Iterable[MutatedFile]) -> str | None:
-    """The class of a change, where it is known without a parser, for which a hook has no time; readers find the rest.
+    """Return the class of a change where no parser is needed; readers of the ledger find the rest.
 
-    Code that comes or goes is no refactoring, whatever else changed beside it.
+    Code that comes or goes is no refactoring, whatever else changed in the same call.
     """
-    known = any(f.operation in ("create", "delete") and has_known_language(str(f.path)) for f in files)
-    return "INTENT_EVOLUTION" if known else None
+    has_new_or_deleted = any(f.operation in ("create", "delete") and has_known_language(str(f.path)) for f in files)
+    return "INTENT_EVOLUTION" if has_new_or_deleted else None
 
 
-def decision_part(pending: PendingCall) -> DecisionPart:
-    """The decision that let the call through."""
+def decision_part(decision: Decision, rules: Rules | None = None) -> DecisionPart:
+    """Return a decision as records hold it; `rules` name the intents file by its hash."""
+    document = rules.document if rules else None
+    return DecisionPart(
+        effect=decision.effect,
+        verdict=decision.verdict,
+        mode=decision.mode,
+        rules=tuple(f.rule for f in decision.findings),
+        approved_by="person" if decision.grants else None,
+        grant=", ".join(dict.fromkeys(decision.grants)) or None,
+        intent_sha256=document.sha256 if document and document.sha256 else UNSET,
+    )
+
+
+def pending_decision_part(pending: PendingCall) -> DecisionPart:
+    """Return the decision that allowed a pending call."""
     return DecisionPart(
         effect="allow",
         verdict=pending.verdict,
@@ -244,13 +200,14 @@ def decision_part(pending: PendingCall) -> DecisionPart:
 
 
 def violation_document(violation: Violation) -> dict[str, Any]:
-    """The violation as its JSON object, without the diff: records hold no file contents."""
+    """Return the violation as its JSON object, without the diff: records hold no file contents."""
     document = msgspec.to_builtins(violation)
-    return clean_value({**document, "context": {k: v for k, v in document.get("context", {}).items() if k != "diff"}})
+    context = {key: value for key, value in document.get("context", {}).items() if key != "diff"}
+    return clean_value({**document, "context": context})
 
 
 def clean_value(value: Any) -> Any:
-    """A JSON value as records may hold it: without secrets, and encodable."""
+    """Return a JSON value without secrets and in encodable text."""
     match value:
         case str():
             return escape_surrogates(redact_command(value))
@@ -260,24 +217,3 @@ def clean_value(value: Any) -> Any:
             return [clean_value(found) for found in cast("list[Any]", value)]
         case _:
             return value
-
-
-def load_version(version: ContentVersion | None, store: ContentStore) -> ObservedFile | None:
-    """A version from before a call, with its content where it was kept."""
-    if version is None:
-        return None
-    return ObservedFile(version, store.load(version.git_blob) if version.size <= MAX_KEPT_BYTES else None)
-
-
-def paths_in_workspace(
-    workspace: Workspace, call: ToolCall, raws: Iterable[str], environment: Environment
-) -> list[str]:
-    """Those paths of the call that lie in the workspace, relative to its root."""
-    found: list[str] = []
-    for raw in raws:
-        try:
-            reals = resolve_real_paths(raw, Path(call.cwd), environment.home)
-            found += [str(RepoPath.parse(real, str(workspace.root))) for real in reals]
-        except (InvalidPath, OutsideWorkspace):
-            continue
-    return found

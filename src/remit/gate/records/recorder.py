@@ -1,9 +1,8 @@
-"""Making records and getting them into the log: durably before an answer, and never lost after a deed.
+"""The recorder: makes records and appends them to the log, durably before an answer; no record of an effect is lost.
 
-No line of the log is longer than 64 KB: a record of many files becomes several, and long lists are counted.
-
-The parts of one record are appended together. Each says the same of its own files, and its `part` names the others.
-What no file makes long is cut: a list keeps its beginning, its count and a digest stand beside it.
+No line of the log is longer than MAX_LINE_BYTES. A record of many files becomes several parts, which are appended
+together: each part describes its own files, and its `part` names the others. A record that is still too long is cut: a
+list keeps its first entries, with its count and digest.
 """
 
 import os
@@ -37,20 +36,144 @@ T = TypeVar("T")
 
 MAX_LINE_BYTES = 64 * 1024
 CHAIN_BYTES = 1024
-"""What the place in the chain and the names around a record come to."""
+"""Bytes that the chain and the outer names add to a record."""
 
 MAX_RECORD_BYTES = MAX_LINE_BYTES - CHAIN_BYTES
 MAX_ENTRIES = 50
-"""Entries of a list, or a table, that are kept where a record is too long."""
+"""Entries of a list or table that a record keeps if it is too long."""
 
 MAX_CHARS = 2048
-"""Characters of a text that are kept where a record is too long."""
+"""Characters of a text that a record keeps if it is too long."""
 
 MAX_UNPROVED = 200
 
+SPOOL_FOLDER = ".local/state/remit/spool"
+
+
+class Recorder:
+    """Writer of the records of one workspace."""
+
+    def __init__(self, workspace: Workspace, environment: Environment) -> None:
+        self.workspace = workspace
+        self.environment = environment
+        self.patterns: tuple[str, ...] | None = None
+        """The team's own patterns of secrets, from the rules that were read last."""
+
+    @LazyProperty
+    def machine(self) -> str:
+        """The machine's name. Raises OSError."""
+        return machine_id(self.environment.home)
+
+    @property
+    def repository(self) -> str:
+        """The repository's name. Raises OSError, GitError."""
+        return self._repository
+
+    @LazyProperty
+    def _repository(self) -> str:
+        return repository_id(self.workspace)
+
+    @property
+    def log(self) -> MachineLog:
+        """The machine's log. Raises OSError where machine or repository have no name, and none can be written."""
+        return self._open_log
+
+    @LazyProperty
+    def _open_log(self) -> MachineLog:
+        name = f"{self.repository}/{self.machine}"
+        return MachineLog.open(self.workspace.log_folder, name, make_recovery=self.recovery_record)
+
+    def close(self) -> None:
+        log = vars(self).get("_open_log")
+        if isinstance(log, MachineLog):
+            log.close()
+
+    @LazyProperty
+    def spool(self) -> Spool:
+        """The file in which records wait that could not be appended."""
+        name = self.workspace.root.name + "-" + str(path_hash(str(self.workspace.root)))
+        return Spool(self.environment.home / SPOOL_FOLDER / f"{name}.jsonl")
+
+    @property
+    def vcs(self) -> Vcs | None:
+        """HEAD now; None before the first commit, or if git cannot tell."""
+        head = head_commit(self.workspace)
+        return Vcs(type="git", revision=head, revision_id=head) if head else None
+
+    def make_record(
+        self,
+        body: Body,
+        agent: str | None = None,
+        files: tuple[TracedFile, ...] = (),
+        *,
+        vcs: Vcs | UnsetType | None = UNSET,
+    ) -> Record:
+        """Return a record with the present time. Secrets are taken out of all its fields here, and nowhere else.
+
+        `vcs` is HEAD, if the caller has read it already.
+        """
+        now = self.environment.clock()
+        if self.patterns is None:
+            self.patterns = load_rules(self.workspace).config.redact.patterns
+        extra = tuple(map(compile_team_pattern, self.patterns))
+        return Record(
+            id=make_uuid7(int(now * 1000), os.urandom(10)),
+            timestamp=datetime.fromtimestamp(now, UTC).isoformat(timespec="microseconds").replace("+00:00", "Z"),
+            body=redact_struct(body, extra),
+            vcs=self.vcs if vcs is UNSET else vcs,
+            tool=Tool(name=redact_value(agent, extra)) if agent else None,
+            files=redact_value(files, extra),
+        )
+
+    def recovery_record(self, detail: dict[str, Any]) -> Record:
+        """Return the record of a repair."""
+        return self.make_record(Body(event="recovery", intent_id=None, session_id=None, detail=detail))
+
+    def append(self, records: Sequence[Record], *, sync: bool = True) -> tuple[AppendedRecord, ...]:
+        """Append records, after those that wait in the spool; `sync` makes them durable.
+
+        Raises OSError, LedgerError: then none of them is in the log.
+        """
+        if self.spool.count_pending():
+            self.spool.drain(self.log, views=self.views)
+        return self.log.append(split_records(records), sync=sync, views=self.views)
+
+    @property
+    def views(self) -> tuple[Path, ...]:
+        """The live view of the log, if the workspace has its folder."""
+        return (self.workspace.view_path,) if is_folder(self.workspace.folder) else ()
+
+    def append_or_spool(self, records: Sequence[Record], *, sync: bool = True) -> str | None:
+        """Append records of what already happened, or let them wait in the spool.
+
+        Returns the reason if they had to wait; raises OSError if even that failed. No decision waits for this, so the
+        log is signed here when that is due.
+        """
+        try:
+            appended = self.append(records, sync=sync)
+        except (OSError, LedgerError, GitError) as error:
+            self.spool.store(split_records(records))
+            return str(error)
+        if appended:
+            self.sign_when_due(records, appended[-1].seq)
+        return None
+
+    def sign_when_due(self, records: Sequence[Record], newest_seq: int) -> None:
+        """Sign the log if that is due. A failure loses nothing: the log is signed the next time."""
+        with suppress(OSError, LedgerError, GitError):
+            sign_after_append(self, records, newest_seq)
+
+
+def path_hash(text: str) -> int:
+    """Return a short number for a path, the same in every process."""
+    return int(sha256(text.encode("utf-8", "surrogateescape"))[:12], 16)
+
+
+# Long records
+
 
 def split_records(records: Iterable[Record]) -> list[Record]:
-    """Return the records, those too long for a line in several, or cut."""
+    """Return the records, with those too long for a line in several parts, or cut."""
     return [part for record in records for part in split_record(record)]
 
 
@@ -77,7 +200,7 @@ def split_record(record: Record) -> Iterator[Record]:
 
 
 def encoded_size(part: object) -> int:
-    """Return how many bytes it comes to on a line."""
+    """Return the size of a part of a record as JSON, in bytes."""
     return len(msgspec.json.encode(part))
 
 
@@ -92,7 +215,7 @@ def pair_files(record: Record) -> list[FilePair]:
 
 
 def group_files(found: Sequence[FilePair], room: int) -> Iterator[list[FilePair]]:
-    """Return the files, as many at a time as have room. A path stands in the files of the call, too."""
+    """Yield groups of files that have room on a line; each path is counted twice, since the call names it too."""
     group: list[FilePair] = []
     left = room
     for pair in found:
@@ -108,7 +231,7 @@ def group_files(found: Sequence[FilePair], room: int) -> Iterator[list[FilePair]
 def make_part(
     record: Record, files: tuple[MutatedFile, ...], traced: tuple[TracedFile, ...], number: int, count: int
 ) -> Record:
-    """Return one part of a record, the first of which keeps its id."""
+    """Return one part of a record; the first part keeps the record's id."""
     body = record.body
     every = () if isinstance(body.files, UnsetType) else body.files
     names = {file.path for file in files}
@@ -133,14 +256,13 @@ def make_part(
 
 
 def is_deletion(file: MutatedFile) -> bool:
-    """Return whether a file was taken away."""
     return file.after is UNSET and file.before is not UNSET
 
 
 def shrink_file(pair: FilePair, room: int) -> FilePair:
-    """Return a file that has room on a line by itself. Its blobs tell what a reader no longer finds here.
+    """Return a file that has room on a line by itself; a reader finds the rest by its blobs.
 
-    Lines that nothing proves to be the call's never become its own: where they are too many, all lines are open.
+    Unproved lines never become the call's own: where they are too many, all lines are unproved.
     """
     file, traced = pair
     if encoded_size(pair) <= room // 2:
@@ -159,15 +281,11 @@ def shrink_file(pair: FilePair, room: int) -> FilePair:
 
 
 def first_entries(entries: "tuple[T, ...] | UnsetType", limit: int) -> "tuple[T, ...] | UnsetType":
-    """Return the first entries."""
     return entries if isinstance(entries, UnsetType) else entries[:limit]
 
 
-# -- what no file makes long -----------------------------------------------------------------------------------
-
-
 def cut_record(record: Record) -> Record:
-    """Return a record whose lists and texts are cut until it has room on a line."""
+    """Return a record with its lists and texts cut until it has room on a line."""
     entries, chars = MAX_ENTRIES, MAX_CHARS
     while True:
         part = replace(record, body=cut_body(record.body, entries, chars))
@@ -192,7 +310,7 @@ def cut_body(body: Body, entries: int, chars: int) -> Body:
 
 
 def shorten_value(value: Any, entries: int, chars: int) -> Any:
-    """Return a JSON value with its lists, tables and texts cut; what was cut in a table is counted beside it."""
+    """Return a JSON value with its lists, tables and texts cut; a table keeps the counts of what was cut."""
     match value:
         case str():
             return value if len(value) <= chars else f"{value[:chars]}…"
@@ -210,125 +328,6 @@ def shorten_value(value: Any, entries: int, chars: int) -> Any:
 
 
 def count_entries(name: str, entries: Any) -> dict[str, Any]:
-    """Return how many entries there were, with a digest of all of them."""
+    """Return the count and the digest of all entries."""
     digest = sha256(msgspec.json.encode(entries, order="sorted"))
     return {f"{name}_count": len(entries), f"{name}_digest": f"sha256:{digest}"}
-
-
-SPOOL_FOLDER = ".local/state/remit/spool"
-
-
-class Recorder:
-    """Writes the records of one workspace."""
-
-    def __init__(self, workspace: Workspace, environment: Environment) -> None:
-        self.workspace = workspace
-        self.environment = environment
-        self.patterns: tuple[str, ...] | None = None
-        """A team's own patterns of secrets, as they were when the rules were last read."""
-
-    @LazyProperty
-    def machine(self) -> str:
-        """This machine's name. Raises OSError."""
-        return machine_id(self.environment.home)
-
-    @LazyProperty
-    def repository(self) -> str:
-        """The repository's name. Raises OSError."""
-        return repository_id(self.workspace)
-
-    @property
-    def log(self) -> MachineLog:
-        """The machine log. Raises OSError where machine or repository have no name and none can be written."""
-        return self._open_log
-
-    @LazyProperty
-    def _open_log(self) -> MachineLog:
-        name = f"{self.repository}/{self.machine}"
-        return MachineLog.open(self.workspace.log_folder, name, make_recovery=self.recovery_record)
-
-    def close(self) -> None:
-        """Let go of the log."""
-        log = self.__dict__.get("_opened_log")
-        if isinstance(log, MachineLog):
-            log.close()
-
-    @LazyProperty
-    def spool(self) -> Spool:
-        """Where records wait that could not be appended."""
-        name = self.workspace.root.name + "-" + str(path_hash(str(self.workspace.root)))
-        return Spool(self.environment.home / SPOOL_FOLDER / f"{name}.jsonl")
-
-    @property
-    def vcs(self) -> Vcs | None:
-        """HEAD now; None before the first commit, or where git cannot tell."""
-        head = head_commit(self.workspace)
-        return Vcs(type="git", revision=head, revision_id=head) if head else None
-
-    def make_record(
-        self,
-        body: Body,
-        agent: str | None = None,
-        files: tuple[TracedFile, ...] = (),
-        *,
-        vcs: Vcs | UnsetType | None = UNSET,
-    ) -> Record:
-        """A record of now. Here, and only here, secrets are taken out of it, whatever field they stand in.
-
-        `vcs` is HEAD, where the caller has looked already.
-        """
-        now = self.environment.clock()
-        if self.patterns is None:
-            self.patterns = load_rules(self.workspace).config.redact.patterns
-        extra = tuple(map(compile_team_pattern, self.patterns))
-        return Record(
-            id=make_uuid7(int(now * 1000), os.urandom(10)),
-            timestamp=datetime.fromtimestamp(now, UTC).isoformat(timespec="microseconds").replace("+00:00", "Z"),
-            body=redact_struct(body, extra),
-            vcs=self.vcs if vcs is UNSET else vcs,
-            tool=Tool(name=redact_value(agent, extra)) if agent else None,
-            files=redact_value(files, extra),
-        )
-
-    def recovery_record(self, detail: dict[str, Any]) -> Record:
-        """The record of a repair of the log."""
-        return self.make_record(Body(event="recovery", intent_id=None, session_id=None, detail=detail))
-
-    def append(self, records: Sequence[Record], *, sync: bool = True) -> tuple[AppendedRecord, ...]:
-        """Append, durably when `sync`. What waits in the spool goes first.
-
-        Raises OSError, LedgerError: then nothing of this is in the log.
-        """
-        if self.spool.count_pending():
-            self.spool.drain(self.log, views=self.views)
-        return self.log.append(split_records(records), sync=sync, views=self.views)
-
-    @property
-    def views(self) -> tuple[Path, ...]:
-        """The live view, where the workspace has its folder."""
-        return (self.workspace.view_path,) if is_folder(self.workspace.folder) else ()
-
-    def append_or_spool(self, records: Sequence[Record], *, sync: bool = True) -> str | None:
-        """Append what already happened; what cannot be appended waits in the spool.
-
-        The reason in words where it had to wait; raises OSError where even that failed. No decision waits for this,
-        so tree heads are made here when they are due.
-        """
-        try:
-            appended = self.append(records, sync=sync)
-        except (OSError, LedgerError, GitError) as error:
-            self.spool.store(split_records(records))
-            return str(error)
-        if appended:
-            self.sign_when_due(records, appended[-1].seq)
-        return None
-
-    def sign_when_due(self, records: Sequence[Record], newest_seq: int) -> None:
-        """Sign the log where it is time. One that cannot be signed now is signed the next time: nothing is lost."""
-        with suppress(OSError, LedgerError, GitError):
-            sign_after_append(self, records, newest_seq)
-
-
-def path_hash(text: str) -> int:
-    """A short number for a path, the same in every process."""
-    return int(sha256(text.encode("utf-8", "surrogateescape"))[:12], 16)

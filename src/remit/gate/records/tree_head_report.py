@@ -1,7 +1,4 @@
-"""The tree heads of this log wherever they are found, held against the log.
-
-What this machine's log is called where it is a tracked file.
-"""
+"""A report on the tree heads of this log, wherever they are found: each head is held against the log."""
 
 from collections.abc import Iterator
 
@@ -28,13 +25,13 @@ DIGEST_DIGITS = 8
 
 
 def tracked_log_name(log: MachineLog) -> str | None:
-    """The name of the log's tracked file; None where the log is empty. It stays when the first record is pruned."""
+    """Return the name of the log's tracked file; None for an empty log. Pruning does not change the name."""
     first = next(iter(read_leaves(log.folder)), None)
     return f"{log.name.rpartition('/')[2]}-{first.hex()[:DIGEST_DIGITS]}.jsonl" if first else None
 
 
 def heads_report(recorder: LogWriter, config: Config) -> HeadsReport:
-    """Every head of this log that is found, against the log. Raises OSError, LedgerError, GitError, InvalidKey."""
+    """Check every head of this log that is found. Raises OSError, LedgerError, GitError, InvalidKey."""
     folder = recorder.log.folder
     outside = [*heads_in_notes(recorder.workspace), *heads_in_logs(recorder.workspace, recorder.log)]
     found = [*outside, *read_stored_heads(folder), *read_recorded_heads(read_lines(folder))]
@@ -42,7 +39,7 @@ def heads_report(recorder: LogWriter, config: Config) -> HeadsReport:
 
 
 def heads_in_notes(workspace: Workspace) -> Iterator[FoundHead]:
-    """The heads in commits' notes, those in Remit's own repository too. Raises GitError."""
+    """Yield the heads in notes of commits, also those in Remit's own repository. Raises GitError."""
     if workspace.common_dir is None:
         return
     own = RemitRepository(workspace)
@@ -58,7 +55,7 @@ def heads_in_notes(workspace: Workspace) -> Iterator[FoundHead]:
 
 
 def heads_in_logs(workspace: Workspace, log: MachineLog) -> Iterator[FoundHead]:
-    """The heads in logs that were shared as refs, and in this log's tracked file. Raises GitError, OSError."""
+    """Yield the heads in logs that were shared as refs, and in this log's tracked file. Raises GitError, OSError."""
     name = tracked_log_name(log)
     tracked = find_tracked_head_lines(workspace, name) if name else ()
     found = (*find_shared_head_lines(workspace), *tracked)

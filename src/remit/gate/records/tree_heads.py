@@ -1,6 +1,6 @@
-"""Signing a log's tree head, and giving it to a commit's note, where it outlives the state folder.
+"""Signed tree heads of the log, kept beside it and in notes of commits, where they outlive the state folder.
 
-Nothing of this lies on the way to a decision: it runs after a call, at a session's end, or when a person asks.
+No decision waits for a tree head: heads are made after a call, at the end of a session, or when a person asks.
 """
 
 import re
@@ -43,49 +43,37 @@ from remit.workspace.place.workspace import Workspace
 
 NOTES_REF = "refs/notes/remit"
 HEAD_SEPARATOR = "---\n"
-"""Heads of several machines may stand in one commit's note."""
+"""Separator of the heads of several machines in one commit's note."""
 
 IDENTITY = ("-c", "user.name=Remit", "-c", "user.email=remit@localhost")
 
 SESSION_END_EVENTS = frozenset({"session_end"})
 FINISHED_EVENTS = frozenset({"mutation", "tool_result"})
-"""Events that are recorded when no decision waits any more."""
+"""Events that are recorded when no decision waits."""
 
 
 class LogWriter(Protocol):
-    """What signing needs of whoever writes a workspace's records."""
+    """The parts of a `Recorder` that signing needs."""
 
     @property
-    def workspace(self) -> Workspace:
-        """Where the log lies."""
-        ...
+    def workspace(self) -> Workspace: ...
 
     @property
-    def environment(self) -> Environment:
-        """Where the key lies."""
-        ...
+    def environment(self) -> Environment: ...
 
     @property
-    def log(self) -> MachineLog:
-        """The log that is signed."""
-        ...
+    def log(self) -> MachineLog: ...
 
     @property
-    def views(self) -> tuple[Path, ...]:
-        """Where its lines are copied to."""
-        ...
+    def views(self) -> tuple[Path, ...]: ...
 
-    def make_record(self, body: Body, /) -> Record:
-        """A record of now."""
-        ...
+    def make_record(self, body: Body, /) -> Record: ...
 
-    def recovery_record(self, detail: dict[str, Any], /) -> Record:
-        """The record of a repair."""
-        ...
+    def recovery_record(self, detail: dict[str, Any], /) -> Record: ...
 
 
 class KeyUnusable(LedgerError):
-    """This machine's key cannot sign."""
+    """An error of this machine's key, which cannot sign."""
 
     def __init__(self, path: Path, why: str) -> None:
         super().__init__(
@@ -95,12 +83,11 @@ class KeyUnusable(LedgerError):
 
 
 def key_path(home: Path) -> Path:
-    """This machine's private key."""
     return home / ".local/state/remit/key"
 
 
 def read_private_key(home: Path) -> bytes:
-    """The private key, made at first use. Raises OSError, KeyUnusable."""
+    """Return the private key, which is made at its first use. Raises OSError, KeyUnusable."""
     machine_id(home)
     path = key_path(home)
     try:
@@ -113,16 +100,16 @@ def read_private_key(home: Path) -> bytes:
 
 
 def trusted_keys(home: Path, config: Config) -> tuple[bytes, ...]:
-    """The public keys whose signatures count here: this machine's, and those in `[ledger] trusted_keys`."""
+    """Return the trusted public keys: this machine's, and those in `[ledger] trusted_keys`."""
     trusted = tuple(map(parse_public_key, config.ledger.trusted_keys))
     return (derive_public_key(read_private_key(home)), *trusted)
 
 
 def make_head(recorder: LogWriter, *, whole: bool = False) -> FoundHead | None:
-    """Sign the log as it is, record that, and keep the head beside the log; None where the log is empty.
+    """Sign the log as it is, record that, and keep the head beside the log; return None for an empty log.
 
-    Unless the log is large it is hashed as a whole, and where an earlier head's lines are no longer what they were
-    a `recovery` record says so first, with both roots. Raises OSError, LedgerError.
+    Unless it is large, the log is hashed as a whole; if the lines of an earlier head have changed, a `recovery` record
+    with both roots comes first. Raises OSError, LedgerError.
     """
     folder = recorder.log.folder
     known = read_frontier(folder)
@@ -146,7 +133,7 @@ def _head_record(recorder: LogWriter, head: TreeHead, note: str) -> Record:
 
 
 def sign_after_append(recorder: LogWriter, records: Sequence[Record], newest_seq: int) -> None:
-    """What an append that no decision waited for may bring with it: a head, and a commit's note.
+    """Make a tree head if one is due after an append, and at the end of a session also a commit's note.
 
     Raises OSError, LedgerError, GitError; the records themselves are safe.
     """
@@ -164,15 +151,15 @@ def sign_after_append(recorder: LogWriter, records: Sequence[Record], newest_seq
 
 
 def newest_head(folder: Path) -> str | None:
-    """The newest head beside the log."""
+    """Return the newest head beside the log."""
     return next((head.note for head in reversed(list(read_stored_heads(folder)))), None)
 
 
 def write_head_note(recorder: LogWriter, commit: str, note: str, *, shown: bool) -> str | None:
-    """Write a head into a commit's note; the commit, or None where there is none. Raises GitError, OSError.
+    """Write a head into a commit's note, and return the commit; None if there is none. Raises GitError, OSError.
 
-    Heads of other logs in that note stay. Nothing but the notes ref changes: where it is `shown`, that of the user's
-    repository, which `git log --all` lists; else that of Remit's own.
+    Heads of other logs in the note stay. Only the notes ref changes: with `shown` the one of the user's repository,
+    which `git log --all` lists; else the one of Remit's own.
     """
     workspace = recorder.workspace
     if workspace.common_dir is None:
@@ -193,7 +180,7 @@ def write_head_note(recorder: LogWriter, commit: str, note: str, *, shown: bool)
 
 
 def split_heads(text: str) -> list[str]:
-    """The heads in a commit's note."""
+    """Return the heads in the text of a commit's note."""
     return [part.removesuffix("\n") + "\n" for part in re.split(r"^---\n", text, flags=re.MULTILINE) if part.strip()]
 
 

@@ -1,11 +1,9 @@
-"""Which files a test or a page mirrors, where an intent may touch what mirrors its own."""
+"""Companions: the tests and pages of an intent's files, which it may touch if its `companions` setting says so."""
 
 from msgspec.structs import replace
 
 from remit.core.call import ToolCall
-from remit.core.decision import Decision
-from remit.core.facts import Facts, Target
-from remit.core.grant import escape_pattern
+from remit.core.facts import Target
 from remit.core.intent import Intent
 from remit.core.scope.file_roles import Mirror, find_mirror, select_mirrored_files
 from remit.core.scope.globs import Scope
@@ -13,13 +11,13 @@ from remit.workspace.git.command import Git, GitError
 from remit.workspace.place.workspace import Workspace
 
 MAX_FILES = 500
-"""Files of one name; a workspace with more says nothing by it."""
+"""Files of one name that are looked at."""
 
 
 def mark_mirrored_files(
     targets: tuple[Target, ...], call: ToolCall, workspace: Workspace, intent: Intent | None
 ) -> tuple[Target, ...]:
-    """The targets; those that a file tool wants outside the scope with the files that they mirror."""
+    """Mark the targets of a file tool outside the scope with the files that they mirror."""
     if intent is None or not intent.companions or call.command is not None or call.effect not in ("write", "delete"):
         return targets
     scope = Scope(intent.owned_scope)
@@ -31,17 +29,11 @@ def mark_mirrored_files(
     )
 
 
-def scope_at_decision(facts: Facts, decision: Decision) -> tuple[str, ...]:
-    """What the call's intent owned when it was judged, its companions among it: so are its changes judged."""
-    found = [path for f in decision.findings for path in f.context.get("companions", ())]
-    return (*facts.active.owned_scope, *map(escape_pattern, map(str, found))) if facts.active else ()
-
-
 def files_mirrored(path: str, workspace: Workspace) -> tuple[str, ...]:
-    """The files that the one at `path` is the test or the page of; none where git cannot tell.
+    """Return the files of which `path` is the test or the page; none where git cannot tell.
 
-    What git tracks counts. A new file counts only for a companion that is new as well: otherwise an agent could make
-    an old test its own by writing a file of the right name.
+    Tracked files count. A new file counts only for a new companion: otherwise an agent could make an old test its own
+    by writing a file of the right name.
     """
     mirror = find_mirror(path)
     if mirror is None or workspace.common_dir is None:
@@ -56,7 +48,7 @@ def files_mirrored(path: str, workspace: Workspace) -> tuple[str, ...]:
 
 
 def list_git_files(git: Git, *words: str) -> frozenset[str]:
-    """The files that `git ls-files` lists. Raises GitError."""
+    """Return the files that `git ls-files` lists. Raises GitError."""
     options = [word for word in words if word.startswith("--")]
     paths = [word for word in words if not word.startswith("--")]
     out = git.run("ls-files", "-z", *options, "--", *paths)
@@ -64,6 +56,6 @@ def list_git_files(git: Git, *words: str) -> frozenset[str]:
 
 
 def mirror_pathspec(mirror: Mirror) -> str:
-    """Git's pattern for files of that name."""
+    """Return git's pattern for files of the mirrored name, with any suffix."""
     name = "".join(f"\\{c}" if c in "*?[\\" else c for c in mirror.name)
     return f":(glob)**/{name}.*"

@@ -1,24 +1,19 @@
-"""Generated files: what git ignores, and what a person's own patterns name. Commands keep them under any intent.
+"""Generated files: files that git ignores, or that a person's patterns name. A command may write them under any intent.
 
-Such a change is judged by all rules but the scope, and it is counted, not recorded by its path. It is generated where
-it lies in a folder that git ignores, or makes a new file whose name git ignores. An ignored file that stands alone and
-was there before is a person's (`.env`, local settings), unless commands themselves left it as it is.
+A change of a generated file is judged by every rule except the scope, and counted instead of recorded by its path. A
+file is generated if it lies in an ignored folder, or is new and has an ignored name. An ignored file outside of ignored
+folders that existed before is a person's (`.env`, local settings), unless commands left it as it is.
 """
 
 import os
-from collections.abc import Callable, Collection, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable
 
-from msgspec import UNSET, Struct, json
+from msgspec import Struct, json
 
-from remit.core.call import ToolCall
-from remit.core.diff.contents import hash_git_blob, sha256
 from remit.core.display_text import quote_path
-from remit.core.record import Body, Record
 from remit.core.scope.file_roles import is_autoloaded_name, is_bytecode
 from remit.core.scope.globs import Scope
 from remit.core.secrets.secret_files import is_secret_file
-from remit.gate.context import WorkspaceContext
-from remit.gate.records import record_parts
 from remit.gate.state.workspace_state import State
 from remit.workspace.files.read_files import hash_file
 from remit.workspace.git.command import Git, GitError
@@ -27,20 +22,18 @@ from remit.workspace.git.refs import head_commit
 from remit.workspace.place.workspace import Workspace
 
 LEFT_FACT = "generated_alone"
-"""The fact that holds, by path, the SHA-256 of ignored files that stand alone and that commands left so."""
+"""Fact that holds the SHA-256 of ignored files outside of ignored folders that commands left, by path."""
 
 MAX_LEFT_FILES = 2000
-MAX_FOLDERS = 50
-"""Folders that one record counts by name."""
-
 MAX_LISTING_BYTES = 4 << 20
+"""Size of the largest listing that is kept as a content."""
 
 
 class GeneratedFiles:
-    """Finds generated files among those that the commands of one workspace change.
+    """Finder of generated files among the changes of commands.
 
-    `commit` is HEAD before the command: its `.gitignore` files count. `private` says whether the repository's
-    `info/exclude` counts as well, which a command that is not contained may have written.
+    `commit` is HEAD before the command, whose `.gitignore` files count; with `private`, `info/exclude` counts as well,
+    which an uncontained command may have written.
     """
 
     def __init__(self, workspace: Workspace, state: State, commit: str | None, *, private: bool = True) -> None:
@@ -51,16 +44,16 @@ class GeneratedFiles:
 
     @classmethod
     def at_head(cls, workspace: Workspace, state: State) -> "GeneratedFiles":
-        """By the rules of HEAD as it is."""
+        """Return a finder by the ignore rules of the present HEAD."""
         return cls(workspace, state, head_commit(workspace))
 
     def find_generated(
         self, paths: Collection[str], folders: Collection[str] = (), existing: Callable[[str], bool] | None = None
     ) -> dict[str, str]:
-        """Those of `paths` and `folders` that are generated, each with the ignored folder, or file, that it belongs to.
+        """Return the generated ones of `paths` and `folders`, each with its ignored folder, or itself.
 
-        `existing` says of a path whether a file was there before; by default whether it is there now. Where git cannot
-        be asked, none is generated.
+        `existing` tells if a path existed before; by default, if it exists now. No file is generated where git cannot
+        be asked.
         """
         try:
             ignored = find_ignored(self.workspace, self.commit, paths, folders, with_private_rules=self.private)
@@ -73,18 +66,17 @@ class GeneratedFiles:
         return found | {path: path for path in alone if path in own or path not in there}
 
     def exists_now(self, path: str) -> bool:
-        """Whether something lies there now."""
         return os.path.lexists(self.workspace.root / path)
 
     def find_left_by_commands(self, paths: Iterable[str]) -> set[str]:
-        """Those of these files that are as a command left them. Raises StateError."""
+        """Return the files that are as a command left them. Raises StateError."""
         known = json.decode(self.state.read_fact(LEFT_FACT) or "{}", type=dict[str, str])
         asked = [path for path in paths if quote_path(path) in known]
         return {p for p in asked if (now := hash_file(self.workspace.root / p)) and now[0] == known[quote_path(p)]}
 
 
 def find_tracked_matches(workspace: Workspace, patterns: tuple[str, ...]) -> list[str]:
-    """The tracked files that patterns of generated files match, and do not cover all the same. Raises GitError."""
+    """Return the tracked files that patterns match: they are not generated all the same. Raises GitError."""
     if not patterns or workspace.common_dir is None:
         return []
     scope = Scope(patterns)
@@ -93,7 +85,7 @@ def find_tracked_matches(workspace: Workspace, patterns: tuple[str, ...]) -> lis
 
 
 def is_exempt_from_scope(top: str) -> bool:
-    """Whether a generated file of that folder, or of that name, may stay out of the scope.
+    """Return True if a generated file of an ignored folder may be written outside the scope.
 
     Compiled Python may not: it would run in place of a source that the intent does not own.
     """
@@ -101,12 +93,12 @@ def is_exempt_from_scope(top: str) -> bool:
 
 
 def has_loaded_name(path: str) -> bool:
-    """Whether a part of the path is a name that programs load unasked."""
+    """Return True if a part of the path is a name that programs load by themselves."""
     return any(is_autoloaded_name(part) for part in path.split("/"))
 
 
 def record_left_files(state: State, changed: Iterable["GeneratedChange"]) -> None:
-    """Remember how commands left ignored files that stand alone. Raises StateError."""
+    """Store the hashes of ignored files outside of ignored folders that commands left. Raises StateError."""
     files = {quote_path(one.path): one.sha256 for one in changed if one.path == one.top}
     if not files:
         return
@@ -118,7 +110,7 @@ def record_left_files(state: State, changed: Iterable["GeneratedChange"]) -> Non
 
 
 class GeneratedChange(Struct, frozen=True):
-    """One changed file. `sha256` is None for one that was deleted, `top` the ignored folder, or file, it belongs to."""
+    """A changed generated file; `sha256` is None if it was deleted, `top` the ignored folder, or the file itself."""
 
     path: str
     top: str
@@ -126,35 +118,7 @@ class GeneratedChange(Struct, frozen=True):
     bytes: int
 
 
-def generated_record(
-    context: WorkspaceContext, call: ToolCall, intent_id: str | None, changed: Sequence[GeneratedChange]
-) -> Record:
-    """The record that counts them. Its digest, and the listing that is kept as a content, tell which they were."""
-    listing = "".join(
-        f"{one.sha256 or 'deleted'} {quote_path(one.path)}\n" for one in sorted(changed, key=lambda one: one.path)
-    ).encode()
-    folders: dict[str, int] = {}
-    for one in changed:
-        folders[one.top] = folders.get(one.top, 0) + 1
-    largest = sorted(folders.items(), key=lambda item: (-item[1], item[0]))[:MAX_FOLDERS]
-    counted: dict[str, object] = {
-        "files": len(changed),
-        "deleted": sum(one.sha256 is None for one in changed),
-        "bytes": sum(one.bytes for one in changed),
-        "digest": f"sha256:{sha256(listing)}",
-        "folders": {quote_path(folder): count for folder, count in largest},
-    }
-    if len(folders) > len(largest):
-        counted["folders_count"] = len(folders)
-    if len(listing) <= MAX_LISTING_BYTES:
-        context.keep_contents([("generated", listing)])
-        counted["listing"] = hash_git_blob(listing)
-    body = Body(
-        event="generated",
-        intent_id=intent_id,
-        session_id=call.session.session_id,
-        agent_id=call.session.agent_id or UNSET,
-        call=record_parts.call_part(call),
-        detail={"generated": counted},
-    )
-    return context.recorder.make_record(body, call.agent)
+def format_listing(changed: Iterable[GeneratedChange]) -> bytes:
+    """Return the hash and path of each file, one per line."""
+    lines = (f"{one.sha256 or 'deleted'} {quote_path(one.path)}\n" for one in sorted(changed, key=lambda c: c.path))
+    return "".join(lines).encode()

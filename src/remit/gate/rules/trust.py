@@ -1,4 +1,6 @@
-"""What a repository would have Remit run, and what of it a person on this machine said yes to."""
+"""Trust: the commands that a repository would have Remit run, and those that a person on this machine trusts."""
+
+from typing import Protocol
 
 from msgspec import json
 
@@ -6,49 +8,58 @@ from remit.core.call import SessionKey
 from remit.core.diff.contents import sha256
 from remit.core.display_text import sanitise_line
 from remit.core.team_hooks import NamedHook, TrustItem
-from remit.gate.records.recorder import Recorder
+from remit.gate.environment import Environment
 from remit.gate.rules.load import Rules
 from remit.gate.state.workspace_state import State
 from remit.workspace.place.trusted_commands import read_trust
 
 NOTICE_FACT = "untrusted_told"
-"""The fact that holds which commands were told of as untrusted, and to which sessions."""
+"""Fact that holds which untrusted commands were reported to which sessions."""
 
 MAX_NOTICES = 50
 MAX_NAMED = 5
 
 
-def trusted_digests(recorder: Recorder) -> frozenset[str]:
-    """The digests of what may run. Raises OSError, GitError where the repository has no name yet."""
-    found = read_trust(recorder.environment.home, recorder.repository)
+class NamedRepository(Protocol):
+    """A repository with its name, which is worked out at its first use (as a `Recorder` does)."""
+
+    @property
+    def environment(self) -> Environment: ...
+
+    @property
+    def repository(self) -> str: ...
+
+
+def trusted_digests(repository: NamedRepository) -> frozenset[str]:
+    """Return the digests of trusted commands. Raises OSError, GitError where the repository has no name yet."""
+    found = read_trust(repository.environment.home, repository.repository)
     return found.digests if found is not None else frozenset()
 
 
-def trusted_hooks(rules: Rules, recorder: Recorder) -> tuple[NamedHook, ...]:
-    """The hooks that may run."""
+def trusted_hooks(rules: Rules, repository: NamedRepository) -> tuple[NamedHook, ...]:
     if not rules.hooks:
         return ()
-    digests = trusted_digests(recorder)
+    digests = trusted_digests(repository)
     pairs = zip(rules.hooks, rules.repository_commands, strict=False)
     return tuple(hook for hook, brought in pairs if brought.digest in digests)
 
 
-def trusted_patterns(rules: Rules, recorder: Recorder) -> tuple[str, ...]:
-    """The patterns of generated files that count. Raises OSError, GitError."""
+def trusted_patterns(rules: Rules, repository: NamedRepository) -> tuple[str, ...]:
+    """Return the trusted patterns of generated files. Raises OSError, GitError."""
     asked = rules.config.containment.trust_items
-    return rules.config.containment.generated if asked and asked[0].digest in trusted_digests(recorder) else ()
+    return rules.config.containment.generated if asked and asked[0].digest in trusted_digests(repository) else ()
 
 
-def find_untrusted(rules: Rules, recorder: Recorder) -> tuple[TrustItem, ...]:
-    """What does not run, for want of a person's yes."""
+def find_untrusted(rules: Rules, repository: NamedRepository) -> tuple[TrustItem, ...]:
+    """Return the commands that do not run, since no person trusts them."""
     if not rules.repository_commands:
         return ()
-    digests = trusted_digests(recorder)
+    digests = trusted_digests(repository)
     return tuple(command for command in rules.repository_commands if command.digest not in digests)
 
 
 def describe_untrusted(found: tuple[TrustItem, ...]) -> str:
-    """What a person is told of it, on one line; empty where all is trusted."""
+    """Return a line about untrusted commands for a person; empty if all are trusted."""
     commands, patterns = exclude_patterns(found), [one for one in found if one.kind == "generated"]
     said = [f"{len(commands)} commands of this repository are not trusted, and do not run"] if commands else []
     said += [
@@ -59,12 +70,12 @@ def describe_untrusted(found: tuple[TrustItem, ...]) -> str:
 
 
 def exclude_patterns(found: tuple[TrustItem, ...]) -> tuple[TrustItem, ...]:
-    """Those of these that would run."""
+    """Return the items that would run, without patterns of generated files."""
     return tuple(one for one in found if one.kind != "generated")
 
 
 def untrusted_notice(found: tuple[TrustItem, ...]) -> str:
-    """What a session is told of commands that do not run; nothing where there are none."""
+    """Return the message to a session about commands that do not run; empty if there are none."""
     found = exclude_patterns(found)
     if not found:
         return ""
@@ -80,7 +91,7 @@ def untrusted_notice(found: tuple[TrustItem, ...]) -> str:
 
 
 def untrusted_notice_once(found: tuple[TrustItem, ...], state: State, session: SessionKey) -> str:
-    """The notice, where this session was not told of exactly these commands. Raises StateError."""
+    """Return the notice unless the session was told of exactly these commands. Raises StateError."""
     if not exclude_patterns(found):
         return ""
     now = sha256("".join(command.digest for command in found).encode())[:16]

@@ -11,15 +11,15 @@ from remit.gate.answer import Attempts, join_lines
 from remit.gate.context import WorkspaceContext
 from remit.gate.effects.between_calls import ChangesBetweenCalls, remove_session_with_commands
 from remit.gate.effects.unfinished_calls import UnfinishedCalls
-from remit.gate.intents.intents import IntentBinding
+from remit.gate.intents.intents import IntentBinding, Intents, notice_rules
 from remit.gate.intents.lessons import describe_open_items
 from remit.gate.rules.load import Rules
 from remit.gate.rules.trust import find_untrusted, untrusted_notice
 from remit.gate.sessions.pending_messages import PendingMessages
 from remit.gate.sessions.protocol import format_protocol
 from remit.gate.snapshots.take import SnapshotTaker
+from remit.gate.state.sessions import SessionState
 from remit.gate.state.setbacks import Setbacks
-from remit.gate.state.workspace_state import SessionState
 from remit.workspace.git.refs import current_branch
 
 
@@ -28,6 +28,10 @@ class SessionLifecycle:
 
     def __init__(self, context: WorkspaceContext) -> None:
         self.context = context
+
+    @property
+    def intents(self) -> Intents:
+        return Intents(self.context.workspace, self.context.state, self.context.recorder)
 
     def start_session(self, event: SessionStarted, agent: str) -> str:
         """Return the protocol and the intent's block for a session that began or lost its context."""
@@ -50,12 +54,12 @@ class SessionLifecycle:
         return "\n\n".join(filter(None, parts))
 
     def find_start_block(self, session: SessionKey, agent: str) -> str:
-        bound = self.context.intents.bind_unselected_session(session, agent, self.find_binding())
-        return bound or self.context.intents.deliver_block(session)
+        bound = self.intents.bind_unselected_session(session, agent, self.find_binding())
+        return bound or self.intents.deliver_block(session)
 
     def record_start(self, event: SessionStarted, agent: str, rules: Rules) -> None:
         """Store the session and record its start."""
-        self.context.notice_rules(rules)
+        notice_rules(self.context, rules)
         known = self.context.state.find_session(event.session)
         session = SessionState(
             agent=agent,
@@ -83,7 +87,7 @@ class SessionLifecycle:
     def handle_prompt(self, session: SessionKey, agent: str) -> str:
         """Return pending messages, and the intent's block if it changed, after a person's prompt."""
         context, tries = self.context, Attempts()
-        tries.attempt(lambda: context.notice_rules(context.rules), None)
+        tries.attempt(lambda: notice_rules(context, context.rules), None)
         tries.attempt(lambda: Setbacks(context.state, context.environment.clock()).reset(session), None)
         tries.attempt(
             lambda: ChangesBetweenCalls(context).record_unattributed_changes(
@@ -99,8 +103,8 @@ class SessionLifecycle:
         """Return the intent's block if the session did not receive the same block before."""
         if self.context.state.find_session(session) is None:
             self.context.state.put_session(session, SessionState(agent=agent), self.context.environment.clock())
-        bound = self.context.intents.bind_unselected_session(session, agent, self.find_binding())
-        return bound or self.context.intents.deliver_block(session, only_changed=True)
+        bound = self.intents.bind_unselected_session(session, agent, self.find_binding())
+        return bound or self.intents.deliver_block(session, only_changed=True)
 
     def end_session(self, event: SessionEnded, agent: str) -> str:
         """Record the session's end and describe failures; the intent stays selected for a resume."""

@@ -1,7 +1,5 @@
 """Messages for a session that the answer to a call cannot carry; kept until an answer can."""
 
-import json
-
 from msgspec.structs import replace
 
 from remit.adapters import ROWS
@@ -9,11 +7,10 @@ from remit.adapters.agent_row import can_continue
 from remit.core.call import Outcome, SessionKey, ToolCall
 from remit.core.display_text import sanitise_line
 from remit.gate.answer import Answer, join_lines
+from remit.gate.state.messages import MAX_MESSAGE_CHARS, add_message, load_messages, store_messages
 from remit.gate.state.workspace_state import State
 
-MAX_CHARS = 8000
 MAX_COMMAND_CHARS = 80
-MESSAGES_FACT = "unsaid"
 
 
 class PendingMessages:
@@ -28,18 +25,14 @@ class PendingMessages:
             self.add_message(call.session, words)
 
     def add_message(self, session: SessionKey, words: str) -> None:
-        if not words:
-            return
-        with self.state.group_changes():
-            kept = self.load_messages(session)
-            self.store_messages(session, {**kept, "": join_lines(kept.get("", ""), words)[-MAX_CHARS:]})
+        add_message(self.state, session, words)
 
     def add_contained_result(self, call: ToolCall, token: str, words: str) -> None:
         """Keep a contained command's result: in the background, the command ends after its call returned."""
         if not words:
             return
         named = f"Remit: `{sanitise_line(call.command or '', MAX_COMMAND_CHARS)}` has ended."
-        entry = {call.call_id or token: f"{named}\n{words}"[-MAX_CHARS:]}
+        entry = {call.call_id or token: f"{named}\n{words}"[-MAX_MESSAGE_CHARS:]}
         with self.state.group_changes():
             self.store_messages(call.session, {**self.load_messages(call.session), **entry})
 
@@ -83,14 +76,10 @@ class PendingMessages:
 
     def load_messages(self, session: SessionKey) -> dict[str, str]:
         """Return messages not yet delivered, by call id or ticket; general ones under ""."""
-        return json.loads(self.state.read_fact(fact_name(session)) or "{}")
+        return load_messages(self.state, session)
 
     def store_messages(self, session: SessionKey, words: dict[str, str]) -> None:
-        self.state.put_fact(fact_name(session), json.dumps(words))
-
-
-def fact_name(session: SessionKey) -> str:
-    return f"{MESSAGES_FACT}:{session.session_id}:{session.agent_id}"
+        store_messages(self.state, session, words)
 
 
 def can_tell_before(agent: str, answer: Answer) -> bool:

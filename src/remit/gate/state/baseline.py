@@ -1,4 +1,7 @@
-"""The last observation of the workspace, brought up to date by what was recorded since."""
+"""The baseline: the last observation of the workspace, brought up to date by what was recorded since.
+
+Also the names of the contents that the content store holds. All functions raise StateError.
+"""
 
 import json
 from collections.abc import Iterable
@@ -12,58 +15,79 @@ from remit.gate.state.workspace_state import State
 from remit.workspace.observe.observation import Change, Observation, versions_by_path
 
 HEAD_FACT = "observed_head"
-"""The fact that tells which commit the last observation stood on; absent before the first."""
+"""Fact that holds the commit of the last observation; absent before the first observation."""
 
 
 class ObservedPath(Struct, frozen=True):
-    """One path of the last observation; `version` is None where there was no file."""
+    """One path of the baseline; `version` is None where there was no file."""
 
     path: str
     version: ContentVersion | None
 
 
 def baseline_head(state: State) -> str | None:
-    """The commit that the last observation stood on, empty for none; None before the first. Raises StateError."""
+    """Return the commit of the last observation, empty for none; None before the first observation."""
     return state.read_fact(HEAD_FACT)
 
 
 def read_baseline(state: State) -> list[ObservedPath]:
-    """Every path of the last observation, with what records have told since. Raises StateError."""
+    """Return every path of the baseline."""
     rows = state.fetch_rows("SELECT version FROM baseline WHERE workspace=?", state.workspace)
     return [msgspec.convert(json.loads(row[0]), ObservedPath) for row in rows]
 
 
 def find_known_versions(state: State, paths: Iterable[str]) -> dict[str, ContentVersion | None]:
-    """These paths as the last observation, or a record since, left them; only those that it tells of."""
+    """Return the versions of these paths in the baseline; paths without an entry are left out."""
     asked = {quote_path(path): path for path in paths}
     marks = ",".join("?" * len(asked))
     query = f"SELECT version FROM baseline WHERE workspace=? AND path IN ({marks})"
-    found = [
-        msgspec.convert(json.loads(row[0]), ObservedPath) for row in state.fetch_rows(query, state.workspace, *asked)
-    ]
-    return {one.path: one.version for one in found if one.path in asked.values()}
+    rows = state.fetch_rows(query, state.workspace, *asked)
+    found = [msgspec.convert(json.loads(row[0]), ObservedPath) for row in rows]
+    return {entry.path: entry.version for entry in found if entry.path in asked.values()}
 
 
 def replace_baseline(state: State, observation: Observation) -> None:
-    """Keep this observation in place of the last. Raises StateError."""
-    found = [ObservedPath(path, version) for path, version in versions_by_path(observation).items()]
+    """Make an observation the new baseline."""
+    entries = [ObservedPath(path, version) for path, version in versions_by_path(observation).items()]
     with state.transaction() as connection:
         connection.execute("DELETE FROM baseline WHERE workspace=?", (state.workspace,))
-        connection.executemany("INSERT INTO baseline VALUES(?,?,?)", make_rows(state, found))
+        connection.executemany("INSERT INTO baseline VALUES(?,?,?)", make_rows(state, entries))
         connection.execute(
             "INSERT OR REPLACE INTO facts VALUES(?,?,?)", (state.workspace, HEAD_FACT, observation.head or "")
         )
 
 
-def mark_recorded(state: State, done: Iterable[Change]) -> None:
-    """These changes have a record: the next observation is not to wonder about them. Raises StateError."""
-    found = [ObservedPath(c.path, c.after.version if c.after else None) for c in done]
-    if not found or state.read_fact(HEAD_FACT) is None:
+def mark_recorded(state: State, changes: Iterable[Change]) -> None:
+    """Take recorded changes into the baseline, so that the next comparison does not report them again."""
+    entries = [ObservedPath(c.path, c.after.version if c.after else None) for c in changes]
+    if not entries or state.read_fact(HEAD_FACT) is None:
         return
     with state.transaction() as connection:
-        connection.executemany("INSERT OR REPLACE INTO baseline VALUES(?,?,?)", make_rows(state, found))
+        connection.executemany("INSERT OR REPLACE INTO baseline VALUES(?,?,?)", make_rows(state, entries))
 
 
-def make_rows(state: State, found: Iterable[ObservedPath]) -> list[tuple[str, str, bytes]]:
-    """The rows of these paths; a name that is not UTF-8 survives as an ASCII escape."""
-    return [(state.workspace, quote_path(o.path), json.dumps(msgspec.to_builtins(o)).encode("ascii")) for o in found]
+def make_rows(state: State, entries: Iterable[ObservedPath]) -> list[tuple[str, str, bytes]]:
+    """Return rows of the table; a name that is not UTF-8 survives as an ASCII escape."""
+    return [(state.workspace, quote_path(e.path), json.dumps(msgspec.to_builtins(e)).encode("ascii")) for e in entries]
+
+
+def version_identity(version: ContentVersion | None) -> tuple[str, str] | None:
+    """Return what makes two versions the same: the SHA-256 and the mode."""
+    return None if version is None else (version.sha256, version.mode)
+
+
+# Kept contents
+
+
+def find_unkept(state: State, blobs: set[str]) -> set[str]:
+    """Return those of the git names whose content is not kept yet."""
+    if not blobs:
+        return set()
+    marks = ",".join("?" * len(blobs))
+    rows = state.fetch_rows(f"SELECT git_blob FROM kept WHERE git_blob IN ({marks})", *blobs)
+    return blobs - {row[0] for row in rows}
+
+
+def mark_kept(state: State, blobs: set[str]) -> None:
+    with state.transaction() as connection:
+        connection.executemany("INSERT OR IGNORE INTO kept VALUES(?)", [(blob,) for blob in blobs])

@@ -1,4 +1,4 @@
-"""The database behind the state: its tables, and what is done where it is old, damaged or held."""
+"""The SQLite database behind the state: its tables, transactions, and the repair of an old or damaged file."""
 
 import sqlite3
 from collections.abc import Generator
@@ -11,7 +11,7 @@ from remit.ledger.sqlite_file import copy_to_memory, enable_write_ahead, is_unwr
 SCHEMA_VERSION = 5
 
 BUSY_TIMEOUT_S = 5.0
-"""How long one statement waits for another process. A hook that waits too long is passed over by its agent."""
+"""Time that one statement waits for another process: an agent goes on without a hook that waits too long."""
 
 TABLES = """
 CREATE TABLE IF NOT EXISTS sessions(
@@ -56,11 +56,11 @@ ADDED_COLUMNS = {
         "answered_at": "REAL DEFAULT 0",
     }
 }
-"""Columns that came after a table was first made: a file of an older version gets them when it is opened."""
+"""Columns that were added to tables later: a file of an older version gets them when it is opened."""
 
 
 class StateError(RuntimeError):
-    """The state database cannot be used."""
+    """An error of the state database, which cannot be used."""
 
     def __init__(self, path: Path, why: str) -> None:
         super().__init__(f"Remit's state {str(path)!r} cannot be used: {why}")
@@ -68,17 +68,17 @@ class StateError(RuntimeError):
 
 
 class StateDatabase:
-    """The open database of one workspace. `aside` is where a damaged file was moved when this one was made."""
+    """The open database of one workspace; `damaged_copy` is the file that it replaced, if that was damaged."""
 
     def __init__(self, path: Path, workspace: Path) -> None:
         self.path = path
         self.workspace = quote_path(str(workspace))
-        self.connection, self.aside = open_database(path)
+        self.connection, self.damaged_copy = open_database(path)
         status = path.stat() if path.exists() else None
         self.identity = (status.st_dev, status.st_ino) if status else None
 
     def is_current(self) -> bool:
-        """Whether the open database is still the one at its path."""
+        """Return True if the open database is still the file at its path."""
         try:
             status = self.path.stat()
         except OSError:
@@ -86,12 +86,11 @@ class StateDatabase:
         return (status.st_dev, status.st_ino) == self.identity
 
     def close(self) -> None:
-        """Let go of the file."""
         self.connection.close()
 
     @contextmanager
     def transaction(self) -> Generator[sqlite3.Connection]:
-        """One transaction, or a part of the one that `together` began. Raises StateError for what cannot be written."""
+        """Run a transaction, or a part of the one that `group_changes` began. Raises StateError."""
         try:
             if self.connection.in_transaction:
                 yield self.connection
@@ -104,40 +103,37 @@ class StateDatabase:
 
     @contextmanager
     def group_changes(self) -> Generator[None]:
-        """Several changes as one: a commit costs more than any of them. Raises StateError."""
+        """Run several changes as one transaction: a commit costs more than any of them. Raises StateError."""
         with self.transaction():
             yield
 
     def fetch_row(self, query: str, *values: object) -> sqlite3.Row | None:
-        """The first row of a query."""
         try:
             return self.connection.execute(query, values).fetchone()
         except sqlite3.Error as error:
             raise StateError(self.path, explain_error(error)) from error
 
     def fetch_rows(self, query: str, *values: object) -> list[sqlite3.Row]:
-        """All rows of a query."""
         try:
             return self.connection.execute(query, values).fetchall()
         except sqlite3.Error as error:
             raise StateError(self.path, explain_error(error)) from error
 
     def read_fact(self, name: str) -> str | None:
-        """A remembered value of this workspace."""
+        """Return a named value of this workspace."""
         row = self.fetch_row("SELECT value FROM facts WHERE workspace=? AND name=?", self.workspace, name)
         return None if row is None else row[0]
 
     def put_fact(self, name: str, value: str) -> None:
-        """Remember a value for this workspace."""
+        """Store a named value for this workspace."""
         with self.transaction() as connection:
             connection.execute("INSERT OR REPLACE INTO facts VALUES(?,?,?)", (self.workspace, name, value))
 
 
 def open_database(path: Path) -> tuple[sqlite3.Connection, Path | None]:
-    """The database, made where it is missing; a damaged one is moved aside, never overwritten, and where to is told.
+    """Open the database, or make a new one; return it with the path of a damaged file that was moved aside.
 
-    Where this user may not write there, it is a copy in memory that can be read, and every change fails. Raises
-    StateError.
+    Where this user may not write, the connection is to a copy in memory, and every change fails. Raises StateError.
     """
     try:
         if path.parent.is_dir() and is_unwritable(path):
@@ -153,7 +149,6 @@ def open_database(path: Path) -> tuple[sqlite3.Connection, Path | None]:
 
 
 def open_writable(path: Path) -> sqlite3.Connection:
-    """The database with its tables."""
     connection = sqlite3.connect(path, timeout=BUSY_TIMEOUT_S, isolation_level=None, check_same_thread=False)
     if connection.execute("PRAGMA user_version").fetchone()[0] != SCHEMA_VERSION:
         enable_write_ahead(connection, BUSY_TIMEOUT_S)
@@ -163,7 +158,7 @@ def open_writable(path: Path) -> sqlite3.Connection:
 
 
 def open_read_only(path: Path) -> sqlite3.Connection:
-    """A copy of the database with its tables, which no change reaches."""
+    """Return a copy of the database in memory that refuses changes."""
     connection = copy_to_memory(path)
     if connection.execute("PRAGMA user_version").fetchone()[0] != SCHEMA_VERSION:
         update_schema(connection)
@@ -172,7 +167,7 @@ def open_read_only(path: Path) -> sqlite3.Connection:
 
 
 def update_schema(connection: sqlite3.Connection) -> None:
-    """Make what is missing: tables, and columns of tables that an older version made. Nothing is taken away."""
+    """Add missing tables, and missing columns of tables that an older version made."""
     connection.execute("BEGIN IMMEDIATE")
     try:
         for statement in filter(str.strip, TABLES.split(";")):
@@ -189,30 +184,29 @@ def update_schema(connection: sqlite3.Connection) -> None:
 
 
 def replace_damaged(path: Path) -> tuple[sqlite3.Connection, Path]:
-    """A new database in place of a damaged one, which stays beside it under another name."""
-    aside = path.with_name(f"{path.name}.damaged")
+    """Move a damaged file aside and open a new database; return the path of the damaged file too."""
+    damaged_copy = path.with_name(f"{path.name}.damaged")
     count = 1
-    while aside.exists():
-        aside, count = path.with_name(f"{path.name}.damaged.{count}"), count + 1
+    while damaged_copy.exists():
+        damaged_copy, count = path.with_name(f"{path.name}.damaged.{count}"), count + 1
     try:
-        path.replace(aside)
+        path.replace(damaged_copy)
         for suffix in ("-wal", "-shm"):
             path.with_name(path.name + suffix).unlink(missing_ok=True)
-        return open_writable(path), aside
+        return open_writable(path), damaged_copy
     except (OSError, sqlite3.Error) as error:
         raise StateError(path, explain_error(error)) from error
 
 
 def explain_error(error: Exception) -> str:
-    """What SQLite says, and what to do about it."""
-    said = str(error)
-    if "malformed" in said or "not a database" in said:
-        return f"{said}. Move the file away: sessions then select their intent again, and no record is lost"
-    if "locked" in said:
-        return f"{said}: another process has held it for more than {BUSY_TIMEOUT_S:.0f} s; try again when it is done"
-    return f"{said}: make room and give yourself write permission there" if is_write_error(said) else said
+    """Return SQLite's message with the next step."""
+    message = str(error)
+    if "malformed" in message or "not a database" in message:
+        return f"{message}. Move the file away: sessions then select their intent again, and no record is lost"
+    if "locked" in message:
+        return f"{message}: another process has held it for more than {BUSY_TIMEOUT_S:.0f} s; try again when it is done"
+    return f"{message}: make room and give yourself write permission there" if is_write_error(message) else message
 
 
-def is_write_error(said: str) -> bool:
-    """Whether SQLite could not write."""
-    return any(part in said for part in ("full", "readonly", "unable to open", "disk I/O"))
+def is_write_error(message: str) -> bool:
+    return any(part in message for part in ("full", "readonly", "unable to open", "disk I/O"))

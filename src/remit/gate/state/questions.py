@@ -1,13 +1,9 @@
-"""Asking a person: the question waits here, inside the agent's hook, until somebody answers or the time is over.
+"""Questions to a person, their answers, and the grants that answers leave.
 
-It is put only where somebody can answer: a terminal that runs `remit approvals watch` says so every second. A question
-belongs to the process that put it; where that is gone, whoever looks next closes it. An answer may still come: then it
-serves the same call, once, when the agent makes it again.
-
-Whether whoever asked still waits for the answer.
-
-A fresh process is itself the one that waits. The daemon waits for a client that may be killed meanwhile: its thread
-says how to tell. Not in Environment, by which gates are kept open: it is another one for each call.
+A question waits inside the agent's hook until a person answers or time is up. A question is put only where a person can
+answer: a terminal that runs `remit approvals watch` signs every second. A question belongs to the process that put it;
+where that process is gone, the next one to look closes the question. A late answer serves the same call, once, when the
+agent makes it again.
 """
 
 import time
@@ -25,40 +21,40 @@ from remit.gate.state.workspace_state import State
 from remit.policy.approval.grants import GrantSubject
 from remit.workspace.processes.process_info import ProcessIdentity, has_process_ended, identify_this_process
 
-
-def client_never_leaves() -> bool:
-    """The one that waits is this process."""
-    return False
-
-
-CLIENT_GONE: ContextVar[Callable[[], bool]] = ContextVar("GONE", default=client_never_leaves)
-"""Set by who serves a client, for its own thread."""
-
-
 WATCHER_TIMEOUT_S = 5.0
-"""A watcher that was silent for this long is not there any more."""
+"""Silence after which a watcher counts as gone."""
 
 POLL_INTERVAL_S = 0.05
 
 HEARTBEAT_INTERVAL_S = 2.0
-"""How often a waiting process says that it still waits."""
+"""Interval at which a waiting process signs that it still waits."""
 
 ASKER_TIMEOUT_S = 15.0
-"""A process that cannot be seen from here, and was silent for this long, has gone."""
+"""Silence after which an asking process that cannot be seen from here counts as gone."""
 
 LATE_ANSWER_S = 600.0
-"""How long an answer that came too late serves the same call."""
+"""Time that an answer which came too late can serve the same call."""
 
 EXPIRED_LISTED_S = 3600.0
-"""How long a question that ended without an answer is shown, and may still be answered."""
+"""Time that a question without an answer is listed after its end, and can still be answered."""
 
 RETENTION_S = 7 * 24 * 3600.0
 
 QuestionStatus: TypeAlias = Literal["open", "expired"]
 
 
+def client_never_leaves() -> bool:
+    """Return False: in a fresh process, the asking process and the client are the same."""
+    return False
+
+
+CLIENT_GONE: ContextVar[Callable[[], bool]] = ContextVar("CLIENT_GONE", default=client_never_leaves)
+"""Tells whether the hook client that asked has disconnected. The daemon sets it in the thread that serves the client;
+it is no part of Environment, because gates that stay open serve many clients."""
+
+
 class Question(Struct, frozen=True):
-    """What a person is asked. `action` is the exact call; `path`, `prefix` or `tool` is what a wider yes may cover."""
+    """A question to a person: `action` is the exact call; `path`, `prefix` or `tool` what a wider grant may cover."""
 
     id: str
     session_id: str
@@ -78,23 +74,23 @@ class Question(Struct, frozen=True):
     call_id: str = ""
     arguments_sha256: str = ""
     diff: str = ""
-    """What a file tool would change, where its arguments tell; without secrets, and cut. No record holds it."""
+    """Diff of a file tool's change, where its arguments tell: without secrets, cut, and in no record."""
 
     @property
     def subject(self) -> GrantSubject:
-        """What a yes would be about."""
+        """The subject of a grant that answers the question."""
         command = self.action.removeprefix(f"{self.tool}: ") if self.is_command else ""
         return GrantSubject(self.tool, self.risk, self.path, self.prefix, self.is_command, command)
 
     @property
     def group_key(self) -> tuple[str, ...]:
-        """Equal cards ask the same about the same place: agent, intent, rule, and folder or first words."""
+        """The key of questions that can be answered together: agent, intent, rule, and folder or first words."""
         place = " ".join(self.prefix) or self.action if self.path is None else self.path.rpartition("/")[0]
         return (self.agent, self.intent_id or "", self.code, self.tool if self.path is None else "", place)
 
 
 class ApprovalReply(Struct, frozen=True):
-    """What a person answered. `pattern` is the rule of a wider yes as they wrote it: paths, or first words."""
+    """An answer of a person; `pattern` is the rule of a wider grant as they wrote it: paths, or first words."""
 
     allow: bool
     words: str = ""
@@ -104,27 +100,27 @@ class ApprovalReply(Struct, frozen=True):
 
 
 class ListedQuestion(Struct, frozen=True):
-    """A question with how it stands. `expired`: nobody waits for the answer any more."""
+    """A question with its status; `expired` if no process waits for the answer any more."""
 
     question: Question
     status: QuestionStatus
 
 
 class QuestionStore:
-    """The questions of one workspace."""
+    """The questions and grants of one workspace. Its methods raise StateError."""
 
     def __init__(self, state: State, clock: Callable[[], float]) -> None:
         self.state = state
         self.clock = clock
 
-    # -- the side that asks ---------------------------------------------------------------------------------
+    # Asking
 
     def is_watcher_present(self) -> bool:
-        """Whether a person can answer now."""
+        """Return True if a person can answer now."""
         return self.clock() - float(self.state.read_fact("watched_at") or 0) < WATCHER_TIMEOUT_S
 
     def put_question(self, question: Question, digest: str = "") -> None:
-        """Put the question. `digest` is the same for the same call made again; empty: an answer serves no other."""
+        """Store a question; a late answer serves a later call with the same `digest`, and none if that is empty."""
         owner = msgspec.json.encode(identify_this_process())
         now = self.clock()
         with self.state.transaction() as connection:
@@ -141,9 +137,9 @@ class QuestionStore:
     def wait_for_reply(
         self, question: Question, release_lock: Callable[[], AbstractContextManager[Any]]
     ) -> ApprovalReply | None:
-        """The answer; None where the time is over, or everybody who could answer has gone, or who asked.
+        """Wait for the answer, then close the question.
 
-        The question is closed.
+        Returns None when time is up, no watcher is left, or the asking client is gone.
         """
         while self.clock() < question.expires_at and self.is_watcher_present() and not CLIENT_GONE.get()():
             with release_lock():
@@ -154,7 +150,7 @@ class QuestionStore:
         return self.close_question(question)
 
     def has_reply_within(self, question: Question, seconds: float) -> bool:
-        """Whether an answer comes in the next seconds. Reads only: other calls may be writing meanwhile."""
+        """Return True if an answer comes in the next `seconds`. Only reads, since other calls may be writing."""
         until = min(self.clock() + seconds, question.expires_at)
         while self.clock() < until and self.is_watcher_present() and not CLIENT_GONE.get()():
             time.sleep(POLL_INTERVAL_S)
@@ -163,12 +159,12 @@ class QuestionStore:
         return False
 
     def send_heartbeat(self, question: Question) -> None:
-        """Say that somebody waits for the answer."""
+        """Sign that a process still waits for the answer."""
         with self.state.transaction() as connection:
             connection.execute("UPDATE approvals SET seen_at=? WHERE id=?", (self.clock(), question.id))
 
     def close_question(self, question: Question) -> ApprovalReply | None:
-        """End the question; the answer that it has, which now serves nobody else."""
+        """Close the question and use up its answer, if there is one."""
         with self.state.transaction() as connection:
             row = connection.execute(
                 "UPDATE approvals SET closed=1, used=(reply IS NOT NULL) WHERE id=? AND closed=0 RETURNING reply",
@@ -176,16 +172,15 @@ class QuestionStore:
             ).fetchone()
         if row is not None:
             return msgspec.json.decode(row[0], type=ApprovalReply) if row[0] else None
-        reply = self.find_reply(question.id)  # somebody took us for dead, and closed it
+        reply = self.find_reply(question.id)  # another process took this one for dead, and closed the question
         return reply if reply is not None and self.use_reply(question.id) else None
 
     def find_reply(self, question_id: str) -> ApprovalReply | None:
-        """What was answered."""
         row = self.state.fetch_row("SELECT reply FROM approvals WHERE id=?", question_id)
         return msgspec.json.decode(row[0], type=ApprovalReply) if row and row[0] else None
 
     def take_late_approval(self, digest: str) -> ApprovalReply | None:
-        """The yes to this very call that came when nobody waited for it any more; it serves once."""
+        """Return an approval of this very call that came too late, and use it up."""
         since = self.clock() - LATE_ANSWER_S
         rows = self.state.fetch_rows(
             "SELECT id, reply FROM approvals WHERE workspace=? AND digest=? AND digest<>'' AND closed=1 AND used=0"
@@ -199,13 +194,13 @@ class QuestionStore:
         return None
 
     def use_reply(self, question_id: str) -> bool:
-        """Use an answer up; False where somebody else did."""
+        """Use an answer up; return False if another process did."""
         with self.state.transaction() as connection:
             done = connection.execute("UPDATE approvals SET used=1 WHERE id=? AND used=0", (question_id,))
             return done.rowcount > 0
 
     def find_orphans(self) -> list[tuple[str, bytes]]:
-        """The questions whose asker is gone, with their ids."""
+        """Return id and text of the open questions whose asking process is gone."""
         rows = self.state.fetch_rows(
             "SELECT id, question, owner, seen_at, expires_at FROM approvals WHERE workspace=? AND closed=0",
             self.state.workspace,
@@ -213,7 +208,7 @@ class QuestionStore:
         return [(row[0], row[1]) for row in rows if self.has_no_asker(row[2], row[3], row[4])]
 
     def close_orphans(self) -> list[tuple[Question, ApprovalReply | None]]:
-        """The questions whose asker is gone, closed now by us, each with the answer that reached nobody."""
+        """Close the questions whose asking process is gone, and return them with their undelivered answers."""
         return [
             (msgspec.json.decode(question, type=Question), self.find_reply(question_id))
             for question_id, question in self.find_orphans()
@@ -221,34 +216,34 @@ class QuestionStore:
         ]
 
     def try_close(self, question_id: str) -> bool:
-        """Close a question; False where somebody else did."""
+        """Close a question; return False if another process did."""
         with self.state.transaction() as connection:
             done = connection.execute("UPDATE approvals SET closed=1 WHERE id=? AND closed=0", (question_id,))
             return done.rowcount > 0
 
     def has_no_asker(self, owner: bytes | None, seen_at: float, expires_at: float) -> bool:
-        """Whether nobody waits for the answer. One that waits closes its question itself when the time is over."""
+        """Return True if no process waits for the answer; a waiting process closes its question itself at the end."""
         now = self.clock()
         gone = has_process_ended(msgspec.json.decode(owner, type=ProcessIdentity)) if owner else None
         silent = owner is not None and gone is None and now - seen_at > ASKER_TIMEOUT_S
         return bool(gone) or silent or now - expires_at > ASKER_TIMEOUT_S
 
-    # -- the side that answers ------------------------------------------------------------------------------
+    # Answering
 
     def mark_watcher_present(self) -> None:
-        """Say that somebody is there."""
+        """Sign that a person can answer."""
         self.state.put_fact("watched_at", str(self.clock()))
 
     def mark_watcher_gone(self) -> None:
-        """Say that nobody is there any more."""
+        """Sign that no person can answer any more."""
         self.state.put_fact("watched_at", "0")
 
     def list_open_questions(self) -> list[Question]:
-        """What waits for an answer, the oldest first."""
+        """Return the questions that wait for an answer, oldest first."""
         return [asked.question for asked in self.list_unanswered() if asked.status == "open"]
 
     def list_unanswered(self) -> list[ListedQuestion]:
-        """What has no answer yet, the oldest first: what waits for one, and what lately ended without."""
+        """Return the questions without an answer, oldest first: open ones, and those that expired lately."""
         now = self.clock()
         rows = self.state.fetch_rows(
             "SELECT question, closed OR expires_at<=? FROM approvals"
@@ -261,9 +256,9 @@ class QuestionStore:
         ]
 
     def answer_question(self, question_id: str, reply: ApprovalReply) -> ListedQuestion | None:
-        """Answer a question, the first answer counts; None where it has one, or ended too long ago.
+        """Answer a question; return None if it has an answer, or ended too long ago. The first answer counts.
 
-        Where it comes back `expired`, nobody waits: the answer has to be recorded by who gave it.
+        No process waits for an `expired` question: the caller records the answer.
         """
         if not any(asked.question.id == question_id for asked in self.list_unanswered()):
             return None
@@ -278,10 +273,9 @@ class QuestionStore:
             else ListedQuestion(msgspec.json.decode(row[0], type=Question), "expired" if row[1] else "open")
         )
 
-    # -- what a yes leaves ----------------------------------------------------------------------------------
+    # Grants
 
     def put_grant(self, grant: Grant) -> None:
-        """Remember a yes."""
         with self.state.transaction() as connection:
             connection.execute(
                 "INSERT OR REPLACE INTO grants(id, workspace, body, until) VALUES(?,?,?,?)",
@@ -289,7 +283,7 @@ class QuestionStore:
             )
 
     def active_grants(self, project: Sequence[ProjectGrant] = ()) -> tuple[Grant, ...]:
-        """The grants that hold now; `project` are those of `remit.toml`. A state that is older may hold some, too."""
+        """Return the grants in force; `project` are those of `remit.toml`."""
         rows = self.state.fetch_rows(
             "SELECT body FROM grants WHERE workspace=? AND (until IS NULL OR until>?)",
             self.state.workspace,
@@ -298,7 +292,7 @@ class QuestionStore:
         return (*(msgspec.json.decode(row[0], type=Grant) for row in rows), *(entry.grant for entry in project))
 
     def revoke_grant(self, grant_id: str) -> bool:
-        """Take a yes back."""
+        """Delete a grant; return False if there is none."""
         with self.state.transaction() as connection:
             done = connection.execute("DELETE FROM grants WHERE id=? AND workspace=?", (grant_id, self.state.workspace))
             return bool(done.rowcount)

@@ -1,4 +1,4 @@
-"""What a session ran into lately: its denials and failures in a row, and the paths that were refused to it."""
+"""Setbacks of a session: its denials and failures in a row, and the paths that were lately denied."""
 
 import posixpath
 
@@ -9,19 +9,19 @@ from remit.core.facts import DeniedPath
 from remit.gate.state.workspace_state import State
 
 QUIET_RESET_S = 60.0
-"""After so long without another denial or failure the count begins anew."""
+"""Time without another denial or failure after which the count begins anew."""
 
 PATH_DENIALS: frozenset[ErrorType] = frozenset(
     {"SCOPE_VIOLATION", "INTENTIGNORE_PATH_BLOCKED", "PROTECTED_PATH", "OUTSIDE_WORKSPACE"}
 )
-"""Denials that say something about the path itself, and not about the moment."""
+"""Denials that concern the path itself, and not the moment."""
 
 ERROR_TYPES: dict[str, ErrorType] = {code: code for code in PATH_DENIALS}
 
 
 def broken_constraints(finding: Finding) -> str:
-    """Which constraints: another one than before is another denial."""
-    return "".join(sorted({f" {one['constraint']}" for one in finding.context.get("broken", ())}))
+    """Return the names of the broken constraints: a denial for other constraints counts as a new one."""
+    return "".join(sorted({f" {broken['constraint']}" for broken in finding.context.get("broken", ())}))
 
 
 class Setbacks:
@@ -32,7 +32,7 @@ class Setbacks:
         self.now = now
 
     def count_in_a_row(self, key: SessionKey) -> tuple[str, int, int]:
-        """(the last denial, how often in a row, failed tools in a row); none of it after a minute of quiet."""
+        """Return (last denial, its count in a row, failed tools in a row); all reset after QUIET_RESET_S."""
         row = self.state.fetch_row(
             "SELECT denial, denials, failures FROM setbacks WHERE workspace=? AND session_id=? AND agent_id=? AND at>?",
             *(self.state.workspace, key.session_id, key.agent_id, self.now - QUIET_RESET_S),
@@ -40,7 +40,7 @@ class Setbacks:
         return ("", 0, 0) if row is None else (row[0], row[1], row[2])
 
     def denied_paths(self, key: SessionKey, root: str, cwd: str, minutes: float) -> tuple[DeniedPath, ...]:
-        """The paths that were refused to this conversation, its sub-agents included, in the last `minutes`."""
+        """Return the paths that were denied to the session or its sub-agents in the last `minutes`."""
         rows = self.state.fetch_rows(
             "SELECT path, code, tool FROM denied WHERE workspace=? AND session_id=? AND at>? ORDER BY path",
             *(self.state.workspace, key.session_id, self.now - minutes * 60),
@@ -52,9 +52,9 @@ class Setbacks:
         )
 
     def count_denial(self, call: ToolCall, findings: tuple[Finding, ...]) -> None:
-        """Count this denial, the leading finding first, and remember the paths that it was about.
+        """Count a denial, whose leading finding comes first, and store the denied paths.
 
-        An open circuit counts for nothing: else one that is tried again would never close.
+        An open circuit is not counted, or a retry would keep the circuit open forever.
         """
         leading = next(iter(findings), None)
         if leading is None or leading.code == "CIRCUIT_OPEN":
@@ -77,7 +77,7 @@ class Setbacks:
             )
 
     def count_outcome(self, call: ToolCall, outcome: Outcome, call_class: CallClass) -> None:
-        """Count a failure; a success ends the row. Reading proves nothing either way, and is not counted."""
+        """Count a failure; a success resets the counts, and a safe call changes nothing."""
         if call_class == "safe":
             return
         if outcome.ok:
@@ -91,7 +91,7 @@ class Setbacks:
             )
 
     def reset(self, key: SessionKey) -> None:
-        """Begin anew: something worked, or a person spoke."""
+        """Reset the counts, after a success or a word of the person."""
         where = (self.state.workspace, key.session_id, key.agent_id)
         known = "FROM setbacks WHERE workspace=? AND session_id=? AND agent_id=?"
         if self.state.fetch_row(f"SELECT 1 {known}", *where) is not None:
@@ -99,17 +99,16 @@ class Setbacks:
                 connection.execute(f"DELETE {known}", where)
 
     def allow_paths(self, key: SessionKey, paths: tuple[str, ...]) -> None:
-        """A person let these paths pass: they are refused no longer."""
+        """Forget the denials of paths that a person allowed."""
         rows = [(self.state.workspace, key.session_id, quote_path(path)) for path in paths]
         with self.state.transaction() as connection:
             connection.executemany("DELETE FROM denied WHERE workspace=? AND session_id=? AND path=?", rows)
 
     def session_key(self, call: ToolCall) -> tuple[str, str, str]:
-        """The key of the call's session."""
         return (self.state.workspace, call.session.session_id, call.session.agent_id)
 
 
 def path_spellings(path: str, root: str, cwd: str) -> tuple[str, ...]:
-    """How a command in `cwd` may name the file: from the root, absolute, from where it stands."""
+    """Return the spellings of a file in a command: from the root, absolute, and relative to `cwd`."""
     whole = path if path.startswith("/") else posixpath.join(root, path)
     return tuple(dict.fromkeys((path, whole, posixpath.relpath(whole, cwd or root))))

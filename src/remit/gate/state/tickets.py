@@ -1,15 +1,9 @@
-"""Leave to run one command contained: given by the hook that rewrote the call, used once by the launcher.
+"""Tickets of contained commands: the hook that rewrites a call issues one, and the launcher uses it once.
 
-Whoever runs the launcher with a ticket of their own making runs nothing; and one that was used is used up.
-
-Whether what a command's text tells of its writes still holds when it writes.
-
-Its paths are looked up before it runs. A command that writes later, while another one runs, may meet a link where a
-file was: made by a command that was looked at by itself, and harmless by itself.
+A launcher without an issued ticket runs nothing, and a used ticket is used up.
 """
 
 import os
-from collections.abc import Iterable
 from pathlib import Path
 
 import msgspec
@@ -17,21 +11,20 @@ from msgspec import Struct
 
 from remit.core.call import SessionKey, ToolCall, hash_arguments
 from remit.core.diff.contents import sha256
-from remit.core.facts import Target
-from remit.gate.state.workspace_state import OpenCall, State
-from remit.policy.commands.background import BACKGROUND_ARGUMENTS, leaves_process_running
+from remit.gate.state.pending_calls import OpenCall
+from remit.gate.state.workspace_state import State
 
 TICKET_PREFIX = "contained:"
-"""How the names of these facts begin."""
+"""Prefix of the facts that hold tickets."""
 
 TICKET_LIFETIME_S = 86400.0
-"""A ticket that nobody came for, or whose command never ended, is thrown away after so long."""
+"""Age after which a ticket is deleted whose command never began, or never ended."""
 
 
 class Ticket(Struct, frozen=True):
-    """What the hook decided about, without the command itself: that may hold secrets, and is known by its hash.
+    """A call that the hook decided about; the command, which may hold secrets, is known by its hash only.
 
-    `temporary` is the agent's temporary folder; `folder` is where the writes are staged, once it is used.
+    `temporary` is the agent's temporary folder; `folder` is the staging area, once the ticket is used.
     """
 
     token: str
@@ -48,7 +41,7 @@ class Ticket(Struct, frozen=True):
     folder: str = ""
 
     def make_call(self, command: str, cwd: str = "") -> ToolCall:
-        """The call as the agent made it; `cwd` is where its shell really stands."""
+        """Return the call as the agent made it; `cwd` is the real folder of its shell."""
         return ToolCall(
             agent=self.agent,
             session=self.session,
@@ -63,13 +56,13 @@ class Ticket(Struct, frozen=True):
         )
 
     def is_for_call(self, call: ToolCall, command: str) -> bool:
-        """Whether it was given for this call of the agent, which ran that command."""
+        """Return True if the ticket was issued for this call and command."""
         same = (self.session, self.tool, self.call_id) == (call.session, call.tool, call.call_id)
         return same and self.command_sha256 == command_digest(command)
 
 
 class TicketNotFound(RuntimeError):
-    """Nobody gave leave to run this."""
+    """An error of the launcher: no ticket allows the command."""
 
     def __init__(self, token: str) -> None:
         super().__init__(
@@ -85,7 +78,7 @@ class Tickets:
         self.state = state
 
     def issue_ticket(self, call: ToolCall, command: str, intent_id: str | None, temporary: str, now: float) -> Ticket:
-        """A new one, kept; those that are too old go."""
+        """Store and return a new ticket, and delete those that are too old."""
         found = Ticket(
             token=os.urandom(8).hex(),
             session=call.session,
@@ -107,7 +100,7 @@ class Tickets:
         return found
 
     def use_ticket(self, token: str, session_id: str, command: str, folder: str) -> Ticket:
-        """The ticket, used up from here on: its command runs, staged in `folder`. Raises NoTicket."""
+        """Use a ticket up: its command runs, staged in `folder`. Raises TicketNotFound."""
         with self.state.group_changes():
             found = self.find_ticket(token)
             if found is None or found.folder or found.session.session_id != session_id:
@@ -118,7 +111,7 @@ class Tickets:
         return found
 
     def finish_ticket(self, token: str, folder: str, command: str) -> Ticket:
-        """The ticket of a command that has ended, gone from here on. Raises NoTicket."""
+        """Delete and return the ticket of a command that has ended. Raises TicketNotFound."""
         with self.state.group_changes():
             found = self.find_ticket(token)
             if (
@@ -132,23 +125,19 @@ class Tickets:
         return found
 
     def put_ticket(self, ticket: Ticket) -> None:
-        """Keep it as it is now."""
         self.state.put_fact(f"{TICKET_PREFIX}{ticket.token}", msgspec.json.encode(ticket).decode())
 
     def find_ticket(self, token: str) -> Ticket | None:
-        """The ticket of that name."""
         text = self.state.read_fact(f"{TICKET_PREFIX}{token}")
         return None if text is None else msgspec.json.decode(text, type=Ticket)
 
     def list_tickets(self) -> list[Ticket]:
-        """Every ticket."""
         rows = self.state.fetch_rows(
             "SELECT value FROM facts WHERE workspace=? AND name GLOB ?", self.state.workspace, f"{TICKET_PREFIX}*"
         )
         return [msgspec.json.decode(row[0], type=Ticket) for row in rows]
 
     def delete_ticket(self, token: str) -> None:
-        """Throw it away."""
         with self.state.transaction() as connection:
             connection.execute(
                 "DELETE FROM facts WHERE workspace=? AND name=?", (self.state.workspace, f"{TICKET_PREFIX}{token}")
@@ -156,46 +145,34 @@ class Tickets:
 
 
 def command_digest(command: str) -> str:
-    """What tells two commands apart, whatever characters they hold."""
+    """Return the hash of a command, whatever characters the text holds."""
     return sha256(command.encode("utf-8", "surrogateescape"))
 
 
-def why_race_possible(call: ToolCall, targets: Iterable[Target], state: State) -> str | None:
-    """Why others may move what this command writes to before it does; None where nobody does. Raises StateError."""
-    if any(call.arguments.get(key) for key in BACKGROUND_ARGUMENTS) or leaves_process_running(call.command or ""):
-        return "it writes in the background, where others may move what it writes to"
-    if has_uncontained_call(call, state) or (any(one.path is None for one in targets) and has_contained_command(state)):
-        return "another command runs, and may move what this one writes to"
-    return None
-
-
 def has_uncontained_call(call: ToolCall, state: State) -> bool:
-    """Whether another call is under way that changes files as they are. Raises StateError."""
+    """Return True if another pending call writes to the workspace directly. Raises StateError."""
     own = (call.session, call.call_id)
-    return any((one.session, one.call_id) != own and changes_files(one) for one in state.list_open_calls())
+    return any((other.session, other.call_id) != own and changes_files(other) for other in state.list_open_calls())
 
 
 def has_contained_command(state: State) -> bool:
-    """Whether a contained command runs now: the temporary folder is its as well. Raises StateError."""
+    """Return True if a contained command runs now, which shares the temporary folder. Raises StateError."""
     return any(is_running(ticket.folder) for ticket in Tickets(state).list_tickets())
 
 
 def is_running(folder: str) -> bool:
-    """Whether what is staged there is of a command that runs; of one that names no folder, it counts as running."""
+    """Return True if the command of a staging area still runs; a ticket without a real folder counts as running."""
     owner = Path(folder).name.partition("-")[0]
     return bool(folder) and (os.sep not in folder or (Path("/proc", owner).exists() and Path(folder).exists()))
 
 
 def running_launchers(state: State) -> list[int]:
-    """The processes that run contained commands now, as far as their tickets name them. Raises StateError."""
-    folders = (
-        ticket.folder
-        for ticket in Tickets(state).list_tickets()
-        if os.sep in ticket.folder and is_running(ticket.folder)
-    )
-    return [int(Path(folder).name.partition("-")[0]) for folder in folders]
+    """Return the launcher processes that tickets name and that still run. Raises StateError."""
+    folders = [ticket.folder for ticket in Tickets(state).list_tickets()]
+    running = (folder for folder in folders if os.sep in folder and is_running(folder))
+    return [int(Path(folder).name.partition("-")[0]) for folder in running]
 
 
-def changes_files(one: OpenCall) -> bool:
-    """Whether that call writes to the workspace itself: one that is contained does so when it has ended."""
-    return one.pending is None or (one.pending.effect == "execute" and one.pending.verdict != "contain")
+def changes_files(call: OpenCall) -> bool:
+    """Return True if a call writes to the workspace while it runs; a contained call does so when it has ended."""
+    return call.pending is None or (call.pending.effect == "execute" and call.pending.verdict != "contain")

@@ -1,4 +1,4 @@
-"""What a warm process says of its watching, where another one can read it."""
+"""The status of the daemon's file watching, where other processes can read it."""
 
 import json
 
@@ -11,9 +11,9 @@ WATCH_FACT = "watched"
 
 
 class WatchStatus(Struct, frozen=True):
-    """Whether the daemon looks only at what changed: `why` it does not, empty where it does.
+    """A status: `why` the daemon does not rely on watching (empty if it does), and the number of watched `folders`.
 
-    `folders` are watched for that. `ended`: it will not begin again by itself.
+    `ended` if watching will not begin again by itself.
     """
 
     why: str
@@ -22,12 +22,12 @@ class WatchStatus(Struct, frozen=True):
 
 
 def put_watch_status(state: State, found: WatchStatus) -> None:
-    """Write it down, where it is news. Raises StateError."""
+    """Store a status if it is new. Raises StateError."""
     if read_watch_status(state) != found:
         state.put_fact(WATCH_FACT, json.dumps(msgspec.to_builtins(found)))
 
 
 def read_watch_status(state: State) -> WatchStatus | None:
-    """What was written down last; None where no daemon ever watched here. Raises StateError."""
+    """Return the last status; None if no daemon ever watched here. Raises StateError."""
     text = state.read_fact(WATCH_FACT)
     return msgspec.convert(json.loads(text), WatchStatus) if text else None

@@ -25,22 +25,22 @@ class HookReport(Struct, frozen=True):
 
 def run_after_hooks(
     context: WorkspaceContext,
-    is_repository_registered: RegisteredHooks,
+    registered: RegisteredHooks,
     call: ToolCall,
     outcome: Outcome,
     changed: tuple[str, ...],
 ) -> str:
     """Return the messages for the model, with the names of failed hooks."""
     tries = Attempts()
-    reports = call_listeners(is_repository_registered, call, outcome)
+    reports = call_listeners(registered, call, outcome)
     reports += tries.attempt(lambda: run_repository_hooks(context, call, outcome, changed), [])
     tries.attempt(lambda: record_failures(context, call, reports), None)
     return join_lines(*(report.message for report in reports), tries.failure_notice)
 
 
-def call_listeners(is_repository_registered: RegisteredHooks, call: ToolCall, outcome: Outcome) -> list[HookReport]:
+def call_listeners(registered: RegisteredHooks, call: ToolCall, outcome: Outcome) -> list[HookReport]:
     reports: list[HookReport] = []
-    for name, listener in list(is_repository_registered.listeners.items()):
+    for name, listener in list(registered.listeners.items()):
         try:
             reports.append(HookReport(name, clean_text(listener(call, outcome) or "")))
         except (Exception, SystemExit) as error:  # noqa: BLE001  a hook's failure is not the call's
@@ -57,7 +57,7 @@ def run_repository_hooks(
     hooks = tuple(named for named in trusted_hooks(rules, context.recorder) if named.hook.on == "after")
     if not hooks:
         return []
-    gathered = gather_facts(call, context.workspace, rules, context.state, context.contents, context.environment)
+    gathered = gather_facts(context, call, rules)
     event = HookCall(call, gathered.facts, context.workspace, context.environment, outcome, changed)
     reports: list[HookReport] = []
     spent_s = 0.0

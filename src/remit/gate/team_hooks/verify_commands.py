@@ -19,13 +19,13 @@ from remit.core.record import Body
 from remit.core.secrets.redaction import redact
 from remit.core.team_hooks import MAX_TOTAL_S, OnWriteCommand, hash_on_write, make_verify_item
 from remit.gate.answer import join_lines
-from remit.gate.context import WorkspaceContext
+from remit.gate.context import WorkspaceContext, contents_of_changes
+from remit.gate.evidence.differences import find_differences
 from remit.gate.records import record_parts
-from remit.gate.records.call_records import contents_of_changes
-from remit.gate.remember import Remembrance
 from remit.gate.rules.trust import trusted_digests
 from remit.gate.state.baseline import mark_recorded
 from remit.gate.team_hooks.run_hook import command_environment
+from remit.gate.undo.governing_files import revert_governing_files
 from remit.workspace.observe.observation import Change, find_changes
 from remit.workspace.place.workspace import ORCHESTRATION_FOLDER
 from remit.workspace.processes.trusted_command import CommandResult, run_trusted_command
@@ -98,7 +98,7 @@ def run_verification(
 
     # 2 Revert governing files: no command may change the rules in force.
     is_enforcing = context.rules.mode == "enforce"
-    reverted = Remembrance(context).revert_governing_changes(done, intent_id) if is_enforcing else ()
+    reverted = revert_governing_files(context, done, intent_id) if is_enforcing else ()
     kept = tuple(c for c in done if c.path not in reverted)
     proof = CommandProof(command, ran, tuple(quote_path(c.path) for c in kept), reverted, kept)
 
@@ -144,7 +144,7 @@ def make_edit_record(
         if call.pending and call.pending.whole and call.pending.intent_id != intent_id
     }
     candidates += [{"session_id": other} for other in sorted(others)]
-    differences = record_parts.find_differences(proof.changes, {}, context.contents)
+    differences = find_differences(proof.changes, {}, context.contents)
     return Body(
         event="human_edit",
         intent_id=None,

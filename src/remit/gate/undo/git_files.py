@@ -1,6 +1,6 @@
-"""git's own files that can make it run programs or overlook files: kept before each command, so that they come back.
+"""Copies of git's own files that can make git run programs or overlook files, kept before each command.
 
-They may hold credentials, so they go into no object of git's: the copies lie in Remit's folder, for this user's eyes.
+They may hold credentials, so they never become git objects: the copies lie in Remit's folder, readable by this user.
 """
 
 import re
@@ -15,30 +15,30 @@ from remit.workspace.observe.observation import Change
 from remit.workspace.place.workspace import Workspace
 
 GIT_PREFIX = ".git/"
-"""How an observation names them."""
+"""Prefix of git's own files in the paths of an observation."""
 
 HIDING_FILES = frozenset({".git/info/exclude", ".git/info/attributes"})
 CONFIG_PATH = re.compile(r"\.git/config(\.worktree)?")
 BRANCH_SETTINGS = re.compile(
     r"branch\..+\.(remote|merge|rebase|pushremote)|remote\..+\.(url|fetch|pushurl|tagopt)", re.DOTALL
 )
-"""What `git push -u`, `git checkout --track` and `git remote add` write. It runs nothing and hides nothing."""
+"""Settings that `git push -u`, `git checkout --track` and `git remote add` write: harmless ones."""
 
 
 class GitFileCopies:
-    """The copies of one workspace."""
+    """The copies of one workspace, by the SHA-256 of their content."""
 
     def __init__(self, workspace: Workspace) -> None:
         self.copies = BlobFolder(workspace.state / "guarded")
 
     def keep_files(self, files: Mapping[str, ObservedFile | None]) -> None:
-        """Keep those of these files that are git's own. Raises OSError."""
+        """Copy those of the files that are git's own. Raises OSError."""
         for path, seen in files.items():
-            if seen is not None and seen.content is not None and path.startswith(GIT_PREFIX):
+            if seen is not None and seen.content is not None and is_git_path(path):
                 self.copies.store(seen.content)
 
     def content_before(self, change: Change) -> bytes | None:
-        """What the file held before the change; None where no copy is there."""
+        """Return the content of the file before the change; None if there is no copy."""
         if change.before is None:
             return None
         try:
@@ -46,22 +46,21 @@ class GitFileCopies:
         except OSError:
             return None
 
-    def copy_path(self, key: str) -> Path:
-        """Where the copy of a content lies, by its SHA-256."""
-        return self.copies.blob_path(key)
+    def copy_path(self, sha256: str) -> Path:
+        return self.copies.blob_path(sha256)
 
     def is_harmless(self, change: Change) -> bool:
-        """Whether the change makes git run nothing and overlook nothing."""
+        """Return True if the change makes git run nothing and overlook nothing."""
         if not CONFIG_PATH.fullmatch(change.path):
             return change.path not in HIDING_FILES and not change.path.startswith(f"{GIT_PREFIX}hooks/")
         before, after = self.read_settings(change.before), self.read_settings(change.after)
         if before is None or after is None:
             return False
-        turned = {key for key in before.keys() | after.keys() if before.get(key) != after.get(key)}
-        return all(BRANCH_SETTINGS.fullmatch(key) for key in turned)
+        changed = {key for key in before.keys() | after.keys() if before.get(key) != after.get(key)}
+        return all(BRANCH_SETTINGS.fullmatch(key) for key in changed)
 
     def read_settings(self, side: ObservedFile | None) -> dict[str, str] | None:
-        """What a settings file said; None where that cannot be told."""
+        """Return the settings of one side of a change; None if git cannot read them."""
         if side is None:
             return {}
         try:
@@ -69,3 +68,8 @@ class GitFileCopies:
             return list_settings(self.copies.blob_path(key))
         except (OSError, subprocess.SubprocessError):
             return None
+
+
+def is_git_path(path: str) -> bool:
+    """Return True if a path of an observation is one of git's own files."""
+    return path.startswith(GIT_PREFIX)

@@ -1,7 +1,7 @@
-"""Where the writes of a command end up, which its text names: links followed, globs and folders looked into.
+"""Files that a call names: the paths of a file tool, and the writes that a command's text declares.
 
-What is found here goes through the same checks as the paths of a file tool. Where the text does not hold in this
-folder, the call says so (`unproved`), and the command counts as one whose effects nobody knows.
+Links are followed, globs and folders are looked into. Both kinds of targets go through the same checks. Where a
+command's text does not hold in its folder, the call is marked `unproved`: its effects count as unknown.
 """
 
 import os
@@ -17,7 +17,7 @@ from msgspec.structs import replace
 
 from remit.core.call import ToolCall
 from remit.core.facts import Target
-from remit.core.scope.repopath import InvalidPath
+from remit.core.scope.repopath import InvalidPath, OutsideWorkspace, RepoPath
 from remit.gate.environment import Environment
 from remit.policy.commands import analyse
 from remit.policy.commands.programs.effects import Write
@@ -25,39 +25,68 @@ from remit.workspace.place.paths import MachinePlaces, folds_case, resolve_real_
 from remit.workspace.place.workspace import Workspace
 
 MAX_TARGETS = 200
-"""Files that one command may name; of more, line 3 tells."""
+"""Files that one command may name; a command that names more is unproved."""
 
 MAX_VISITS = 4000
-"""Entries of folders that are looked at for one command."""
+"""Entries of folders that are read for one command."""
 
 
 class UnclearWrite(Exception):
-    """The text does not tell what this command writes here. The message says why."""
+    """Unclear writes: the text does not tell what the command writes here. The message says why."""
 
 
 class CommandTargets(Struct, frozen=True):
-    """The targets of a command: those that it surely writes, and those that it may leave alone."""
+    """Targets of a command: those that it certainly writes, and those (`perhaps`) that it may leave alone."""
 
     call: ToolCall
     targets: tuple[Target, ...] = ()
     perhaps: tuple[Target, ...] = ()
 
 
+def resolve_targets(call: ToolCall, workspace: Workspace, environment: Environment) -> tuple[Target, ...]:
+    """Return the targets that the call's own paths may name. Raises InvalidPath."""
+    surroundings = make_surroundings(environment)
+    folds = bool(call.paths) and folds_case(workspace.root)
+    return tuple(
+        replace(resolve_target(workspace, real, raw, surroundings), folds=folds)
+        for raw in call.paths
+        for real in resolve_real_paths(raw, Path(call.cwd), environment.home)
+    )
+
+
+def paths_in_workspace(
+    workspace: Workspace, call: ToolCall, raws: Iterable[str], environment: Environment
+) -> list[str]:
+    """Return those of the paths `raws` that lie in the workspace, relative to its root."""
+    found: list[str] = []
+    for raw in raws:
+        try:
+            reals = resolve_real_paths(raw, Path(call.cwd), environment.home)
+            found += [str(RepoPath.parse(real, str(workspace.root))) for real in reals]
+        except (InvalidPath, OutsideWorkspace):
+            continue
+    return found
+
+
+def make_surroundings(environment: Environment) -> MachinePlaces:
+    return MachinePlaces(environment.home, environment.temporary, environment.settings, environment.own_folders)
+
+
 def find_command_targets(call: ToolCall, workspace: Workspace, environment: Environment) -> CommandTargets:
-    """What a command writes; nothing where that cannot be told."""
+    """Return the targets that a command's text names; none where the text does not tell."""
     analysis = analyse(call.command) if call.command is not None else None
     if analysis is None or not analysis.writes:
         return CommandTargets(call)
-    looking = TargetFinder(call, workspace, environment)
+    finder = TargetFinder(call, workspace, environment)
     try:
-        looking.check_entered_folders(analysis.entered_folders, analysis.writes)
+        finder.check_entered_folders(analysis.entered_folders, analysis.writes)
         found = [
-            (path, looking.is_certain(write, path)) for write in analysis.writes for path in looking.find_files(write)
+            (path, finder.is_certain(write, path)) for write in analysis.writes for path in finder.find_files(write)
         ]
         if len(found) > MAX_TARGETS:
             raise UnclearWrite(f"it names more than {MAX_TARGETS} files")
-        sure = looking.make_targets(path for path, certain in found if certain)
-        perhaps = looking.make_targets(path for path, certain in found if not certain)
+        sure = finder.make_targets(path for path, certain in found if certain)
+        perhaps = finder.make_targets(path for path, certain in found if not certain)
     except (UnclearWrite, InvalidPath, OSError) as error:
         return CommandTargets(replace(call, unproved=str(error)))
     edits = call.checks_itself or all(write.edits_in_place for write in analysis.writes)
@@ -65,48 +94,46 @@ def find_command_targets(call: ToolCall, workspace: Workspace, environment: Envi
 
 
 class NamedFile(Struct, frozen=True):
-    """One file as the command names it. `follows`: a link at its end is followed."""
+    """A file as the command names it; `follows` if a link at its end is followed."""
 
     raw: str
     follows: bool
 
 
 class TargetFinder:
-    """The file system as one command meets it. `visits` are the entries that may still be looked at."""
+    """Finder of a command's targets in the file system; `visits` counts the entries that may still be read."""
 
     def __init__(self, call: ToolCall, workspace: Workspace, environment: Environment) -> None:
         self.cwd = call.cwd
         self.workspace = workspace
         self.home = environment.home
-        self.surroundings = MachinePlaces(
-            environment.home, environment.temporary, environment.settings, environment.own_folders
-        )
+        self.surroundings = make_surroundings(environment)
         self.visits = MAX_VISITS
 
     def absolute_path(self, raw: str) -> str:
-        """Where `raw` lies, nothing tidied."""
+        """Return the absolute form of `raw`, with `..` left in place."""
         expanded = str(self.home) + raw[1:] if raw == "~" or raw.startswith("~/") else raw
         return os.path.join(self.cwd, expanded)  # noqa: PTH118  Path would tidy `..` away
 
     def check_entered_folders(self, folders: Iterable[str], writes: Iterable[Write]) -> None:
-        """The folders that the command goes into are there, or it makes them. Raises Doubt."""
+        """Require that the folders which the command enters exist, or are made by it. Raises UnclearWrite."""
         made = {posixpath.normpath(write.path) for write in writes if write.makes_folder or write.adds_names}
         for folder in folders:
             if not Path(self.absolute_path(folder)).is_dir() and posixpath.normpath(folder) not in made:
                 raise UnclearWrite(f"it goes into {folder!r}, which is no folder")
 
     def is_certain(self, write: Write, place: NamedFile) -> bool:
-        """Whether this one is written whenever the command runs."""
+        """Return True if the file is written whenever the command runs."""
         named = write.is_recursive and not write.glob and place.raw == write.path
         return not write.is_optional or named
 
     def find_files(self, write: Write) -> Iterator[NamedFile]:
-        """The files of one write. Raises Doubt, OSError."""
+        """Yield the files of one write. Raises UnclearWrite, OSError."""
         for raw in self.match_glob(write.path) if write.glob else (write.path,):
             yield from self.expand_path(write, raw)
 
     def expand_path(self, write: Write, raw: str) -> Iterator[NamedFile]:
-        """The files that one path stands for: of a folder that is made, those that it is for."""
+        """Yield the files that one path stands for; for a folder that is made, the files to come into it."""
         is_folder = Path(self.absolute_path(raw)).is_dir()
         if is_folder and write.names_inside:
             for name in write.names_inside:
@@ -117,7 +144,7 @@ class TargetFinder:
             yield from self.expand_file(write, raw)
 
     def expand_file(self, write: Write, raw: str) -> Iterator[NamedFile]:
-        """A file; of a folder what is in it, or may come into it."""
+        """Yield a file; for a folder, the files in it, or those that may come into it."""
         full = Path(self.absolute_path(raw))
         is_folder = full.is_dir() and not (full.is_symlink() and not write.follows_links)
         if write.adds_names:
@@ -132,7 +159,7 @@ class TargetFinder:
             yield NamedFile(raw, write.follows_links)
 
     def check_opened_folder(self, raw: str) -> None:
-        """Whatever comes into a folder stays clear of what governs agents. Raises Doubt."""
+        """Require that new names in a folder cannot replace a governing file. Raises UnclearWrite."""
         for real in resolve_real_paths(raw.rstrip("/") or "/", Path(self.cwd), self.home):
             if os.path.realpath(self.workspace.root).startswith(real.rstrip("/") + "/") or real == str(
                 self.workspace.root
@@ -140,7 +167,7 @@ class TargetFinder:
                 raise UnclearWrite(f"new names come into {raw!r}, which holds the whole workspace")
 
     def check_hard_links(self, full: Path, write: Write) -> None:
-        """A file with several names is several files. Raises Doubt."""
+        """Require that the file has a single name: a hard link may lie anywhere. Raises UnclearWrite."""
         try:
             found = full.stat()
         except OSError:
@@ -149,7 +176,7 @@ class TargetFinder:
             raise UnclearWrite(f"{write.path!r} has other names (hard links), which may lie anywhere")
 
     def files_below(self, raw: str) -> Iterator[NamedFile]:
-        """All that is in a folder, links not followed. Raises Doubt, OSError."""
+        """Yield the files below a folder, links not followed. Raises UnclearWrite, OSError."""
         pending = [raw.rstrip("/") or "/"]
         while pending:
             folder = pending.pop()
@@ -161,7 +188,7 @@ class TargetFinder:
                     yield NamedFile(path, follows=False)
 
     def list_entries(self, folder: str) -> list["os.DirEntry[str]"]:
-        """The entries of a folder; none where there is no such. Raises Doubt, OSError."""
+        """Return the entries of a folder; none if the folder does not exist. Raises UnclearWrite, OSError."""
         try:
             with os.scandir(folder) as found:
                 entries = [entry for entry, _ in zip(found, range(self.visits + 1), strict=False)]
@@ -173,7 +200,10 @@ class TargetFinder:
         return entries
 
     def match_glob(self, pattern: str) -> list[str]:
-        """The paths that a glob matches now; itself where there are none, as in the shell. Raises Doubt, OSError."""
+        """Return the paths that a glob matches now; as in the shell, the glob itself if there are none.
+
+        Raises UnclearWrite, OSError.
+        """
         if "[:" in pattern:
             raise UnclearWrite(f"what {pattern!r} matches cannot be told")
         head = "/" if pattern.startswith("/") else ""
@@ -186,7 +216,7 @@ class TargetFinder:
         return found if found or "**" in pattern else [pattern]
 
     def match_step(self, folder: str, part: str, *, hidden: bool) -> Iterator[str]:
-        """What one part of a glob matches in a folder. A file stands for itself where any depth is asked for."""
+        """Yield the matches of one part of a glob in a folder; `**` also matches a file itself."""
         if part == "**":
             yield folder
             yield from self.folders_below(folder)
@@ -202,7 +232,7 @@ class TargetFinder:
             yield from (join_path(folder, name) for name in names if wanted.match(name) and (shown or name[0] != "."))
 
     def folders_below(self, folder: str) -> Iterator[str]:
-        """All folders in a folder. Raises Doubt, OSError."""
+        """Yield all folders below a folder. Raises UnclearWrite, OSError."""
         pending = [folder]
         while pending:
             at = pending.pop()
@@ -212,7 +242,7 @@ class TargetFinder:
                     yield join_path(at, entry.name)
 
     def make_targets(self, places: Iterable[NamedFile]) -> tuple[Target, ...]:
-        """The files as the checks know them. Raises InvalidPath."""
+        """Return the files as the checks know them. Raises InvalidPath."""
         folds = folds_case(self.workspace.root)
         return tuple(
             replace(resolve_target(self.workspace, real, place.raw, self.surroundings), folds=folds)
@@ -221,7 +251,7 @@ class TargetFinder:
         )
 
     def resolve_file(self, place: NamedFile) -> tuple[str, ...]:
-        """The real paths of a file: its folder's, where the link itself is meant."""
+        """Return the real paths of a file; where the link itself is meant, only its folder is resolved."""
         folder, _, name = place.raw.rstrip("/").rpartition("/")
         if place.follows or name in ("", ".", "..", "~"):
             return resolve_real_paths(place.raw, Path(self.cwd), self.home)
@@ -230,5 +260,5 @@ class TargetFinder:
 
 
 def join_path(folder: str, name: str) -> str:
-    """`folder/name`, from the present folder where there is none."""
+    """Return `folder/name`; `name` alone in the present folder."""
     return f"{folder.rstrip('/')}/{name}" if folder not in ("", "/") else f"{folder}{name}"

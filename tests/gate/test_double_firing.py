@@ -1,4 +1,4 @@
-"""An event that two agents' hooks tell within two seconds is one decision and one record."""
+"""An event that two agents' hooks report is one decision and one record, for programs that fire hooks twice."""
 
 import json
 import subprocess
@@ -11,13 +11,24 @@ import msgspec
 import pytest
 
 from gate.driving import Agent, governed, machine, records
-from remit.adapters import HookReply
-from remit.core.call import SessionKey
+from remit.adapters import ROWS, HookReply
 from remit.gate.environment import Environment
 from remit.gate.gate import Gate
-from remit.gate.state.workspace_state import SessionState
 from remit.servers.hook import EventClass, HookFrame, answer
 from remit.servers.open_gates import OpenGates
+
+FIRING = """\
+from msgspec.structs import replace
+from remit.adapters import ROWS
+ROWS["codex"] = replace(ROWS["codex"], fires_twice=True)
+from remit.cli import main; main()
+"""
+"""A fresh process in which a program fires hooks twice: no row of today does."""
+
+
+@pytest.fixture(autouse=True)
+def fires_twice(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(ROWS, "codex", msgspec.structs.replace(ROWS["codex"], fires_twice=True))
 
 
 class Warm:
@@ -119,7 +130,7 @@ def fresh(root: Path, agent: str, session: str = "s") -> "subprocess.Popen[str]"
         "tool_name": "Write",
         "tool_input": {"file_path": "src/x.py", "content": "x"},
     }
-    command = [sys.executable, "-I", "-c", "from remit.cli import main; main()", "hook", agent, "pre"]
+    command = [sys.executable, "-I", "-c", FIRING, "hook", agent, "pre"]
     process = subprocess.Popen(command, cwd=root, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
     assert process.stdin is not None
     process.stdin.write(json.dumps(document))
@@ -144,16 +155,8 @@ def test_a_fresh_process_that_died_before_it_answered_holds_nobody_up_for_long(r
     assert "deny" in fresh(root, "codex").communicate(timeout=60)[0]
 
 
-def both_had_sessions(root: Path, home: Path) -> None:
-    """As each agent's own hook leaves it when a session begins."""
-    state = Gate.open(root, machine(home)).state
-    for agent in ("claude-code", "codex"):
-        state.put_session(SessionKey(f"old-{agent}"), SessionState(agent=agent), time.time())
-
-
 def test_one_hook_at_the_warm_process_and_the_other_at_a_fresh_one_decide_once(repository: Path, home: Path) -> None:
     root = governed(repository)
-    both_had_sessions(root, home)
     warm = Warm(root, home)
     warm.now = time.time()
     said = warm.send("claude-code").stdout.decode()
@@ -173,6 +176,7 @@ def test_one_hook_at_a_fresh_process_and_the_other_at_the_warm_one_decide_once(r
     assert len(records(root, "denied")) == 1
 
 
-def test_where_one_agent_works_alone_the_warm_process_writes_nothing_down(warm: Warm) -> None:
+def test_where_no_program_fires_twice_nothing_is_stored(warm: Warm, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(ROWS, "codex", msgspec.structs.replace(ROWS["codex"], fires_twice=False))
     warm.send("claude-code")
     assert Gate.open(warm.root, warm.environment).state.fetch_rows("SELECT id FROM told") == []
