@@ -33,7 +33,7 @@ from remit.gate.state.pending_calls import PendingCall, RemitCall
 from remit.gate.state.questions import ApprovalReply, QuestionStore
 from remit.gate.state.setbacks import Setbacks
 from remit.gate.team_hooks.before_call import HookReplies, RepositoryHooks
-from remit.gate.team_hooks.registry import RegisteredHooks, join_findings, load_installed_checks, run_checks
+from remit.gate.team_hooks.registry import RegisteredHooks, join_findings, load_installed_checks, run_registered_checks
 from remit.gate.undo.git_files import GitFileCopies
 from remit.policy.classify import classify
 from remit.policy.commands import analyse
@@ -155,7 +155,7 @@ def judge(
 
     # Remit's checks, those of installed packages and of this gate, and the hooks: the strictest finding decides.
     checks = {**load_installed_checks(context.environment.home), **hooks.checks}
-    found = (*run_checks(checks, call, facts), *replies.findings)
+    found = (*run_registered_checks(checks, call, facts), *replies.findings)
     decision = decide(call, facts)
     if found:
         decision = join_findings(decision, found, call, facts)
