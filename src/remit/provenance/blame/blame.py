@@ -199,8 +199,11 @@ class Blamer:
         """
         ranges = [LINE_RANGE.fullmatch(argument) for argument in arguments]
         file = self.workspace.root / path
-        is_unsuitable = os.path.islink(file) or not os.path.isfile(file) or self.exists_in_head(path)  # noqa: PTH113, PTH114  no path is too long for these
-        if is_unsuitable or None in ranges or self.is_in_other_repository(path):
+        if os.path.islink(file) or not os.path.isfile(file):  # noqa: PTH113, PTH114  no path is too long for these
+            return None
+        if None in ranges or self.is_in_other_repository(path):
+            return None
+        if self.git.text("rev-parse", "--verify", "--quiet", f"HEAD:./{path}", ok=(0, 1, 128)):
             return None
         texts = file.read_bytes().split(b"\n")
         texts = texts[:-1] if not texts[-1] else texts
@@ -216,9 +219,6 @@ class Blamer:
         *folders, _ = Path(path).parts
         below = (Path(*folders[: n + 1]) for n in range(len(folders)))
         return ".git" in folders or any((self.workspace.root / folder / ".git").exists() for folder in below)
-
-    def exists_in_head(self, path: str) -> bool:
-        return bool(self.git.text("rev-parse", "--verify", "--quiet", f"HEAD:./{path}", ok=(0, 1, 128)))
 
     def load_records(self, names: Iterable[str]) -> dict[str, dict[str, Any]]:
         return {name: documents[0] for name in set(names) if (documents := self.index.find_by_id_prefix(name))}

@@ -93,7 +93,10 @@ def find_unmet_criteria(
     for intent_id, closing in find_closings(index).items():
         if wanted is not None and intent_id not in wanted:
             continue
-        intent = newest_intent(index, load_intents, intent_id)
+        # The newest recorded version of the intent; None if the intents file of that time is gone.
+        newest = index.find(event="intent_changed", intent_id=intent_id, limit=1)
+        known = load_intents(str(body_of(newest[0]).get("content_sha256"))) if newest else {}
+        intent = known.get(intent_id)
         if intent is None:
             continue
         runs = runs_for_intent(index, intent_id)
@@ -113,11 +116,6 @@ def find_closings(index: Index) -> dict[str, Document]:
     return {
         intent_id: document for intent_id, document in last_transitions.items() if body_of(document).get("to") == "DONE"
     }
-
-
-def newest_intent(index: Index, load_intents: LoadIntents, intent_id: str) -> Intent | None:
-    newest = index.find(event="intent_changed", intent_id=intent_id, limit=1)
-    return load_intents(str(body_of(newest[0]).get("content_sha256"))).get(intent_id) if newest else None
 
 
 def runs_for_intent(index: Index, intent_id: str) -> dict[str, tuple[bool, bool]]:

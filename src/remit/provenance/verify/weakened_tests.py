@@ -93,8 +93,15 @@ def collect_test_changes(
     undone = find_undone_paths(index.iterate_records(event="restore"))
     documents = index.iterate_records(event="mutation")
     while batch := list(islice(documents, BATCH_RECORDS)):
-        every = [(d, f) for d in batch for f in body_of(d).get("files", []) if is_in_range(str(f["path"]), within)]
-        touched = [(d, f) for d, f in every if (call_id_of(d), str(f["path"])) not in undone]
+        every = [
+            (d, f)
+            for d in batch
+            for f in body_of(d).get("files", [])
+            if within is None or str(f["path"]) in within.paths
+        ]
+        touched = [
+            (d, f) for d, f in every if (str(body_of(d).get("call", {}).get("id", "")), str(f["path"])) not in undone
+        ]
         contents = store.load_many(
             blob
             for _, f in touched
@@ -105,14 +112,6 @@ def collect_test_changes(
         for document, file in touched:
             add_file_change(changes.setdefault(intent_or_session(document), SuiteChanges()), document, file, contents)
     return changes
-
-
-def is_in_range(path: str, within: CommitRange | None) -> bool:
-    return within is None or path in within.paths
-
-
-def call_id_of(document: Document) -> str:
-    return str(body_of(document).get("call", {}).get("id", ""))
 
 
 def intent_or_session(document: Document) -> IntentOrSession:

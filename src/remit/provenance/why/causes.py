@@ -282,11 +282,8 @@ def find_verifications(index: Index, intent_id: str | None, at: str) -> tuple[Ve
     if intent_id is None:
         return ()
     documents = index.find(event="verification", intent_id=intent_id, since=at, limit=200)
-    return tuple(make_verification(document) for document in documents[::-1][:MAX_CHECKS])
-
-
-def make_verification(document: dict[str, Any]) -> VerificationRun:
-    body = body_of(document)
-    return VerificationRun(
-        str(document["timestamp"]), sanitise_line(str(body.get("command") or ""), 200), body.get("exit_code")
+    runs = ((str(document["timestamp"]), body_of(document)) for document in documents[::-1][:MAX_CHECKS])
+    return tuple(
+        VerificationRun(time, sanitise_line(str(body.get("command") or ""), 200), body.get("exit_code"))
+        for time, body in runs
     )

@@ -325,7 +325,9 @@ def find_talk(conversations: Conversations, query: CallQuery) -> Talk | None:
     prompt = conversations.find_prompt(call)
     texts = conversations.assistant_texts_between(prompt.id if prompt else 0, call)
     answer = conversations.find_result(call)
-    parent_prompt = find_parent_prompt(conversations, query) if query.agent_id else None
+    # A sub-agent's own prompt is its task; the person wrote to the parent.
+    start = conversations.find_starting_call(query.session_id, query.agent_id) if query.agent_id else None
+    parent_prompt = conversations.find_prompt(start) if start else None
     from_person = parent_prompt or prompt
     return Talk(
         prompt=from_person.text if from_person else "",
@@ -337,8 +339,3 @@ def find_talk(conversations: Conversations, query: CallQuery) -> Talk | None:
         model=call.model,
         message_index=conversations.count_entries_before(call),
     )
-
-
-def find_parent_prompt(conversations: Conversations, query: CallQuery) -> ConversationEntry | None:
-    start = conversations.find_starting_call(query.session_id, query.agent_id)
-    return conversations.find_prompt(start) if start else None

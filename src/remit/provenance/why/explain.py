@@ -168,11 +168,7 @@ def changes_of_same_lines(
     blob = changes[position].after_blob
     for change in changes[position + 1 :]:
         gap_hunks = () if change.before_blob == blob else hunks_between(attributor, blob, change.before_blob)
-        own_hunks = (
-            change.hunks
-            if change.hunks is not None
-            else hunks_between(attributor, change.before_blob, change.after_blob)
-        )
+        own_hunks = hunks_of_change(attributor, change)
         if gap_hunks is None or own_hunks is None or not spans:
             return
         spans = carry_spans(spans, gap_hunks)

@@ -104,16 +104,12 @@ def steps_by_call(records: Iterable[dict[str, Any]]) -> dict[str, list[StoryStep
             continue
         calls = steps.setdefault(key, [])
         if not calls or (body.get("event") in FIRST_CALL_EVENTS and calls[-1].verdict):
-            calls.append(first_step_of_call(document, body, call))
+            tool = str(call.get("name") or "")
+            action = str(body.get("approval", {}).get("action") or "").removeprefix(f"{tool}: ")
+            text = str(call.get("command") or "") or action or ", ".join(call.get("paths", []))
+            calls.append(StoryStep(str(document["timestamp"]), "call", text, str(body.get("agent_id") or ""), tool))
         calls[-1] = add_record(calls[-1], body)
     return steps
-
-
-def first_step_of_call(document: dict[str, Any], body: dict[str, Any], call: dict[str, Any]) -> StoryStep:
-    tool = str(call.get("name") or "")
-    action = str(body.get("approval", {}).get("action") or "").removeprefix(f"{tool}: ")
-    text = str(call.get("command") or "") or action or ", ".join(call.get("paths", []))
-    return StoryStep(str(document["timestamp"]), "call", text, str(body.get("agent_id") or ""), tool)
 
 
 def add_record(step: StoryStep, body: dict[str, Any]) -> StoryStep:
