@@ -1,4 +1,4 @@
-"""An agent that leaves a transcript behind."""
+"""An agent with a transcript."""
 
 import json
 from datetime import UTC, datetime
@@ -7,12 +7,12 @@ from typing import Any
 
 from gate.driving import Agent
 
-SPOKEN = f"{datetime.now(UTC):%Y-%m-%dT%H:%M:%S}.000Z"
+MESSAGE_TIME = f"{datetime.now(UTC):%Y-%m-%dT%H:%M:%S}.000Z"
 MODEL = "claude-sonnet-5"
 
 
 class Speaker(Agent):
-    """An agent that writes its conversation down as Claude Code does, before it calls."""
+    """An agent that writes its conversation as Claude Code does, before each call."""
 
     def __init__(self, cwd: Path, home: Path, session: str = "session-1", agent_id: str = "") -> None:
         super().__init__(cwd, home, session, agent_id)
@@ -26,7 +26,7 @@ class Speaker(Agent):
     def add(self, kind: str, content: Any, **more: Any) -> None:
         message = {"role": kind, "model": MODEL, "content": content}
         uuid = f"{self.agent_id}{next(self.numbers)}"
-        document = {"type": kind, "uuid": uuid, "timestamp": SPOKEN, "message": message, **more}
+        document = {"type": kind, "uuid": uuid, "timestamp": MESSAGE_TIME, "message": message, **more}
         with self.own.open("a") as file:
             file.write(json.dumps(document) + "\n")
 

@@ -1,4 +1,6 @@
-"""The benchmark's real track: a made history is played by many hands, and what a diff may say is told in full."""
+"""The benchmark's real track: a generated history is replayed, and every answer that a shortest diff allows is
+accepted.
+"""
 
 import json
 import random
@@ -20,11 +22,11 @@ SOURCES: Callable[[tuple[str, ...], tuple[str, ...]], list[frozenset[int | None]
     str(ROOT / "benchmarks" / "provenance" / "shortest.py")
 )["sources"]
 
-FEW = st.lists(st.sampled_from("abc"), max_size=6).map(tuple)
+short_texts = st.lists(st.sampled_from("abc"), max_size=6).map(tuple)
 
 
 def by_hand(old: Sequence[str], new: Sequence[str]) -> list[set[int | None]]:
-    """The same, by trying all ways to keep lines."""
+    """Return the sources of each line by trying every way to keep lines."""
     for size in range(min(len(old), len(new)), -1, -1):
         ways = [
             dict(zip(b, a, strict=True))
@@ -37,7 +39,7 @@ def by_hand(old: Sequence[str], new: Sequence[str]) -> list[set[int | None]]:
     raise AssertionError("to keep no line is a way too")
 
 
-@given(FEW, FEW)
+@given(short_texts, short_texts)
 def test_a_line_may_be_all_that_some_shortest_diff_says(old: tuple[str, ...], new: tuple[str, ...]) -> None:
     assert SOURCES(old, new) == by_hand(old, new)
 
@@ -47,8 +49,8 @@ def track(*words: str) -> subprocess.CompletedProcess[str]:
     return subprocess.run(run, cwd=ROOT, capture_output=True, text=True, check=False)
 
 
-def grown(repository: Path, commits: int) -> None:
-    """A history in which functions come, change and go in two files, and one file gets another name."""
+def make_history(repository: Path, commits: int) -> None:
+    """Make a history in which functions appear, change and vanish in two files, and one file is renamed."""
     rng = random.Random(5)
     names = ["src/app.py", "src/other.py"]
     for number in range(commits):
@@ -65,7 +67,7 @@ def grown(repository: Path, commits: int) -> None:
 
 
 def test_a_real_history_is_played_and_every_line_told(repository: Path) -> None:
-    grown(repository, 16)
+    make_history(repository, 16)
     done = track("--repo", str(repository), "--commits", "15")
     [found] = json.loads(done.stdout)["scenarios"]
     shown: dict[str, Any] = {name: found[name] for name in ("scenario", "broken", "refused", "wrong")}

@@ -1,4 +1,4 @@
-"""The benchmark's traps, and the rewrites that must hold: no line is ever called somebody's who did not write it."""
+"""The benchmark's traps and rewrites: no line has a wrong author."""
 
 import json
 import random
@@ -13,7 +13,7 @@ from conftest import run_git
 
 ROOT = Path(__file__).parents[2]
 
-NOBODYS = [
+UNATTRIBUTED = [
     "rejected: boilerplate, checkout",
     "rejected: signature, editor",
     "rejected: signature and boilerplate, checkout, turns",
@@ -33,7 +33,7 @@ NOBODYS = [
 ]
 """Where *unknown* is right, and a name would be a guess."""
 
-KNOWN = [
+ATTRIBUTED = [
     "edited inside: 1 of 6, turns, then the agent",
     "identical boilerplate",
     "common lines",
@@ -57,8 +57,8 @@ REWRITTEN = [
 ]
 
 
-def played(*names: str) -> list[dict[str, Any]]:
-    """What the benchmark says of those scenarios."""
+def run_scenarios(*names: str) -> list[dict[str, Any]]:
+    """Return the benchmark's results for those scenarios."""
     words = [word for name in names for word in ("--only", name)]
     run = [sys.executable, "-m", "benchmarks.provenance", "--seed", "7", "--json", *words]
     done = subprocess.run(run, cwd=ROOT, capture_output=True, text=True, check=False)
@@ -68,11 +68,11 @@ def played(*names: str) -> list[dict[str, Any]]:
     return found
 
 
-@pytest.mark.parametrize("names", [NOBODYS, KNOWN, REWRITTEN], ids=["nobody's", "known", "rewritten"])
+@pytest.mark.parametrize("names", [UNATTRIBUTED, ATTRIBUTED, REWRITTEN], ids=["nobody's", "known", "rewritten"])
 def test_no_line_is_attributed_to_a_wrong_author(names: list[str]) -> None:
-    found = played(*names)
+    found = run_scenarios(*names)
     assert [line for row in found for line in row["wrong"]] == []
-    if names is not NOBODYS:
+    if names is not UNATTRIBUTED:
         assert [line for row in found for line in row["gaps"]] == []
         assert sum(row["kept"] for row in found) == sum(row["certain"] for row in found) > 0
 

@@ -1,4 +1,4 @@
-"""Blame, with real git and an agent that goes through the real hook."""
+"""Blame with real git and an agent that uses the real hook."""
 
 from pathlib import Path
 
@@ -182,8 +182,8 @@ def test_lines_exchanged_by_git_keep_their_author_if_records_cover_every_step(ag
 
 
 def test_a_common_line_amid_a_persons_text_is_not_part_of_a_shelved_block(repository: Path, home: Path) -> None:
-    """An agent's two blocks are committed one after the other, each with a person's below it. What the first commit
-    holds of the second block is alike only.
+    """An agent's two blocks are committed one after the other, each with a person's block below. The first commit
+    only resembles the second block.
     """
     agent = Agent(governed(repository), home)
     agent.select()

@@ -1,4 +1,4 @@
-"""Lines keep the label of the step that added them, as if each line were a thing that is carried along."""
+"""Lines keep the attribution of the step that added them, as if each line were an object."""
 
 from collections.abc import Sequence
 from difflib import SequenceMatcher
@@ -28,7 +28,7 @@ Text = tuple[str, ...]
 
 
 def hunks_between(old: Sequence[object], new: Sequence[object]) -> tuple[Hunk, ...]:
-    """A diff in git's numbering: where nothing was, or is, the line before is named."""
+    """Return a diff in git's numbering: an empty side names the line before."""
     opcodes = SequenceMatcher(None, old, new, autojunk=False).get_opcodes()
     return tuple(
         Hunk(a + 1 if b > a else a, b - a, c + 1 if d > c else c, d - c)
@@ -37,8 +37,8 @@ def hunks_between(old: Sequence[object], new: Sequence[object]) -> tuple[Hunk, .
     )
 
 
-def knowing(versions: dict[str, list[bytes]]) -> ContentPairs:
-    """Contents at hand, by name."""
+def contents_by_name(versions: dict[str, list[bytes]]) -> ContentPairs:
+    """Return access to the given contents by name."""
     known: dict[str | None, list[bytes]] = {None: [], **versions}
     return ContentPairs(
         known.get,
@@ -47,14 +47,14 @@ def knowing(versions: dict[str, list[bytes]]) -> ContentPairs:
 
 
 class Line:
-    """One line as a thing: who put it there."""
+    """One line as an object with its author."""
 
     def __init__(self, by: str | None) -> None:
         self.by = by
 
 
-def modelled(versions: list[Text], names: list[str]) -> list[str | None]:
-    """The same by moving things: a list of lines, spliced by each step."""
+def model_authors(versions: list[Text], names: list[str]) -> list[str | None]:
+    """Return the authors by moving line objects: a list, spliced by each step."""
     things = [Line(None) for _ in versions[0]]
     for (old, new), name in zip(pairwise(versions), names, strict=True):
         for tag, a, b, c, d in reversed(SequenceMatcher(None, old, new, autojunk=False).get_opcodes()):
@@ -72,8 +72,10 @@ def test_attributions_equal_a_model_of_tagged_lines(versions: list[Text], data: 
     count = len(versions) - 1
     names = data.draw(st.lists(st.sampled_from(["r1", "r2", "r3"]), min_size=count, max_size=count))
     steps = [HistoryStep(str(n), str(n + 1), name) for n, name in enumerate(names)]
-    found = carry_attributions(steps, knowing({str(n): [t.encode() for t in text] for n, text in enumerate(versions)}))
-    assert by(found) == modelled(versions, names)
+    found = carry_attributions(
+        steps, contents_by_name({str(n): [t.encode() for t in text] for n, text in enumerate(versions)})
+    )
+    assert by(found) == model_authors(versions, names)
     assert len(found) == len(versions[-1])
 
 
@@ -101,11 +103,11 @@ OWN = of(
 
 
 def origin(
-    versions: dict[str, list[bytes]], recorded: Sequence[HistoryEntry], settled: Sequence[str] = ()
+    versions: dict[str, list[bytes]], make_entry: Sequence[HistoryEntry], settled: Sequence[str] = ()
 ) -> list[str | None]:
-    """Who added the lines of `V` to `P`."""
-    ways = possible_routes("V", "P", FileHistory(recorded), frozenset(settled))
-    labels = first_attributions([carry_attributions(way, knowing(versions)) for way in ways])
+    """Return the authors of the lines that `V` added to `P`."""
+    ways = possible_routes("V", "P", FileHistory(make_entry), frozenset(settled))
+    labels = first_attributions([carry_attributions(way, contents_by_name(versions)) for way in ways])
     return by(labels)
 
 
@@ -142,7 +144,7 @@ def test_a_reverted_block_is_no_evidence_for_the_next_one() -> None:
 def test_a_block_that_was_reindented_is_still_the_agents() -> None:
     versions = {"P": BASE, "R": [*BASE, *PROPOSAL], "V": [*BASE, *(b"    " + line for line in PROPOSAL)]}
     ways = possible_routes("V", "P", FileHistory([wrote(1, "P", "R")]))
-    labels = carry_attributions(ways[0], knowing(versions))
+    labels = carry_attributions(ways[0], contents_by_name(versions))
     assert by(labels) == [None] * 4 + ["r1"] * 5
     assert {label.grade for label in labels if label} == {"normalised"}
 
@@ -159,20 +161,20 @@ def test_a_wrapped_call_is_still_the_agents_and_a_changed_one_is_not() -> None:
 def test_a_copy_above_the_original_is_identified_by_the_tools_position() -> None:
     told = HistoryEntry(1, "r1", "P", "V", before_lines=4, hunks=(Hunk(2, 0, 3, 2),), positions_known=True)
     versions = {"P": BASE, "V": [*BASE[:2], *BASE[2:], *BASE[2:]]}
-    labels = carry_attributions(possible_routes("V", "P", FileHistory([told]))[0], knowing(versions))
+    labels = carry_attributions(possible_routes("V", "P", FileHistory([told]))[0], contents_by_name(versions))
     assert by(labels) == [None, None, "r1", "r1", None, None]
     assert {label.grade for label in labels if label} == {"payload"}
 
 
 def test_contents_brought_by_git_are_not_attributed() -> None:
-    recorded = [wrote(1, "P0", "R"), wrote(2, "R", "X", by_git=True), wrote(3, "X", "V")]
+    make_entry = [wrote(1, "P0", "R"), wrote(2, "R", "X", by_git=True), wrote(3, "X", "V")]
     versions = {"P0": BASE, "P": BASE, "R": [*BASE, *PROPOSAL], "X": of("a", "b"), "V": of("a", "b", "c")}
-    assert origin(versions, recorded) == [None, None, "r3"]
+    assert origin(versions, make_entry) == [None, None, "r3"]
 
 
 def test_a_lost_content_leaves_a_gap_and_no_wrong_claim() -> None:
-    recorded = [wrote(1, "P", "L"), wrote(2, "L", "V")]
-    assert origin({"P": of("a"), "V": of("a", "b", "c")}, recorded) == []
+    make_entry = [wrote(1, "P", "L"), wrote(2, "L", "V")]
+    assert origin({"P": of("a"), "V": of("a", "b", "c")}, make_entry) == []
     known = [wrote(1, "P", "L"), HistoryEntry(2, "r2", "L", "V", before_lines=2, hunks=(Hunk(2, 0, 3, 1),))]
     assert origin({"P": of("a"), "V": of("a", "b", "c")}, known) == [None, None, "r2"]
 
@@ -198,7 +200,9 @@ def test_inserting_and_removing_lines_changes_nothing(base: Text, put: Text) -> 
         ),
         HistoryStep("A", "V", "r3", hunks=hunks_between(first, versions["V"])),
     ]
-    assert by(carry_attributions(steps, knowing(versions))) == by(carry_attributions(steps[2:], knowing(versions)))
+    assert by(carry_attributions(steps, contents_by_name(versions))) == by(
+        carry_attributions(steps[2:], contents_by_name(versions))
+    )
 
 
 def test_common_lines_alone_prove_nothing_after_the_version_was_seen() -> None:
@@ -238,7 +242,7 @@ def test_lines_new_to_git_are_the_calls_whichever_lines_are_asked_about(
 
 
 def line(number: int) -> GitLine:
-    """A line of some version."""
+    """Return a line of some version."""
     return GitLine(FileVersion("1" * 40, "a.py", None), number, number, b"x")
 
 
@@ -255,20 +259,20 @@ def test_older_candidates_are_the_contents_that_lost_most_lines() -> None:
     assert befores == [*(f"v{n}" for n in range(59, 59 - MAX_CANDIDATES, -1)), "v22", "v20"]
 
 
-def recorded(seq: int, before: str, after: str, *, by_git: bool = False) -> HistoryEntry:
+def make_entry(seq: int, before: str, after: str, *, by_git: bool = False) -> HistoryEntry:
     return HistoryEntry(seq, f"r{seq}", before, after, by_git=by_git)
 
 
 def test_a_content_brought_by_git_may_be_a_persons_change_of_the_last_recorded_one() -> None:
-    known = [recorded(1, "v0", "v1"), recorded(2, "v1", "v2", by_git=True)]
-    later = [*known, recorded(3, "v2", "v3"), recorded(4, "v3", "v4")]
+    known = [make_entry(1, "v0", "v1"), make_entry(2, "v1", "v2", by_git=True)]
+    later = [*known, make_entry(3, "v2", "v3"), make_entry(4, "v3", "v4")]
     for history in (FileHistory(known), FileHistory(later)):
         [*_, last] = possible_routes("v2", "v0", history)[-1]
         assert (last.before, last.after, last.inferred, last.strict) == ("v1", "v2", True, False)
 
 
 def test_a_content_brought_by_git_does_not_end_the_route() -> None:
-    later = [recorded(1, "v0", "v1"), recorded(2, "v1", "v2", by_git=True), recorded(3, "v2", "v3")]
+    later = [make_entry(1, "v0", "v1"), make_entry(2, "v1", "v2", by_git=True), make_entry(3, "v2", "v3")]
     [way] = possible_routes("v3", "v0", FileHistory(later))
     assert [(step.before, step.after, step.record) for step in way] == [
         ("v0", "v1", "r1"),
@@ -278,7 +282,7 @@ def test_a_content_brought_by_git_does_not_end_the_route() -> None:
 
 
 def test_a_record_from_before_another_sighting_stays_doubtful() -> None:
-    known = [recorded(1, "v0", "v1"), recorded(2, "v1", "other"), recorded(3, "other", "v2", by_git=True)]
+    known = [make_entry(1, "v0", "v1"), make_entry(2, "v1", "other"), make_entry(3, "other", "v2", by_git=True)]
     ways = possible_routes("v2", "v0", FileHistory(known))
     assert [(way[-1].before, way[-1].strict) for way in ways] == [("other", False), ("v1", True)]
 
@@ -290,7 +294,7 @@ def test_a_common_line_keeps_its_author_if_its_neighbours_are_unchanged(after: s
     texts = {"v0": "a c d", "v1": "a } c d", "v2": after}
     versions = {name: [word.encode() for word in text.split()] for name, text in texts.items()}
     steps = [HistoryStep("v0", "v1", "r1"), HistoryStep("v1", "v2", "person", inferred=True)]
-    assert by(carry_attributions(steps, knowing(versions)))[1] == kept
+    assert by(carry_attributions(steps, contents_by_name(versions)))[1] == kept
 
 
 def test_a_call_without_an_id_is_identified_by_its_arguments() -> None:

@@ -1,4 +1,4 @@
-"""`remit why COMMIT`: who wrote the lines that commits added."""
+"""`remit why COMMIT`: the authors of the lines that commits added."""
 
 import subprocess
 import sys

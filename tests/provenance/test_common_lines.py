@@ -1,4 +1,4 @@
-"""A line that anybody would write is nobody's where only its likeness speaks for somebody."""
+"""A common line has no author if only its text speaks for one."""
 
 from pathlib import Path
 
@@ -6,7 +6,7 @@ import pytest
 
 from gate.driving import Agent, governed
 from provenance.test_blame import ME, commit, sessions
-from provenance.test_carried_attributions import BASE, by, knowing, of, origin, wrote
+from provenance.test_carried_attributions import BASE, by, contents_by_name, of, origin, wrote
 from remit.core.diff.contents import Hunk
 from remit.gate.evidence.command_text import CommandText
 from remit.provenance.origins.carried_attributions import carry_attributions, find_ambiguous_kept_lines
@@ -95,7 +95,7 @@ def test_a_common_line_kept_between_unproved_lines_is_not_proved() -> None:
         HistoryStep(None, "A", "agent"),
         HistoryStep("A", "B", "command", hunks=hunks, unproved=((3, 4), (6, 6))),
     ]
-    found = carry_attributions(steps, knowing({"A": OLD, "B": NEW}))
+    found = carry_attributions(steps, contents_by_name({"A": OLD, "B": NEW}))
     assert by(found) == ["agent", "agent", *["command"] * 4, "agent", "agent"]
     assert [label.proved for label in found if label] == [True, True, False, False, False, False, True, True]
 

@@ -1,4 +1,4 @@
-"""What is kept of what was said, and what never is."""
+"""Conversations: kept entries, and entries that are never kept."""
 
 import json
 import os
@@ -23,7 +23,7 @@ from remit.provenance.why.conversations import (
 )
 from remit.workspace.agents.transcripts import MAX_LINE_BYTES, MAX_READ_BYTES
 
-CAPTURED = Path(__file__).parents[1] / "compat" / "transcripts"
+CAPTURED_FOLDER = Path(__file__).parents[1] / "compat" / "transcripts"
 NOW = 1_795_320_000.0
 """An hour after the captured conversations."""
 
@@ -83,7 +83,7 @@ def store(tmp_path: Path) -> Store:
 @pytest.mark.parametrize("agent", ["claude-code", "codex", "copilot", "gemini", "qwen"])
 def test_a_real_transcript_is_kept_once_however_often_it_is_read(tmp_path: Path, agent: str) -> None:
     store = Store(tmp_path, agent)
-    store.append((CAPTURED / f"{agent}.jsonl").read_bytes())
+    store.append((CAPTURED_FOLDER / f"{agent}.jsonl").read_bytes())
     assert store.take_in() >= 10
     before = store.all()
     assert (len(before), store.take_in(), store.all()) == (10, 0, before)
@@ -232,7 +232,7 @@ def test_opencode_is_read_from_its_database(tmp_path: Path) -> None:
     with sqlite3.connect(store.transcript) as database:
         database.execute("create table message(id, session_id, data)")
         database.execute("create table part(id, message_id, session_id, time_created, data)")
-        for number, row in enumerate(map(json.loads, (CAPTURED / "opencode.jsonl").read_text().splitlines())):
+        for number, row in enumerate(map(json.loads, (CAPTURED_FOLDER / "opencode.jsonl").read_text().splitlines())):
             database.execute("insert into message values(?,?,?)", (number, "s", json.dumps(row["message"])))
             values = (row["id"], number, "s", row["time_created"], json.dumps(row["part"]))
             database.execute("insert into part values(?,?,?,?,?)", values)
@@ -240,11 +240,11 @@ def test_opencode_is_read_from_its_database(tmp_path: Path) -> None:
     store.take_in()
     store.take_in()
     assert len(store.all()) == 10
-    captured = (CAPTURED / "opencode.jsonl").read_bytes().splitlines()
+    captured = (CAPTURED_FOLDER / "opencode.jsonl").read_bytes().splitlines()
     assert store.texts() == [entry.text for found in captured for entry in read_entries("opencode", found)]
 
 
-def heard_in(store: Store, *words: str, **more: Any) -> list[tuple[str, str]]:
+def find_entries(store: Store, *words: str, **more: Any) -> list[tuple[str, str]]:
     with Conversations.open(store.folder, store.retain_days, store.patterns) as kept:
         return [(one.role, one.around) for one in search_conversations(kept.database, words, 10, **more)]
 
@@ -253,21 +253,21 @@ def test_entries_are_found_by_their_words_including_later_ones(tmp_path: Path) -
     store = Store(tmp_path)
     store.append(line("please rename the greeter"), line("I renamed greeters", "assistant"))
     store.take_in()
-    assert {role for role, _ in heard_in(store, "rename", "greeter")} == {"user", "assistant"}
+    assert {role for role, _ in find_entries(store, "rename", "greeter")} == {"user", "assistant"}
     store.append(line("and now the loader"), result("toolu_1", "loader output"))
     store.take_in()
-    assert heard_in(store, "loader") == [("user", "and now the loader")]
-    assert heard_in(store, "loader", session="other") == []
-    assert heard_in(store, "loader", since="2027") == []
+    assert find_entries(store, "loader") == [("user", "and now the loader")]
+    assert find_entries(store, "loader", session="other") == []
+    assert find_entries(store, "loader", since="2027") == []
     with pytest.raises(NoSearchWords):
-        heard_in(store, "***")
+        find_entries(store, "***")
 
 
 def test_no_search_finds_deleted_entries(tmp_path: Path) -> None:
     store = Store(tmp_path, retain_days=30)
     store.append(line("an old confession"))
     store.take_in()
-    assert heard_in(store, "confession")
+    assert find_entries(store, "confession")
     store.take_in(NOW + 90 * DAY)
-    assert heard_in(store, "confession") == []
+    assert find_entries(store, "confession") == []
     assert b"confession" not in (store.folder / DATABASE_FILE).read_bytes()

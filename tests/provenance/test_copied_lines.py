@@ -1,4 +1,4 @@
-"""Lines that a call only carried stay whose they were; and a commit that was there first owes a call nothing."""
+"""Copied lines keep their author, and a line of an older commit is not the later call's."""
 
 from pathlib import Path
 

@@ -1,4 +1,4 @@
-"""What counts as a test, an assertion and a skip, language by language."""
+"""Counts of tests, assertions and skips, language by language."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""Coverage: what was judged before it changed, from a ledger that a real session wrote."""
+"""Coverage of changes by verdicts, from a ledger of a real session."""
 
 import json
 from pathlib import Path
@@ -14,16 +14,16 @@ from remit.ledger.index.index import Index
 from remit.provenance.verify.coverage import Coverage, measure_coverage, measure_share
 
 
-def covered(root: Path) -> Coverage:
-    """The coverage of that workspace."""
+def coverage_of(root: Path) -> Coverage:
+    """Return the coverage of the workspace."""
     place = Gate.open(root).workspace
     with Index.open(place.state / "index.db", place.log_folder) as index:
         index.catch_up()
         return measure_coverage(index)
 
 
-def worked(repository: Path, home: Path) -> Agent:
-    """A session that wrote a file, ran a command that wrote another, while a person wrote a third."""
+def run_session(repository: Path, home: Path) -> Agent:
+    """Run a session that writes a file and runs a command that writes a second, while a person writes a third."""
     agent = Agent(governed(repository), home)
     agent.send("SessionStart", source="startup")
     agent.select()
@@ -35,13 +35,13 @@ def worked(repository: Path, home: Path) -> Agent:
 
 
 def test_only_files_named_by_a_judged_call_count_as_covered(repository: Path, home: Path) -> None:
-    found = covered(worked(repository, home).cwd)
+    found = coverage_of(run_session(repository, home).cwd)
     assert (found.overall.changed, found.overall.covered_files) == (3, 1)
     assert found.overall.ungoverned == ("README.md", "src/b.py")
 
 
 def test_each_session_has_its_own_share(repository: Path, home: Path) -> None:
-    found = covered(worked(repository, home).cwd)
+    found = coverage_of(run_session(repository, home).cwd)
     assert found.sessions["session-1"].ungoverned == ("src/b.py",)
     assert found.sessions[None].ungoverned == ("README.md",)
 
@@ -59,13 +59,13 @@ def test_changes_by_people_need_no_verdict_and_are_counted_apart(repository: Pat
     agent.write("src/a.py", "a\n")
     (repository / "README.md").write_text("mine\n")
     agent.send("Stop")
-    found = covered(repository).overall
+    found = coverage_of(repository).overall
     assert (found.changed, found.covered_files, found.people) == (1, 1, 1)
 
 
 def test_each_change_without_a_verdict_names_its_likeliest_writer(repository: Path, home: Path) -> None:
-    root = worked(repository, home).cwd
-    found = {c.path: c for c in covered(root).changes}
+    root = run_session(repository, home).cwd
+    found = {c.path: c for c in coverage_of(root).changes}
     assert found["src/b.py"].writers == ("session session-1",)
     assert found["README.md"].why == "no call explains it"
     assert "session session-1 of claude-code, which has run commands" in found["README.md"].writers[0]
@@ -76,7 +76,7 @@ def test_each_change_without_a_verdict_names_its_likeliest_writer(repository: Pa
 
 
 def test_older_changes_are_outside_the_asked_time(repository: Path, home: Path) -> None:
-    worked(repository, home)
+    run_session(repository, home)
     place = Gate.open(repository).workspace
     with Index.open(place.state / "index.db", place.log_folder) as index:
         index.catch_up()
@@ -85,7 +85,7 @@ def test_older_changes_are_outside_the_asked_time(repository: Path, home: Path) 
 
 
 def test_each_file_of_a_range_counts_by_the_origin_of_its_content(repository: Path, home: Path) -> None:
-    root = worked(repository, home).cwd
+    root = run_session(repository, home).cwd
     (root / "src" / "later.py").write_text("nobody saw this\n")
     run_git(root, "add", "src", "README.md")
     run_git(root, "commit", "-qm", "two")
@@ -98,7 +98,7 @@ def test_each_file_of_a_range_counts_by_the_origin_of_its_content(repository: Pa
 
 
 def test_status_names_the_ungoverned_files(repository: Path, home: Path) -> None:
-    worked(repository, home)
+    run_session(repository, home)
     said = CliRunner().invoke(status, ["--repo", str(repository)]).output
     assert "1 of 3 changed files were judged before they changed" in said
     assert "not: README.md, src/b.py" in said

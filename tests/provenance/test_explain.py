@@ -1,4 +1,4 @@
-"""Why lines are there, from the ledger alone."""
+"""Explanations from the ledger alone."""
 
 import json
 import os
@@ -29,7 +29,7 @@ def agent(repository: Path, home: Path) -> Agent:
     return Agent(governed(repository), home)
 
 
-def explained(root: Path, path: str, lines: tuple[int, int] | None = None) -> Explanation:
+def explain(root: Path, path: str, lines: tuple[int, int] | None = None) -> Explanation:
     gate = Gate.open(root)
     with Index.open(gate.workspace.state / "index.db", gate.workspace.log_folder) as index:
         index.catch_up()
@@ -48,7 +48,7 @@ def test_an_edit_is_explained_with_its_surroundings(agent: Agent, home: Path) ->
     gate = Gate.open(agent.cwd, machine(home))
     gate.intents.select(SessionKey("session-1"), "claude-code", "INT-001", reasoning="asked for names")
     agent.write("src/app.py", "def main():\n    return 1\n\nNAME = 'x'\n")
-    found = explained(agent.cwd, "src/app.py")
+    found = explain(agent.cwd, "src/app.py")
     assert [(p.start, p.end, p.origin) for p in found.passages] == [(1, 2, "unknown"), (3, 4, "ai")]
     [one] = found.causes
     assert (one.tool, one.intent_id, one.intent_name, one.session_id) == ("Write", "INT-001", "Names", "session-1")
@@ -63,13 +63,13 @@ def test_later_edits_of_the_file_are_named(agent: Agent) -> None:
     agent.select()
     agent.write("src/new.py", "one\n")
     agent.write("src/new.py", "one\ntwo\n")
-    found = explained(agent.cwd, "src/new.py", (1, 1))
+    found = explain(agent.cwd, "src/new.py", (1, 1))
     assert (len(found.causes), len(found.later)) == (1, 1)
-    assert explained(agent.cwd, "src/new.py", (2, 2)).later == ()
+    assert explain(agent.cwd, "src/new.py", (2, 2)).later == ()
 
 
 def test_an_unrecorded_line_is_reported_as_unknown(agent: Agent) -> None:
-    found = explained(agent.cwd, "src/app.py", (1, 1))
+    found = explain(agent.cwd, "src/app.py", (1, 1))
     assert (found.causes, found.later) == ((), ())
     assert "nobody that Remit saw" in render_explanation(found)
 
@@ -77,7 +77,7 @@ def test_an_unrecorded_line_is_reported_as_unknown(agent: Agent) -> None:
 def test_a_shell_command_is_named(agent: Agent) -> None:
     agent.select()
     agent.shell("echo three > src/three.py")
-    [one] = explained(agent.cwd, "src/three.py").causes
+    [one] = explain(agent.cwd, "src/three.py").causes
     assert (one.tool, one.command) == ("Bash", "echo three > src/three.py")
 
 
@@ -99,7 +99,7 @@ def test_lines_that_came_during_a_command_name_the_command_and_the_likely_author
     asked = agent.ask("Bash", command=command)
     (agent.cwd / "src/own.py").write_text("the_person = 1\n")
     agent.tell("Bash", asked["call_id"], {"stdout": ""}, command=command)
-    found = explained(agent.cwd, "src/own.py")
+    found = explain(agent.cwd, "src/own.py")
     [one] = found.causes
     assert (one.by, one.command, found.passages[0].grade) == ("unknown", command, "likely")
     words = render_explanation(found)
@@ -112,7 +112,7 @@ def test_later_edits_of_the_same_lines_are_distinguished(agent: Agent) -> None:
     agent.write("src/new.py", "first_of_all = 1\nsecond_of_all = 2\nthird_of_all = 3\n")
     agent.write("src/new.py", "zero = 0\nfirst_of_all = 1\nsecond_of_all = 2\nthird_of_all = 3\n")
     agent.write("src/new.py", "zero = 0\nfirst_of_all = 1\nanother = 2\nthird_of_all = 3\n")
-    found = explained(agent.cwd, "src/new.py", (2, 2))
+    found = explain(agent.cwd, "src/new.py", (2, 2))
     assert [edit.same_lines for edit in found.later] == [True, False]
     assert "Lines of this edit were changed once more; newest" in render_explanation(found)
 
@@ -123,9 +123,7 @@ def test_denials_since_the_last_change_are_shown_with_the_edit(agent: Agent) -> 
     assert refusal(agent.write("docs/a.md", "x\n")) == "SCOPE_VIOLATION"
     agent.write("src/second.py", "two_of_all = 2\n")
     agent.write("src/third.py", "three_of_all = 3\n")
-    told = [
-        [d.code for d in explained(agent.cwd, f"src/{n}.py").causes[0].denials] for n in ("first", "second", "third")
-    ]
+    told = [[d.code for d in explain(agent.cwd, f"src/{n}.py").causes[0].denials] for n in ("first", "second", "third")]
     assert told == [[], ["SCOPE_VIOLATION"], []]
 
 
@@ -141,11 +139,11 @@ def test_a_renamed_file_keeps_its_history(agent: Agent) -> None:
     run_git(agent.cwd, "commit", "-qm", "moved")
     agent.read("src/new.py")
     agent.write("src/new.py", text.replace("2", "22").replace("1", "11"))
-    found = explained(agent.cwd, "src/new.py", (3, 3))
+    found = explain(agent.cwd, "src/new.py", (3, 3))
     assert [d.code for d in found.causes[0].denials] == ["MISSING_OR_INVALID_INTENT"]
     assert [edit.same_lines for edit in found.later] == [True, True]
     (agent.cwd / "src/old.py").write_text("another file = 1\n")
-    assert len(explained(agent.cwd, "src/new.py", (3, 3)).later) == 1
+    assert len(explain(agent.cwd, "src/new.py", (3, 3)).later) == 1
 
 
 def test_the_persons_words_of_the_calls_own_approval_are_shown(agent: Agent, home: Path) -> None:
@@ -162,7 +160,7 @@ def test_the_persons_words_of_the_calls_own_approval_are_shown(agent: Agent, hom
     body = Body(event="approval_answered", intent_id="INT-001", session_id=agent.session, detail=other)
     recorder.append([recorder.make_record(body)])
     agent.shell("rm src/app.py; echo three_of_all = 3 > src/three.py")
-    approvals = [explained(agent.cwd, f"src/{name}.py").causes[0].approvals for name in ("one", "two", "three")]
+    approvals = [explain(agent.cwd, f"src/{name}.py").causes[0].approvals for name in ("one", "two", "three")]
     assert [one.words for found in approvals for one in found] == ["only this one", *["all of the session"] * 2]
 
 
@@ -174,9 +172,7 @@ def test_verifications_from_any_session_are_shown(agent: Agent, home: Path) -> N
         event="verification", intent_id="INT-001", session_id=None, detail={"command": "make check", "exit_code": 0}
     )
     gate.recorder.append([gate.recorder.make_record(body)])
-    assert [(c.command, c.exit_code) for c in explained(agent.cwd, "src/one.py").causes[0].checks] == [
-        ("make check", 0)
-    ]
+    assert [(c.command, c.exit_code) for c in explain(agent.cwd, "src/one.py").causes[0].checks] == [("make check", 0)]
 
 
 @pytest.mark.parametrize(
@@ -197,7 +193,7 @@ def test_a_name_that_is_not_utf8_is_explained(agent: Agent) -> None:
     agent.select()
     for number in (1, 2):
         agent.shell(f"echo 'alpha_is_here = {number}' >> \"$(printf 'src/latin\\351.txt')\"")
-    found = explained(agent.cwd, os.fsdecode(b"src/latin\xe9.txt"), (1, 1))
+    found = explain(agent.cwd, os.fsdecode(b"src/latin\xe9.txt"), (1, 1))
     assert ([cause.intent_id for cause in found.causes], len(found.later)) == (["INT-001"], 1)
     remit(agent.cwd, "why", os.fsdecode(b"src/latin\xe9.txt:9"), code=2)
     remit(agent.cwd, "blame", "-L9,9", os.fsdecode(b"src/latin\xe9.txt"), code=2)

@@ -1,4 +1,4 @@
-"""Why lines are there, with the conversation, the intent, the edit and the commit behind them."""
+"""Explanations with conversation, intent, edit and commit."""
 
 import shutil
 import time
@@ -11,7 +11,7 @@ import pytest
 from conftest import run_git
 from core.secrets import SECRETS
 from gate.driving import INTENTS, Agent, governed, machine
-from provenance.speaker import MODEL, SPOKEN, Speaker
+from provenance.speaker import MESSAGE_TIME, MODEL, Speaker
 from remit.core.call import SessionKey
 from remit.gate.gate import Gate
 from remit.ledger.index.index import Index
@@ -29,7 +29,7 @@ def agent(repository: Path, home: Path) -> Speaker:
     return Speaker(governed(repository), home)
 
 
-def explained(root: Path, home: Path, path: str, lines: tuple[int, int] | None = None) -> Explanation:
+def explain(root: Path, home: Path, path: str, lines: tuple[int, int] | None = None) -> Explanation:
     gate = Gate.open(root, machine(home))
     with Index.open(gate.workspace.state / "index.db", gate.workspace.log_folder) as index:
         index.catch_up()
@@ -51,9 +51,9 @@ def test_the_prompt_and_the_reasoning_come_from_the_conversation(agent: Speaker,
     agent.select()
     agent.write("src/new.py", "NAME = 1\n")
     agent.says("that was it")
-    talk = only(explained(agent.cwd, home, "src/new.py")).talk
+    talk = only(explain(agent.cwd, home, "src/new.py")).talk
     assert talk is not None
-    assert (talk.prompt, talk.prompt_at, talk.model) == ("please add a name", SPOKEN, MODEL)
+    assert (talk.prompt, talk.prompt_at, talk.model) == ("please add a name", MESSAGE_TIME, MODEL)
     assert talk.message_index is not None
     assert talk.message_index >= 5
     assert [(s.role, s.text) for s in talk.said] == [
@@ -67,7 +67,7 @@ def test_each_edit_has_the_conversation_that_led_to_it(agent: Speaker, home: Pat
     for number in (1, 2):
         agent.add("user", f"wish {number}")
         agent.write("src/new.py", "".join(f"line_{n} = {n}\n" for n in range(1, number + 1)))
-    found = explained(agent.cwd, home, "src/new.py")
+    found = explain(agent.cwd, home, "src/new.py")
     prompts = {c.record: c.talk.prompt for c in found.causes if c.talk}
     talks = {(p.start, prompts[p.record]) for p in found.passages if p.record}
     assert talks == {(1, "wish 1"), (2, "wish 2")}
@@ -82,7 +82,7 @@ def test_a_call_without_an_id_is_found_by_its_arguments(agent: Speaker, home: Pa
     Agent.ask(agent, "Write", "named", **arguments)
     (agent.cwd / "src" / "new.py").write_text("x = 1\ny = 2\n")
     agent.tell("Write", "named", **arguments)
-    talk = only(explained(agent.cwd, home, "src/new.py", (2, 2))).talk
+    talk = only(explain(agent.cwd, home, "src/new.py", (2, 2))).talk
     assert talk is not None
     assert talk.prompt == "please"
 
@@ -98,11 +98,11 @@ def test_a_subagents_edit_tells_its_task_and_what_the_person_asked(agent: Speake
     child.write("src/new.py", "x = 1\n")
     done = {"type": "tool_result", "tool_use_id": "toolu_start", "content": "ok"}
     agent.add("user", [done], toolUseResult={"agentId": "a1"})
-    cause = only(explained(agent.cwd, home, "src/new.py"))
+    cause = only(explain(agent.cwd, home, "src/new.py"))
     assert cause.talk is not None
     assert (cause.agent_id, cause.talk.prompt, cause.talk.task) == ("a1", "greet people", "write src/new.py")
     assert [s.text for s in cause.talk.said] == ["so I write it"]
-    words = render_explanation(explained(agent.cwd, home, "src/new.py"))
+    words = render_explanation(explain(agent.cwd, home, "src/new.py"))
     assert "asked    greet people" in words
     assert "task     write src/new.py" in words
     assert "sub-agent a1" in words
@@ -114,7 +114,7 @@ def test_lines_that_came_while_an_agent_ran_show_its_conversation(agent: Speaker
     asked = agent.ask("SomethingElse", argument="1")
     (agent.cwd / "src" / "new.py").write_text("nobody_proves_this = 1\n")
     agent.tell("SomethingElse", asked["call_id"], argument="1")
-    found = explained(agent.cwd, home, "src/new.py")
+    found = explain(agent.cwd, home, "src/new.py")
     talk = only(found).talk
     assert talk is not None
     assert (found.passages[0].grade, talk.prompt) == ("likely", "please tidy up")
@@ -126,7 +126,7 @@ def test_a_transcript_deleted_by_the_agent_is_still_known_once_read(agent: Speak
     agent.write("src/new.py", "x = 1\n")
     assert intake_of_all_sessions(Gate.open(agent.cwd, machine(home))).store_new(time.time()) == ""
     shutil.rmtree(home / ".claude")
-    talk = only(explained(agent.cwd, home, "src/new.py")).talk
+    talk = only(explain(agent.cwd, home, "src/new.py")).talk
     assert talk is not None
     assert talk.prompt == "please"
 
@@ -138,7 +138,7 @@ def test_without_retention_no_transcript_is_stored(agent: Speaker, home: Path) -
     agent.write("src/new.py", "x = 1\n")
     gate = Gate.open(agent.cwd, machine(home))
     assert intake_of_all_sessions(gate).store_new(time.time()) == ""
-    talk = only(explained(agent.cwd, home, "src/new.py")).talk
+    talk = only(explain(agent.cwd, home, "src/new.py")).talk
     assert talk is not None
     assert talk.prompt == "please"
     assert not (gate.workspace.state / DATABASE_FILE).exists()
@@ -148,7 +148,7 @@ def test_without_any_transcript_the_ledger_alone_explains(agent: Speaker, home: 
     agent.select()
     agent.write("src/new.py", "x = 1\n")
     shutil.rmtree(home / ".claude")
-    cause = only(found := explained(agent.cwd, home, "src/new.py"))
+    cause = only(found := explain(agent.cwd, home, "src/new.py"))
     assert (cause.talk, cause.intent_id, found.remarks) == (None, "INT-001", ())
 
 
@@ -157,7 +157,7 @@ def test_the_edit_is_shown_as_it_was(agent: Speaker, home: Path) -> None:
     agent.read("src/app.py")
     agent.write("src/app.py", "def main():\n    return 2\n\n\nNAME = 1\n")
     agent.write("src/app.py", "def main():\n    return 2\n\n\nNAME = 1\nLATER = 1\n")
-    cause = only(explained(agent.cwd, home, "src/app.py", (5, 5)))
+    cause = only(explain(agent.cwd, home, "src/app.py", (5, 5)))
     assert cause.diff is not None
     assert cause.diff.split("\n")[1:] == [" def main():", "-    return 1", "+    return 2", "+", "+", "+NAME = 1", ""]
     assert cause.diff.split("\n")[cause.focus] == "+NAME = 1"
@@ -166,7 +166,7 @@ def test_the_edit_is_shown_as_it_was(agent: Speaker, home: Path) -> None:
 def test_a_long_edit_is_shown_around_the_line(agent: Speaker, home: Path) -> None:
     agent.select()
     agent.write("src/new.py", "".join(f"line_{n} = {n}\n" for n in range(500)))
-    found = explained(agent.cwd, home, "src/new.py", (300, 300))
+    found = explain(agent.cwd, home, "src/new.py", (300, 300))
     short, full = render_explanation(found), render_explanation(found, full=True)
     assert "+line_299 = 299" in short
     assert "489 more lines of this edit" in short
@@ -181,11 +181,11 @@ def test_the_criteria_are_told_as_they_were_and_as_they_are(agent: Speaker, home
     agent.write("src/new.py", "x = 1\n")
     changed = INTENTS.replace("acceptance_criteria: [it works]", "acceptance_criteria: [it flies]", 1)
     (agent.cwd / ".orchestration" / "active_intents.yaml").write_text(changed)
-    cause = only(found := explained(agent.cwd, home, "src/new.py"))
+    cause = only(found := explain(agent.cwd, home, "src/new.py"))
     assert (cause.criteria, cause.criteria_now) == (("it works",), ("it flies",))
     assert "now      it flies" in render_explanation(found)
     (agent.cwd / ".orchestration" / "active_intents.yaml").write_text("version: '1.0'\nactive_intents: []\n")
-    gone = only(explained(agent.cwd, home, "src/new.py"))
+    gone = only(explain(agent.cwd, home, "src/new.py"))
     assert (gone.criteria, gone.criteria_now, gone.intent_status) == (("it works",), None, None)
 
 
@@ -212,10 +212,10 @@ def test_the_commit_is_told_with_the_pull_request_of_the_merge_that_brought_it(a
     run_git(agent.cwd, "commit", "-q", "-m", "Greet")
     run_git(agent.cwd, "checkout", "-q", "-")
     run_git(agent.cwd, "merge", "-q", "--no-ff", "-m", "Merge pull request #7 from ann/greet", "greet")
-    found = explained(agent.cwd, home, "src/new.py")
+    found = explain(agent.cwd, home, "src/new.py")
     assert [(c.subject, c.pull_request) for c in found.commits] == [("Greet", 7)]
     assert f"({found.commits[0].sha[:8]} #7, edit " in render_explanation(found)
-    first = explained(agent.cwd, home, "src/app.py", (1, 1))
+    first = explain(agent.cwd, home, "src/app.py", (1, 1))
     assert [(c.subject, c.pull_request) for c in first.commits] == [("first", None)]
 
 
@@ -225,7 +225,7 @@ def test_a_line_that_no_agent_wrote_is_not_called_an_agents(agent: Speaker, home
     (agent.cwd / "src" / "new.py").write_text("x = 1\nmine = 2\n")
     agent.read("src/new.py")
     agent.write("src/new.py", "x = 1\nmine = 2\nz = 3\n")
-    words = render_explanation(explained(agent.cwd, home, "src/new.py", (2, 2)))
+    words = render_explanation(explain(agent.cwd, home, "src/new.py", (2, 2)))
     assert "nobody" in words
     assert "claude-code" not in words
 
@@ -250,7 +250,7 @@ def test_no_control_character_is_printed(agent: Speaker, home: Path) -> None:
     run_git(agent.cwd, "add", "src")
     run_git(agent.cwd, "commit", "-q", "-m", f"Greet {nasty}")
     for full in (False, True):
-        words = render_explanation(explained(agent.cwd, home, "src/new.py"), full=full)
+        words = render_explanation(explain(agent.cwd, home, "src/new.py"), full=full)
         assert "please" in words
         assert not {"\x1b", "\x07", "\x9b", "\u202e"} & set(words)
 
@@ -261,7 +261,7 @@ def test_no_secret_of_the_conversation_is_shown(agent: Speaker, home: Path) -> N
     agent.says(f"I use {secret}")
     agent.select()
     agent.write("src/new.py", "x = 1\n")
-    found = explained(agent.cwd, home, "src/new.py")
+    found = explain(agent.cwd, home, "src/new.py")
     assert secret not in render_explanation(found, full=True)
     talk = only(found).talk
     assert talk is not None

@@ -1,4 +1,4 @@
-"""The form for people that is made from a porcelain, beside what git writes."""
+"""git blame's default format, rendered from the porcelain, beside git's own output."""
 
 import os
 import re
@@ -21,7 +21,7 @@ def commit(root: Path, author: str, at: str) -> None:
     subprocess.run(["git", "-C", str(root), "commit", "-qm", "work"], check=True, env={**os.environ, **dates})
 
 
-def grown(root: Path, authors: tuple[str, ...]) -> Path:
+def make_history(root: Path, authors: tuple[str, ...]) -> Path:
     lines = ["first"]
     for number, (author, zone) in enumerate(zip(authors, ZONES, strict=False)):
         lines = [f"line {number}", *lines, f"\tend {number}\r"]
@@ -34,7 +34,7 @@ def git(root: Path, *words: str, stdin: bytes = b"") -> bytes:
     return subprocess.run(["git", "-C", str(root), *words], check=True, capture_output=True, input=stdin).stdout
 
 
-def made(root: Path, path: str, *options: str) -> bytes | None:
+def render(root: Path, path: str, *options: str) -> bytes | None:
     found = parse_porcelain(git(root, "blame", "--porcelain", *options, "--", path))
     names = "".join(f"{name}\n" for name in found.commits if name.strip("0")).encode()
     short = git(root, "rev-list", "--no-walk=unsorted", "--abbrev-commit", "--stdin", stdin=names).split()
@@ -44,24 +44,24 @@ def made(root: Path, path: str, *options: str) -> bytes | None:
 
 @pytest.mark.parametrize("options", [(), ("-w", "-M"), ("-L2,5",)], ids=" ".join)
 def test_lines_are_gits_byte_for_byte(repository: Path, options: tuple[str, ...]) -> None:
-    root = grown(repository, AUTHORS)
-    assert made(root, "a.txt", *options) == git(root, "blame", *options, "--", "a.txt")
+    root = make_history(repository, AUTHORS)
+    assert render(root, "a.txt", *options) == git(root, "blame", *options, "--", "a.txt")
 
 
 def test_a_moved_file_and_an_uncommitted_line_are_shown_as_git_shows_them(repository: Path) -> None:
-    root = grown(repository, AUTHORS[:2])
+    root = make_history(repository, AUTHORS[:2])
     run_git(root, "mv", "a.txt", 'née "b".txt')
     commit(root, "B", "1700000000 +0000")
-    assert made(root, 'née "b".txt') == git(root, "blame", "--", 'née "b".txt')
+    assert render(root, 'née "b".txt') == git(root, "blame", "--", 'née "b".txt')
     (root / 'née "b".txt').write_text("new\nfirst\n")
-    ours, theirs = made(root, 'née "b".txt'), git(root, "blame", "--", 'née "b".txt')
+    ours, theirs = render(root, 'née "b".txt'), git(root, "blame", "--", 'née "b".txt')
     assert ours is not None
     clock = re.compile(rb"\d\d:\d\d:\d\d")  # an uncommitted line has the time of the call
     assert clock.sub(b"", ours) == clock.sub(b"", theirs)
 
 
 def test_a_name_of_unsure_width_is_left_to_git(repository: Path) -> None:
-    assert made(grown(repository, ("A", "combining e\u0301")), "a.txt") is None
+    assert render(make_history(repository, ("A", "combining e\u0301")), "a.txt") is None
     assert display_width("\U0001f600") is None
 
 

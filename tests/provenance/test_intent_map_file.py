@@ -1,4 +1,4 @@
-"""The map that is kept up with the ledger is, byte for byte, the one that is made anew from it."""
+"""The map kept up with the ledger equals a rebuild byte for byte."""
 
 import time
 from collections.abc import Callable, Iterator
@@ -50,7 +50,7 @@ def test_records_added_as_they_come_make_the_map_of_all(lots: list[list[MapEntry
 
 
 class Ledger:
-    """A workspace without git, its log, and what others brought; no agent is needed to write records."""
+    """A workspace without git, its log, and imported records; no agent is needed to write records."""
 
     def __init__(self, root: Path) -> None:
         self.root = root
@@ -62,7 +62,7 @@ class Ledger:
         self.number = 0
 
     def changed(self, path: str, content: bytes, intent: str = "INT-001") -> Record:
-        """The record of a file that was written."""
+        """Return the record of a written file."""
         self.number += 1
         written = Range(start_line=1, end_line=content.count(b"\n"), content_hash="sha256:00")
         after = Content(sha256=sha256(content), git_blob=hash_git_blob(content))
@@ -76,18 +76,18 @@ class Ledger:
         )
 
     def named(self, name: str, at: int) -> Record:
-        """The record of an intent's name."""
+        """Return the record of an intent's name."""
         return record(at, event="intent_changed", intent_id="INT-001", detail={"name": name, "content_sha256": "0"})
 
     def others(self, *found: Record) -> bytes:
-        """Those records as lines of another machine's log."""
+        """Return the records as lines of another machine's log."""
         with TemporaryDirectory() as folder:
             with closing(open_log(Path(folder), name=OTHER)) as log:
                 log.append(found)
             return b"".join(line.raw + b"\n" for line in read_lines(Path(folder)))
 
     def agree(self) -> bytes:
-        """Keep the map up; it is the one that is made anew."""
+        """Update the map and assert that it equals a rebuild."""
         while self.map.update(never):
             pass
         anew = self.map.rebuild()
@@ -102,7 +102,7 @@ SOURCES = [b"def a():\n    return 1\n", b"class B:\n    x = 1\n\n    def m(self)
 
 
 class Acts:
-    """What can happen to a ledger between two looks."""
+    """Events of a ledger between two updates of the map."""
 
     def __init__(self, ledger: Ledger, random: Random) -> None:
         self.ledger, self.random = ledger, random
@@ -227,7 +227,7 @@ def test_a_large_backlog_is_read_in_batches(ledger: Ledger) -> None:
 
 
 def after_one() -> Callable[[], bool]:
-    """Enough after one lot."""
+    """Return a stop condition that holds after one batch."""
     asked = iter([False])
     return lambda: next(asked, True)
 
@@ -300,7 +300,7 @@ def test_an_update_costs_the_change_and_not_the_ledger(ledger: Ledger, capsys: p
 
 @pytest.fixture
 def worked(repository: Path, home: Path) -> Agent:
-    """An agent that made a file, in a repository whose map git ignores."""
+    """Return an agent that made a file, in a repository whose map git ignores."""
     agent = Agent(governed(repository), home)
     agent.select()
     agent.write("src/new.py", "def first():\n    return 1\n")
@@ -358,7 +358,7 @@ def test_a_link_in_its_place_is_replaced_and_not_followed(worked: Agent, tmp_pat
 
 
 def test_updating_the_map_is_neither_an_effect_of_a_call_nor_an_edit(tmp_path: Path, home: Path) -> None:
-    """Without git, too, where every file is looked at."""
+    """The same holds without git, where every file is observed."""
     root = tmp_path / "plain"
     (root / "src").mkdir(parents=True)
     agent = Agent(governed(root), home)

@@ -1,4 +1,4 @@
-"""What is told of single lines after a step that nobody recorded is what is told of all of them together."""
+"""Attributions computed line by line after an unrecorded step equal those computed together."""
 
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -38,7 +38,7 @@ RECORDS = (None, "r1", "r2", "r3")
 
 @st.composite
 def gaps(draw: st.DrawFn) -> tuple[list[bytes], list[bytes], tuple[Hunk, ...], list[Attribution | None], bool]:
-    """Two contents, a difference of them (any, not only a diff's), and labels of the first."""
+    """Draw two contents, any difference of them (not only a diff's), and attributions of the first."""
     old = draw(st.lists(st.sampled_from(LINES), min_size=1, max_size=14))
     new = draw(st.lists(st.sampled_from(LINES), max_size=6))
     for _ in range(draw(st.integers(0, 3))):

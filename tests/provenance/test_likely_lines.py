@@ -1,4 +1,4 @@
-"""Lines that one command left alone are likely its agent's; whatever shows another writer leaves them unknown."""
+"""Lines left by a command that ran alone are likely its agent's; a sign of another writer leaves them unknown."""
 
 import json
 import os
@@ -23,7 +23,7 @@ LAYOUT = "import sys\np = sys.argv[1]\nt = open(p).read().replace('( a,b )', '(a
 
 @pytest.fixture
 def agent(repository: Path, home: Path) -> Agent:
-    """In observe, with two programs of the project's and a file of a person's."""
+    """Return an agent in observe mode, with two programs of the project and a person's file."""
     found = Agent(governed(repository, "observe"), home)
     (repository / "tool.py").write_text(TOOL)
     (repository / "layout.py").write_text(LAYOUT)
@@ -34,8 +34,8 @@ def agent(repository: Path, home: Path) -> Agent:
     return found
 
 
-def told(root: Path, path: str) -> list[tuple[str, str | None]]:
-    """Origin and grade of each line."""
+def origins_and_grades(root: Path, path: str) -> list[tuple[str, str | None]]:
+    """Return origin and grade of each line."""
     return [(line.origin, line.grade) for line in blame(root, path)]
 
 
@@ -46,21 +46,27 @@ UNKNOWN = [("unknown", None)] * 2
 def test_lines_of_a_loop_and_a_generator_are_likely_before_and_after_the_commit(agent: Agent) -> None:
     agent.shell('for i in 1 2; do echo "line number $i of the loop" >> src/loop.txt; done')
     agent.shell(GENERATE)
-    assert (told(agent.cwd, "src/loop.txt"), told(agent.cwd, "src/made.py")) == (LIKELY, LIKELY)
+    assert (origins_and_grades(agent.cwd, "src/loop.txt"), origins_and_grades(agent.cwd, "src/made.py")) == (
+        LIKELY,
+        LIKELY,
+    )
     commit(agent.cwd)
-    assert (told(agent.cwd, "src/loop.txt"), told(agent.cwd, "src/made.py")) == (LIKELY, LIKELY)
+    assert (origins_and_grades(agent.cwd, "src/loop.txt"), origins_and_grades(agent.cwd, "src/made.py")) == (
+        LIKELY,
+        LIKELY,
+    )
 
 
 def test_lines_that_a_command_generates_and_commits_are_likely(agent: Agent) -> None:
     agent.shell(f"{GENERATE} && git add -A && git commit -qm generated")
-    assert told(agent.cwd, "src/made.py") == LIKELY
+    assert origins_and_grades(agent.cwd, "src/made.py") == LIKELY
 
 
 def test_a_formatter_carries_the_agents_lines_and_claims_none_of_a_persons(agent: Agent) -> None:
     agent.write("src/own.py", "def second_of_an_agent( a,b ):\n    return b\n")
     agent.shell("for f in src/*.py; do python3 layout.py $f; done")
-    assert told(agent.cwd, "src/own.py") == [("ai", "normalised"), ("ai", "exact")]
-    assert [origin for origin, _ in told(agent.cwd, "src/person.py")] == ["unknown", "unknown"]
+    assert origins_and_grades(agent.cwd, "src/own.py") == [("ai", "normalised"), ("ai", "exact")]
+    assert [origin for origin, _ in origins_and_grades(agent.cwd, "src/person.py")] == ["unknown", "unknown"]
 
 
 def test_a_call_of_another_session_that_may_have_written_it_leaves_it_unknown(agent: Agent, home: Path) -> None:
@@ -68,7 +74,7 @@ def test_a_call_of_another_session_that_may_have_written_it_leaves_it_unknown(ag
     open_call = other.ask("Bash", command="make something")
     agent.shell(GENERATE)
     other.tell("Bash", open_call["call_id"], command="make something")
-    assert told(agent.cwd, "src/made.py") == UNKNOWN
+    assert origins_and_grades(agent.cwd, "src/made.py") == UNKNOWN
 
 
 def test_a_call_of_a_sub_agent_at_the_same_time_leaves_it_unknown(agent: Agent, home: Path) -> None:
@@ -76,13 +82,13 @@ def test_a_call_of_a_sub_agent_at_the_same_time_leaves_it_unknown(agent: Agent, 
     open_call = other.ask("Bash", command="make something")
     agent.shell(GENERATE)
     other.tell("Bash", open_call["call_id"], command="make something")
-    assert told(agent.cwd, "src/made.py") == UNKNOWN
+    assert origins_and_grades(agent.cwd, "src/made.py") == UNKNOWN
 
 
 def test_a_file_that_an_editor_has_open_is_unknown(agent: Agent) -> None:
     (agent.cwd / "src/.made.py.swp").write_text("")
     agent.shell(GENERATE)
-    assert told(agent.cwd, "src/made.py") == UNKNOWN
+    assert origins_and_grades(agent.cwd, "src/made.py") == UNKNOWN
 
 
 def test_a_file_with_an_older_time_was_brought(agent: Agent) -> None:
@@ -91,7 +97,7 @@ def test_a_file_with_an_older_time_was_brought(agent: Agent) -> None:
     os.utime(agent.cwd.parent / "elsewhere.py", (old, old))
     (agent.cwd / "bring.py").write_text("import shutil; shutil.copy2('../elsewhere.py', 'src/made.py')\n")
     agent.shell("python3 bring.py")
-    assert told(agent.cwd, "src/made.py") == UNKNOWN
+    assert origins_and_grades(agent.cwd, "src/made.py") == UNKNOWN
 
 
 @pytest.mark.parametrize(
@@ -122,7 +128,7 @@ def test_lines_brought_by_git_within_a_script_have_no_author(agent: Agent, bring
     (agent.cwd / "bring.sh").write_text(f"{bring}\n")
     agent.shell("sh bring.sh")
     assert made.exists()
-    assert [origin for origin, _ in told(agent.cwd, "src/made.py")] == ["unknown", "unknown"]
+    assert [origin for origin, _ in origins_and_grades(agent.cwd, "src/made.py")] == ["unknown", "unknown"]
 
 
 def test_the_record_says_likely_only_beside_lines_that_nothing_proves(agent: Agent) -> None:

@@ -1,4 +1,4 @@
-"""The intent map: a function of the records."""
+"""The intent map is a function of the records."""
 
 import json
 import re
@@ -121,7 +121,7 @@ def test_the_shape_is_that_of_the_contracts() -> None:
 
 @pytest.fixture
 def worked(repository: Path, home: Path) -> Path:
-    """A repository in which an agent made, changed, refactored and removed things."""
+    """Return a repository in which an agent made, changed, refactored and removed definitions."""
     agent = Agent(governed(repository), home)
     agent.select()
     agent.write("src/new.py", TEXT)

@@ -1,4 +1,4 @@
-"""Lines that were moved, indented anew or wrapped keep their origin; copies and a person's own lines do not get one."""
+"""Moved, reindented and wrapped lines keep their author; copies and a person's lines do not gain one."""
 
 from pathlib import Path
 
@@ -143,7 +143,7 @@ TRIED = "    except OSError:\n        pass\n    return None\n"
 
 
 def test_the_common_end_of_a_moved_block_moves_along_despite_equal_lines_at_the_source(agent: Agent) -> None:
-    """git takes the end for the copy that was there before: more lines in a row are alike in that file."""
+    """git takes the end for an older copy, because more consecutive lines agree there."""
     path = agent.cwd / "src/human.py"
     path.write_text("def shut(door):\n    try:\n        door.shut()\n" + TRIED + "\n\n" + HUMAN)
     commit(agent.cwd)
@@ -168,7 +168,7 @@ def test_a_common_end_that_stayed_does_not_move_with_the_block(agent: Agent) -> 
 
 
 def test_a_common_end_from_before_the_block_does_not_move_with_it(agent: Agent) -> None:
-    """A person lays the agent's line out anew, together with the tag below it that the agent had found there."""
+    """A person reformats the agent's line together with the tag below, which existed before the agent's line."""
     path = agent.cwd / "src/page.html"
     link, head = (
         '<a href="https://shop.example.org/licence">Buy the printed handbook</a>\n',

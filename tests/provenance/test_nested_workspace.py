@@ -1,4 +1,4 @@
-"""A workspace that is a folder of its repository: git counts paths from the root, records from the workspace."""
+"""A workspace in a folder of its repository: git counts paths from the root, records count from the workspace."""
 
 from pathlib import Path
 

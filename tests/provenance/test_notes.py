@@ -1,4 +1,4 @@
-"""Notes: written from the ledger, read in a clone that has none, exchanged, and audited. Real git throughout."""
+"""Notes: written from the ledger, read in a clone without one, exchanged and audited, with real git."""
 
 import json
 import re
@@ -54,7 +54,7 @@ def by_ledger(root: Path, path: str) -> list[BlamedLine]:
 
 
 def by_notes(root: Path, path: str, scratch: Path) -> list[BlamedLine]:
-    """Blame where there is no ledger."""
+    """Return the blame of a clone without ledger."""
     workspace = workspace_at(root, find_git_root(root))
     with Index.open(scratch / "index.db", scratch / "log") as index:
         return Blamer(workspace, index, ContentStore(workspace, "")).blame(path)
@@ -68,7 +68,7 @@ def note(root: Path, commit: str = "HEAD") -> str:
     return run_git(root, "notes", "--ref=ai", "show", commit)
 
 
-def said(lines: list[BlamedLine]) -> list[tuple[str | None, ...]]:
+def authors_of(lines: list[BlamedLine]) -> list[tuple[str | None, ...]]:
     return [(line.origin, line.agent, line.model, line.session_id, line.intent_id) for line in lines]
 
 
@@ -148,7 +148,7 @@ def test_a_clone_with_notes_alone_says_the_same(agent: Agent, tmp_path: Path) ->
     assert notes_of(clone).sync_remote("origin", push=False).received == 2
     for path in ("src/app.py", "src/my file.py"):
         read = by_notes(clone, path, tmp_path)
-        assert said(read) == said(by_ledger(agent.cwd, path))
+        assert authors_of(read) == authors_of(by_ledger(agent.cwd, path))
         assert {line.grade for line in read if line.origin == "ai"} == {"note"}
     assert not (clone / ".git" / "remit").exists()
 

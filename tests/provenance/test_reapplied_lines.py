@@ -1,4 +1,4 @@
-"""Lines that somebody brought back are still their authors', and a copy takes nothing from its original."""
+"""Reapplied lines keep their authors, and a copy takes nothing from its original."""
 
 from pathlib import Path
 
@@ -10,7 +10,7 @@ from provenance.test_blame import blame, commit, sessions
 
 ME = "session-1"
 PATH = "src/stored.py"
-HELD = [
+BLOCK_LINES = [
     "import os",
     "",
     "def kept_for_long(first, second):",
@@ -36,7 +36,7 @@ def text(*parts: list[str]) -> str:
 
 @pytest.fixture
 def agent(repository: Path, home: Path) -> Agent:
-    (repository / PATH).write_text(text(HELD))
+    (repository / PATH).write_text(text(BLOCK_LINES))
     run_git(repository, "add", "-A")
     run_git(repository, "commit", "-q", "-m", "long ago")
     found = uncontained(repository, home)
@@ -45,74 +45,74 @@ def agent(repository: Path, home: Path) -> Agent:
     return found
 
 
-def written(agent: Agent, *parts: list[str]) -> None:
+def write_parts(agent: Agent, *parts: list[str]) -> None:
     agent.read(PATH)
     assert allowed(agent.write(PATH, text(*parts)))
 
 
 @pytest.mark.parametrize("own", [[], ["PERSONS_OWN = set_by_a_person(5)"]])
 def test_a_stash_popped_onto_other_work_keeps_its_authors(agent: Agent, own: list[str]) -> None:
-    written(agent, HELD, BLOCK)
-    (agent.cwd / PATH).write_text(text(HELD, BLOCK, own))
+    write_parts(agent, BLOCK_LINES, BLOCK)
+    (agent.cwd / PATH).write_text(text(BLOCK_LINES, BLOCK, own))
     run_git(agent.cwd, "stash")
-    written(agent, MORE, HELD)
+    write_parts(agent, MORE, BLOCK_LINES)
     commit(agent.cwd)
     run_git(agent.cwd, "stash", "pop")
     agent.shell("true")
-    expected = [ME, *[None] * len(HELD), *[ME] * len(BLOCK), *[None] * len(own)]
+    expected = [ME, *[None] * len(BLOCK_LINES), *[ME] * len(BLOCK), *[None] * len(own)]
     assert sessions(agent.cwd, PATH) == expected
-    written(agent, MORE, HELD, BLOCK, own, ["LAST_OF_ALL = put_below_everything(3)"])
+    write_parts(agent, MORE, BLOCK_LINES, BLOCK, own, ["LAST_OF_ALL = put_below_everything(3)"])
     commit(agent.cwd)
     assert sessions(agent.cwd, PATH) == [*expected, ME]
 
 
 def test_an_agent_that_pops_a_stash_leaves_every_line_to_its_author(agent: Agent) -> None:
     own = ["PERSONS_OWN = set_by_a_person(5)"]
-    written(agent, BLOCK, HELD)
-    (agent.cwd / PATH).write_text(text(BLOCK, HELD, own))
+    write_parts(agent, BLOCK, BLOCK_LINES)
+    (agent.cwd / PATH).write_text(text(BLOCK, BLOCK_LINES, own))
     agent.shell("git stash push -q")
     agent.shell("git stash pop -q")
-    assert sessions(agent.cwd, PATH) == [*[ME] * len(BLOCK), *[None] * len(HELD), None]
+    assert sessions(agent.cwd, PATH) == [*[ME] * len(BLOCK), *[None] * len(BLOCK_LINES), None]
 
 
 def test_a_persons_text_after_a_discarded_proposal_is_not_a_reapplied_one(agent: Agent) -> None:
-    written(agent, HELD, BLOCK)
+    write_parts(agent, BLOCK_LINES, BLOCK)
     run_git(agent.cwd, "checkout", "--", PATH)
-    written(agent, MORE, HELD)
+    write_parts(agent, MORE, BLOCK_LINES)
     own = [BLOCK[0], "    return invoices.total_of_their_own()", "    return rounding"]
-    (agent.cwd / PATH).write_text(text(MORE, HELD, own))
+    (agent.cwd / PATH).write_text(text(MORE, BLOCK_LINES, own))
     agent.shell("true")
-    assert sessions(agent.cwd, PATH) == [ME, *[None] * len(HELD), None, None, None]
+    assert sessions(agent.cwd, PATH) == [ME, *[None] * len(BLOCK_LINES), None, None, None]
 
 
 def test_a_copy_that_git_distinguishes_leaves_the_original_to_its_author(agent: Agent) -> None:
-    copied = HELD[2:5]
-    old, new = text(HELD[1:3]), text(HELD[1:2], copied, HELD[2:3])
+    copied = BLOCK_LINES[2:5]
+    old, new = text(BLOCK_LINES[1:3]), text(BLOCK_LINES[1:2], copied, BLOCK_LINES[2:3])
     patch = {"oldStart": 3, "oldLines": 0, "newStart": 3, "newLines": 3, "lines": [f"+{line}" for line in copied]}
     given = {"file_path": PATH, "old_string": old, "new_string": new}
     before = agent.ask("Edit", **given)
-    (agent.cwd / PATH).write_text(text(HELD).replace(old, new))
+    (agent.cwd / PATH).write_text(text(BLOCK_LINES).replace(old, new))
     agent.tell("Edit", before["call_id"], {"filePath": PATH, "structuredPatch": [patch]}, **given)
     commit(agent.cwd)
-    assert sessions(agent.cwd, PATH) == [None, None, ME, ME, ME, *[None] * (len(HELD) - 2)]
+    assert sessions(agent.cwd, PATH) == [None, None, ME, ME, ME, *[None] * (len(BLOCK_LINES) - 2)]
     assert {line.grade for line in blame(agent.cwd, PATH)} == {None, "payload"}
 
 
 def test_lines_that_an_agent_indents_are_not_its_own_after_the_indentation_is_reverted(agent: Agent) -> None:
-    indented = [f"    {line}" if line else line for line in HELD[2:5]]
-    written(agent, HELD[:2], indented, HELD[5:])
+    indented = [f"    {line}" if line else line for line in BLOCK_LINES[2:5]]
+    write_parts(agent, BLOCK_LINES[:2], indented, BLOCK_LINES[5:])
     commit(agent.cwd)
     run_git(agent.cwd, "revert", "--no-edit", "HEAD")
-    assert sessions(agent.cwd, PATH) == [None] * len(HELD)
+    assert sessions(agent.cwd, PATH) == [None] * len(BLOCK_LINES)
 
 
 def test_lines_that_a_person_restores_after_an_agents_indentation_are_not_the_agents(agent: Agent) -> None:
     person = BLOCK
-    (agent.cwd / PATH).write_text(text(HELD, person))
+    (agent.cwd / PATH).write_text(text(BLOCK_LINES, person))
     commit(agent.cwd)
     indented = ["if True:", *[f"    {line}" for line in person]]
-    written(agent, HELD, indented, MORE)
+    write_parts(agent, BLOCK_LINES, indented, MORE)
     commit(agent.cwd)
-    assert sessions(agent.cwd, PATH)[len(HELD) :] == [ME] * 6
-    (agent.cwd / PATH).write_text(text(HELD, ["OTHERWISE = decided_by_a_person(3)"], person, MORE))
-    assert sessions(agent.cwd, PATH)[len(HELD) :] == [None] * 5 + [ME]
+    assert sessions(agent.cwd, PATH)[len(BLOCK_LINES) :] == [ME] * 6
+    (agent.cwd / PATH).write_text(text(BLOCK_LINES, ["OTHERWISE = decided_by_a_person(3)"], person, MORE))
+    assert sessions(agent.cwd, PATH)[len(BLOCK_LINES) :] == [None] * 5 + [ME]

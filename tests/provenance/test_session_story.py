@@ -1,4 +1,4 @@
-"""A session told from its beginning."""
+"""The story of a session."""
 
 from pathlib import Path
 

@@ -1,4 +1,4 @@
-"""Equal lines are told as `difflib` tells them, and only where that may matter."""
+"""Equal blocks agree with `difflib`, and are searched for only where needed."""
 
 from difflib import SequenceMatcher
 

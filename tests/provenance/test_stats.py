@@ -1,4 +1,4 @@
-"""Figures that a person could count by hand."""
+"""Figures that a person can count by hand."""
 
 import os
 import subprocess
@@ -49,8 +49,8 @@ def test_lines_at_head_are_counted_by_file_agent_and_intent(repository: Path, ho
     assert figures(repository, "src/app.py").lines == 2
 
 
-def dated(root: Path, day: int) -> None:
-    """Commit everything, on a day long after every record."""
+def commit_on_day(root: Path, day: int) -> None:
+    """Commit everything on a day after every record."""
     when = f"2099-01-{day:02}T12:00:00+0000"
     environment = {**os.environ, "GIT_COMMITTER_DATE": when, "GIT_AUTHOR_DATE": when}
     run_git(root, "add", "-A")
@@ -61,15 +61,15 @@ def test_the_fate_of_lines_is_replayed_from_history(repository: Path, home: Path
     agent = Agent(governed(repository), home)
     agent.select()
     agent.write("src/new.py", "".join(f"first_line_{n} = {n}\n" for n in range(8)))
-    dated(repository, 1)
+    commit_on_day(repository, 1)
     lines = (repository / "src/new.py").read_text().splitlines(keepends=True)
     (repository / "src/new.py").write_text("".join(["the_person_wrote = this\n", *lines[1:6]]))
-    dated(repository, 4)
+    commit_on_day(repository, 4)
     agent.read("src/new.py")
     text = (repository / "src/new.py").read_text()
     agent.write("src/new.py", text.replace("first_line_3 = 3", "agent_wrote_over = 3"))
     run_git(repository, "mv", "src/new.py", "src/moved.py")
-    dated(repository, 20)
+    commit_on_day(repository, 20)
     found = figures(repository, now=4070952000.0 + 60 * DAY_S)
     assert (found.generated, found.accepted) == (9, 9)
     assert (found.overridden, found.rewritten, found.deleted) == (1, 1, 2)
@@ -177,14 +177,14 @@ def test_a_line_that_was_moved_was_not_replaced(repository: Path, home: Path) ->
     block = "def compute_the_total(parts):\n    for part in parts:\n        pass\n    return sum(parts)\n"
     rest = "".join(f"other_line_{n} = {n}\n" for n in range(6))
     agent.write("src/new.py", block + rest)
-    dated(repository, 1)
+    commit_on_day(repository, 1)
     (repository / "src/new.py").write_text(rest + block)
-    dated(repository, 4)
+    commit_on_day(repository, 4)
     (repository / "src/new.py").write_text(rest)
     (repository / "src/own.py").write_text(f"persons_own_line = 1\n{block}")
-    dated(repository, 5)
+    commit_on_day(repository, 5)
     (repository / "src/own.py").write_text("persons_own_line = 1\n" + block.replace("    ", "  "))
-    dated(repository, 6)
+    commit_on_day(repository, 6)
     found = figures(repository, now=4070952000.0 + 60 * DAY_S)
     assert (found.generated, found.accepted) == (10, 10)
     assert (found.overridden, found.rewritten, found.deleted) == (0, 0, 0)
@@ -201,7 +201,7 @@ def test_lines_of_opaque_commands_are_counted_apart(repository: Path, home: Path
     asked = agent.ask("Bash", command=command)
     (repository / "src/own.py").write_text("one = 1\ntwo = 2\n")
     agent.tell("Bash", asked["call_id"], {"stdout": ""}, command=command)
-    dated(repository, 1)
+    commit_on_day(repository, 1)
     found = figures(repository, "src")
     assert (found.generated, found.unproved, found.accepted, found.ai) == (1, 2, 1, 1)
     assert (found.unknown, found.open, found.likely, found.lines) == (2, 0, 2, 5)

@@ -1,4 +1,4 @@
-"""What has words that no record put there is not looked into; what may have been put there always is."""
+"""A line with an unrecorded word is ruled out; a line that a record may have added never is."""
 
 from pathlib import Path
 
@@ -109,14 +109,14 @@ def test_the_answer_is_the_same_from_an_index_that_was_deleted(repository: Path,
         run_git(repository, "commit", "-q", "--allow-empty", "-m", "agent")
         (repository / "src" / "new.py").write_text("\n".join([f"# person_{number}", *lines]) + "\n")
         run_git(repository, "commit", "-q", "--allow-empty", "-am", "person")
-    first = blamed(repository)
-    again = blamed(repository)
+    first = blame_lines(repository)
+    again = blame_lines(repository)
     (repository / ".git" / "remit" / "index.db").unlink()
-    assert first == again == blamed(repository)
+    assert first == again == blame_lines(repository)
     assert "ai" in {origin for origin, _ in first}
 
 
-def blamed(root: Path) -> list[tuple[str, str | None]]:
+def blame_lines(root: Path) -> list[tuple[str, str | None]]:
     gate = Gate.open(root)
     with Index.open(gate.workspace.state / "index.db", gate.workspace.log_folder) as index:
         index.catch_up()

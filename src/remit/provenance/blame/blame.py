@@ -147,7 +147,7 @@ class Blamer:
     def find_reapplied_lines(
         self, lines: Sequence[GitLine], texts_by_calls: Collection[bytes]
     ) -> dict[int, Attribution]:
-        """Attribute lines that a call had written before git brought them back. `called` are texts that a call may have
+        """Attribute lines that a call had written before git brought them back. `texts_by_calls` are texts that a call may have
         put into some file.
         """
         if not texts_by_calls or not any(line.content in texts_by_calls for line in lines):

@@ -375,7 +375,7 @@ def includes_expected_record(route: Route, expected: ExpectedLines | None) -> bo
 def drop_common_blocks(
     attributions: Attributions, late_records: Collection[str], lines: Sequence[bytes]
 ) -> Attributions:
-    """Drop the attributions by `late` records of blocks without a distinctive line."""
+    """Drop the attributions by late records of blocks without a distinctive line."""
     result = list(attributions)
     for block in attributed_blocks(attributions):
         attribution = attributions[block[0]]

@@ -132,7 +132,7 @@ def carry_attributions(
 def carry_from(
     steps: Sequence[HistoryStep], pairs: ContentPairs, carried: CarriedCache, start: tuple[int, Attributions | None]
 ) -> tuple[int, Attributions | None]:
-    """Carry attributions on from the state `begun`, reusing and filling `known`."""
+    """Carry attributions on from the state `start`, reusing and filling `carried`."""
     state, attributions = start
     for step in steps:
         key = (state, step.before, step.after, step.record, step.inferred, step.strict)
@@ -233,7 +233,9 @@ def drop_likely_copies(attributions: AttributionList, old: Sequence[bytes], new:
 
 
 def may_keep_attribution(by_call: Attribution | None, line: bytes) -> bool:
-    """Return whether a moved or reformatted line keeps its attribution against `own`, the attribution by the call."""
+    """Return whether a moved or reformatted line keeps its attribution against `by_call`, the attribution by the
+    call.
+    """
     return (by_call is not None and by_call.likely) or (not (by_call and by_call.proved) and is_distinctive_line(line))
 
 

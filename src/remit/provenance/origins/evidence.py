@@ -143,7 +143,7 @@ class InferredStep(Struct, frozen=True, dict=True):
         return [hunk.old for hunk in self.hunks if hunk.new_lines and not hunk.old_lines]
 
     def lines_keeping_attribution(self, block: Sequence[int], kept_lines: Container[int]) -> Sequence[int]:
-        """Return the lines of a block that keep their attribution if the lines `stays` remain."""
+        """Return the lines of a block that keep their attribution if `kept_lines` remain."""
         survivors = SurvivingBlock(
             tuple(self.old[i] for i in block), tuple(self.old[i] for i in block if i in kept_lines)
         )

@@ -217,8 +217,8 @@ def make_step(entry: HistoryEntry, after: str) -> HistoryStep:
 
 
 def step_over_gap(content: str, history: FileHistory, bound: int) -> HistoryStep | None:
-    """Return the unrecorded step to `wanted` from the content seen last; None if no content was seen. If git brought
-    `wanted`, the step starts from the content before: a person may have changed and committed it.
+    """Return the unrecorded step to `content` from the content seen last; None if no content was seen. If git brought
+    `content`, the step starts from the content before: a person may have changed and committed it.
     """
     last = history.recorded[bound - 1] if bound else None
     before = None if last is None else last.after if last.after != content else last.before if last.by_git else None

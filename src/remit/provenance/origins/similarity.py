@@ -145,7 +145,7 @@ def may_be_moved_lines(
     hunks: Sequence[Hunk],
     asked: Collection[int] | None = None,
 ) -> bool:
-    """Return whether a line that the hunks put in (of `wanted`, if given) may be one of the `own` lines of `old`, moved
+    """Return whether a line that the hunks put in (of `asked`, if given) may be one of the `own` lines of `old`, moved
     or reformatted. Indices count from 0.
 
     Lines are compared without white space. A line without a word counts only beside another equal line.

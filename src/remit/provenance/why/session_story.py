@@ -71,7 +71,7 @@ def tell_session_story(index: Index, conversations: Conversations, session: str)
 def step_of_entry(
     entry: ConversationEntry, agent: str, steps_of_calls: dict[str, list[StoryStep]], failed: set[str]
 ) -> StoryStep | None:
-    """Return the step of a conversation entry, removing its call from `judged`; None for tool results."""
+    """Return the step of a conversation entry, removing its call from `steps_of_calls`; None for tool results."""
     kind = KINDS.get(entry.role)
     if kind is not None:
         return StoryStep(entry.at, kind, entry.text, agent)
