@@ -147,8 +147,8 @@ class Blamer:
     def find_reapplied_lines(
         self, lines: Sequence[GitLine], texts_by_calls: Collection[bytes]
     ) -> dict[int, Attribution]:
-        """Attribute lines that a call had written before git brought them back. `texts_by_calls` are texts that a call may have
-        put into some file.
+        """Attribute lines that a call had written before git brought them back. A call may have put `texts_by_calls`
+        into some file.
         """
         if not texts_by_calls or not any(line.content in texts_by_calls for line in lines):
             return {}
