@@ -1,4 +1,4 @@
-"""What must hold between intents. The codes and their places: tests/workspace/test_intents_file.py."""
+"""What must hold between intents. The codes and their places: tests/workspace/test_intents_file_parse.py."""
 
 import time
 from collections.abc import Sequence

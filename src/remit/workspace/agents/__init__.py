@@ -1,1 +1,1 @@
-"""Agents."""
+"""Files of coding agents: settings, permission rules, transcripts, the shared brain."""

@@ -15,6 +15,15 @@ from remit.workspace.place.workspace import ORCHESTRATION_FOLDER, is_folder, pat
 MAX_SETTINGS_BYTES = 64 * 1024 * 1024
 """Limit of a settings file. Claude Code keeps histories in its file, so the limit is large."""
 
+MAX_RULE_FILE_BYTES = 4 * 1024 * 1024
+MAX_RULE_FILES = 64
+MAX_CACHED_FILES = 128
+UNREADABLE_RULES = b"\xff"
+"""Content in place of an unreadable file: rules of no known form, treated as unknown."""
+
+CACHED_FILES: OrderedDict[str, tuple[tuple[int, ...], bytes]] = OrderedDict()
+"""Contents read last, with the file's state. A cache: may be emptied at any time."""
+
 
 class SettingsChanged(RuntimeError):
     """The file changed between reading and writing."""
@@ -62,17 +71,6 @@ def resolve_settings_path(path: Path) -> Path:
         return path.resolve()
     except RuntimeError as error:
         raise OSError(errno.ELOOP, "its links go in a circle", str(path)) from error
-
-
-MAX_RULE_FILE_BYTES = 4 * 1024 * 1024
-MAX_RULE_FILES = 64
-MAX_CACHED_FILES = 128
-
-UNREADABLE_RULES = b"\xff"
-"""Content in place of an unreadable file: rules of no known form, treated as unknown."""
-
-CACHED_FILES: OrderedDict[str, tuple[tuple[int, ...], bytes]] = OrderedDict()
-"""Contents read last, with the file's state. A cache: may be emptied at any time."""
 
 
 def read_rule_files(patterns: Iterable[str]) -> Iterator[tuple[str, bytes]]:

@@ -44,6 +44,9 @@ TRANSCRIPT_PATTERNS = {
 PARTS_QUERY = """select p.id, p.time_created, m.data, p.data from part p join message m on m.id = p.message_id
   where p.session_id = ? and length(p.data) < ? order by p.time_created, p.id"""
 
+CODEX_TAIL_BYTES = 8 * 1024 * 1024
+TURN_SIGN = b'"turn_context"'
+
 
 class TranscriptLine(Struct, frozen=True):
     """A line without newline, empty if too long. `end` is the offset of the next line."""
@@ -150,10 +153,6 @@ def encode_row(name: object, created: object, message: object, part: object) -> 
         return msgspec.json.encode({"id": name, "time_created": created, **parts})
     except (ValueError, TypeError):
         return b""
-
-
-CODEX_TAIL_BYTES = 8 * 1024 * 1024
-TURN_SIGN = b'"turn_context"'
 
 
 class SandboxPolicy(Struct, frozen=True):

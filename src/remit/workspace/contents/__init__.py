@@ -1,1 +1,1 @@
-"""Contents."""
+"""Storage of file contents that records name."""

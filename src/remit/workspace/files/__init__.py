@@ -1,1 +1,1 @@
-"""Files."""
+"""Safe reading, writing and locking of single files."""

@@ -1,1 +1,1 @@
-"""Git."""
+"""git: commands, settings, refs, ignore rules, files of trees."""

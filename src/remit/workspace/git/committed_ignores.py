@@ -19,7 +19,7 @@ from msgspec import Struct
 from remit.core.diff.contents import sha256
 from remit.workspace.git.command import Git
 from remit.workspace.git.hidden_files import IGNORE_FILE, PRIVATE_EXCLUDES
-from remit.workspace.git.tree_files import list_tracked, prefix_in_repository
+from remit.workspace.git.tree_files import list_tracked, parse_batch_output, prefix_in_repository
 from remit.workspace.place.workspace import Workspace
 
 MAX_RULES_BYTES = 256 * 1024
@@ -173,7 +173,9 @@ def create_ignore_probe(workspace: Workspace, commit: str, *, with_private_rules
 
     Raises GitError, OSError.
     """
-    exclude = read_private_rules(workspace) if with_private_rules else b""
+    exclude = b""
+    if with_private_rules and workspace.common_dir is not None:
+        exclude = read_rules_file(workspace.common_dir / PRIVATE_EXCLUDES)
     folder = workspace.state / "ignored"
     probe = folder / sha256(commit.encode() + b"\0" + exclude)[:24]
     if probe.is_dir():
@@ -190,13 +192,10 @@ def create_ignore_probe(workspace: Workspace, commit: str, *, with_private_rules
         write_rules(fresh, read_committed_rules(workspace, commit))
         with suppress(FileExistsError, OSError):
             fresh.rename(probe)
-    trim_probes(folder)
+    probes = sorted(folder.iterdir(), key=lambda path: path.stat().st_mtime_ns, reverse=True)
+    for path in probes[MAX_PROBES:]:
+        shutil.rmtree(path, ignore_errors=True)
     return probe
-
-
-def read_private_rules(workspace: Workspace) -> bytes:
-    """Return the repository's `info/exclude`; empty if absent. Raises OSError."""
-    return read_rules_file(workspace.common_dir / PRIVATE_EXCLUDES) if workspace.common_dir is not None else b""
 
 
 def read_committed_rules(workspace: Workspace, commit: str) -> dict[str, bytes]:
@@ -210,15 +209,9 @@ def read_committed_rules(workspace: Workspace, commit: str) -> dict[str, bytes]:
             blobs[path.rpartition("/")[0]] = head.split(" ")[2]
     names = list(dict.fromkeys(blobs.values()))[:MAX_RULES_FILES]
     out = git.run("cat-file", "--batch", stdin="".join(f"{name}\n" for name in names).encode()) if names else b""
-    contents: dict[str, bytes] = {}
-    at = 0
-    for name in names:
-        end = out.index(b"\n", at)
-        size = int(out[at:end].split()[2])
-        content = out[end + 1 : end + 1 + size]
-        contents[name] = content if size <= MAX_RULES_BYTES else b""
-        at = end + 2 + size
-    return {folder: contents[name] for folder, name in blobs.items() if name in contents}
+    contents = dict(zip(names, parse_batch_output(out), strict=True))
+    rules = {folder: contents[name] or b"" for folder, name in blobs.items() if name in contents}
+    return {folder: content if len(content) <= MAX_RULES_BYTES else b"" for folder, content in rules.items()}
 
 
 def write_rules(probe: Path, rules: RulesByFolder) -> None:
@@ -228,13 +221,7 @@ def write_rules(probe: Path, rules: RulesByFolder) -> None:
         (path / IGNORE_FILE).write_bytes(content)
 
 
-def trim_probes(folder: Path) -> None:
-    found = sorted(folder.iterdir(), key=lambda path: path.stat().st_mtime_ns, reverse=True)
-    for path in found[MAX_PROBES:]:
-        shutil.rmtree(path, ignore_errors=True)
-
-
-# -- what is there now ---------------------------------------------------------------------------------------
+# -- the present rules ---------------------------------------------------------------------------------------
 
 
 def find_changed_rules(workspace: Workspace, prefix: str, found: IgnoredPaths, probe: Path) -> dict[str, bytes]:

@@ -45,6 +45,9 @@ READ_BYTES = 1 << 20
 SIGKILL = 9
 EXIT_POLL_S = 0.0002
 
+START_VARIABLES: dict[str, str] = {}
+"""The environment of the first start; empty in processes without an early start."""
+
 
 class EarlyGit:
     """A running git. `question_pipe` is the write end of its input, if any."""
@@ -117,10 +120,6 @@ def read_until(descriptor: int, until: float, release: Callable[[], float]) -> I
 
 STARTED_COMMANDS: dict[tuple[str, ...], EarlyGit] = {}
 """Processes that were started and not yet used, by command."""
-
-
-START_VARIABLES: dict[str, str] = {}
-"""The environment of the first start; empty in processes without an early start."""
 
 
 def start_git(variables: Mapping[str, str], folder: str, *arguments: str, asks: bool = False) -> None:

@@ -8,6 +8,8 @@ from remit.workspace.place.workspace import Workspace, read_pointer
 
 OID = re.compile(r"[0-9a-f]{40}(?:[0-9a-f]{24})?")
 BRANCH_PREFIX = "refs/heads/"
+NOTES_REF = "refs/notes/ai"
+"""The ref of authorship notes."""
 
 
 def read_head_reference(workspace: Workspace) -> str | None:
@@ -34,8 +36,12 @@ def head_commit(workspace: Workspace) -> str | None:
         return text
     if workspace.common_dir is None:
         return None
-    loose = read_loose_ref(workspace.common_dir, text) if text else None
-    return loose or ask_git_for_head(workspace)
+    if text and (commit := read_loose_ref(workspace.common_dir, text)):
+        return commit
+    try:
+        return Git(workspace.root).read_head()
+    except GitError:
+        return None
 
 
 def read_loose_ref(common_dir: Path, name: str) -> str | None:
@@ -44,27 +50,9 @@ def read_loose_ref(common_dir: Path, name: str) -> str | None:
     return found if OID.fullmatch(found) else None
 
 
-def ask_git_for_head(workspace: Workspace) -> str | None:
-    try:
-        return Git(workspace.root).read_head()
-    except GitError:
-        return None
-
-
-NOTES_REF = "refs/notes/ai"
-"""The ref of authorship notes."""
-
-
 def may_have_ref(common_dir: Path | None, ref: str) -> bool:
     """Return whether the repository may have the ref, without starting git. Raises OSError."""
-    if common_dir is None:
-        return False
-    if (common_dir / ref).exists() or (common_dir / "reftable").exists():
-        return True
-    try:
-        return f" {ref}\n".encode() in (common_dir / "packed-refs").read_bytes()
-    except FileNotFoundError:
-        return False
+    return common_dir is not None and ((common_dir / ref).exists() or _is_in_packed_refs(common_dir, f" {ref}\n"))
 
 
 def may_have_refs_below(workspace: Workspace, below: str) -> bool:
@@ -72,11 +60,16 @@ def may_have_refs_below(workspace: Workspace, below: str) -> bool:
     common = workspace.common_dir
     if common is None:
         return False
-    # An empty folder stays where git packed the refs below it, or where the last one went.
-    loose = any(path.is_file() for path in (common / below).rglob("*"))
-    if loose or (common / "reftable").exists():
+    # git leaves an empty folder after packing or deleting the last ref, so files are searched.
+    has_loose = any(path.is_file() for path in (common / below).rglob("*"))
+    return has_loose or _is_in_packed_refs(common, f" {below}/")
+
+
+def _is_in_packed_refs(common_dir: Path, text: str) -> bool:
+    """Return whether packed refs contain the text; True with reftable, a binary format. Raises OSError."""
+    if (common_dir / "reftable").exists():
         return True
     try:
-        return f" {below}/".encode() in (common / "packed-refs").read_bytes()
+        return text.encode() in (common_dir / "packed-refs").read_bytes()
     except FileNotFoundError:
         return False

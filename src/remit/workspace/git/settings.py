@@ -37,6 +37,12 @@ READING_HOOK = "post-index-change"
 
 CONFIG_TIMEOUT_S = 10.0
 
+DRIVER_OVERRIDES: dict[str, dict[str, str]] = {
+    "filter": {"clean": "", "smudge": "", "process": "", "required": "false"},
+    "diff": {"textconv": "cat"},
+}
+"""Replacements for driver programs; git would run an empty text converter as a command."""
+
 
 def find_git_folder(folder: Path) -> Path | None:
     """Return the git folder that git would use in `folder`: the nearest `.git`, or a bare repository above."""
@@ -127,13 +133,6 @@ def lower_key(key: str) -> str:
     section, _, rest = key.partition(".")
     middle, dot, name = rest.rpartition(".")
     return f"{section.lower()}.{middle}{dot}{name.lower()}"
-
-
-DRIVER_OVERRIDES: dict[str, dict[str, str]] = {
-    "filter": {"clean": "", "smudge": "", "process": "", "required": "false"},
-    "diff": {"textconv": "cat"},
-}
-"""Replacements for driver programs; git would run an empty text converter as a command."""
 
 
 def override_options(folder: Path) -> tuple[str, ...]:

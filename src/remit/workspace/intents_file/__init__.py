@@ -1,1 +1,1 @@
-"""Intents file."""
+"""The intents file and `.intentignore`: reading, checking, editing."""

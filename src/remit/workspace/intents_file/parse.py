@@ -34,91 +34,12 @@ from remit.workspace.intents_file.yaml_nodes import (
 )
 
 Value: TypeAlias = "str | int | bool | None | list[Value] | dict[str, Value]"
-_INTEGER = re.compile(r"0|-?[1-9][0-9]{0,17}", re.ASCII)
-
-
-def constraints_in(fields: FieldReader) -> Iterator[Constraint]:
-    """Yield the readable constraints; findings on the rest go to `fields`."""
-    for node in fields.items("constraints"):
-        if isinstance(node, YamlMapping):
-            constraint = _rule(fields, node)
-            if constraint is not None:
-                yield constraint
-            continue
-        text = fields.as_text(node, "constraints")
-        if text is not None:
-            yield Constraint(text)
-
-
-def criteria_in(fields: FieldReader) -> Iterator[Criterion]:
-    """Yield the readable criteria; findings on the rest go to `fields`."""
-    field = "acceptance_criteria"
-    for node in fields.items(field):
-        parts = fields.read_pairs(node, field) if isinstance(node, YamlMapping) else {"text": node}
-        for name in parts:
-            if name not in ("text", "verify"):
-                fields.add_unknown_key(parts[name], name)
-        if "text" not in parts:
-            fields.add_error(node, field, "the criterion has no text")
-            continue
-        text = fields.as_text(parts["text"], field)
-        verify_node = parts.get("verify")
-        bare = verify_node is None or is_null(verify_node)
-        verify = None if bare or verify_node is None else fields.as_text(verify_node, field)
-        if text is not None:
-            yield Criterion(text, verify)
-
-
-def _rule(fields: FieldReader, node: YamlMapping) -> Constraint | None:
-    """Return a structured constraint; without its own text, the constraint gets a description of the rule."""
-    from remit.core.intents.constraints import (  # only where the file changed, and has one
-        CONSTRAINT_KINDS,
-        find_constraint_problems,
-    )
-
-    parts = fields.read_pairs(node, "constraints")
-    kind_node = parts.pop("type", None)
-    if kind_node is None:
-        fields.add_error(
-            node, "constraints", f"the constraint has no type; expected {join_alternatives(tuple(CONSTRAINT_KINDS))}"
-        )
-        return None
-    kind = fields.as_text(kind_node, "constraints")
-    if kind is None:
-        return None
-    if kind not in CONSTRAINT_KINDS:
-        said = f"type is {kind[:80]!r}; expected {join_alternatives(tuple(CONSTRAINT_KINDS))}"
-        fields.add_error(kind_node, "constraints", said)
-    text_node = parts.pop("text", None)
-    text = None if text_node is None else fields.as_text(text_node, "constraints")
-    options = {name: _value(fields, part, "constraints") for name, part in parts.items()}
-    for problem in find_constraint_problems(kind, options) if kind in CONSTRAINT_KINDS else ():
-        fields.add_error(parts.get(problem.option, node), "constraints", problem.message)
-    return Constraint(text or describe_constraint(kind, options), kind, options)
-
-
-def _value(fields: FieldReader, node: YamlNode, field: str) -> Value:
-    """Return an option as a plain value. Only integers, true, false and null are more than text: `version: 1.10` is not
-    1.1, and a path may be named `no`.
-    """
-    if isinstance(node, YamlSequence):
-        return [_value(fields, item, field) for item in node.items]
-    if isinstance(node, YamlMapping):
-        return {name: _value(fields, part, field) for name, part in fields.read_pairs(node, field).items()}
-    if is_null(node):
-        return None
-    text = fields.as_text(node, field)
-    if text is None or (isinstance(node, YamlScalar) and node.style):
-        return text
-    if text in ("true", "True", "TRUE", "false", "False", "FALSE"):
-        return text.lower() == "true"
-    return int(text) if _INTEGER.fullmatch(text) else text
-
 
 MAX_NAME_CHARS = 200
 VERSIONS = frozenset({"1.0"})
 _TOP_KEYS = frozenset({"version", "active_intents", "metadata"})
 _INTENT_KEYS = frozenset(Intent.__struct_fields__)
+_INTEGER = re.compile(r"0|-?[1-9][0-9]{0,17}", re.ASCII)
 
 
 class IntentNode(Struct, frozen=True):
@@ -294,3 +215,81 @@ def _check_pattern(fields: FieldReader, node: YamlNode, pattern: str) -> None:
     error = glob_error(pattern)
     if error is not None:
         fields.add_error(node, "owned_scope", f"{pattern[:200]!r} is no pattern: {error}", "INVALID_GLOB")
+
+
+def constraints_in(fields: FieldReader) -> Iterator[Constraint]:
+    """Yield the readable constraints; findings on the rest go to `fields`."""
+    for node in fields.items("constraints"):
+        if isinstance(node, YamlMapping):
+            constraint = _rule(fields, node)
+            if constraint is not None:
+                yield constraint
+            continue
+        text = fields.as_text(node, "constraints")
+        if text is not None:
+            yield Constraint(text)
+
+
+def criteria_in(fields: FieldReader) -> Iterator[Criterion]:
+    """Yield the readable criteria; findings on the rest go to `fields`."""
+    field = "acceptance_criteria"
+    for node in fields.items(field):
+        parts = fields.read_pairs(node, field) if isinstance(node, YamlMapping) else {"text": node}
+        for name in parts:
+            if name not in ("text", "verify"):
+                fields.add_unknown_key(parts[name], name)
+        if "text" not in parts:
+            fields.add_error(node, field, "the criterion has no text")
+            continue
+        text = fields.as_text(parts["text"], field)
+        verify_node = parts.get("verify")
+        bare = verify_node is None or is_null(verify_node)
+        verify = None if bare or verify_node is None else fields.as_text(verify_node, field)
+        if text is not None:
+            yield Criterion(text, verify)
+
+
+def _rule(fields: FieldReader, node: YamlMapping) -> Constraint | None:
+    """Return a structured constraint; without its own text, the constraint gets a description of the rule."""
+    from remit.core.intents.constraints import (  # only where the file changed, and has one
+        CONSTRAINT_KINDS,
+        find_constraint_problems,
+    )
+
+    parts = fields.read_pairs(node, "constraints")
+    kind_node = parts.pop("type", None)
+    if kind_node is None:
+        fields.add_error(
+            node, "constraints", f"the constraint has no type; expected {join_alternatives(tuple(CONSTRAINT_KINDS))}"
+        )
+        return None
+    kind = fields.as_text(kind_node, "constraints")
+    if kind is None:
+        return None
+    if kind not in CONSTRAINT_KINDS:
+        said = f"type is {kind[:80]!r}; expected {join_alternatives(tuple(CONSTRAINT_KINDS))}"
+        fields.add_error(kind_node, "constraints", said)
+    text_node = parts.pop("text", None)
+    text = None if text_node is None else fields.as_text(text_node, "constraints")
+    options = {name: _value(fields, part, "constraints") for name, part in parts.items()}
+    for problem in find_constraint_problems(kind, options) if kind in CONSTRAINT_KINDS else ():
+        fields.add_error(parts.get(problem.option, node), "constraints", problem.message)
+    return Constraint(text or describe_constraint(kind, options), kind, options)
+
+
+def _value(fields: FieldReader, node: YamlNode, field: str) -> Value:
+    """Return an option as a plain value. Only integers, true, false and null are more than text: `version: 1.10` is not
+    1.1, and a path may be named `no`.
+    """
+    if isinstance(node, YamlSequence):
+        return [_value(fields, item, field) for item in node.items]
+    if isinstance(node, YamlMapping):
+        return {name: _value(fields, part, field) for name, part in fields.read_pairs(node, field).items()}
+    if is_null(node):
+        return None
+    text = fields.as_text(node, field)
+    if text is None or (isinstance(node, YamlScalar) and node.style):
+        return text
+    if text in ("true", "True", "TRUE", "false", "False", "FALSE"):
+        return text.lower() == "true"
+    return int(text) if _INTEGER.fullmatch(text) else text

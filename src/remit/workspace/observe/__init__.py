@@ -1,1 +1,1 @@
-"""Observe."""
+"""Observation of a workspace before and after a call."""

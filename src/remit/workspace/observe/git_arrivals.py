@@ -13,6 +13,14 @@ MAX_REFS = 5000
 PUSH_REFLOG_TEXT = "update by push"
 """Reflog text of a remote ref after a push from this repository. Source: git-push(1), read 2026-11."""
 
+OPERATION_RANGES = {
+    "MERGE_HEAD": "HEAD...{0}",
+    "CHERRY_PICK_HEAD": "{0}^..{0}",
+    "REVERT_HEAD": "{0}^..{0}",
+    "REBASE_HEAD": "{0}^..{0}",
+}
+"""Files in git's folder that name incoming commits, and the range of each. Source: gitrevisions(7)."""
+
 
 def list_known_commits(workspace: Workspace, head: str | None) -> tuple[str, ...]:
     """Return the tips of each ref and `head`; empty without git. With very many refs, only branches."""
@@ -61,21 +69,12 @@ def list_fetched_tips(workspace: Workspace, known: tuple[str, ...]) -> list[str]
     out = git.run("for-each-ref", "--format=%(objectname) %(refname)", "refs/remotes")
     rows = [line.partition(" ")[::2] for line in os.fsdecode(out).splitlines()]
     moved = [(oid, name) for oid, name in rows if oid not in known]
-    return [oid for oid, name in moved if not read_last_reflog_entry(git, name).startswith(PUSH_REFLOG_TEXT)]
-
-
-def read_last_reflog_entry(git: Git, ref: str) -> str:
-    """Return the reflog text of the last move; empty without a reflog."""
-    return git.text("reflog", "-1", "--format=%gs", ref, ok=(0, 128))
-
-
-OPERATION_RANGES = {
-    "MERGE_HEAD": "HEAD...{0}",
-    "CHERRY_PICK_HEAD": "{0}^..{0}",
-    "REVERT_HEAD": "{0}^..{0}",
-    "REBASE_HEAD": "{0}^..{0}",
-}
-"""Files in git's folder that name incoming commits, and the range of each. Source: gitrevisions(7)."""
+    # Without a reflog, the text is empty.
+    return [
+        oid
+        for oid, name in moved
+        if not git.text("reflog", "-1", "--format=%gs", name, ok=(0, 128)).startswith(PUSH_REFLOG_TEXT)
+    ]
 
 
 def find_arriving_paths(workspace: Workspace, known: tuple[str, ...]) -> frozenset[str]:

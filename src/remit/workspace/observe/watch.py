@@ -26,16 +26,15 @@ RELIABLE_FILE_SYSTEMS = frozenset(
 )
 """File systems that are written only through this kernel."""
 
+FindIgnored = Callable[[list[str]], set[str]]
+"""Returns the ignored folders. May raise GitError."""
+
 
 class ChangedPaths(Struct, frozen=True):
     """Changed files by path, and folders with unknown changes below."""
 
     paths: frozenset[str]
     folders: frozenset[str]
-
-
-FindIgnored = Callable[[list[str]], set[str]]
-"""Returns the ignored folders. May raise GitError."""
 
 
 class WatchedTree:

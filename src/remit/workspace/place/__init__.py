@@ -1,1 +1,1 @@
-"""Place."""
+"""Location, paths and configuration of a workspace."""

@@ -29,6 +29,9 @@ MAX_HOOK_FILE_BYTES = 1 << 20
 
 TomlType = TypeVar("TomlType", Config, HookFile)
 
+GRANTS_KEY = "grants"
+GRANT_HEADER = f"[[{GRANTS_KEY}]]"
+
 
 class ConfigError(ValueError):
     """A configuration file exists and cannot be used."""
@@ -129,10 +132,6 @@ def expected_words(said: str, kind: type[Struct]) -> str:
 
 def is_struct(kind: object) -> TypeGuard[type[Struct]]:
     return isinstance(kind, type) and issubclass(kind, Struct)
-
-
-GRANTS_KEY = "grants"
-GRANT_HEADER = f"[[{GRANTS_KEY}]]"
 
 
 def add_grant(text: str, grant: ProjectGrant) -> str:

@@ -24,6 +24,8 @@ INVISIBLE_CHARACTERS = re.compile("[\u00ad\u200b-\u200f\u202a-\u202e\u2060-\u206
 PROC_LINKS = re.compile(r"/+proc/+(?:self|thread-self|\d+)/(?:.*/)?(?:cwd|root|fd|map_files)(?:/|$)", re.DOTALL)
 """Links that the kernel resolves for the process that asks. Source: proc_pid_cwd(5), read 2026-11."""
 
+STEERS_AGENT = "it steers an agent"
+
 
 class MachinePlaces(Struct, frozen=True):
     """Folders of the machine. `settings` and `own_folders` come from the table of agents."""
@@ -114,9 +116,6 @@ def special_file_reason(path: Path) -> str | None:
     if stat.S_ISBLK(status.st_mode) or stat.S_ISCHR(status.st_mode):
         return "is a device"
     return "is a pipe or a socket" if stat.S_ISFIFO(status.st_mode) or stat.S_ISSOCK(status.st_mode) else None
-
-
-STEERS_AGENT = "it steers an agent"
 
 
 def inside_protection_reason(path: str, settings: Iterable[str]) -> str | None:

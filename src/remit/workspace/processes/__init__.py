@@ -1,1 +1,1 @@
-"""Processes."""
+"""Processes: identity, likely writers, processes left running, trusted commands."""

@@ -8,7 +8,7 @@ recorded beforehand. Sources: proc_pid_environ(5), proc_pid_fdinfo(5), and the a
 import os
 import threading
 import time
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Literal
 
@@ -50,6 +50,30 @@ EDITOR_PROGRAMS = frozenset(
 )
 """Programs in which a person edits files."""
 
+LOOK_AFTER_CALL_S = 0.1
+LOOK_RECENT_S = 0.25
+LOOK_IDLE_S = 1.0
+"""Intervals between looks: right after a call, for a minute, and while a process lives."""
+
+MIN_PAUSE_S = 0.03
+"""Minimum between two looks, whatever changes."""
+
+AFTER_CALL_S = 2.0
+RECENT_S = 60.0
+MAX_LOOKS_APART = 3
+"""A process that named a file and ended within this many looks of the change wrote the file, unless a live process has
+it open.
+"""
+
+SETTLE_S = 1.0
+"""Time after a change in which the writer may still become known."""
+
+MAX_SUSPECT_AGE_S = 120.0
+"""Older evidence explains no change: calls are examined sooner."""
+
+MAX_SUSPECT_PATHS = 1000
+"""Bound of paths with recorded suspects."""
+
 
 class SessionProcess(Struct, frozen=True):
     """A process begun by a session's command. `started` distinguishes reused process ids."""
@@ -85,14 +109,13 @@ def find_session_processes(
         started, terminal = read_process_start(pid)
         if not started or pid == os.getpid():
             continue
-        old = known.get(pid)
-        item = old if old and old.started == started else None
-        if item is None and (pid, started) not in unmarked:
-            item = read_session_process(pid, started)
-        if item is None:
+        process = known.get(pid)
+        if process is None or process.started != started:
+            process = None if (pid, started) in unmarked else read_session_process(pid, started)
+        if process is None:
             others.add((pid, started))
         else:
-            found[pid] = replace(item, terminal=True) if terminal and not item.terminal else item
+            found[pid] = replace(process, terminal=True) if terminal and not process.terminal else process
     unmarked.clear()
     unmarked |= others
     return found
@@ -113,30 +136,24 @@ def read_session_process(pid: int, started: str) -> SessionProcess | None:
         variables = read_proc_file(f"{PROC}/{pid}/environ")
     except OSError:
         return None
-    session = find_session_id(variables)
+    entries = (entry.partition(b"=") for entry in variables.split(b"\0"))
+    session = next((os.fsdecode(value) for name, _, value in entries if name in SESSION_VARIABLES), "")
     words = read_command_line(pid) if session else []
     return SessionProcess(pid, started, session, tuple(words), read_link(f"{PROC}/{pid}/cwd") or "") if words else None
 
 
-def find_session_id(variables: bytes) -> str:
-    entries = (entry.partition(b"=") for entry in variables.split(b"\0"))
-    return next((os.fsdecode(value) for name, _, value in entries if name in SESSION_VARIABLES), "")
-
-
-def find_paths_open_for_writing(one: SessionProcess, root: Path, paths: Iterable[str]) -> set[str]:
+def find_paths_open_for_writing(process: SessionProcess, root: Path, paths: Iterable[str]) -> set[str]:
     wanted = {str(root / path): path for path in paths}
-    return {wanted[name] for name in list_files_open_for_writing(one.pid) if name in wanted}
+    return {
+        wanted[name]
+        for number, name in list_open_files(process.pid)
+        if name in wanted and is_open_for_writing(f"{PROC}/{process.pid}/fdinfo/{number}")
+    }
 
 
-def find_paths_in_command_line(one: SessionProcess, root: Path, paths: Iterable[str]) -> set[str]:
-    words = [part for word in one.argv[1:] for part in word.replace("'", " ").replace('"', " ").split()]
-    return find_named_paths(words, one.folder, {str(root / path): path for path in paths})
-
-
-def list_files_open_for_writing(pid: int) -> Iterator[str]:
-    for number, name in list_open_files(pid):
-        if name.startswith("/") and is_open_for_writing(f"{PROC}/{pid}/fdinfo/{number}"):
-            yield name
+def find_paths_in_command_line(process: SessionProcess, root: Path, paths: Iterable[str]) -> set[str]:
+    words = [part for word in process.argv[1:] for part in word.replace("'", " ").replace('"', " ").split()]
+    return find_named_paths(words, process.folder, {str(root / path): path for path in paths})
 
 
 def is_open_for_writing(info: str) -> bool:
@@ -146,31 +163,6 @@ def is_open_for_writing(info: str) -> bool:
         return False
     flags = next((line.split()[1] for line in text.splitlines() if line.startswith("flags:")), "0")
     return int(flags, 8) & os.O_ACCMODE != os.O_RDONLY
-
-
-LOOK_AFTER_CALL_S = 0.1
-LOOK_RECENT_S = 0.25
-LOOK_IDLE_S = 1.0
-"""Intervals between looks: right after a call, for a minute, and while a process lives."""
-
-MIN_PAUSE_S = 0.03
-"""Minimum between two looks, whatever changes."""
-
-AFTER_CALL_S = 2.0
-RECENT_S = 60.0
-MAX_LOOKS_APART = 3
-"""A process that named a file and ended within this many looks of the change wrote the file, unless a live process has
-it open.
-"""
-
-SETTLE_S = 1.0
-"""Time after a change in which the writer may still become known."""
-
-MAX_SUSPECT_AGE_S = 120.0
-"""Older evidence explains no change: calls are examined sooner."""
-
-MAX_SUSPECT_PATHS = 1000
-"""Bound of paths with recorded suspects."""
 
 
 class Suspect(Struct, frozen=True):
@@ -241,20 +233,22 @@ class ProcessFollower:
 
     def record_suspects(self, fresh: Mapping[str, float]) -> None:
         """Record the processes present at the change of these paths."""
-        ended = {item.pid: item for look in self.recent_ends for item in look.values()}
-        for item in (each for each in (*self.live_processes.values(), *ended.values()) if not each.is_personal):
-            named = find_paths_in_command_line(item, self.root, fresh) if item.pid in ended else set[str]()
-            held = find_paths_open_for_writing(item, self.root, fresh) if item.pid not in ended else set[str]()
+        ended = {process.pid: process for look in self.recent_ends for process in look.values()}
+        for process in (*self.live_processes.values(), *ended.values()):
+            if process.is_personal:
+                continue
+            open_paths, named_paths = set[str](), set[str]()
+            if process.pid in ended:
+                named_paths = find_paths_in_command_line(process, self.root, fresh)
+            else:
+                open_paths = find_paths_open_for_writing(process, self.root, fresh)
             for path, at in fresh.items():
-                suspect = Suspect(item, "open" if path in held else "ended" if path in named else "there", at)
-                known = self.suspects_by_path.setdefault(path, {})
-                if suspect.evidence != "there" or item.pid not in known:
-                    known[item.pid] = suspect
-        self.suspects_by_path = dict(
-            [(path, known) for path, known in self.suspects_by_path.items() if has_recent_suspect(known)][
-                -MAX_SUSPECT_PATHS:
-            ]
-        )
+                evidence = "open" if path in open_paths else "ended" if path in named_paths else "there"
+                suspects = self.suspects_by_path.setdefault(path, {})
+                if evidence != "there" or process.pid not in suspects:
+                    suspects[process.pid] = Suspect(process, evidence, at)
+        recent = [(path, known) for path, known in self.suspects_by_path.items() if has_recent_suspect(known)]
+        self.suspects_by_path = dict(recent[-MAX_SUSPECT_PATHS:])
 
     def suspects(self) -> dict[str, tuple[Suspect, ...]]:
         """Return the suspects by path, after another look if the evidence is too fresh."""
@@ -288,10 +282,10 @@ def has_recent_suspect(known: Mapping[int, Suspect]) -> bool:
 
 def find_suspects_now(root: Path, paths: Iterable[str]) -> dict[str, tuple[Suspect, ...]]:
     """Return suspects without earlier looks: live processes, and those with the file open."""
-    query, now = list(paths), time.time()
-    living = [item for item in find_session_processes({}, set()).values() if not item.is_personal]
-    held = {item.pid: find_paths_open_for_writing(item, root, query) for item in living}
+    paths, now = list(paths), time.time()
+    living = [process for process in find_session_processes({}, set()).values() if not process.is_personal]
+    open_paths = {process.pid: find_paths_open_for_writing(process, root, paths) for process in living}
     return {
-        path: tuple(Suspect(item, "open" if path in held[item.pid] else "there", now) for item in living)
-        for path in query
+        path: tuple(Suspect(process, "open" if path in open_paths[process.pid] else "there", now) for process in living)
+        for path in paths
     }

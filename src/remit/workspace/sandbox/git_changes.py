@@ -32,6 +32,44 @@ REF_PATH = re.compile(
 )
 OBJECT_NAME = re.compile(r"[0-9a-f]{40}([0-9a-f]{24})?")
 
+OBJECT_PATH = re.compile(r"objects/([0-9a-f]{2}/[0-9a-f]{38,62}|pack/pack-[0-9a-f]{40,64}\.(pack|idx|promisor))")
+REGENERATED_FILES = re.compile(
+    r"objects/info/.+|objects/pack/(multi-pack-index.*|pack-.+\.(rev|bitmap|mtimes|keep))|.*\.lock|(.*/)?gc\.(log|pid)"
+)
+"""Files that git recreates if missing, and believes without checking: commit graphs, pack maps."""
+
+REMIT_REF_PATH = re.compile(rf"(logs/)?({'|'.join(OWN_REFS)})(/.+)?")
+"""Remit's refs and authorship notes: not writable or removable for agents."""
+
+SHARED_PATH = re.compile(r"objects/.+|(logs/)?refs/.+|packed-refs|shallow")
+"""Paths shared by the worktrees of a repository; other paths of `common` belong to the main worktree."""
+
+WORKTREES_PREFIX = "worktrees/"
+HEAD_PATH = re.compile(r"(worktrees/[^/]+/)?HEAD")
+LOG_PATH = re.compile(r"(worktrees/[^/]+/)?logs/.+")
+WORKTREE_FILE = re.compile(
+    r"(worktrees/[^/]+/)?(index|ORIG_HEAD|FETCH_HEAD|COMMIT_EDITMSG|MERGE_\w+|AUTO_MERGE|SQUASH_MSG|CHERRY_PICK_HEAD"
+    r"|REVERT_HEAD|REBASE_HEAD|BISECT_\w+|rebase-merge(/[\w.-]+)?)"
+)
+IN_PROGRESS_FILE = re.compile(
+    r"(worktrees/[^/]+/)?(MERGE_HEAD|CHERRY_PICK_HEAD|REVERT_HEAD|MERGE_AUTOSTASH|rebase-merge/(onto|orig-head|autostash))"
+)
+"""Files with the commits that a merge or rebase continues with."""
+
+REBASE_STEPS_FILE = re.compile(r"(worktrees/[^/]+/)?rebase-merge/(git-rebase-todo(\.backup)?|done)")
+REBASE_STEP = re.compile(
+    r"\s*|#.*|noop|(pick|reword|edit|squash|fixup|fixup -[cC]|drop|[presfd]) [0-9a-f]{40,64}( .*)?"
+    r"|update-ref refs/heads/\S+"
+)
+"""A line of a remaining rebase. `exec` would run a program for whoever continues."""
+
+STRATEGY_FILE = re.compile(r"(worktrees/[^/]+/)?rebase-merge/strategy")
+STRATEGIES = (b"", b"ort", b"recursive", b"resolve", b"ours")
+SETTINGS_FILE = "config"
+TRACKING_KEY = re.compile(r"branch\.(?P<branch>[^\n]+)\.(?P<name>remote|merge|rebase)")
+BRANCH_NAME = re.compile(r"refs/heads/[\w][\w./@+-]*")
+REBASE_VALUES = frozenset({"true", "false", "merges"})
+
 
 class RefMove(Struct, frozen=True):
     """A ref with a new target; `old` or `new` is empty for a created or deleted ref."""
@@ -85,38 +123,6 @@ def read_packed_refs(place: Path) -> Mapping[str, str]:
         line.split(" ") for line in place.read_text("utf-8", "surrogateescape").splitlines() if line[:1] not in "#^"
     )
     return {row[1]: row[0] for row in rows if len(row) == 2}
-
-
-OBJECT_PATH = re.compile(r"objects/([0-9a-f]{2}/[0-9a-f]{38,62}|pack/pack-[0-9a-f]{40,64}\.(pack|idx|promisor))")
-REGENERATED_FILES = re.compile(
-    r"objects/info/.+|objects/pack/(multi-pack-index.*|pack-.+\.(rev|bitmap|mtimes|keep))|.*\.lock|(.*/)?gc\.(log|pid)"
-)
-"""Files that git recreates if missing, and believes without checking: commit graphs, pack maps."""
-
-REMIT_REF_PATH = re.compile(rf"(logs/)?({'|'.join(OWN_REFS)})(/.+)?")
-"""Remit's refs and authorship notes: not writable or removable for agents."""
-SHARED_PATH = re.compile(r"objects/.+|(logs/)?refs/.+|packed-refs|shallow")
-"""Paths shared by the worktrees of a repository; other paths of `common` belong to the main worktree."""
-WORKTREES_PREFIX = "worktrees/"
-HEAD_PATH = re.compile(r"(worktrees/[^/]+/)?HEAD")
-LOG_PATH = re.compile(r"(worktrees/[^/]+/)?logs/.+")
-WORKTREE_FILE = re.compile(
-    r"(worktrees/[^/]+/)?(index|ORIG_HEAD|FETCH_HEAD|COMMIT_EDITMSG|MERGE_\w+|AUTO_MERGE|SQUASH_MSG|CHERRY_PICK_HEAD"
-    r"|REVERT_HEAD|REBASE_HEAD|BISECT_\w+|rebase-merge(/[\w.-]+)?)"
-)
-IN_PROGRESS_FILE = re.compile(
-    r"(worktrees/[^/]+/)?(MERGE_HEAD|CHERRY_PICK_HEAD|REVERT_HEAD|MERGE_AUTOSTASH|rebase-merge/(onto|orig-head|autostash))"
-)
-"""Files with the commits that a merge or rebase continues with."""
-REBASE_STEPS_FILE = re.compile(r"(worktrees/[^/]+/)?rebase-merge/(git-rebase-todo(\.backup)?|done)")
-REBASE_STEP = re.compile(
-    r"\s*|#.*|noop|(pick|reword|edit|squash|fixup|fixup -[cC]|drop|[presfd]) [0-9a-f]{40,64}( .*)?"
-    r"|update-ref refs/heads/\S+"
-)
-"""A line of a remaining rebase. `exec` would run a program for whoever continues."""
-STRATEGY_FILE = re.compile(r"(worktrees/[^/]+/)?rebase-merge/strategy")
-STRATEGIES = (b"", b"ort", b"recursive", b"resolve", b"ours")
-SETTINGS_FILE = "config"
 
 
 class GitChanges:
@@ -315,11 +321,6 @@ def write_order(path: str) -> int:
     return (
         0 if path.startswith("objects/") else 2 if REF_PATH.fullmatch(path) else 3 if HEAD_PATH.fullmatch(path) else 1
     )
-
-
-TRACKING_KEY = re.compile(r"branch\.(?P<branch>[^\n]+)\.(?P<name>remote|merge|rebase)")
-BRANCH_NAME = re.compile(r"refs/heads/[\w][\w./@+-]*")
-REBASE_VALUES = frozenset({"true", "false", "merges"})
 
 
 class GitSetting(Struct, frozen=True):

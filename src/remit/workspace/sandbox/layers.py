@@ -94,7 +94,9 @@ def create_staging(
     wanted += [(f"cache-{n}", p, False) for n, p in enumerate(find_caches(workspace, home))]
     folder = place / f"{owner}-{os.urandom(8).hex()}"
     key = sha256("\0".join(f"{name} {p}" for name, p, _ in wanted).encode("utf-8", "surrogateescape"))[:16]
-    if not take_spare(place / f"{SPARE_PREFIX}{key}", folder):
+    try:
+        (place / f"{SPARE_PREFIX}{key}").rename(folder)
+    except OSError:  # no spare area
         folder.mkdir(mode=0o700)
         (folder / LAYERS_KEY_FILE).write_text(key)
         for name, _, _ in wanted:
@@ -104,7 +106,9 @@ def create_staging(
     (folder / "root" / "upper").chmod(workspace.root.stat().st_mode & 0o7777)
     first, *others = [Layer(p, folder / name / "upper", folder / name / "work", bare) for name, p, bare in wanted]
     common = others.pop(0) if apart else None
-    return Staging(folder, first, common, tuple(others), mark_start(folder), real)
+    marker = folder / START_MARKER
+    marker.touch()  # the start by the clock of this file system
+    return Staging(folder, first, common, tuple(others), marker.stat().st_ctime_ns, real)
 
 
 def save_index(workspace: Workspace, folder: Path) -> None:
@@ -117,15 +121,6 @@ def save_index(workspace: Workspace, folder: Path) -> None:
 
 def saved_index_path(folder: Path) -> Path:
     return folder / INDEX_FILE
-
-
-def take_spare(spare: Path, folder: Path) -> bool:
-    """Move an unused spare area to `folder`; return False if none."""
-    try:
-        spare.rename(folder)
-    except OSError:
-        return False
-    return True
 
 
 def save_as_spare(folder: Path) -> bool:
@@ -175,14 +170,12 @@ def find_caches(workspace: Workspace, home: Path) -> list[Path]:
 
     Kept writes would run later, in other projects, without having been judged.
     """
-    found = [home / name for name in CACHE_FOLDERS]
-    return [
-        p for p in found if p.is_dir() and not p.is_symlink() and are_disjoint(p, workspace) and not find_mount_below(p)
-    ]
-
-
-def are_disjoint(place: Path, workspace: Workspace) -> bool:
-    return not is_inside(place, workspace.root) and not is_inside(workspace.root, place)
+    caches: list[Path] = []
+    for path in (home / name for name in CACHE_FOLDERS):
+        overlaps_workspace = is_inside(path, workspace.root) or is_inside(workspace.root, path)
+        if path.is_dir() and not path.is_symlink() and not overlaps_workspace and not find_mount_below(path):
+            caches.append(path)
+    return caches
 
 
 def find_leftovers(place: Path) -> list[Path]:
@@ -220,7 +213,8 @@ def find_scratch_folder(workspace: Workspace, home: Path, temporary: Path) -> Pa
 
 def is_inside(path: Path, place: Path) -> bool:
     """Return whether a path is `place` or below, links followed."""
-    found, above = os.path.realpath(path), os.path.realpath(place)  # strings: this is asked a dozen times for one plan
+    # Strings instead of Path objects: a dozen calls for each contained command.
+    found, above = os.path.realpath(path), os.path.realpath(place)
     return found == above or found.startswith(f"{above.rstrip('/')}/")
 
 
@@ -236,12 +230,6 @@ def throwaway_folders(workspace: Workspace, temporary: Path) -> list[Path]:
         for p in known
         if not any(p != other and p.is_relative_to(other) for other in known) and not p.is_relative_to(workspace.root)
     ]
-
-
-def mark_start(folder: Path) -> int:
-    marker = folder / START_MARKER
-    marker.touch()
-    return marker.stat().st_ctime_ns
 
 
 def read_only_paths(workspace: Workspace, settings: Iterable[str], *, layered: bool = False) -> tuple[Path, ...]:

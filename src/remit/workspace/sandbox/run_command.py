@@ -79,44 +79,41 @@ def run_in_bubblewrap(words: Callable[[int], Sequence[str]], limits: Limits) -> 
     Processes left running die with the process namespace. Raises SandboxFailed if the command did not start.
     """
     reading, writing = os.pipe()
-    with os.fdopen(reading, "rb") as news:
-        with forward_signals() as aim:
+    with os.fdopen(reading, "rb") as status:
+        with forward_signals() as forwarder:
             try:
-                with aim.ignore_signals():
+                with forwarder.ignore_signals():
                     process = subprocess.Popen(
                         words(writing),
                         pass_fds=(writing,),
                         env=limits.environment,
-                        preexec_fn=landlock.isolate_abstract_sockets,  # in the new process: this one stays as it is
+                        preexec_fn=landlock.isolate_abstract_sockets,  # runs in the child
                     )
             finally:
                 os.close(writing)
-            line = news.readline()
-            first = parse_child_pid(line) if line else 0
-            aim.set_target(lambda: find_commands(first) if first else [])
+            line = status.readline()
+            # The first process of the sandbox's own process namespace.
+            first = int(json.loads(line)["child-pid"]) if line else 0
+            forwarder.set_target(lambda: find_commands(first) if first else [])
             with wait_for_namespace(first):
-                stopped = wait_with_limits(process, limits, aim.send_signal)
+                stopped = wait_with_limits(process, limits, forwarder.send_signal)
                 code = process.wait()
-        output = news.read()
-    if b"exit-code" not in output and not stopped:
+        rest = status.read()
+    if b"exit-code" not in rest and not stopped:
         raise SandboxFailed(f"bubblewrap ended with {code} before the command began")
     return describe_end(stopped, code, limits)
 
 
 def run_without_bubblewrap(words: Sequence[str], folder: Path, limits: Limits) -> CommandEnd:
     """Run a command in its own process group, and kill the rest of the group afterwards."""
-    with forward_signals() as aim:
+    with forward_signals() as forwarder:
         process = subprocess.Popen(words, cwd=folder, process_group=0, env=limits.environment)
-        aim.set_target(lambda: [process.pid])
-        stopped = wait_with_limits(process, limits, aim.send_signal)
+        forwarder.set_target(lambda: [process.pid])
+        stopped = wait_with_limits(process, limits, forwarder.send_signal)
         code = process.wait()
         with suppress(ProcessLookupError, PermissionError):
             os.killpg(process.pid, signal.SIGKILL)
     return describe_end(stopped, code if code >= 0 else 128 - code, limits)
-
-
-def parse_child_pid(line: bytes) -> int:
-    return int(json.loads(line)["child-pid"])
 
 
 @contextmanager
@@ -187,10 +184,10 @@ class SignalForwarder:
 @contextmanager
 def forward_signals() -> Generator[SignalForwarder]:
     """Forward signals of this process to the command during the block."""
-    aim = SignalForwarder()
-    before = {number: signal.signal(number, aim.handle_signal) for number in FORWARDED_SIGNALS}
+    forwarder = SignalForwarder()
+    before = {number: signal.signal(number, forwarder.handle_signal) for number in FORWARDED_SIGNALS}
     try:
-        yield aim
+        yield forwarder
     finally:
         for number, old in before.items():
             signal.signal(number, old)
@@ -206,7 +203,11 @@ def wait_with_limits(
         for pause in wait_intervals(limits, begun):
             if ends_within(ended, pause):
                 return None
-            stopped = find_passed_limit(limits, time.monotonic() - begun)
+            stopped: StopReason | None = None
+            if limits.seconds is not None and time.monotonic() - begun >= limits.seconds:
+                stopped = "time"
+            elif limits.size is not None:
+                stopped = find_size_limit(limits.written(), limits)
             if stopped:
                 send(signal.SIGTERM)
                 if not ends_within(ended, GRACE_S):
@@ -233,12 +234,6 @@ def wait_intervals(limits: Limits, begun: float) -> Iterator[float | None]:
         at = time.monotonic()
         yield min((pause for pause in (left, measure) if pause is not None), default=None)
         spent = max(0.0, time.monotonic() - at - (measure or 0))
-
-
-def find_passed_limit(limits: Limits, seconds: float) -> StopReason | None:
-    if limits.seconds is not None and seconds >= limits.seconds:
-        return "time"
-    return None if limits.size is None else find_size_limit(limits.written(), limits)
 
 
 def find_size_limit(written: int, limits: Limits) -> StopReason | None:

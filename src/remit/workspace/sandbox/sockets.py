@@ -59,13 +59,9 @@ def find_sockets(
         found |= {str(path): at for path in known if folder in path.parents and (at := socket_change_time_ns(path))}
         oldest = sorted((at, path) for path, at in found.items() if path not in excluded and must_hide(path, ssh_agent))
         places += [Path(path) for _, path in oldest[:MAX_SOCKETS]]
-    return keep_outermost(p.resolve() for p in places if p.exists())
-
-
-def keep_outermost(places: Iterable[Path]) -> tuple[Path, ...]:
-    """Return the places that lie in no other place: a hidden folder hides its content."""
-    found = dict.fromkeys(places)
-    return tuple(path for path in found if found.keys().isdisjoint(path.parents))
+    existing = dict.fromkeys(path.resolve() for path in places if path.exists())
+    # A hidden folder hides its content, so only the outermost paths are returned.
+    return tuple(path for path in existing if existing.keys().isdisjoint(path.parents))
 
 
 def must_hide(path: str, ssh_agent: bool) -> bool:

@@ -1,1 +1,1 @@
-"""Sharing."""
+"""Shared logs and authorship notes: refs and tracked files."""

@@ -20,6 +20,10 @@ LOG_REFS = "refs/remit/log/"
 GREP_OPTIONS = ("-c", "grep.lineNumber=false", "-c", "grep.column=false", "-c", "grep.patternType=default")
 TREE_HEAD_TEXT = '"event":"tree_head"'
 
+BATCH_BYTES = 32 * 1024 * 1024
+_MACHINE = re.compile(r"[0-9a-f]{12}")
+_SEGMENT = re.compile(r"[0-9]{12}\.jsonl")
+
 
 def find_shared_head_lines(workspace: Workspace) -> Iterator[tuple[bytes, str]]:
     """Yield lines of `tree_head` records in shared logs, with the ref. No file is checked out.
@@ -53,11 +57,6 @@ def find_tracked_head_lines(workspace: Workspace, name: str) -> Iterator[tuple[b
         grep = ("grep", "-h", "-F", "--no-color", "-a", "-e", TREE_HEAD_TEXT, "HEAD", "--", f":(literal){path}")
         out = Git(workspace.root).run(*GREP_OPTIONS, *grep, ok=(0, 1, 128))
         yield from ((line, f"HEAD:{path}") for line in out.splitlines())
-
-
-BATCH_BYTES = 32 * 1024 * 1024
-_MACHINE = re.compile(r"[0-9a-f]{12}")
-_SEGMENT = re.compile(r"[0-9]{12}\.jsonl")
 
 
 class SharedLogDiffers(RuntimeError):

@@ -32,6 +32,16 @@ MAX_OWN_WRITES_BYTES = 1 << 16
 
 _LOG = re.compile(r"[0-9a-f]{12}-[0-9a-f]{8}\.jsonl")
 
+ATTRIBUTES_CONTENT = b"""\
+# Written by `remit ledger push`. Logs are read byte for byte, and merged by no line: `remit ledger push` settles it.
+*.jsonl -text -diff -merge -filter -ident linguist-generated
+"""
+MAX_HISTORY_BYTES = 256 * 1024 * 1024
+"""Limit for contents read from the history, newest and longest first."""
+
+IN_PROGRESS_FILES = ("MERGE_HEAD", "CHERRY_PICK_HEAD", "REVERT_HEAD", "rebase-merge", "rebase-apply")
+ZERO_DIGITS = frozenset("0")
+
 
 def is_log_name(name: str) -> bool:
     return _LOG.fullmatch(name) is not None
@@ -118,17 +128,6 @@ def record_own_writes(state: Path, name: str, hashes: Iterator[str]) -> None:
 
 def is_own_write(workspace: Workspace, path: str, sha256: str) -> bool:
     return path.startswith(f"{TRACKED_LOGS_FOLDER}/") and sha256 in read_own_writes(workspace.state)[1:]
-
-
-ATTRIBUTES_CONTENT = b"""\
-# Written by `remit ledger push`. Logs are read byte for byte, and merged by no line: `remit ledger push` settles it.
-*.jsonl -text -diff -merge -filter -ident linguist-generated
-"""
-MAX_HISTORY_BYTES = 256 * 1024 * 1024
-"""Limit for contents read from the history, newest and longest first."""
-
-IN_PROGRESS_FILES = ("MERGE_HEAD", "CHERRY_PICK_HEAD", "REVERT_HEAD", "rebase-merge", "rebase-apply")
-ZERO_DIGITS = frozenset("0")
 
 
 class IndexLocked(RuntimeError):

@@ -27,6 +27,11 @@ from remit.workspace.snapshots.snapshot import (
     take_snapshot,
 )
 
+MAX_FILES_IN_MEMORY = 200
+"""Files whose contents are in memory together."""
+
+ATTRIBUTES_FILE = ".gitattributes"
+
 
 class RestorePlan(Struct, frozen=True):
     """Actions per file: `write` from the snapshot, `delete`, `untouched` later files, `not_restorable` with reasons.
@@ -95,13 +100,6 @@ def find_blocking_files(write: Iterable[str], later: Collection[str]) -> set[str
 def is_path_selected(path: str, only: Collection[str]) -> bool:
     """Return whether the path is selected, or lies below a selected path; an empty selection means each path."""
     return not only or path in only or any(above in only for above in parent_folders(path))
-
-
-MAX_FILES_IN_MEMORY = 200
-"""Files whose contents are in memory together."""
-
-
-ATTRIBUTES_FILE = ".gitattributes"
 
 
 class RestoreRunning(RuntimeError):
@@ -205,12 +203,15 @@ class Restorer:
         self, point: Snapshot, only: Sequence[str], occasion: Occasion, undoing: Snapshot | None
     ) -> RestoreResult:
         """Save the present, write the journal, write and delete files."""
+        # 1. Save the present; files that cannot be saved leave the plan.
         present, saved = self.read_present(occasion, point)
         plan = exclude_unsaved(self.build_plan(point, present, only, undoing), unsaved_reasons(saved))
         if plan.is_empty:
             self.store.forget([saved])
             return RestoreResult(point, plan)
+        # 2. Note the restore, so that the next run can finish after a crash.
         self.write_journal(saved.id, point, only, plan, undoing)
+        # 3. Delete and write files.
         failed = self.write_and_delete(
             plan, saved.id, {decode_path(path): bits for path, bits in point.permissions.items()}
         )
@@ -220,10 +221,8 @@ class Restorer:
     def write_journal(
         self, name: str, point: Snapshot, only: Sequence[str], plan: RestorePlan, undoing: Snapshot | None
     ) -> None:
-        folders = dict.fromkeys(encode_path(path.rpartition("/")[0]) for path in plan.write)
-        entry = RestoreJournal(
-            name, point.id, tuple(map(encode_path, only)), tuple(folders), undoing.id if undoing else ""
-        )
+        folders = tuple(dict.fromkeys(encode_path(path.rpartition("/")[0]) for path in plan.write))
+        entry = RestoreJournal(name, point.id, tuple(map(encode_path, only)), folders, undoing.id if undoing else "")
         write_atomically(self.journal, msgspec.json.encode(entry), 0o600)
 
     def write_and_delete(self, plan: RestorePlan, name: str, permissions: Mapping[str, int]) -> dict[str, str]:

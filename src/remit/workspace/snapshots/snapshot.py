@@ -29,6 +29,9 @@ FilesByPath: TypeAlias = Mapping[str, ObservedFile | None]
 MIB = 1 << 20
 SECRET_LEFT_OUT = "it may hold secrets, and such files are not kept, or no longer ([snapshots] secret_days)"  # noqa: S105  no password
 
+USUAL_PERMISSIONS = frozenset({0o644, 0o755, 0o664, 0o775})
+GIT_NAMES = re.compile(r"\.git[ .]*|git~\d+", re.IGNORECASE)
+
 
 class Occasion(Struct, frozen=True, omit_defaults=True):
     """The event that a snapshot precedes, without secrets. `point` is the snapshot that a restore goes back to.
@@ -228,9 +231,6 @@ def unusual_permissions(path: Path) -> int | None:
     return None if not stat.S_ISREG(found) or stat.S_IMODE(found) in USUAL_PERMISSIONS else stat.S_IMODE(found) & 0o777
 
 
-USUAL_PERMISSIONS = frozenset({0o644, 0o755, 0o664, 0o775})
-
-
 def read_content(workspace: Workspace, path: str, seen: ObservedFile) -> bytes:
     return seen.content if seen.content is not None else read_bytes(workspace.root / path)
 
@@ -251,9 +251,6 @@ def is_restorable_path(path: str) -> bool:
         and not any(p in ("", ".", "..") or GIT_NAMES.fullmatch(p) for p in parts)
         and "\0" not in path
     )
-
-
-GIT_NAMES = re.compile(r"\.git[ .]*|git~\d+", re.IGNORECASE)
 
 
 def mark_lost_files(snapshot: Snapshot, blobs: BlobFolder) -> Snapshot:

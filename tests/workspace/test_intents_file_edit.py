@@ -469,7 +469,7 @@ def add_many(path: Path, lock: Path, first: int, count: int) -> None:
 def test_writers_at_once_lose_no_update(path: Path, tmp_path: Path) -> None:
     path.write_text(ONE)
     script = (
-        "import sys; from pathlib import Path; sys.path.insert(0, sys.argv[1]); import test_intents_edit as t;"
+        "import sys; from pathlib import Path; sys.path.insert(0, sys.argv[1]); import test_intents_file_edit as t;"
         "t.add_many(Path(sys.argv[2]), Path(sys.argv[3]), int(sys.argv[4]), 8)"
     )
     folder = Path(__file__).parent
