@@ -36,7 +36,6 @@ def classify_command(command: str) -> CallClass:
 
 
 def is_for_agents(words: tuple[str, ...]) -> bool:
-    """Return True if an agent may run `remit <words>`."""
     return words[:1] in REMIT_COMMANDS or words[:2] in REMIT_COMMANDS
 
 

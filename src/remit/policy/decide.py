@@ -1,13 +1,13 @@
 """The decision about one tool call: (call, facts) -> decision. Pure.
 
-1. A safe call (it only reads) and a meta call (Remit's own) meet no check.
-2. For any other call every check runs, and every finding is kept. The order of CHECKS decides only which one leads.
+1. Safe calls (reading) and meta calls (Remit's own) meet no check.
+2. For a destructive call every check runs, and every finding is kept. The order of CHECKS only decides which leads.
 3. A check that raises denies.
-4. Findings that a person has waived, once or by a grant, do not count.
-5. A command whose text does not show its effects is to run contained, so that the effects are judged before they count.
+4. Findings waived by a person, once or by a grant, do not count.
+5. A command with effects beyond its text runs contained: the effects are judged before they count.
 6. The strictest verdict wins: allow < contain < ask < deny.
-7. In `observe` and `warn` nothing is enforced, except against what nothing brings back (`hold_irreversible`).
-8. A call that every check allows still needs a person if its risk reaches `approvals.threshold` (`apply_threshold`).
+7. `observe` and `warn` enforce nothing, except against irreversible effects (`hold_irreversible`).
+8. An allowed call still needs a person if its risk reaches `approvals.threshold` (`apply_threshold`).
 """
 
 from collections.abc import Callable, Mapping
@@ -89,7 +89,6 @@ def decide(call: ToolCall, facts: Facts, checks: Mapping[str, Check] = CHECKS) -
 
 
 def run_checks(checks: Mapping[str, Check], call: ToolCall, facts: Facts) -> tuple[Finding, ...]:
-    """Return the findings of all checks, in the order of the table."""
     answers = (run_check(rule, check, call, facts) for rule, check in checks.items())
     return tuple(detour.mark_repeated_denial(finding, call, facts) for finding in answers if finding is not None)
 
@@ -114,7 +113,7 @@ def run_check(rule: str, check: Check, call: ToolCall, facts: Facts) -> Finding 
 def split_waived(
     findings: tuple[Finding, ...], call: ToolCall, facts: Facts
 ) -> tuple[tuple[Finding, ...], tuple[str, ...]]:
-    """Return the findings that no person has waived, and the ids of the grants that waived the others."""
+    """Return the findings without a waiver, and the ids of the grants for the rest."""
     left: list[Finding] = []
     used: list[str] = []
     for finding in findings:
@@ -129,12 +128,12 @@ def split_waived(
 
 
 def waiver_for(finding: Finding, facts: Facts) -> Waiver:
-    """Return the extent of a waiver: the rule, and the files that the call names with their present contents."""
+    """Return the extent of a waiver: the rule, and the named files with their present contents."""
     return (finding.code, target_contents(facts))
 
 
 def target_contents(facts: Facts) -> tuple[tuple[str, str | None], ...]:
-    """Return the files that a call names, each with the SHA-256 of its content."""
+    """Return the named files, each with the SHA-256 of its content."""
     return tuple(sorted({str(t.path or t.resolved): t.sha256 for t in facts.targets}.items()))
 
 
@@ -144,9 +143,9 @@ CONTAIN_RULE = "contain"
 
 
 def find_unclear(checks: Mapping[str, Check], call: ToolCall, facts: Facts) -> tuple[Finding, ...]:
-    """Return the finding that contains a command whose text does not show its effects, or none.
+    """Return the finding to contain a command with effects beyond its text, or none.
 
-    The finding objects to nothing. A command that only may write a file is contained if that write would be refused.
+    The finding is no objection. For a command with optional writes it is given only if the checks refuse those.
     """
     why = explain_unknown(call)
     if why is None and call.command is not None and facts.perhaps:
@@ -161,7 +160,7 @@ def find_unclear(checks: Mapping[str, Check], call: ToolCall, facts: Facts) -> t
 
 
 def explain_unknown(call: ToolCall) -> str | None:
-    """Return why the text does not show what the command writes here; None if it does, and for a dangerous command."""
+    """Return why the text leaves the written files open; None for a complete text, and for a dangerous command."""
     if call.command is None:
         return None
     analysis = analyse(call.command)
@@ -185,10 +184,10 @@ HELD_WITHOUT_ENFORCEMENT = (
 
 
 def hold_irreversible(decision: Decision) -> Decision:
-    """Return a denial in observe and warn if nothing brings back what the call does; the finding about that leads.
+    """Return a denial, also in observe and warn, for irreversible effects; the finding about them leads.
 
-    Other changes are kept there and can be restored. A branch that others have, a published package, a database or a
-    disk is kept nowhere: there a person is asked, whatever the mode.
+    Remit keeps other changes and can restore them. A shared branch, a published package, a database or a disk is kept
+    nowhere: a person is asked, whatever the mode.
     """
     blocking = blocking_findings(decision)
     if decision.mode == "enforce" or not blocking:
@@ -199,18 +198,18 @@ def hold_irreversible(decision: Decision) -> Decision:
 
 
 def blocking_findings(decision: Decision) -> tuple[Finding, ...]:
-    """Return the findings that keep the call from running: in observe and warn those about irreversible effects."""
+    """Return the findings against the call: in observe and warn only findings about irreversible effects."""
     objections = tuple(f for f in decision.findings if f.verdict not in ("allow", "contain"))
     return objections if decision.mode == "enforce" else tuple(f for f in objections if f.context.get("lasting"))
 
 
 def can_agent_ask(decision: Decision) -> bool:
-    """Return True if the agent may ask its person itself: the call is held back in observe or warn."""
+    """Return True if the agent itself may ask its person: the call is held back in observe or warn."""
     return decision.mode != "enforce" and decision.effect == "deny" and bool(blocking_findings(decision))
 
 
 def is_destructive_command(decision: Decision) -> bool:
-    """Return True for a dangerous command: a snapshot is to keep the working tree that it may destroy."""
+    """Return True for a dangerous command, which needs a snapshot of the working tree."""
     return any("lasting" in f.context for f in decision.findings)
 
 

@@ -63,7 +63,6 @@ class DecisionFixture(Struct, frozen=True, forbid_unknown_fields=True):
 
 
 def make_fixture(call: ToolCall, facts: Facts, intents: Iterable[Intent], about: DecisionFixture) -> Document:
-    """Return the document of a decision; `about` has the remaining fields."""
     wanted = {name: to_plain(value) for name in CALL_FIELDS if (value := getattr(call, name))}
     met = {name: value for name, value in to_plain(facts).items() if name not in OMITTED_FACTS}
     return to_plain(structs.replace(about, call=wanted, facts=met, intents=tuple(intents)))
@@ -109,7 +108,6 @@ def replace_places(value: Any, places: Mapping[str, str]) -> Any:
 
 
 def read_fixture(content: bytes) -> DecisionFixture:
-    """Return the fixture. Raises FixtureError."""
     try:
         return msgspec.json.decode(content, type=DecisionFixture)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
@@ -130,7 +128,6 @@ def replay_fixture(found: DecisionFixture) -> Decision:
 
 
 def decode_value(kind: type, value: Any) -> Any:
-    """Return a value of one of Remit's own types."""
     if kind is RepoPath:
         return RepoPath.parse(str(value), FIXTURE_ROOT)
     raise TypeError(f"a fixture holds no {kind.__name__}")

@@ -81,7 +81,6 @@ REASONS: dict[str, str] = {
 
 
 def leading_violation(call: ToolCall, decision: Decision) -> Violation | None:
-    """Return the leading violation; None if nothing was found."""
     finding = decision.leading
     return None if finding is None else make_violation(finding, call, decision)
 

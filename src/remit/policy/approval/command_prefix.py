@@ -1,7 +1,7 @@
 """The first words of a command that a wider grant may cover, such as `git log` of `cd src && git log -3`.
 
-Such a grant covers commands that no person has seen yet. It is offered only where the words say what is done: never for
-programs that run whatever they are told to, and never across a pipe, a redirection or a substitution.
+Such a grant covers commands unseen by any person. Remit offers the grant only for words with a clear effect: never for
+programs with free commands as arguments, and never across a pipe, a redirection or a substitution.
 """
 
 from typing import TYPE_CHECKING
@@ -23,14 +23,14 @@ UNSPECIFIC_PROGRAMS = word_set(
     "gawk mawk sed node nodejs deno bun python python2 python3 rm rmdir shred unlink dd truncate chmod chown "
     "kill pkill killall mv ln tee install remit"
 )
-"""Programs that run what they are told to, or whose harm lies in their arguments, except `python -m MODULE`."""
+"""Programs with free commands as arguments, or with harm in the arguments, except `python -m MODULE`."""
 
 TWO_WORD_PROGRAMS = word_set(
     "git cargo go npm yarn pnpm npx pnpx bunx uvx pipx make gmake just task docker podman gh glab kubectl helm "
     "terraform pip pip3 uv poetry pdm hatch conda brew apt apt-get dnf systemctl rustup dotnet gradle mvn bundle rake "
     "rails mix aws gcloud az hg svn jj django-admin"
 )
-"""Programs of which two words say what is done."""
+"""Programs with a clear effect by two words."""
 
 THREE_WORD_PROGRAMS = {
     **dict.fromkeys(("npm", "pnpm"), word_set("run run-script exec x dlx")),
@@ -43,7 +43,7 @@ THREE_WORD_PROGRAMS = {
     "python": word_set("-m"),
     "python3": word_set("-m"),
 }
-"""Programs of which three words say what is done: the second word only says that something is run."""
+"""Programs with a clear effect by three words: the second word only runs the third."""
 
 NEVER_PREFIXES = frozenset(
     {("docker", "run"), ("docker", "exec"), ("podman", "run"), ("podman", "exec"), ("kubectl", "exec")}
@@ -52,7 +52,7 @@ NEVER_PREFIXES = frozenset(
 
 
 def propose_prefix(command: str) -> tuple[str, ...]:
-    """Return the words that a wider grant for this command would cover; none if it can be approved only once."""
+    """Return the words of a wider grant for this command; empty if only single approvals are possible."""
     found = literal_words(command, loose=True)
     return specific_prefix(found) if found else ()
 
@@ -67,7 +67,7 @@ def covers_command(words: tuple[str, ...], command: str) -> bool:
 
 
 def specific_prefix(words: tuple[str, ...]) -> tuple[str, ...]:
-    """Return the fewest words that say what a command does; none if no number of words does."""
+    """Return the fewest words with a clear effect; empty if there are none."""
     name, second = words[0], words[1] if len(words) > 1 else ""
     launches = second in THREE_WORD_PROGRAMS.get(name, frozenset())
     if "/" in name or (name in UNSPECIFIC_PROGRAMS and not launches) or words[:2] in NEVER_PREFIXES:

@@ -16,13 +16,13 @@ from remit.policy.approval.risk import weigh_command
 
 
 class GrantRuleError(ValueError):
-    """A grant that would go too far. The message says how far a grant may go."""
+    """A grant beyond the limits. The message names the limit."""
 
 
 class GrantSubject(Struct, frozen=True):
     """The subject of a question. A wider grant may cover `path` or `prefix`; without both, the tool.
 
-    `command` is the command in question, if known: a rule that does not cover it is refused.
+    `command` is the command in question, if known: the rule must cover the command.
     """
 
     tool: str
@@ -42,14 +42,13 @@ class GrantRule(Struct, frozen=True):
 
     @property
     def text(self) -> str:
-        """The rule for people; empty for the approval of one call."""
         return self.pattern or " ".join(self.command) or self.tool or ""
 
 
 def covers_finding(grant: Grant, finding: Finding, call: ToolCall, facts: Facts) -> bool:
-    """Return True if the grant waives this finding: the same code, all its paths or its command, and the same holder.
+    """Return True if the grant waives this finding: same code, all paths or the command, same holder.
 
-    A grant may have been written by hand: a grant that goes too far covers nothing.
+    A person may have written the grant by hand: a grant beyond the limits covers no finding.
     """
     if grant.code != finding.code or not applies_to_session(grant, call.session.session_id, facts.session.intent_id):
         return False
@@ -64,13 +63,11 @@ def covers_finding(grant: Grant, finding: Finding, call: ToolCall, facts: Facts)
 
 
 def is_grantable(finding: Finding) -> bool:
-    """Return False for findings that guard the rules, and for commands that no agent may run."""
     barred = finding.code == "COMMAND_BLOCKED" and finding.verdict == "deny"
     return finding.code not in UNWAIVABLE_CODES and not barred
 
 
 def is_too_risky(call: ToolCall) -> bool:
-    """Return True if each run of the command needs an approval of its own."""
     if call.command is None:
         return False
     undone, reach = weigh_command(call.command)

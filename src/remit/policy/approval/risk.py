@@ -128,7 +128,6 @@ def target_name(target: Target) -> str:
 
 
 def parent_folder(path: str) -> str:
-    """Return the folder of a path; empty at the top."""
     return path.rpartition("/")[0]
 
 
@@ -143,7 +142,6 @@ SENSITIVE_PATH = re.compile(
 
 
 def is_sensitive_path(path: str) -> bool:
-    """Return True if a path, or a pattern of paths, is security- or release-relevant."""
     return SENSITIVE_PATH.search(path) is not None
 
 
@@ -239,7 +237,6 @@ def weigh_command(command: str) -> tuple[RiskPart, RiskPart]:
 
 
 def heaviest_part(parts: Sequence[RiskPart]) -> RiskPart:
-    """Return the heaviest part; of equals the first."""
     return max(parts, key=lambda part: part.weight)
 
 
@@ -259,5 +256,4 @@ def find_program_texts(command: str, depth: int = 0) -> Iterator[str]:
 
 
 def join_words(words: Sequence[str]) -> str:
-    """Return the words as the table reads them: the program without its folder."""
     return " ".join((words[0].rpartition("/")[2], *words[1:]))

@@ -1,4 +1,4 @@
-"""A path that was refused to a session by one tool stays refused to other tools."""
+"""A path refused to a session by one tool stays refused to the session's tools."""
 
 import re
 
@@ -18,7 +18,7 @@ MAX_SEARCHED_CHARS = 64 * 1024
 
 
 def check(call: ToolCall, facts: Facts) -> Finding | None:
-    """Find COMMAND_BLOCKED for a command that names a path which was refused to this session, and still would be."""
+    """Find COMMAND_BLOCKED for a command with a path refused to this session before, and still refused."""
     if call.command is None:
         return None
     barred = [denied for denied in facts.denied if not is_allowed_now(denied, call, facts)]
@@ -50,7 +50,7 @@ def denial_context(denied: DeniedPath) -> dict[str, object]:
 
 
 def is_allowed_now(denied: DeniedPath, call: ToolCall, facts: Facts) -> bool:
-    """Return True if the reason no longer holds: the active intent owns the path by now, or a grant covers it."""
+    """Return True if the refusal no longer holds: the active intent owns the path by now, or a grant covers it."""
     active = facts.active
     if denied.code == "SCOPE_VIOLATION" and active is not None and Scope(active.owned_scope).matches(denied.path):
         return True
@@ -59,10 +59,10 @@ def is_allowed_now(denied: DeniedPath, call: ToolCall, facts: Facts) -> bool:
 
 
 def searched_texts(call: ToolCall) -> tuple[str, ...]:
-    """Return the texts of a command that may name a file it changes.
+    """Return the texts of a command in which a changed file may be named.
 
-    If the text shows all writes, these are the written paths: the command may read what it may not write. For other
-    commands they are the whole text and its words without quotes; for an unreadable one, the text.
+    For a command with proved writes: the written paths, since reading stays allowed. For other commands: the text, and
+    the words without quotes if the text is readable.
     """
     command = (call.command or "")[:MAX_SEARCHED_CHARS]
     analysis = analyse(call.command or "")
@@ -77,10 +77,9 @@ def searched_texts(call: ToolCall) -> tuple[str, ...]:
 
 
 def written_paths(write: Write) -> tuple[str, ...]:
-    """Return the path of a write, and the paths that it puts into a folder."""
     return (write.path, *(f"{write.path.rstrip('/')}/{name}" for name in write.names_inside))
 
 
 def names_denied_path(text: str, denied: DeniedPath) -> bool:
-    """Return True if the path stands in `text` alone, not as a part of a longer one."""
+    """Return True if the path stands alone in `text`, not as a part of a longer path."""
     return any(re.search(rf"(?<![\w./-])(?:\./)*{re.escape(n)}(?![\w/-]|\.\w)", text) for n in denied.names if n)

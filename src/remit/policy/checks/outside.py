@@ -36,5 +36,4 @@ def find_strange_target(facts: Facts) -> Finding | None:
 
 
 def temporary_folder_hint(facts: Facts) -> str:
-    """Return the hint at the temporary folder, if there is one."""
     return f", or in the temporary folder {sanitise_line(facts.temporary)}" if facts.temporary else ""

@@ -29,7 +29,6 @@ def check(call: ToolCall, facts: Facts) -> Finding | None:
 
 
 def is_stale(call: ToolCall, target: Target) -> bool:
-    """Return True if the content on disk differs from the content that the call builds on."""
     expected = expected_sha256(call) or target.seen_sha256
     return target.path is not None and expected is not None and target.sha256 != expected
 

@@ -1,4 +1,4 @@
-"""What a shell command does, as far as its text proves it."""
+"""The effects of shell commands, as proved by their text."""
 
 from remit.policy.commands.analysis import CommandAnalysis, analyse
 from remit.policy.commands.programs.effects import Write

@@ -26,14 +26,14 @@ CONTROL_CHARACTER = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u2028\u2029]")
 
 
 class CommandAnalysis(Struct, frozen=True):
-    """The effects of a command. `unknown` is no objection: the text does not show the effects.
+    """The effects of a command. `unknown` is no objection: the effects are not in the text.
 
-    `reasons` name the words that decided. `reads` are the literal file operands of a read-only command, unquoted,
-    relative to the folder that the command starts in. `writes` are all written places, None if unknown; they hold if
-    the `entered_folders` exist. `is_irreversible`: nothing brings back what a dangerous command destroys.
-    `is_forbidden`: the command changes what governs agents. `remit_words` are the words after `remit`, if that is the
-    whole command; they decide nothing alone. In an unknown command of known programs, `git_verbs` are the git commands
-    that write, and `git_folders` the folders that the command goes into.
+    `reasons` name the deciding words. `reads` are the literal file operands of a read-only command, unquoted, relative
+    to the starting folder. `writes` are all written places, None if unknown; they hold if the `entered_folders` exist.
+    `is_irreversible`: the damage of a dangerous command cannot be restored. `is_forbidden`: the command changes files
+    that govern agents. `remit_words` follow `remit` in a command without other programs; alone they decide nothing. In
+    an unknown command of known programs, `git_verbs` are the writing git commands, and `git_folders` the folders
+    entered.
     """
 
     outcome: CommandOutcome
@@ -52,9 +52,9 @@ class CommandAnalysis(Struct, frozen=True):
 def analyse(command: str, repositories: frozenset[str] = frozenset()) -> CommandAnalysis:
     """Return the effects of `command`, run by bash. Never raises; pure.
 
-    `repositories` are absolute folders whose git settings are known to be the user's own: after `cd` to one of them, or
-    with `git -C`, a git command stays provable. Git anywhere else is unknown: an agent may have made the repository,
-    with settings that name programs.
+    `repositories` are absolute folders with git settings known to be the user's own: after `cd` to a repository in the
+    list, or with `git -C`, a git command stays provable. Git in any other folder is unknown: an agent may have made the
+    repository, with programs in the settings.
     """
     # 1. The text must be readable, and all its syntax known.
     try:
@@ -137,7 +137,6 @@ def check_text(command: str) -> None:
 
 
 def find_remit_words(command: str) -> tuple[str, ...] | None:
-    """Return the words after `remit` if that is the whole command. Raises UnprovedCommand."""
     words = literal_simple_command(command)
     return words[1:] if words is not None and words[0].rpartition("/")[2] == "remit" else None
 

@@ -1,4 +1,4 @@
-"""The processes that a command leaves running when it ends, as far as its text and its call show."""
+"""Processes left running at the end of a command, as shown by the text and the call."""
 
 import re
 from collections.abc import Iterator, Mapping

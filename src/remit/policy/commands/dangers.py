@@ -27,9 +27,9 @@ DANGER_SIGNS = (
 
 
 class Danger(Struct, frozen=True):
-    """A danger, with the words that show it. `is_irreversible`: neither git nor a snapshot brings back what is lost.
+    """A danger and the words behind the finding. `is_irreversible`: neither git nor a snapshot restores the loss.
 
-    `is_forbidden`: no agent may do it, even with a person's approval.
+    `is_forbidden`: no agent may run the command, even with a person's approval.
     """
 
     reason: str
@@ -38,7 +38,7 @@ class Danger(Struct, frozen=True):
 
 
 def find_danger(text: str, written_whole: Sequence[str] | None = None) -> Danger | None:
-    """Return the worst danger of a command. `written_whole` are the places that it writes entirely, where known."""
+    """Return the worst danger of a command. `written_whole` are the entirely written places, if known."""
     if len(text) > MAX_CHARS:
         return None
     for pattern, reason in DANGER_SIGNS:
@@ -117,7 +117,6 @@ def split_options(call: ProgramCall) -> tuple[tuple[str, ...], tuple[str, ...]]:
 
 
 def has_option(option: str, options: Sequence[str]) -> bool:
-    """Return True if an option is given: alone, in a bundle, with a value, or shortened."""
     if not option.startswith("--"):
         letter = option[1:]
         return any(word == option or (word[1:2] != "-" and len(letter) == 1 and letter in word[1:]) for word in options)
@@ -250,7 +249,6 @@ def reads_script_from_stdin(call: ProgramCall) -> bool:
 
 
 def holds_secrets(call: ProgramCall) -> bool:
-    """Return True if the output of a program contains secrets."""
     prints_environment = has_role(call.name, "environment") and not call.words
     return prints_environment or any(names_secret(word) for word in call.words)
 
@@ -265,7 +263,7 @@ def names_secret(word: str) -> bool:
 
 
 def find_sent_secret(call: ProgramCall) -> Danger | None:
-    """Return the danger of a program that sends secrets which its own words name."""
+    """Return the danger of a program sending secrets named in the command."""
     if not has_role(call.name, "sender"):
         return None
     danger = Danger(f"`{call.text}` sends secrets to another machine")

@@ -1,8 +1,8 @@
-"""The output files that a command's text names, although the rest of the command may do anything.
+"""The output files named in a command's text; the rest of the command may do anything.
 
-A file that is only mentioned is no output: a person may save the file of `pytest tests/test_x.py` meanwhile. Outputs
-are the files that a redirect truncates, that a program of the table writes, that an option such as `--output` names,
-and that a script in the text opens for writing. A folder names no output: it contains other people's files, too.
+A mentioned file is no output: a person may save the file of `pytest tests/test_x.py` meanwhile. Outputs are the targets
+of redirects, the written files of programs in the table, the values of options such as `--output`, and the files opened
+for writing by a script in the text. A folder is no output: other people's files lie in the same folder.
 """
 
 import posixpath
@@ -22,8 +22,8 @@ if TYPE_CHECKING:
     from tree_sitter import Node
 
 OutputKind: TypeAlias = Literal["whole", "edited", "added"]
-"""What the command does to the file: replace the content, replace parts of lines, or something that another writer
-could have done as well (append, reformat, set rights)."""
+"""The change of the file: a new content, new parts of lines, or a change possible for any writer (append, reformat, set
+rights)."""
 
 MAX_CHARS = 1 << 18
 """Characters of a command; a longer one names no output. Nothing is decided here, and a shell takes half as much."""
@@ -96,7 +96,7 @@ def find_outputs(command: str) -> tuple[CommandOutput, ...]:
 
 
 def find_statement_outputs(root: "Node") -> Iterator[CommandOutput]:
-    """Yield the outputs of each statement; nothing behind a change to a folder that the text does not show."""
+    """Yield the outputs of each statement, up to a change to an unknown folder."""
     folder = "."
     for node, text in split_statements(root):
         if text.startswith(("cd ", "cd\t", "pushd", "popd")):
@@ -127,7 +127,7 @@ def split_statements(node: "Node") -> Iterator[tuple["Node", str]]:
 
 
 def redirect_outputs(node: "Node") -> Iterator[CommandOutput]:
-    """Yield the files that the statement's own redirects truncate, or append to."""
+    """Yield the targets of the statement's own redirects."""
     own = node.children if node.type == "redirected_statement" else []
     on_document_line = [inner for redirect in own if redirect.type == "heredoc_redirect" for inner in redirect.children]
     for child in (*own, *on_document_line):
@@ -145,7 +145,7 @@ def redirect_outputs(node: "Node") -> Iterator[CommandOutput]:
 
 
 def proved_outputs(text: str) -> Iterator[CommandOutput]:
-    """Yield the writes that the table of programs proves."""
+    """Yield the writes proved by the table of programs."""
     head = PROGRAM_NAME.match(text)
     program = head[1] if head else ""
     if program in WITHOUT_CONTENT:
@@ -166,12 +166,11 @@ def strip_here_document(text: str) -> str:
 
 
 def option_outputs(text: str) -> Iterator[CommandOutput]:
-    """Yield the values of output options outside here-documents."""
     return (CommandOutput(found[2], "whole") for found in OUTPUT_OPTION.finditer(text.partition("<<")[0]))
 
 
 def script_outputs(text: str) -> Iterator[CommandOutput]:
-    """Yield the files that a script in the statement opens for writing; a script that is only saved does not run."""
+    """Yield the files opened for writing by a script in the statement; a saved script does not run."""
     head = PROGRAM_NAME.match(text)
     if head is None or not INTERPRETER.match(head[1]) or not INLINE_SCRIPT.search(text):
         return
@@ -182,7 +181,6 @@ def script_outputs(text: str) -> Iterator[CommandOutput]:
 
 
 def named_paths(text: str, calls: Iterable[re.Pattern[str]], paths: Mapping[str, str]) -> Iterator[str]:
-    """Yield the paths in these calls, written there or assigned to a name."""
     for call in calls:
         for found in call.finditer(text):
             if path := found["path"] or paths.get(found["name"] or ""):
@@ -190,7 +188,6 @@ def named_paths(text: str, calls: Iterable[re.Pattern[str]], paths: Mapping[str,
 
 
 def assigned_paths(text: str) -> dict[str, str]:
-    """Return the paths of names that are assigned once."""
     times: dict[str, int] = {}
     for found in ANY_ASSIGNMENT.finditer(text):
         times[found[1]] = times.get(found[1], 0) + 1

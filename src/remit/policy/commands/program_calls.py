@@ -1,7 +1,7 @@
-"""The programs that a command's text runs, with their words.
+"""The programs run by a command's text, with the words of each.
 
-Shell words alone are read here, so that texts are covered too that the interpreter cannot prove: the search finds
-programs that never run, but misses only what a program makes up when it runs.
+Only shell words are read here, which works for unproved texts as well: the search may find programs behind dead
+branches, and misses only commands made up at run time.
 """
 
 import re
@@ -32,12 +32,11 @@ class ProgramCall(Struct, frozen=True):
 
     @property
     def text(self) -> str:
-        """The command for people, shortened."""
         return " ".join((self.name, *self.words))[:80]
 
 
 def find_program_calls(text: str, depth: int = 0) -> Iterator[ProgramCall]:
-    """Yield the programs that a text runs, those of wrappers and literal scripts included. Raises UnreadableShell."""
+    """Yield the programs of a text, including programs behind wrappers and in scripts. Raises UnreadableShell."""
     folder_changed = False
     for command in parse_command(text).commands:
         words = skip_assignments(command)

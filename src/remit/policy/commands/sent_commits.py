@@ -28,7 +28,7 @@ MAX_CACHED = 32
 
 @lru_cache(MAX_CACHED)
 def find_sent_commits(command: str) -> tuple[str, ...]:
-    """Return the words that name what `git push` sends, and what `git worktree add` checks out."""
+    """Return the names of commits sent by `git push`, and checked out by `git worktree add`."""
     return tuple(dict.fromkeys(name for words in find_git_commands(command) for name in named_commits(words)))
 
 
@@ -80,5 +80,4 @@ def select_operands(words: Sequence[str], valued: Sequence[str], *, first: bool 
 
 
 def is_unbranched_name(name: str) -> bool:
-    """Return True if a name that git does not know yet cannot be a branch that the same command makes."""
     return bool(EXPANSION_SIGN.search(name) or UNBRANCHED_NAME.fullmatch(name))

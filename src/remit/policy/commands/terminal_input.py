@@ -1,7 +1,7 @@
 """Commands that would wait for typed input: a bare shell, an interpreter without a script, `ssh host`, `cat > file`.
 
-Some agents can type into a running command, and no hook sees what they type. The column `stdin` of the table names the
-programs for which that matters. An unreadable text counts as harmless: the shell itself cannot run such a text.
+Some agents can type into a running command, unseen by any hook. The column `stdin` of the table lists the programs with
+typed input. An unreadable text counts as harmless: the shell itself cannot run an unreadable text.
 """
 
 import re
@@ -35,7 +35,6 @@ ASSIGNMENT = re.compile(r"[A-Za-z_]\w*\+?=")
 
 @lru_cache(MAX_CACHED)
 def waits_for_input(command: str) -> bool:
-    """Return True if a program of the command would read what is typed. Never raises."""
     return waits_at_depth(command, 0)
 
 

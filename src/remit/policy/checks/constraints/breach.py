@@ -50,7 +50,6 @@ MeasureContent: TypeAlias = Callable[[Constraint, str, bytes], Breach | None]
 
 
 def covers_path(constraint: Constraint, path: str) -> bool:
-    """Return True if the constraint applies to the file; without `paths` it applies to all."""
     patterns = as_texts(constraint.options.get("paths"))
     return not patterns or Scope(patterns).matches(path)
 

@@ -73,7 +73,6 @@ def make_finding(intent: Intent, broken: list[tuple[Constraint, Breach]]) -> Fin
 
 
 def describe_breach(intent_id: str, constraint: Constraint, breach: Breach) -> str:
-    """Return a breach as a sentence: the constraint, the measured value, and the bound."""
     where = f"{sanitise_line(breach.path)}: " if breach.path else ""
     return f"{sanitise_line(constraint.text, 160)}: {where}{breach.measured}; {intent_id} asks for {breach.bound}."
 

@@ -23,7 +23,6 @@ def interpret_subshell(shell: Interpreter, node: "Node") -> CommandProof:
 
 
 def interpret_negation(shell: Interpreter, node: "Node") -> CommandProof:
-    """Interpret `! …`."""
     proof = shell.interpret_block(node)
     shell.merge_failure()
     return proof
@@ -85,7 +84,6 @@ def is_single_command(node: "Node") -> bool:
 
 
 def merge_ends(shell: Interpreter, start: ShellState, ends: Sequence[ShellState]) -> None:
-    """Leave the shell in the state that holds after any of the branches, or none."""
     shell.state = start
     for end in ends:
         shell.state = merge_states(shell.state, end)
@@ -115,7 +113,6 @@ def interpret_if(shell: Interpreter, node: "Node") -> CommandProof:
 
 
 def interpret_while(shell: Interpreter, node: "Node") -> CommandProof:
-    """Interpret `while … do … done` and `until … do … done`."""
     children = shell.text.children(node)
     return shell.repeat(lambda: shell.interpret_statements(children, node))
 
@@ -146,7 +143,6 @@ def interpret_for(shell: Interpreter, node: "Node") -> CommandProof:
 
 
 def interpret_round(shell: Interpreter, name: str, value: Word | None, body: "Node") -> CommandProof:
-    """Interpret the body of a loop once."""
     shell.state = shell.state.assign(name, value)
     return shell.interpret_block(body)
 

@@ -37,12 +37,11 @@ SUBSTITUTION_OPENINGS = ("$(", "<(", ">(", "`")
 
 
 class CommandProof(Struct, frozen=True):
-    """The proved effects of a text: the programs that run, and the files that they name.
+    """The proved effects of a text: the programs run, and the files named.
 
-    `git_folders` are the folders that the text changes to, or that git works in; "" for an unknown one. The paths of
-    `writes` and `entered_folders` start at the folder that the text starts in. `changes_state`: the text does more
-    than read. `git_verbs` name git commands that do more than read; `undetermined` says why only the end of one of
-    them shows what was changed.
+    `git_folders` are entered folders, and folders of git commands; "" if unknown. The paths of `writes` and
+    `entered_folders` start at the text's starting folder. `changes_state`: the text does more than read. `git_verbs`
+    name git commands with writes; `undetermined` says why only the end of a git command shows the changes.
     """
 
     programs: tuple[str, ...] = ()
@@ -75,13 +74,11 @@ class Budget:
         self.steps = MAX_STEPS
 
     def spend_command(self) -> None:
-        """Pay for a simple command. Raises UnprovedCommand."""
         self.commands -= 1
         if self.commands < 0:
             raise UnprovedCommand(f"more than {MAX_COMMANDS} commands are run")
 
     def spend_steps(self, characters: int = 0) -> None:
-        """Pay for a statement, or for a word of so many characters. Raises UnprovedCommand."""
         self.steps -= 1 + characters // CHARACTERS_PER_STEP
         if self.steps < 0:
             raise UnprovedCommand(f"the command takes more than {MAX_STEPS} steps to read, with its loops run through")
@@ -90,10 +87,9 @@ class Budget:
 class Interpreter:
     """The interpretation of one text.
 
-    `state` is the shell's state after the interpreted part, `failed_state` the state if that part failed. `cd` is
-    assumed to succeed (the caller checks that the folder exists), except for commands that run only if `cd` fails:
-    those start from `state_before_cd`. `input_lines` are the lines that come in, `output_lines` the lines of the last
-    command.
+    `state` is the shell's state after the interpreted part, `failed_state` the state after a failure of that part. `cd`
+    is assumed to succeed (the caller checks the folder), except for commands behind `cd … ||`: they start from
+    `state_before_cd`. `input_lines` are the lines of the input, `output_lines` the lines of the last command.
     """
 
     def __init__(self, raw: bytes, depth: int, state: ShellState, handlers: "Handlers", budget: Budget) -> None:
@@ -128,7 +124,6 @@ class Interpreter:
             self.state, self.failed_state = merge_states(self.state, self.failed_state), None
 
     def interpret_block(self, node: "Node") -> CommandProof:
-        """Interpret statements and the keywords around them."""
         return self.interpret_statements(self.text.children(node), node)
 
     def interpret_statements(self, nodes: Sequence["Node"], parent: "Node") -> CommandProof:
@@ -176,11 +171,9 @@ class Interpreter:
         raise UnprovedCommand("what a loop leaves set is not in the text")
 
     def read_word(self, node: "Node") -> Word:
-        """Return a word, expanded by the present state. Raises UnprovedCommand."""
         return self.pay_for_word(read_word(node, self.state.known_variables))
 
     def read_words(self, node: "Node") -> tuple[Word, ...]:
-        """Return the words of a node whose braces are expanded. Raises UnprovedCommand."""
         return tuple(map(self.pay_for_word, read_words(node, self.state.known_variables)))
 
     def pay_for_word(self, word: Word) -> Word:
@@ -213,7 +206,6 @@ Handlers: TypeAlias = "Mapping[str, Callable[[Interpreter, Node], CommandProof]]
 def interpret_tree(
     root: "Node", text: str, state: ShellState, depth: int, handlers: Handlers, budget: Budget
 ) -> CommandProof:
-    """Interpret a masked text by its tree, from a state. Raises UnprovedCommand."""
     raw = text.encode()
     if not BLANKS.fullmatch(raw[: root.start_byte]) or not BLANKS.fullmatch(raw[root.end_byte :]):
         raise UnprovedCommand("the command is not understood as bash")

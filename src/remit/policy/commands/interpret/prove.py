@@ -1,6 +1,6 @@
-"""The proof of a command's effects by its syntax tree: either all nodes are known, or nothing is proved.
+"""The proof of a command's effects by the syntax tree: all nodes must be known.
 
-Where the text does not show which branch runs, both do.
+Of branches with an unknown condition, each is interpreted.
 """
 
 from msgspec.structs import replace

@@ -69,7 +69,6 @@ def read_source(target: Word) -> CommandProof:
 
 
 def interpret_herestring(shell: Interpreter, node: "Node") -> CommandProof:
-    """Interpret the expansions in `<<<`."""
     children = shell.text.children(node)
     if len(children) != 2 or children[0].type != "<<<":
         raise UnprovedCommand(f"the redirect {node_source(node)!r} is not understood")
@@ -120,7 +119,6 @@ def check_document_end(shell: Interpreter, body: "Node", end: "Node", mark: str,
 
 
 def expand_document(shell: Interpreter, body: "Node", end: "Node") -> CommandProof:
-    """Interpret the expansions in the text of a here-document."""
     if b"\\\n" in shell.text.raw[body.start_byte : end.start_byte]:
         raise UnprovedCommand("a line is continued inside a here-document")
     text = read_live_text(body, body.start_byte, body.end_byte, "", shell.state.known_variables)
@@ -133,7 +131,6 @@ def runs_after(node: "Node") -> bool:
 
 
 def feeds_input(node: "Node") -> bool:
-    """Return True if a redirect sets the standard input."""
     return node.type != "file_redirect" or any(child.type in ("<", "<&", "<>") for child in node.children)
 
 

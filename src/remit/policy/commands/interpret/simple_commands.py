@@ -215,7 +215,6 @@ def call_function(shell: Interpreter, name: str) -> CommandProof:
 
 
 def interpret_condition(shell: Interpreter, node: "Node") -> CommandProof:
-    """Interpret `[ … ]` and `[[ … ]]`."""
     return CommandProof(("[",)) + shell.interpret_substitutions(read_condition(shell, node))
 
 

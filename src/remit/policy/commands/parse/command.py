@@ -24,7 +24,6 @@ class ParsedCommand:
 
     @cached_property
     def masked(self) -> str:
-        """The text as the grammar may see it."""
         return mask_text(self.text)
 
     @cached_property

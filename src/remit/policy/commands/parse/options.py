@@ -20,13 +20,13 @@ def word_set(text: str) -> frozenset[str]:
 
 
 class OptionRow(Struct, frozen=True):
-    """The options and operands that a program may get. Sets of long options are written as words.
+    """The allowed options and operands of a program. Sets of long options are written as words.
 
-    Short options are letters: `flags` take no value, `valued` take one (attached or the next word), `attached` take one
-    only when attached. `long` are whole names without `--` (GNU programs take any abbreviation; a shortened name is not
-    recognised); `long_valued` take the next word, or `=`. `allows_any`: no option of the program writes or runs
-    anything, so unknown options are harmless. `takes_number`: `-5` is an option. One of `required` must be given.
-    `reads`: the operands that are files; "rest" are all but the first.
+    Short options are letters: `flags` take no value, `valued` take a value (attached or the next word), `attached` take
+    an attached value or none. `long` are whole names without `--` (GNU programs take any abbreviation; a shortened name
+    is not recognised); `long_valued` take the next word, or `=`. `allows_any`: unknown options are harmless too.
+    `takes_number`: `-5` is an option. At least one `required` option must be given. `reads`: the file operands; "rest"
+    means all but the first.
     """
 
     flags: str = ""
@@ -42,12 +42,12 @@ class OptionRow(Struct, frozen=True):
 
 
 def harmless_row(valued: str = "", reads: ReadOperands = "none", long_valued: str = "") -> OptionRow:
-    """Return the row of a program that cannot write; options with values are listed only to find its files."""
+    """Return the row of a program without writes; options with values are listed only to find file operands."""
     return OptionRow("", valued, long_valued=long_valued, allows_any=True, takes_number=True, reads=reads)
 
 
 class GivenOption(Struct, frozen=True):
-    """One option of a command: `-n` or `--name`, and its value if it has one."""
+    """An option of a command: `-n` or `--name`, perhaps with a value."""
 
     name: str
     value: Word | None = None
@@ -63,7 +63,6 @@ class ParsedOptions(Struct, frozen=True):
         return any(option.name in names for option in self.options)
 
     def values(self, *names: str) -> tuple[Word, ...]:
-        """Return the values of these options, in order."""
         return tuple(option.value for option in self.options if option.name in names and option.value)
 
 
@@ -83,10 +82,10 @@ def parse_options(
     stop_at_operand: bool = False,
     globs_are_operands: bool = False,
 ) -> ParsedOptions:
-    """Sort the words after `program` by its row. Raises UnprovedCommand for a word that the row does not allow.
+    """Sort the words behind a program by the row. Raises UnprovedCommand for a word beyond the row.
 
-    `stop_at_operand`: the first operand ends the options, as in programs that run another one. `globs_are_operands`:
-    a glob is an operand although a file could have the name of an option; the glob is checked where it is expanded.
+    `stop_at_operand`: the first operand ends the options, as in wrappers of commands. `globs_are_operands`: a glob is
+    an operand although a file could have the name of an option; the caller checks the glob's matches.
     """
     options: list[GivenOption] = []
     operands: list[Word] = []
@@ -128,7 +127,7 @@ def _check_operands(program: str, row: OptionRow, parsed: ParsedOptions) -> Pars
 def _parse_option(
     program: str, row: OptionRow, word: Word, after: Sequence[Word]
 ) -> tuple[tuple[GivenOption, ...], int]:
-    """Return the options in one word, and the number of words used as their value. Without options: an operand."""
+    """Return the options in a word, and the number of following words used as value. No options: an operand."""
     if not word.is_single or (not word.is_literal and "=" not in word.text):
         if row.allows_any:
             return (), 0
@@ -173,7 +172,7 @@ def _parse_short(
 
 
 def _parse_value(program: str, row: OptionRow, name: str, after: Sequence[Word]) -> Word:
-    """Return the next word. Refuse a word that looks like an option: some build of the program may take it as one."""
+    """Return the next word. Refuse a word like an option: some build of the program may take the word as an option."""
     if not after:
         raise UnprovedCommand(f"{name!r} of `{program}` lacks its value")
     value = after[0]
@@ -188,7 +187,7 @@ def _parse_value(program: str, row: OptionRow, name: str, after: Sequence[Word])
 
 
 class DashedOptions(Struct, frozen=True):
-    """Options that are whole words behind one dash: `flags`, and `valued` options that take the next word."""
+    """Whole words behind a single dash: `flags`, and `valued` options with the next word as value."""
 
     flags: frozenset[str]
     valued: frozenset[str]

@@ -1,4 +1,4 @@
-"""Words of a command: the part that the text fixes, and what the shell may make of the rest."""
+"""Words of a command: the literal part, and the possible results of expansions."""
 
 import re
 from collections.abc import Mapping
@@ -23,12 +23,11 @@ GLOB_CHARACTER = re.compile(r"[*?\[\]]")
 
 
 def escape_glob(text: str) -> str:
-    """Return the pattern that matches only this text."""
     return re.sub(r"[*?\[]", r"[\g<0>]", text)
 
 
 def expand_braces(text: str) -> tuple[str, ...]:
-    """Return the words that `text` becomes by its braces; none if they are too many, or of another kind."""
+    """Return the words of a text with expanded braces; empty if too many, or of another kind."""
     if len(text) > MAX_BRACED:
         return ()
     words = [text]
@@ -69,12 +68,11 @@ class UnprovedCommand(ValueError):
 
 
 class Word(Struct, frozen=True):
-    """One word. `text` is all of a literal word, and the fixed beginning of any other word.
+    """One word. `text` is a literal word, or the fixed beginning of a word with expansions.
 
-    `may_split`: an unquoted expansion, which may become any words. `may_be_several`: a glob or braces, which may become
-    several words that begin with `text`. `substitutions` must be proved as well. `pattern`: the glob that matches all
-    words that a non-literal word may become, if known. `is_optional`: the word may be left out, as a line that a
-    filter drops.
+    `may_split`: an unquoted expansion, with any words as result. `may_be_several`: a glob or braces, with several words
+    as result, each beginning with `text`. `substitutions` must be proved as well. `pattern`: a glob for all possible
+    results of a non-literal word, if known. `is_optional`: the word may be left out, like a line dropped by a filter.
     """
 
     text: str
@@ -87,7 +85,7 @@ class Word(Struct, frozen=True):
 
     @property
     def glob(self) -> str | None:
-        """The pattern of everything that the word may become; None if unknown."""
+        """The pattern of all possible results; None if unknown."""
         return escape_glob(self.text) if self.is_literal else self.pattern
 
     @property
@@ -99,7 +97,6 @@ class Word(Struct, frozen=True):
 
     @property
     def is_single(self) -> bool:
-        """True if the word stays one word."""
         return not self.may_split and not self.may_be_several
 
 

@@ -1,4 +1,4 @@
-"""The effects of a command: the files that it writes, and where it leaves the shell."""
+"""The effects of a command: the written files, and the state of the shell afterwards."""
 
 import posixpath
 from collections.abc import Sequence
@@ -18,10 +18,9 @@ FREE_TARGETS = frozenset({"/dev/null", "/dev/stdout", "/dev/stderr", "/dev/tty"}
 
 
 class Write(Struct, frozen=True):
-    """One place that a command writes, creates or removes.
+    """One place written, created or removed by a command.
 
-    `path` is as the text gives it: relative to the folder that the command starts in, absolute, or `~/…`; with `glob`,
-    a pattern of such paths.
+    `path` is unchanged from the text: relative to the starting folder, absolute, or `~/…`; with `glob`, a pattern.
     """
 
     path: str
@@ -47,12 +46,12 @@ class Write(Struct, frozen=True):
 
 
 class CommandEffects(Struct, frozen=True):
-    """The proved effects of one simple command, and the script that it passes to a shell.
+    """The proved effects of one simple command, and the script passed to a shell.
 
-    `changes_state`: the command does more than read, even if it writes no file of the user. `folder` is where the
-    command leaves the shell (`changes_folder`), or where git works, if not in the present folder; "" if unknown.
-    `variables` are set from the input. `git_verb` names a git command that does more than read; `undetermined` says
-    why only the end of the command shows what was changed.
+    `changes_state`: the command does more than read, perhaps without a written file. `folder` is the shell's next
+    folder (`changes_folder`), or git's folder if not the present one; "" if unknown. `variables` are set from the
+    input. `git_verb` names a git command with writes; `undetermined` says why only the end of the command shows the
+    changes.
     """
 
     programs: tuple[str, ...]
@@ -70,7 +69,7 @@ class CommandEffects(Struct, frozen=True):
 
 
 def write_to(word: Word, program: str) -> Write:
-    """Return the write to the path that a word names. Raises UnprovedCommand where the text does not show the path."""
+    """Return the write to the path in a word. Raises UnprovedCommand for an unknown path."""
     path = word.text if word.is_literal else word.pattern
     if path is None or word.substitutions:
         raise UnprovedCommand(f"what `{program}` writes to is not in the text")
@@ -85,7 +84,7 @@ def write_files(program: str, words: Sequence[Word]) -> tuple[Write, ...]:
 
 
 def extract_to(word: Word, program: str) -> Write:
-    """Return the write to a folder that receives files of an archive: unknown names, possibly links."""
+    """Return the write to a folder for the files of an archive: unknown names, possibly links."""
     return replace(write_to(word, program), adds_names=True, may_be_link=True)
 
 
@@ -143,7 +142,7 @@ def locate_write(write: Write, folder: str | None) -> Write:
 
 
 def check_links(writes: tuple[Write, ...]) -> None:
-    """Raise UnprovedCommand if a write may go through a link that the same command makes."""
+    """Raise UnprovedCommand if a write may go through a link made by the same command."""
     for made in writes:
         if not made.may_be_link:
             continue
@@ -165,7 +164,7 @@ def may_write_through(made: Write, other: Write) -> bool:
 
 
 def possible_places(write: Write) -> tuple[str, ...]:
-    """Return the normalised paths of a write; for a pattern, the folder that contains all its matches."""
+    """Return the normalised paths of a write; for a pattern, the folder of all matches."""
     path = fixed_folder(write.path) if write.glob else write.path
     at = posixpath.normpath(path or ".")
     inside = tuple(posixpath.normpath(posixpath.join(at, name)) for name in write.names_inside)

@@ -49,7 +49,7 @@ def program_name(word: str) -> str:
 def evaluate_reader(
     name: str, program: Program, words: Sequence[Word], input_lines: Lines, depth: int
 ) -> CommandEffects:
-    """Return the effects of a program that only reads, or that runs another command. Raises UnprovedCommand."""
+    """Return the effects of a reading program, or of a wrapper. Raises UnprovedCommand."""
     if len(words) == 1 and words[0].is_literal and words[0].text in word_set(program.version_options):
         return CommandEffects((name,))
     if program.runs is not None:

@@ -159,7 +159,7 @@ def files_below(folders: Sequence[Word]) -> Lines:
 
 
 def fixed_start(folder: Word) -> str:
-    """Return the text with which all names in a folder begin; empty where it is not fixed."""
+    """Return the common beginning of all names in a folder; empty if unknown."""
     fixed = folder.text.rstrip("/") if folder.is_literal else ""
     return f"{fixed}/" if fixed else ""
 
@@ -215,7 +215,6 @@ def check_local(program: str, parsed: ParsedOptions) -> None:
 
 
 def write_scp(name: str, words: Sequence[Word]) -> Writes:
-    """Return the copies between folders of this machine."""
     check_local(name, parse_options(name, SCP.options, words))
     return find_row_writes(name, SCP, words)
 

@@ -1,8 +1,8 @@
-"""The row of git, and the git commands whose words show what they write: the files that they name, and git's own data.
+"""The row of git, and the git commands with writes known from the words: named files, and git's own data.
 
-git's own data (index, objects, references) are no files of the user. Left out are commands that run the repository's
-hooks (`commit`, `merge`, `push` …), that take names from commits or patches (`pull`, `checkout BRANCH`, `apply` …), and
-that name a commit chosen by words (`tag`, `branch NAME COMMIT`, `reset COMMIT`): no text shows the content of a commit.
+git's own data (index, objects, references) are no files of the user. Left out are commands with hooks of the repository
+(`commit`, `merge`, `push` …), with names from commits or patches (`pull`, `checkout BRANCH`, `apply` …), and with a
+name for a chosen commit (`tag`, `branch NAME COMMIT`, `reset COMMIT`): no text shows the content of a commit.
 
 Source: the manual pages of git 2.39 and 2.51, read 2026-11.
 """
@@ -100,7 +100,6 @@ def write_git_output(verb: str, words: Sequence[Word]) -> tuple[Write, ...]:
 
 
 def check_pathspec(word: Word) -> None:
-    """Raise UnprovedCommand if git takes the word for a pattern."""
     if word.is_literal and (word.text.startswith(":") or GLOB_CHARACTER.search(word.text)):
         raise UnprovedCommand(f"{word.text!r} is a pattern of git's own")
 
@@ -144,7 +143,6 @@ def write_restore(words: Sequence[Word]) -> tuple[Write, ...]:
 
 
 def write_switch(words: Sequence[Word]) -> tuple[Write, ...]:
-    """Allow a new branch at HEAD."""
     parsed = parse_options("git switch", OptionRow("q", "c", "quiet", "create"), words)
     if parsed.operands or not parsed.has_option("-c", "--create"):
         raise UnprovedCommand("`git switch` takes what it changes from a commit")
@@ -240,9 +238,9 @@ GIT_WRITE_FUNCTIONS: dict[str, Callable[[Sequence[Word]], tuple[Write, ...]]] = 
 
 
 def describe_undetermined(verb: str, words: Sequence[Word]) -> str:
-    """Return the verb, and the named remote, of a command whose changes only its end shows.
+    """Return the verb, and the named remote, of a command with changes known only at the end.
 
-    Raises UnprovedCommand if git may run a program, or fetch from a place that no settings name.
+    Raises UnprovedCommand if git may run a program, or fetch from a place outside the settings.
     """
     if verb not in UNDETERMINED_COMMANDS:
         raise UnprovedCommand(f"what `git {verb}` changes is not in its words")

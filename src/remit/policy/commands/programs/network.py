@@ -74,7 +74,6 @@ def write_wget(name: str, words: Sequence[Word]) -> Writes:
 
 
 def name_in_url(url: str) -> str:
-    """Return the name that a download gets from its URL. Raises UnprovedCommand."""
     found = url.partition("?")[0].rstrip("/").rpartition("/")[2]
     if not found or GLOB_CHARACTER.search(found) or "{" in found:
         raise UnprovedCommand(f"the name of what is at {url!r} is not in the text")

@@ -1,4 +1,4 @@
-"""The row of a program in the table: one column for each question that Remit asks about a shell program.
+"""The row of a shell program: one column for each question about the program.
 
 A new program is one row in the module of its family; `table` joins the families.
 """
@@ -30,11 +30,11 @@ ANY_USE = "*"
 class WriterRow(Struct, frozen=True):
     """The writes of a program, by its options and operands. Sets of options are written as words.
 
-    `outputs` are the options whose value is a written file, `folders` those whose value is a folder with new names.
-    `recursive` options make the program descend into its operands (`*`: always). Without one of `required` the program
-    writes no operand; with one of `idle` it writes nothing. `defaults_to_folder`: without operands it takes the present
-    folder. `expands_at_files`: a word `@FILE` stands for the words in FILE. `may_skip`: files below an operand may be
-    left as they are. The remaining fields are those of `Write`.
+    `outputs` are options with a written file as value, `folders` options with a folder for new names as value.
+    `recursive` options make the program descend into operands (`*`: always). Without a `required` option no operand is
+    written; with an `idle` option no file is. `defaults_to_folder`: without operands the present folder is written.
+    `expands_at_files`: a word `@FILE` stands for the words in FILE. `may_skip`: files below an operand may stay
+    unchanged. For the remaining fields see `Write`.
     """
 
     options: OptionRow
@@ -56,10 +56,9 @@ class WriterRow(Struct, frozen=True):
 class DangerRule(Struct, frozen=True):
     """A use of a program that is dangerous whatever the scope. All conditions of the rule must hold.
 
-    `verbs`: the first words that are no options, each with its alternatives after `|`. `options`: one of these words is
-    given; a short option may stand in a bundle. `words`: a pattern that one of the remaining words matches. `unless`:
-    none of these is given, as an option or as the first word. `is_irreversible`: neither git nor a snapshot brings back
-    what is lost.
+    `verbs`: the first operands, with alternatives after `|`. `options`: at least one is given; a short option may stand
+    in a bundle. `words`: a pattern for one of the remaining words. `unless`: none is given, as an option or as first
+    operand. `is_irreversible`: neither git nor a snapshot brings the loss back.
     """
 
     verbs: str
@@ -71,11 +70,11 @@ class DangerRule(Struct, frozen=True):
 
 
 class StdinRule(Struct, frozen=True):
-    """When a program reads what is typed: unless it has `operands` operands, or an option in `given`.
+    """The use of typed input by a program: read unless `operands` operands, or an option in `given`, are present.
 
-    With an option in `always` the program reads nevertheless. `valued` options take the next word as their value.
-    Options are letters (`x` for `-x`, also within `-xyz`) or whole words. `runs_rest`: the program runs the command
-    behind its options, and that command's row decides.
+    With an option in `always` the program reads nevertheless. `valued` options take the next word as value. Options are
+    letters (`x` for `-x`, also within `-xyz`) or whole words. `runs_rest`: the program runs the command behind the
+    options, and the row of the inner program decides.
     """
 
     operands: int = 1
@@ -106,7 +105,7 @@ ListFunction: TypeAlias = Callable[[str, Sequence[Word]], Lines]
 
 
 class Program(Struct, frozen=True, kw_only=True):
-    """One program. All functions in a row raise UnprovedCommand for words that they do not know."""
+    """One program. The functions of a row raise UnprovedCommand for unknown words."""
 
     reads: OptionRow | ReadFunction | None = None
     """The uses that only read."""
@@ -158,7 +157,7 @@ def packer_row(suffix: str, digits: str = "123456789", valued: str = "", outputs
 
 
 def formatter_row(options: OptionRow, idle: str = "", required: str = "", *, here: bool = False) -> WriterRow:
-    """Return the row of a program that rewrites the files it is given, and the files in folders it is given."""
+    """Return the row of a program that rewrites given files, and the files in given folders."""
     return WriterRow(
         options,
         recursive="*",

@@ -165,7 +165,7 @@ def find_transfer_writes(program: str, writer: WriterRow, parsed: ParsedOptions,
 
 
 def base_names(sources: Sequence[Word]) -> tuple[str, ...] | None:
-    """Return the names that sources get in a target folder; None where the text does not show all of them."""
+    """Return the names of sources in a target folder; None if some are unknown."""
     found: list[str] = []
     for word in sources:
         name = posixpath.basename(word.text.rstrip("/"))
@@ -176,9 +176,9 @@ def base_names(sources: Sequence[Word]) -> tuple[str, ...] | None:
 
 
 def find_link_writes(program: str, sources: Sequence[Word], *, symbolic: bool) -> Iterator[Write]:
-    """Yield the files that new hard links share: a write to one name is a write to the other.
+    """Yield the targets of new hard links: a write to the link is a write to the target.
 
-    Raises UnprovedCommand for symbolic links that may lead out of their folder.
+    Raises UnprovedCommand for symbolic links with a target outside the folder.
     """
     for word in sources:
         if not symbolic:

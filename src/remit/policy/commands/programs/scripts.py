@@ -1,8 +1,8 @@
-"""Scripts of sed, awk and perl, as far as their text shows that they neither write nor run anything unknown.
+"""Scripts of sed, awk and perl, proved to write no unknown file and to run no program.
 
-A script is read from left to right and never again, so that no script takes long. No proof rests on a regular
-expression that keeps the engine from backtracking (`++`, `(?>…)`): Python 3.11.0 to 3.11.4 match too much there, and
-would prove what another version refuses. Source: CPython issues 100061 and 106052, read 2026-11.
+A script is read once, from left to right: no script takes long. No proof rests on possessive or atomic regular
+expressions (`++`, `(?>…)`): Python 3.11.0 to 3.11.4 match too much with them, and would prove a script refused by other
+versions. Source: CPython issues 100061 and 106052, read 2026-11.
 """
 
 import re
@@ -124,7 +124,6 @@ class SedScript:
         self.position += self.text.startswith(character, self.position)
 
     def read_token(self, token: str) -> bool:
-        """Pass over a token; return False if another stands here."""
         found = re.compile(token).match(self.text, self.position)
         self.position = self.position if found is None else found.end()
         return found is not None
@@ -154,7 +153,6 @@ def is_plain_sed(script: str, *, text_at_end: bool = False) -> bool:
 
 
 def is_plain_perl(script: str) -> bool:
-    """Return True if a perl program only substitutes."""
     return len(script) <= MAX_SCRIPT and re.fullmatch(PERL_SCRIPT, script) is not None
 
 
@@ -194,7 +192,7 @@ def write_sed(name: str, words: Sequence[Word]) -> tuple[Write, ...]:
 
 
 def write_perl(name: str, words: Sequence[Word]) -> tuple[Write, ...]:
-    """Return the files of `perl -pi -e 's/…/…/'`, whose script is a substitution that runs nothing."""
+    """Return the files of `perl -pi -e 's/…/…/'` with a harmless substitution."""
     scripts: list[Word] = []
     suffix: str | None = None
     rest = list(words)
@@ -216,7 +214,7 @@ def write_perl(name: str, words: Sequence[Word]) -> tuple[Write, ...]:
 
 
 def backup_copies(files: Sequence[Write], suffix: str) -> list[Write]:
-    """Return the copies of `-i.bak`. Refuse `*`, which stands for the name, and `/`, which names another folder."""
+    """Return the copies of `-i.bak`. Refuse `*` (stands for the name) and `/` (names another folder)."""
     if not suffix:
         return []
     if "*" in suffix or "/" in suffix:
@@ -228,9 +226,9 @@ AWK_EFFECTS = re.compile(r"system|getline|@|\\\n")
 
 
 def read_awk(name: str, words: Sequence[Word]) -> CommandEffects:
-    """Evaluate awk with a literal program in which no word runs or writes anything.
+    """Evaluate awk with a literal program without words for running or writing.
 
-    `>` and `|` write only in `print`, and `print` stands only in an action, so after the first brace.
+    `>` and `|` write only in `print`, and `print` stands only in an action, after the first brace.
     """
     row = OptionRow("", "Fv", reads="rest")
     parsed = parse_options(name, row, words, stop_at_operand=True)

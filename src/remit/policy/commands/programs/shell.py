@@ -54,7 +54,6 @@ def is_safe_name(name: str) -> bool:
 
 
 def check_variable(name: str, value: str) -> None:
-    """Raise UnprovedCommand if the variable, given to a command, may change what a program does."""
     if name not in HARMLESS_VARIABLES or not HARMLESS_VALUE.fullmatch(value):
         raise UnprovedCommand(f"{name}={value!r} may change what a program does")
 
@@ -85,7 +84,6 @@ def read_set(name: str, words: Sequence[Word]) -> CommandEffects:
 
 
 def read_input(name: str, words: Sequence[Word]) -> CommandEffects:
-    """Evaluate the builtin `read`."""
     parsed = parse_options(name, OptionRow("r"), words)
     if not all(word.is_literal and SAFE_NAME.fullmatch(word.text) for word in parsed.operands):
         raise UnprovedCommand("`read` into something other than lower-case names")

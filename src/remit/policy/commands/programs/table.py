@@ -48,5 +48,4 @@ def find_program(name: str) -> Program:
 
 
 def has_role(name: str, *roles: str) -> bool:
-    """Return True if the program has one of the roles."""
     return not word_set(find_program(name).roles).isdisjoint(roles)

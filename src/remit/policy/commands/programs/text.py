@@ -43,7 +43,6 @@ def read_xxd(name: str, words: Sequence[Word]) -> CommandEffects:
 
 
 def write_xxd(name: str, words: Sequence[Word]) -> Writes:
-    """Return the output of `xxd IN OUT`."""
     check_single_letters(name, words)
     return find_row_writes(name, XXD_WRITER, words)
 
