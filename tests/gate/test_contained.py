@@ -17,7 +17,7 @@ import pytest
 from msgspec.structs import replace
 
 from gate.driving import body, overlay, records
-from policy.test_corpus import WATCHED, Watched, place
+from policy.test_corpus import WATCHED_COMMANDS, WatchedCommand, place
 from remit.core.call import SessionKey, ToolCall
 from remit.gate.containment.record import ContainedResult
 from remit.gate.containment.run_command import run_contained
@@ -76,7 +76,7 @@ def gate(tmp_path: Path, home: Path) -> Gate:
     return gate
 
 
-DANGEROUS = [row for row in WATCHED if row.dangerous][::4]
+DANGEROUS = [row for row in WATCHED_COMMANDS if row.dangerous][::4]
 """All of them take ten seconds, and pass as well."""
 
 
@@ -98,12 +98,12 @@ def test_no_command_of_the_corpus_changes_anything_outside_the_scope(
     assert not failed
 
 
-INSIDE = [row for row in WATCHED if not row.dangerous and row.writes][::2]
+INSIDE = [row for row in WATCHED_COMMANDS if not row.dangerous and row.writes][::2]
 
 
 @pytest.mark.parametrize("row", INSIDE, ids=lambda row: row.id)
 def test_in_the_scope_it_leaves_what_it_leaves_unconfined(
-    row: Watched, gate: Gate, how: Containment, home: Path, tmp_path: Path
+    row: WatchedCommand, gate: Gate, how: Containment, home: Path, tmp_path: Path
 ) -> None:
     twin = tmp_path / "twin"
     shutil.copytree(tmp_path / "place", twin, symlinks=True)

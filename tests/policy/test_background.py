@@ -1,4 +1,4 @@
-"""Whether a command's text leaves something running."""
+"""Commands that leave a process running, by their text."""
 
 import pytest
 

@@ -4,7 +4,7 @@ its end is unknown.
 
 import pytest
 
-from policy.effort import calls_made, most_memory
+from policy.measures import calls_made, most_memory
 from remit.policy.commands import analyse
 from remit.policy.commands.analysis import MAX_BYTES
 
@@ -19,10 +19,10 @@ def loops(names: str, body: str) -> str:
     return "".join(f"for {name} in {ROUNDS}; do " for name in names) + body + "; done" * len(names)
 
 
-DOUBLED = "a=xxxxxxxxxx; " + "a=$a$a; " * 40
+DOUBLED_TEXTS = "a=xxxxxxxxxx; " + "a=$a$a; " * 40
 HOSTILE = {
-    "a value that doubles": f"{DOUBLED}touch src/$a",
-    "a value that doubles where it never runs": f"if false; then {DOUBLED}touch src/$a; fi; ls",
+    "a value that doubles": f"{DOUBLED_TEXTS}touch src/$a",
+    "a value that doubles where it never runs": f"if false; then {DOUBLED_TEXTS}touch src/$a; fi; ls",
     "a value that doubles in a loop": f"a=xxxx; {loops('ij', 'a=$a$a')}; touch src/$a",
     "a value that doubles in quotes": "a=xxxxxxxxxx; " + 'a="$a$a"; ' * 40 + 'touch "src/$a"',
     "a value that doubles as a pattern": "for a in '[*'*; do " + "a=$a$a; " * 30 + "touch src/$a; done",

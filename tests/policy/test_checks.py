@@ -1,4 +1,4 @@
-"""Each check says its one reason, and only that."""
+"""The finding of each check."""
 
 import pytest
 
@@ -30,7 +30,7 @@ EDIT = ToolCall(agent="a", session=SessionKey("s"), tool="Edit", effect="write",
 CITING = ToolCall(
     agent="a", session=SessionKey("s"), tool="Write", effect="write", cwd="/w", citation=Citation("INT-002")
 )
-HASHED = ToolCall(
+WITH_HASH = ToolCall(
     agent="a",
     session=SessionKey("s"),
     tool="Write",
@@ -38,16 +38,16 @@ HASHED = ToolCall(
     cwd="/w",
     citation=Citation("INT-001", None, f"sha256:{SHA}"),
 )
-MALFORMED = ToolCall(agent="a", session=SessionKey("s"), tool="W", effect="write", cwd="/w", malformed="no path")
+MALFORMED_CALL = ToolCall(agent="a", session=SessionKey("s"), tool="W", effect="write", cwd="/w", malformed="no path")
 SHELL = ToolCall(agent="a", session=SessionKey("s"), tool="Bash", effect="execute", cwd="/w", command="tee docs/'x'")
 UNREADABLE = ToolCall(
     agent="a", session=SessionKey("s"), tool="Bash", effect="execute", cwd="/w", command="tee docs/x '"
 )
-DENIED = DeniedPath("docs/x", "SCOPE_VIOLATION", "Write", ("docs/x",))
+DENIED_PATH = DeniedPath("docs/x", "SCOPE_VIOLATION", "Write", ("docs/x",))
 GRANT = Grant("g", "SCOPE_VIOLATION", "session", "docs/**", session_id="s")
 ERROR = LintFinding("YAML_PARSE_ERROR", "error", "broken", line=3, column=4)
 OUTSIDE = Target(raw="/etc/x", resolved="/etc/x", path=None)
-TOLERATED = Target(raw="/tmp/x", resolved="/tmp/x", path=None, tolerated=True)
+TOLERATED_TARGET = Target(raw="/tmp/x", resolved="/tmp/x", path=None, tolerated=True)
 
 
 def facts(*targets: Target, **fields: object) -> Facts:
@@ -57,7 +57,7 @@ def facts(*targets: Target, **fields: object) -> Facts:
 
 CASES: list[tuple[str, ToolCall, Facts, ErrorType | None]] = [
     ("arguments", CALL, facts(), None),
-    ("arguments", MALFORMED, facts(), "INVALID_ARGUMENTS"),
+    ("arguments", MALFORMED_CALL, facts(), "INVALID_ARGUMENTS"),
     ("intents_file", CALL, facts(), None),
     ("intents_file", CALL, facts(config_error="bad"), "CONFIG_INVALID"),
     ("intents_file", CALL, facts(intents_state="invalid", intents_findings=(ERROR,)), "INTENTS_FILE_INVALID"),
@@ -67,7 +67,7 @@ CASES: list[tuple[str, ToolCall, Facts, ErrorType | None]] = [
     ("outside", CALL, facts(target(), OUTSIDE), "OUTSIDE_WORKSPACE"),
     ("outside", CALL, facts(target(strange="has other names")), "OUTSIDE_WORKSPACE"),
     ("outside", CALL, facts(target(strange="has other names", protected="git's")), None),
-    ("outside", CALL, facts(TOLERATED), None),
+    ("outside", CALL, facts(TOLERATED_TARGET), None),
     ("active_intent", CALL, facts(session=SessionFacts()), "MISSING_OR_INVALID_INTENT"),
     ("active_intent", CALL, facts(), None),
     ("active_intent", CALL, facts(session=SessionFacts("INT-009")), "INTENT_NOT_FOUND"),
@@ -76,32 +76,32 @@ CASES: list[tuple[str, ToolCall, Facts, ErrorType | None]] = [
     ("active_intent", CALL, facts(intents=intents("ABORTED")), "INTENT_CLOSED"),
     ("active_intent", CALL, facts(ignored_intents=frozenset({"INT-001"})), "INTENT_IGNORED"),
     ("mismatch", CITING, facts(), "INTENT_MISMATCH"),
-    ("mismatch", HASHED, facts(), None),
+    ("mismatch", WITH_HASH, facts(), None),
     ("ignored", CALL, facts(target(ignored_by="*.lock")), "INTENTIGNORE_PATH_BLOCKED"),
     ("scope", CALL, facts(target()), None),
     ("scope", CALL, facts(target(), target("docs/x")), "SCOPE_VIOLATION"),
     ("scope", CALL, facts(target("SRC/x")), "SCOPE_VIOLATION"),
     ("scope", CALL, facts(target("SRC/x", folds=True)), None),
     ("scope", CALL, facts(target("."), intents=intents("IN_PROGRESS", "**")), "SCOPE_VIOLATION"),
-    ("scope", CALL, facts(TOLERATED), None),
+    ("scope", CALL, facts(TOLERATED_TARGET), None),
     ("stale", CALL, facts(target(sha256=SHA, seen_sha256=SHA)), None),
     ("stale", CALL, facts(target(sha256=SHA, seen_sha256=OTHER)), "STALE_FILE"),
     ("stale", CALL, facts(target(sha256=None, seen_sha256=OTHER)), "STALE_FILE"),
     ("stale", CALL, facts(target(sha256=SHA, seen_sha256=None)), None),
     ("stale", EDIT, facts(target(sha256=SHA, seen_sha256=OTHER)), None),
-    ("stale", HASHED, facts(target(sha256=OTHER)), "STALE_FILE"),
-    ("stale", HASHED, facts(target(sha256=SHA, seen_sha256=OTHER)), None),
+    ("stale", WITH_HASH, facts(target(sha256=OTHER)), "STALE_FILE"),
+    ("stale", WITH_HASH, facts(target(sha256=SHA, seen_sha256=OTHER)), None),
     ("lease", CALL, facts(target()), None),
     ("lease", CALL, facts(target(), target("src/y", leased_by="other")), "FILE_LEASED"),
     ("circuit", CALL, facts(session=SessionFacts("INT-001", "", "x", 2, 4)), None),
     ("circuit", CALL, facts(session=SessionFacts("INT-001", "", "x", 3, 0)), "CIRCUIT_OPEN"),
     ("circuit", CALL, facts(session=SessionFacts("INT-001", "", "", 0, 5)), "CIRCUIT_OPEN"),
     ("detour", SHELL, facts(), None),
-    ("detour", SHELL, facts(denied=(DENIED,)), "COMMAND_BLOCKED"),
-    ("detour", CALL, facts(denied=(DENIED,)), None),
-    ("detour", SHELL, facts(denied=(DENIED,), intents=intents("IN_PROGRESS", "**")), None),
-    ("detour", SHELL, facts(denied=(DENIED,), grants=(GRANT,)), None),
-    ("detour", UNREADABLE, facts(denied=(DENIED,)), "COMMAND_BLOCKED"),
+    ("detour", SHELL, facts(denied=(DENIED_PATH,)), "COMMAND_BLOCKED"),
+    ("detour", CALL, facts(denied=(DENIED_PATH,)), None),
+    ("detour", SHELL, facts(denied=(DENIED_PATH,), intents=intents("IN_PROGRESS", "**")), None),
+    ("detour", SHELL, facts(denied=(DENIED_PATH,), grants=(GRANT,)), None),
+    ("detour", UNREADABLE, facts(denied=(DENIED_PATH,)), "COMMAND_BLOCKED"),
 ]
 
 

@@ -1,4 +1,4 @@
-"""Safe, meta or destructive."""
+"""The class of a call: safe, meta or destructive."""
 
 import pytest
 

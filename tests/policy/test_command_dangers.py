@@ -1,10 +1,10 @@
-"""What is dangerous whatever the scope is named as such, and what only looks so is not."""
+"""Dangerous commands are found whatever the scope, and harmless look-alikes are not."""
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from policy.test_corpus import HELD_OUT
+from policy.test_corpus import AGENT_COMMANDS
 from remit.core.call import SessionKey, ToolCall
 from remit.core.decision import Verdict
 from remit.core.facts import Facts
@@ -49,14 +49,14 @@ HARMLESS = [
     "python3 -c \"import yaml; print(yaml.safe_load(open('.orchestration/active_intents.yaml')))\"",
 ]
 
-BARRED = [
+FORBIDDEN_COMMANDS = [
     "cd src && remit mode observe",
     "bash -c 'remit uninstall'",
     "python3 -c \"open('.orchestration/remit.toml', 'w')\"",
     "vim .claude/settings.json",
 ]
 
-DANGEROUS = [row.cmd for row in HELD_OUT if row.kind == "dangerous" and analyse(row.cmd).outcome == "dangerous"]
+DANGEROUS = [row.cmd for row in AGENT_COMMANDS if row.kind == "dangerous" and analyse(row.cmd).outcome == "dangerous"]
 
 
 @pytest.mark.parametrize("command", HARMLESS)
@@ -70,7 +70,7 @@ def verdict(command: str) -> Verdict | None:
     return None if finding is None else finding.verdict
 
 
-@pytest.mark.parametrize("command", BARRED)
+@pytest.mark.parametrize("command", FORBIDDEN_COMMANDS)
 def test_what_governs_agents_is_denied_and_not_asked_about(command: str) -> None:
     assert (analyse(command).is_forbidden, verdict(command)) == (True, "deny")
 

@@ -1,4 +1,4 @@
-"""Where a command writes, as its text tells it: a place that is missing is the one defect, `unknown` never is."""
+"""The written places of commands: a missing place is a defect, `unknown` never is."""
 
 import subprocess
 import sys
@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from policy.test_commands import COMMANDS, READ_ONLY, SHFMT, parts, text_of
+from policy.test_command_reads import COMMANDS, READ_ONLY_ROWS, SHFMT, parts, text_of
 from remit.policy.commands import analyse
 from remit.policy.commands.parse.syntax_tree import mask_text, parse_tree, unmask_text
 from remit.policy.commands.parse.words import expand_braces, node_source
@@ -443,7 +443,7 @@ def other_targets(tree: object) -> Iterator[str]:
 @pytest.mark.skipif(not Path(SHFMT).exists(), reason="shfmt-py is not installed")
 def test_another_parser_sees_the_same_targets_of_redirects() -> None:
     seen = 0
-    commands = [*(row.cmd for row in (*COMMANDS, *READ_ONLY)), *(command for command, _ in WRITES)]
+    commands = [*(row.cmd for row in (*COMMANDS, *READ_ONLY_ROWS)), *(command for command, _ in WRITES)]
     for command in commands:
         if analyse(command).writes is None or "[ " in command:
             continue
@@ -504,7 +504,7 @@ def test_what_a_program_really_writes_is_among_what_was_named(command: str, tmp_
     named = analyse(command).writes
     assert named is not None
     for path in changed:
-        assert any(is_named(path, write.path, opens=write.adds_names or write.makes_folder) for write in named), (
+        assert any(names_file(path, write.path, opens=write.adds_names or write.makes_folder) for write in named), (
             path,
             named,
         )
@@ -515,6 +515,6 @@ def tree_of(root: Path) -> dict[str, bytes]:
     return {str(path.relative_to(root)): path.read_bytes() for path in root.rglob("*") if path.is_file()}
 
 
-def is_named(path: str, named: str, *, opens: bool) -> bool:
+def names_file(path: str, named: str, *, opens: bool) -> bool:
     """Whether a file is that place, or may come into it. The parts of `split` are told by the first."""
     return path == named or named == "xaa" or (opens and (named == "." or path.startswith(f"{named}/")))

@@ -1,4 +1,4 @@
-"""Each kind of constraint: what passes it, what breaks it, and what is spelled so that it might be overlooked."""
+"""Each kind of constraint: passing files, breaches, and breaches in unusual spellings."""
 
 import json
 from typing import Any
@@ -26,7 +26,7 @@ from remit.policy.decide import decide
 CALL = ToolCall(agent="a", session=SessionKey("s"), tool="Write", effect="write", cwd="/w")
 
 
-def broken(kind: str, options: dict[str, Any], situation: ProposedChange) -> list[Breach]:
+def find_breaches(kind: str, options: dict[str, Any], situation: ProposedChange) -> list[Breach]:
     """What is wrong, once the options are known to be right."""
     assert find_constraint_problems(kind, options) == ()
     return list(KINDS[kind](Constraint("text", kind, options), situation))
@@ -89,11 +89,11 @@ FINE = [
 
 @pytest.mark.parametrize(("kind", "options", "situation"), FINE)
 def test_what_keeps_to_a_constraint_passes(kind: str, options: dict[str, Any], situation: ProposedChange) -> None:
-    assert broken(kind, options, situation) == []
+    assert find_breaches(kind, options, situation) == []
 
 
 PY = "forbid_import", {"module": ["os", "pkg.secret"]}
-BROKEN = [
+BREACHES = [
     ("max_lines", {"max": 3}, leaves("a", "1\n2\n3\n4")),
     ("max_lines", {"max": 3}, leaves("a", "1\r\n2\r\n3\r\n4\r\n")),
     ("max_lines", {"max": 3}, leaves("a", "1\r2\r3\r4\r")),
@@ -227,36 +227,36 @@ BROKEN = [
 ]
 
 
-@pytest.mark.parametrize(("kind", "options", "situation"), BROKEN)
+@pytest.mark.parametrize(("kind", "options", "situation"), BREACHES)
 def test_what_breaks_a_constraint_is_found(kind: str, options: dict[str, Any], situation: ProposedChange) -> None:
-    found = broken(kind, options, situation)
+    found = find_breaches(kind, options, situation)
     assert found
     assert all(breach.measured and breach.bound for breach in found)
     assert not found[0].is_remark
 
 
 def test_a_missing_test_is_only_told_before_the_end() -> None:
-    [breach] = broken("require_test_change", {}, ProposedChange((), ("src/a.py",)))
+    [breach] = find_breaches("require_test_change", {}, ProposedChange((), ("src/a.py",)))
     assert breach.is_remark
 
 
 def test_the_lines_are_named() -> None:
-    [breach] = broken("forbid_pattern", {"pattern": "eval($$$)"}, leaves("a.py", "x\neval(1)\n\neval(2)\n"))
+    [breach] = find_breaches("forbid_pattern", {"pattern": "eval($$$)"}, leaves("a.py", "x\neval(1)\n\neval(2)\n"))
     assert (breach.lines, breach.measured) == ((2, 4), "`eval($$$)` (line 2, line 4)")
-    [breach] = broken("dependency", {"name": "x", "version": "1"}, leaves("requirements.txt", "y\nx==2\n"))
+    [breach] = find_breaches("dependency", {"name": "x", "version": "1"}, leaves("requirements.txt", "y\nx==2\n"))
     assert breach.lines == (2,)
 
 
 def test_lines_keep_their_numbers_where_others_are_joined() -> None:
     text = "x = 1 + \\\n 2\neval\\\r\n (1)\n\neval(2); eval(3)\n"
-    [breach] = broken("forbid_pattern", {"pattern": "eval($$$)"}, leaves("a.py", text))
+    [breach] = find_breaches("forbid_pattern", {"pattern": "eval($$$)"}, leaves("a.py", text))
     assert (breach.lines, breach.weight) == ((3, 6), 3)
 
 
 def test_a_content_that_is_not_known_is_left_to_what_comes_after() -> None:
     unknown = ProposedChange((ProposedFile("a", b"", None, known=False),), ("a",))
-    assert broken("max_lines", {"max": 0}, unknown) == []
-    assert broken("forbid_path", {"paths": "a"}, unknown) != []
+    assert find_breaches("max_lines", {"max": 0}, unknown) == []
+    assert find_breaches("forbid_path", {"paths": "a"}, unknown) != []
 
 
 def deciding(constraint: Constraint, after: bytes) -> tuple[str, str]:
@@ -327,7 +327,7 @@ def test_no_content_breaks_a_kind(content: bytes, kind: str, path: str) -> None:
 
 
 def test_a_text_made_to_take_for_ever_is_not_looked_into() -> None:
-    [breach] = broken("forbid_pattern", {"regex": "a.*a.*b"}, leaves("a", ("a" * 500 + "\n") * 5000))
+    [breach] = find_breaches("forbid_pattern", {"regex": "a.*a.*b"}, leaves("a", ("a" * 500 + "\n") * 5000))
     assert "could take too long" in breach.measured
 
 

@@ -1,4 +1,4 @@
-"""How many commands of two corpora are decided well, from their text alone, in a real repository.
+"""The share of commands of two corpora decided well by their text alone, in a real repository.
 
 `commands.jsonl` and `readonly.jsonl` hold commands whose effects were watched when they ran; `agents.jsonl` was written
 before the tables were tuned: what agents run in a day, and what they must not. The intent owns `src/**`.
@@ -12,20 +12,20 @@ import msgspec
 import pytest
 
 from gate.driving import governed, machine
-from policy.test_commands import CORPUS
+from policy.test_command_reads import CORPUS
 from remit.cli.policy.policy import PolicyQuery, judge_query
 from remit.core.call import SessionKey
 from remit.gate.gate import Gate
 
 
-class HeldOut(msgspec.Struct):
+class AgentCommand(msgspec.Struct):
     """`read` writes nothing, `inside` writes below src only, `outside` elsewhere; `open`: the text does not tell."""
 
     kind: Literal["read", "inside", "outside", "dangerous", "open"]
     cmd: str
 
 
-class Watched(msgspec.Struct):
+class WatchedCommand(msgspec.Struct):
     id: str
     cmd: str
     writes: list[str] | str
@@ -37,12 +37,12 @@ def lines(name: str) -> list[bytes]:
     return [line for line in (CORPUS / name).read_bytes().splitlines() if line]
 
 
-HELD_OUT = [msgspec.json.decode(line, type=HeldOut) for line in lines("agents.jsonl")]
-WATCHED = [
+AGENT_COMMANDS = [msgspec.json.decode(line, type=AgentCommand) for line in lines("agents.jsonl")]
+WATCHED_COMMANDS = [
     row
     for name in ("commands.jsonl", "readonly.jsonl")
     for line in lines(name)
-    if not (row := msgspec.json.decode(line, type=Watched)).lenient
+    if not (row := msgspec.json.decode(line, type=WatchedCommand)).lenient
 ]
 
 FILES = {
@@ -95,16 +95,16 @@ def share(name: str, found: dict[str, str], bad: tuple[str, ...], most: float) -
     assert len(wrong) <= most * len(found), wrong
 
 
-def watched(kind: str) -> list[str]:
+def watched_commands(kind: str) -> list[str]:
     """The commands whose effects were watched, by what they did."""
-    dangerous = [row.cmd for row in WATCHED if row.dangerous]
-    read_only = [row.cmd for row in WATCHED if row.id.startswith("R")]
-    fine = [row.cmd for row in WATCHED if not row.dangerous and not row.id.startswith("R")]
+    dangerous = [row.cmd for row in WATCHED_COMMANDS if row.dangerous]
+    read_only = [row.cmd for row in WATCHED_COMMANDS if row.id.startswith("R")]
+    fine = [row.cmd for row in WATCHED_COMMANDS if not row.dangerous and not row.id.startswith("R")]
     return {"dangerous": dangerous, "read": read_only, "inside": fine}[kind]
 
 
-def held_out(*kinds: str) -> list[str]:
-    return [row.cmd for row in HELD_OUT if row.kind in kinds]
+def agent_commands(*kinds: str) -> list[str]:
+    return [row.cmd for row in AGENT_COMMANDS if row.kind in kinds]
 
 
 SOURCES = ["watched", "held out"]
@@ -112,26 +112,26 @@ SOURCES = ["watched", "held out"]
 
 @pytest.mark.parametrize("of", SOURCES)
 def test_at_most_one_in_a_hundred_dangerous_commands_is_let_through(gate: Gate, of: str) -> None:
-    commands = watched("dangerous") if of == "watched" else held_out("dangerous", "outside")
+    commands = watched_commands("dangerous") if of == "watched" else agent_commands("dangerous", "outside")
     share(f"dangerous, {of}", effects(gate, commands), ("allow",), 0.01)
 
 
 @pytest.mark.parametrize("of", SOURCES)
 def test_what_only_reads_is_neither_denied_nor_asked_about_and_seldom_contained(gate: Gate, of: str) -> None:
-    found = effects(gate, watched("read") if of == "watched" else held_out("read"))
+    found = effects(gate, watched_commands("read") if of == "watched" else agent_commands("read"))
     share(f"read-only, {of}", found, ("deny", "ask"), 0.005)
     share(f"read-only, {of}", found, ("contain",), 0.05)
 
 
 @pytest.mark.parametrize("of", SOURCES)
 def test_writes_in_the_scope_are_seldom_stopped_or_contained(gate: Gate, of: str) -> None:
-    found = effects(gate, watched("inside") if of == "watched" else held_out("inside"))
+    found = effects(gate, watched_commands("inside") if of == "watched" else agent_commands("inside"))
     share(f"in scope, {of}", found, ("deny", "ask"), 0.05)
     share(f"in scope, {of}", found, ("contain",), 0.10)
 
 
 def test_what_is_dangerous_whatever_the_scope_is_stopped_before_it_runs(gate: Gate) -> None:
-    share("dangerous, held out", effects(gate, held_out("dangerous")), ("allow", "contain"), 0.01)
+    share("dangerous, held out", effects(gate, agent_commands("dangerous")), ("allow", "contain"), 0.01)
 
 
 WRONG_HERE = [

@@ -1,4 +1,4 @@
-"""How far a yes may go, and what it covers."""
+"""The limits and the extent of grants."""
 
 import pytest
 

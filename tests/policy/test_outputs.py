@@ -1,4 +1,4 @@
-"""Which files a command names as its outputs: never one that it only mentions."""
+"""The output files of commands: never a file that is only mentioned."""
 
 import pytest
 
@@ -6,7 +6,7 @@ from remit.policy.commands.outputs import CommandOutput, find_outputs
 from remit.policy.commands.parse.syntax_tree import parse_tree
 from remit.policy.commands.parse.words import UnprovedCommand
 
-NAMED: list[tuple[str, dict[str, str]]] = [
+NAMED_OUTPUTS: list[tuple[str, dict[str, str]]] = [
     ("make > build.log", {"./build.log": "whole"}),
     ("cat /dev/null >> a.py", {"./a.py": "added"}),
     ("cd sub && sed -i 's/a/b/' x.py && pytest tests/t.py", {"./sub/x.py": "edited"}),
@@ -35,7 +35,7 @@ NAMED: list[tuple[str, dict[str, str]]] = [
     ("git checkout other -- a.py && echo x > b.py", {"./b.py": "whole"}),
 ]
 
-NOT_NAMED = [
+UNNAMED_OUTPUTS = [
     "pytest tests/test_x.py",
     "make src/app.py",
     "python gen.py src/app.py",
@@ -51,12 +51,12 @@ NOT_NAMED = [
 ]
 
 
-@pytest.mark.parametrize(("command", "named"), NAMED, ids=[command[:40] for command, _ in NAMED])
+@pytest.mark.parametrize(("command", "named"), NAMED_OUTPUTS, ids=[command[:40] for command, _ in NAMED_OUTPUTS])
 def test_an_output_is_named(command: str, named: dict[str, str]) -> None:
     assert {output.path: output.how for output in find_outputs(command)} == named
 
 
-@pytest.mark.parametrize("command", NOT_NAMED, ids=[command[:40] for command in NOT_NAMED])
+@pytest.mark.parametrize("command", UNNAMED_OUTPUTS, ids=[command[:40] for command in UNNAMED_OUTPUTS])
 def test_what_is_only_mentioned_is_no_output(command: str) -> None:
     found = {output.path: output.how for output in find_outputs(command)}
     assert not {path for path, how in found.items() if how != "added" and path.endswith(("app.py", "y.py", "a.py"))}

@@ -1,4 +1,4 @@
-"""What a call could cost, and why."""
+"""The risk of calls, and its reasons."""
 
 from typing import Any
 

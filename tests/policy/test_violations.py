@@ -1,4 +1,4 @@
-"""A denial in the words of the wire and of people."""
+"""Denials as data and as text."""
 
 from typing import get_args
 
@@ -16,7 +16,7 @@ CODES: tuple[ErrorType, ...] = get_args(ErrorType)
 CALL = ToolCall(agent="a", session=SessionKey("s"), tool="Write", effect="write", cwd="/w")
 
 
-def decided(*findings: Finding) -> Decision:
+def make_decision(*findings: Finding) -> Decision:
     return Decision("deny", "deny", "destructive", "enforce", findings, "INT-001")
 
 
@@ -28,7 +28,7 @@ def test_every_error_type_has_a_hint() -> None:
 @pytest.mark.parametrize("code", CODES)
 def test_every_error_type_is_explained_in_five_parts(code: ErrorType) -> None:
     finding = Finding("r", code, "what is wrong")
-    text = explain(make_violation(finding, CALL, decided(finding)))
+    text = explain(make_violation(finding, CALL, make_decision(finding)))
     assert text.startswith(f"[{code}] what is wrong\n")
     for part in ("What happened:", "What to do:", "Why:"):
         assert part in text
@@ -38,7 +38,7 @@ def test_every_error_type_is_explained_in_five_parts(code: ErrorType) -> None:
 def test_the_wire_shape_is_that_of_the_contract() -> None:
     finding = Finding("scope", "SCOPE_VIOLATION", "m", path="docs/x", context={"owned_scope": ["src/**"]})
     other = Finding("stale", "STALE_FILE", "n")
-    found = leading_violation(CALL, decided(finding, other))
+    found = leading_violation(CALL, make_decision(finding, other))
     assert msgspec.to_builtins(found) == {
         "status": "error",
         "error_type": "SCOPE_VIOLATION",
@@ -57,7 +57,7 @@ def test_the_wire_shape_is_that_of_the_contract() -> None:
 @given(st.sampled_from(CODES), texts, st.none() | texts, st.lists(texts, max_size=3))
 def test_no_text_breaks_the_words(code: ErrorType, message: str, path: str | None, scope: list[str]) -> None:
     finding = Finding("r", code, message, path=path, context={"owned_scope": scope, "available_intents": scope})
-    found = make_violation(finding, CALL, decided(finding))
+    found = make_violation(finding, CALL, make_decision(finding))
     assert explain(found)
     if isinstance(found.path, str):
         found.path.encode()

@@ -1,7 +1,6 @@
-"""The simple commands of a shell text: their words, how they are joined, and what is fed to them.
+"""The simple commands of a shell text: words, operators and here-documents.
 
-This says where things stand, not what they do: `policy.commands` proves that. It exists for those who must know
-which program gets which here-document (`core.patch`), or reads the terminal (`adapters.standard_input`).
+The scanner only cuts the text; `policy.commands` proves the effects of commands.
 Source: POSIX.1-2024, Shell Command Language §2.2, §2.3, §2.7; bash(1) 5.2.
 """
 
@@ -10,7 +9,7 @@ import re
 from msgspec import Struct
 
 MAX_DEPTH = 25
-"""Expansions within expansions; more is unreadable."""
+"""Expansions within expansions; a deeper text is unreadable."""
 
 BLANKS = " \t"
 ENDS_WORD = frozenset(" \t\n;&|()<>")
@@ -21,18 +20,18 @@ FEEDS = frozenset({"<<<", "<<-", "<<", "<>", "<&", "<"})
 
 
 class UnreadableShell(ValueError):
-    """The text cannot be cut into commands: a quote or a substitution is not closed, or they nest too deep."""
+    """A text with an open quote or substitution, or with too deep nesting."""
 
 
 class ShellWord(Struct, frozen=True):
-    """One word without its quotes. Where it is not `literal`, the shell would put something else in its place."""
+    """A word without quotes. The shell replaces a word that is not `literal`."""
 
     text: str
     literal: bool = True
 
 
 class HereDocument(Struct, frozen=True):
-    """What `<<` feeds. `quoted`: nothing in it expands. `closed`: its last line was found."""
+    """The text of `<<`. `quoted`: the shell expands nothing. `closed`: the end was found."""
 
     body: str
     quoted: bool
@@ -40,9 +39,9 @@ class HereDocument(Struct, frozen=True):
 
 
 class SimpleCommand(Struct, frozen=True):
-    """A program with its words. `before` is the operator that stands before it, empty for the first.
+    """A program with its words. `before` is the operator in front of the command, empty for the first command.
 
-    `depth` counts the substitutions around it. `fed` tells that its standard input is redirected.
+    `depth` counts the enclosing substitutions. `fed`: the standard input is redirected.
     """
 
     words: tuple[ShellWord, ...]
@@ -53,14 +52,14 @@ class SimpleCommand(Struct, frozen=True):
 
 
 class _PendingDocument:
-    """A here-document whose body is still to come."""
+    """A here-document without its body yet."""
 
     def __init__(self, delimiter: str, *, quoted: bool, tabs: bool) -> None:
         self.delimiter, self.quoted, self.tabs = delimiter, quoted, tabs
 
 
 class _OpenCommand:
-    """A command that is being read."""
+    """A command without its end yet."""
 
     def __init__(self, before: str) -> None:
         self.before = before
@@ -70,7 +69,7 @@ class _OpenCommand:
 
 
 def parse_simple_commands(text: str) -> tuple[SimpleCommand, ...]:
-    """The commands of `text` in order, those inside substitutions too. Raises UnreadableShell, and nothing else."""
+    """Return the commands of a text in order, including those in substitutions. Raises only UnreadableShell."""
     return tuple(_ShellScanner(text).scan_all())
 
 
@@ -86,7 +85,6 @@ class _ShellScanner:
         self.level = self.nesting = 0
 
     def scan_all(self) -> list[SimpleCommand]:
-        """All commands to the end of the text."""
         while self.at < len(self.text):
             self.scan_step()
         self.read_documents()
@@ -94,7 +92,7 @@ class _ShellScanner:
         return self.collect_commands()
 
     def scan_substitution(self) -> int:
-        """Read to the `)` that closes a substitution; the position after it."""
+        """Read up to the `)` of a substitution; return the position behind."""
         while self.at < len(self.text):
             if self.text[self.at] == ")" and self.level == 0:
                 self.finish_command(")")
@@ -104,7 +102,7 @@ class _ShellScanner:
         raise UnreadableShell("a substitution is not closed")
 
     def scan_step(self) -> None:
-        """One blank, comment, line end, operator, redirection or word."""
+        """Read a blank, comment, line end, operator, redirection or word."""
         character = self.text[self.at]
         if character in BLANKS:
             self.at += 1
@@ -123,7 +121,7 @@ class _ShellScanner:
             self.scan_operator_or_word()
 
     def scan_operator_or_word(self) -> None:
-        """An operator ends the command; anything else is a word of it."""
+        """Read an operator, which ends the command, or a word of the command."""
         operator = OPERATOR.match(self.text, self.at)
         if operator is None:
             self.open.words.append(self.scan_word()[0])
@@ -134,7 +132,7 @@ class _ShellScanner:
         self.finish_command(operator[0])
 
     def scan_redirection(self) -> bool:
-        """Read a redirection, if one is here."""
+        """Read a redirection; return False for other text."""
         found = REDIRECTION.match(self.text, self.at)
         if found is None or self.text.startswith(("<(", ">("), self.at):
             return False
@@ -149,7 +147,7 @@ class _ShellScanner:
         return True
 
     def finish_command(self, operator: str) -> None:
-        """The command ends here. Where it has no words yet, the line only ended: `a &&` goes on in the next one."""
+        """End the command. A new line behind an operator ends no command: `a &&` continues in the next line."""
         if self.open.words or self.open.fed:
             self.done.append(self.open)
         elif operator == "\n" and self.open.before:
@@ -157,18 +155,18 @@ class _ShellScanner:
         self.open = _OpenCommand(operator)
 
     def collect_commands(self) -> list[SimpleCommand]:
-        """What was found, the here-documents filled in."""
+        """Return the commands, with their here-documents."""
         own = [SimpleCommand(tuple(c.words), c.before, self.depth, c.fed, tuple(c.documents)) for c in self.done]
         return own + self.found
 
     def read_documents(self) -> None:
-        """The bodies that begin on this line."""
+        """Read the bodies of here-documents from the next line on."""
         for command, wanted in self.pending:
             command.documents.append(self.read_document(wanted))
         self.pending = []
 
     def read_document(self, wanted: _PendingDocument) -> HereDocument:
-        """One body, to the line that is its delimiter, or to the end of the text."""
+        """Read a body up to the delimiter's line, or to the end of the text."""
         lines: list[str] = []
         while self.at < len(self.text):
             end = self.text.find("\n", self.at)
@@ -182,7 +180,7 @@ class _ShellScanner:
         return HereDocument("\n".join(lines), wanted.quoted, closed=False)
 
     def scan_word(self) -> tuple[ShellWord, bool]:
-        """The word at this place, and whether any of it was quoted. Empty where an operator stands."""
+        """Read a word; return the word and True if a part was quoted. The word is empty before an operator."""
         pieces: list[str] = []
         literal, quoted = not self.text.startswith("~", self.at), False
         while self.at < len(self.text):
@@ -198,7 +196,7 @@ class _ShellScanner:
         return ShellWord(text, literal and not braces), quoted
 
     def scan_piece(self, character: str) -> tuple[str, bool]:
-        """The next part of a word, and whether the text fixes it."""
+        """Read the next part of a word; return the text and True if the part is literal."""
         match character:
             case "'":
                 return self.scan_quoted("'"), True
@@ -215,7 +213,7 @@ class _ShellScanner:
                 return character, character not in GLOB
 
     def scan_quoted(self, quote: str) -> str:
-        """The text between two of these quotes."""
+        """Return the text up to the closing quote."""
         end = self.text.find(quote, self.at + 1)
         if end < 0:
             raise UnreadableShell(f"a {quote} is not closed")
@@ -224,7 +222,7 @@ class _ShellScanner:
         return inner
 
     def scan_double_quoted(self) -> tuple[str, bool]:
-        """The text between double quotes, in which expansions live."""
+        """Return the text between double quotes, and True if nothing expands."""
         pieces: list[str] = []
         fixed = True
         self.at += 1
@@ -246,7 +244,7 @@ class _ShellScanner:
         raise UnreadableShell('a " is not closed')
 
     def scan_expansion(self, *, in_quotes: bool = False) -> str:
-        """Something that the shell replaces, as written; commands inside it are found too."""
+        """Return an expansion unchanged, and collect the commands inside."""
         start = self.at
         self.nesting += 1
         if self.depth + self.nesting > MAX_DEPTH:
@@ -269,7 +267,7 @@ class _ShellScanner:
         return self.text[start : self.at]
 
     def skip_arithmetic(self, opening: int) -> None:
-        """`((…))`: skipped whole; where it does not close it is two subshells, and unreadable."""
+        """Skip `((…))`. Without an end the text is two subshells, and unreadable."""
         depth, at = 2, self.at + opening
         while at < len(self.text) and depth:
             depth += {"(": 1, ")": -1}.get(self.text[at], 0)
@@ -279,7 +277,7 @@ class _ShellScanner:
         self.at = at
 
     def skip_braces(self) -> None:
-        """`${…}`, with what is nested in it."""
+        """Skip `${…}` with nested expansions."""
         self.at += 2
         while self.at < len(self.text):
             character = self.text[self.at]
@@ -299,14 +297,14 @@ class _ShellScanner:
         raise UnreadableShell("a ${ is not closed")
 
     def skip_ansi_c(self) -> None:
-        """`$'…'`, where a backslash may escape the quote."""
+        """Skip `$'…'`, in which a backslash may escape the quote."""
         found = re.compile(r"\$'(?:[^'\\]|\\.)*'", re.DOTALL).match(self.text, self.at)
         if found is None:
             raise UnreadableShell("a $' is not closed")
         self.at = found.end()
 
     def scan_backquotes(self) -> None:
-        """The old form of a substitution."""
+        """Read a substitution in backquotes."""
         found = re.compile(r"`((?:[^`\\]|\\.)*)`", re.DOTALL).match(self.text, self.at)
         if found is None:
             raise UnreadableShell("a ` is not closed")

@@ -1,8 +1,8 @@
-"""Scripts of little languages: reading one takes work in proportion to its length."""
+"""Scripts of sed: the work grows in proportion to the length."""
 
 import pytest
 
-from policy.effort import calls_made
+from policy.measures import calls_made
 from remit.policy.commands.programs.scripts import MAX_SCRIPT, is_plain_sed
 
 

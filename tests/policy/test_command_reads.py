@@ -1,4 +1,4 @@
-"""Which commands only read, as their text proves it: a wrong `read_only` is the one defect."""
+"""Commands proved to read only: a wrong `read_only` is a defect, `unknown` never is."""
 
 import subprocess
 import sys
@@ -31,14 +31,14 @@ def rows(name: str) -> list[Row]:
 
 
 COMMANDS = rows("commands.jsonl")
-READ_ONLY = rows("readonly.jsonl")
+READ_ONLY_ROWS = rows("readonly.jsonl")
 
 KNOWN_MISSES = {
     "R153": "make -n runs $(shell …) and recipe lines marked +",
     "R154": "make -n runs $(shell …) and recipe lines marked +",
 }
 
-PROVED = [
+PROVED_COMMANDS = [
     "cat a | head -n 5 | grep -v x",
     'for f in src/*.py; do wc -l "$f"; done',
     "for f in a b c; do\n  cat $f\ndone 2>/dev/null",
@@ -91,7 +91,7 @@ PROVED = [
     "cat ~/x 2>&1",
 ]
 
-NOT_PROVED = [
+UNPROVED_COMMANDS = [
     # words that hide what they are
     "echo $'a' > $'\\x66'",
     "{ls,x}",
@@ -378,20 +378,20 @@ def test_no_command_of_the_corpus_that_writes_is_read_only(row: Row) -> None:
 
 
 def test_the_read_only_corpus_is_proved_but_for_the_known_misses() -> None:
-    answers = {row.id: analyse(row.cmd) for row in READ_ONLY}
+    answers = {row.id: analyse(row.cmd) for row in READ_ONLY_ROWS}
     missed = {name: answer.reasons for name, answer in answers.items() if answer.outcome != "read_only"}
     print(missed)
     assert missed.keys() == KNOWN_MISSES.keys()
-    assert len(missed) <= 0.05 * len(READ_ONLY)
+    assert len(missed) <= 0.05 * len(READ_ONLY_ROWS)
 
 
-@pytest.mark.parametrize("command", PROVED)
+@pytest.mark.parametrize("command", PROVED_COMMANDS)
 def test_what_only_reads_is_proved(command: str) -> None:
     answer = analyse(command)
     assert (answer.outcome, "only reads" in answer.reasons[0]) == ("read_only", True), answer.reasons
 
 
-@pytest.mark.parametrize("command", NOT_PROVED, ids=lambda command: ascii(command[:60]))
+@pytest.mark.parametrize("command", UNPROVED_COMMANDS, ids=lambda command: ascii(command[:60]))
 def test_what_may_do_more_is_not_read_only_and_says_why(command: str) -> None:
     answer = analyse(command)
     assert answer.outcome != "read_only"
@@ -471,16 +471,18 @@ def test_analysing_never_raises(command: str) -> None:
     analyse(command)
 
 
-ADDED = ("; rm -rf x", " > f", " && touch f", " | tee f", " $(touch f)", "\ntouch f", " & touch f", " `touch f`")
+ADDED_TEXTS = ("; rm -rf x", " > f", " && touch f", " | tee f", " $(touch f)", "\ntouch f", " & touch f", " `touch f`")
 
 
-@pytest.mark.parametrize("added", ADDED)
+@pytest.mark.parametrize("added", ADDED_TEXTS)
 def test_a_write_added_to_a_read_only_command_is_never_overlooked(added: str) -> None:
-    kept = [c for c in (*(row.cmd for row in READ_ONLY), *PROVED) if analyse(c + added).outcome == "read_only"]
+    kept = [
+        c for c in (*(row.cmd for row in READ_ONLY_ROWS), *PROVED_COMMANDS) if analyse(c + added).outcome == "read_only"
+    ]
     assert kept == []
 
 
-@given(st.sampled_from(PROVED), st.data())
+@given(st.sampled_from(PROVED_COMMANDS), st.data())
 @settings(max_examples=300, deadline=None)
 def test_a_substitution_put_between_two_words_is_never_overlooked(command: str, data: st.DataObject) -> None:
     """Outside quotes and here-documents, wherever a blank stands."""
@@ -541,7 +543,11 @@ def count_commands(command: str) -> int:
 
 @pytest.mark.parametrize(
     "command",
-    [c for c in (*(r.cmd for r in (*COMMANDS, *READ_ONLY)), *PROVED) if analyse(c).outcome == "read_only"],
+    [
+        c
+        for c in (*(r.cmd for r in (*COMMANDS, *READ_ONLY_ROWS)), *PROVED_COMMANDS)
+        if analyse(c).outcome == "read_only"
+    ],
 )
 def test_another_parser_sees_the_same_commands_and_no_redirect_to_a_file(command: str) -> None:
     found = list(parts(shfmt(command)))

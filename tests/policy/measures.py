@@ -1,4 +1,4 @@
-"""The work that a function does, counted: a clock would measure the machine."""
+"""The work of a function in calls and bytes: a clock would measure the machine."""
 
 import sys
 import tracemalloc
@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 
 def calls_made(act: Callable[[], object]) -> int:
-    """The calls of Python functions that it makes."""
+    """Return the number of Python function calls."""
     count = 0
 
     def note(_frame: object, event: str, _argument: object) -> None:
@@ -22,7 +22,7 @@ def calls_made(act: Callable[[], object]) -> int:
 
 
 def most_memory(act: Callable[[], object]) -> int:
-    """The most bytes that it holds at once."""
+    """Return the peak of allocated bytes."""
     tracemalloc.start()
     try:
         act()

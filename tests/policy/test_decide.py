@@ -1,4 +1,4 @@
-"""One call, all checks, one decision."""
+"""The decision about one call by all checks."""
 
 from remit.core.call import SessionKey, ToolCall
 from remit.core.decision import STRICTNESS, Finding, Verdict, find_strictest
@@ -32,11 +32,11 @@ def test_of_equals_the_first_of_the_table_leads() -> None:
 
 
 def test_no_check_runs_on_a_safe_call() -> None:
-    def never(call: ToolCall, facts: Facts) -> Finding | None:
+    def raise_always(call: ToolCall, facts: Facts) -> Finding | None:
         raise AssertionError
 
     read = ToolCall(agent="a", session=SessionKey("s"), tool="Read", effect="read", cwd="/w", malformed="no path")
-    assert decide(read, Facts("enforce"), {"x": never}).effect == "allow"
+    assert decide(read, Facts("enforce"), {"x": raise_always}).effect == "allow"
 
 
 def test_nothing_found_allows_and_nothing_leads() -> None:

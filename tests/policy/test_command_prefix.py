@@ -1,4 +1,4 @@
-"""Which words of a command a wider yes may cover."""
+"""The words of a command that a wider grant may cover."""
 
 import pytest
 from hypothesis import given
@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 from laws.enemies import texts
 from remit.policy.approval.command_prefix import UNSPECIFIC_PROGRAMS, covers_command, propose_prefix
 
-PROPOSED = [
+PROPOSED_PREFIXES = [
     ("git log -3", "git log"),
     ("cd src && git log", "git log"),
     ("cd /elsewhere && git log", "git log"),
@@ -54,7 +54,7 @@ PROPOSED = [
 ]
 
 
-@pytest.mark.parametrize(("command", "words"), PROPOSED)
+@pytest.mark.parametrize(("command", "words"), PROPOSED_PREFIXES)
 def test_the_words_that_are_offered(command: str, words: str) -> None:
     assert " ".join(propose_prefix(command)) == words
 

@@ -1,4 +1,4 @@
-"""Laws 1 to 3 in situations in which leases, setbacks and refused paths are known."""
+"""Laws 1 to 3 with leases, repeated denials and refused paths among the facts."""
 
 from hypothesis import given
 from hypothesis import strategies as st
@@ -22,7 +22,7 @@ denied = st.builds(
 
 
 @st.composite
-def pressed(draw: st.DrawFn) -> Facts:
+def facts_with_setbacks(draw: st.DrawFn) -> Facts:
     """Any situation, under pressure."""
     found = draw(facts())
     holder = draw(st.none() | paths)
@@ -35,12 +35,12 @@ def pressed(draw: st.DrawFn) -> Facts:
     )
 
 
-@given(calls, pressed())
+@given(calls, facts_with_setbacks())
 def test_none_of_them_breaks(call: ToolCall, situation: Facts) -> None:
     assert not [f for f in decide(call, situation).findings if "exception" in f.context]
 
 
-@given(calls, pressed(), st.sampled_from(NEW))
+@given(calls, facts_with_setbacks(), st.sampled_from(NEW))
 def test_none_of_them_loosens(call: ToolCall, situation: Facts, one: str) -> None:
     without = decide(call, situation, {n: c for n, c in CHECKS.items() if n != one})
     with_it = decide(call, situation)
@@ -48,14 +48,14 @@ def test_none_of_them_loosens(call: ToolCall, situation: Facts, one: str) -> Non
     assert all(finding in with_it.findings for finding in without.findings)
 
 
-@given(calls, pressed(), st.permutations(list(CHECKS)))
+@given(calls, facts_with_setbacks(), st.permutations(list(CHECKS)))
 def test_their_order_never_changes_the_effect(call: ToolCall, situation: Facts, order: list[str]) -> None:
     usual = decide(call, situation)
     shuffled = decide(call, situation, {name: CHECKS[name] for name in order})
     assert (usual.effect, usual.verdict) == (shuffled.effect, shuffled.verdict)
 
 
-@given(calls, pressed())
+@given(calls, facts_with_setbacks())
 def test_they_never_stop_what_changes_nothing(call: ToolCall, situation: Facts) -> None:
     decision = decide(call, situation)
     assert decision.call_class == "destructive" or decision.effect == "allow"
