@@ -10,7 +10,7 @@ export UV_COMPILE_BYTECODE = 1
 # The machine's own certificates, as pip takes them: behind some proxies no others are valid.
 export UV_SYSTEM_CERTS = 1
 
-.PHONY: everyday pictures release bench bench-provenance help setup demo test lint types reference docs wheel ci clean
+.PHONY: everyday pictures release bench bench-provenance help setup demo test test-all lint types reference docs wheel ci clean
 
 help:  ## list these targets
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 14
@@ -33,7 +33,10 @@ $(UV):
 demo: .venv/product  ## the whole story in a throw-away repository, without any agent installed
 	@.venv/bin/remit demo
 
-test: .venv/ready  ## every test; those that need a real agent fetch it from its registry
+test: .venv/ready  ## the tests, without those that take long or start a real agent
+	.venv/bin/python -m pytest -n auto -m "not slow and not live"
+
+test-all: .venv/ready  ## every test; those that need a real agent fetch it from its registry
 	.venv/bin/python -m pytest -n auto
 
 lint: .venv/ready  ## style, imports, dependencies, dead code
