@@ -1,8 +1,8 @@
-"""The pure-Python client, for where no C client can be had: `hook AGENT pre|post|note < payload`.
+"""The pure-Python hook client, for machines without the C client: `hook AGENT pre|post|note < payload`.
 
-It does what `client.c` does: bytes in, bytes out, nothing parsed. It imports C modules only, since with `-I -S` an
-interpreter is up in 8 ms and `import socket` alone costs as much again. Where nobody can be reached, a *pre* call
-is denied (exit 2): the fallback in the agent's settings then decides by the repository's mode.
+Like `client.c`, it passes bytes on and parses nothing. It imports C modules only: with `-I -S` the interpreter starts
+in 8 ms, and `import socket` alone takes as long again. If neither daemon nor fresh process answers, a *pre* call is
+denied (exit 2); the fallback in the agent's settings then decides by the repository's mode.
 """
 
 import posix
@@ -19,7 +19,7 @@ FRESH_ARGUMENTS = (b"-I", b"-c", b"from remit.cli import main; main()", b"hook")
 
 
 def read_all(descriptor: int) -> bytes:
-    """Everything up to the end, or as much as any payload may be."""
+    """Read up to the end of file, or up to the maximum size of a payload."""
     blocks = [b""]
     size = 0
     while size <= MAX_PAYLOAD_BYTES:
@@ -32,7 +32,7 @@ def read_all(descriptor: int) -> bytes:
 
 
 def read_configuration(folder: str) -> list[bytes]:
-    """Version, interpreter, socket and seconds to wait; this interpreter and no socket where there is no file."""
+    """Return version, interpreter, socket and timeout; without a file, this interpreter and no socket."""
     try:
         file = open(folder + "/hook.conf", O_RDONLY)
     except OSError:
@@ -43,7 +43,7 @@ def read_configuration(folder: str) -> list[bytes]:
 
 
 def build_request(version: bytes, words: list[bytes], payload: bytes) -> bytes:
-    """The request: see `servers/daemon.py`."""
+    """Return the request, in the format of `servers/frames.py`."""
     variables = [name + b"=" + environ[name] for name in FORWARDED_VARIABLES if environ.get(name)]
     try:
         folder = getcwd().encode("utf-8", "surrogateescape")
@@ -53,7 +53,7 @@ def build_request(version: bytes, words: list[bytes], payload: bytes) -> bytes:
 
 
 def ask_daemon(path: bytes, request: bytes, wait_s: float) -> int | None:
-    """The exit code of a whole answer; None where the daemon gave none."""
+    """Ask the daemon. Returns the exit code of a complete answer, else None."""
     line = socket(AF_UNIX, SOCK_STREAM)
     line.settimeout(ACK_TIMEOUT_S)
     reply = b""
@@ -75,9 +75,9 @@ def ask_daemon(path: bytes, request: bytes, wait_s: float) -> int | None:
 
 
 def send_request(line: socket, path: bytes, request: bytes) -> bool:
-    """Whether the daemon takes the call. Raises OSError.
+    """Send the request and return True if the daemon accepts the call. Raises OSError.
 
-    One that is stopped or stuck loses its door: the next call need not wait, and it leaves when it wakes.
+    The socket of a stuck daemon is removed: the next call need not wait, and the daemon ends when it wakes.
     """
     try:
         line.connect(path)
@@ -90,7 +90,7 @@ def send_request(line: socket, path: bytes, request: bytes) -> bool:
 
 
 def write_all(descriptor: int, content: bytes) -> None:
-    """Write all of it; a reader that is gone is no failure of ours."""
+    """Write all of `content`; a closed reader is no error."""
     try:
         while content:
             content = content[write(descriptor, content) :]
@@ -99,7 +99,7 @@ def write_all(descriptor: int, content: bytes) -> None:
 
 
 def ask_fresh(interpreter: bytes, words: list[bytes], payload: bytes) -> int:
-    """Become `remit hook AGENT CLASS`, with the payload on standard input; returns only where that fails."""
+    """Replace this process by `remit hook AGENT CLASS` with the payload on stdin. Returns only on failure."""
     ours, theirs = pipe()
     if fork() == 0:
         close(ours)
@@ -117,7 +117,7 @@ def ask_fresh(interpreter: bytes, words: list[bytes], payload: bytes) -> int:
 
 
 def exec_fresh(interpreter: bytes, words: list[bytes]) -> int:
-    """Become `remit exec`, which runs a command contained; returns only where that fails."""
+    """Replace this process by `remit exec`, which runs a command contained. Returns only on failure."""
     try:
         execv(interpreter, [interpreter, *FRESH_ARGUMENTS[:-1], b"exec", *words])
     except OSError as error:
@@ -126,7 +126,6 @@ def exec_fresh(interpreter: bytes, words: list[bytes]) -> int:
 
 
 def main() -> int:
-    """Answer one call."""
     if sys.argv[1:3] == ["exec", "--session"]:
         interpreter = read_configuration(sys.argv[0].rpartition("/")[0])[1]
         return exec_fresh(interpreter, [word.encode("utf-8", "surrogateescape") for word in sys.argv[2:]])
@@ -141,7 +140,7 @@ def main() -> int:
 
 
 def run() -> None:
-    """Answer, and be gone: all is written, and tearing the interpreter down would take a millisecond of the call."""
+    """Answer, and exit without tearing the interpreter down, which would take a millisecond."""
     posix.__dict__["_exit"](main())
 
 

@@ -18,9 +18,7 @@ FIRST = "I will write the greeting first, because the tests need it."
 TOOLS = {
     "claude-code": ("Write", "Bash"),
     "codex": ("apply_patch", "exec_command"),
-    "copilot": ("create", "bash"),
     "gemini": ("write_file", "run_shell_command"),
-    "opencode": ("write", "bash"),
     "qwen": ("write_file", "run_shell_command"),
 }
 
@@ -71,10 +69,9 @@ def test_an_answer_has_the_id_of_its_call(agent: str) -> None:
     assert len(set(calls)) == 3
 
 
-@pytest.mark.parametrize("agent", ["claude-code", "gemini", "qwen", "copilot"])
+@pytest.mark.parametrize("agent", ["claude-code", "gemini", "qwen"])
 def test_arguments_are_hashed_as_the_hook_hashes_them(agent: str) -> None:
-    content = {"copilot": ("path", "file_text")}.get(agent, ("file_path", "content"))
-    expected = hash_arguments({content[0]: "$WORKSPACE/hello.py", content[1]: "print('hello')\n"})
+    expected = hash_arguments({"file_path": "$WORKSPACE/hello.py", "content": "print('hello')\n"})
     assert next(e for e in told(agent) if e.role == "tool_call").arguments_sha256 == expected
 
 
@@ -93,8 +90,6 @@ def test_thoughts_are_told_apart_from_words() -> None:
     assert one("gemini", id="m", type="gemini", content="", thoughts=thoughts).text == "Names: hm"
     parts = [{"text": "hm", "thought": True}]
     assert one("qwen", type="assistant", uuid="u", message={"parts": parts}).role == "thinking"
-    assert one("copilot", type="assistant.reasoning", data={"content": "hm"}).role == "thinking"
-    assert one("opencode", id="p", part={"type": "reasoning", "text": "hm"}, message={}).role == "thinking"
 
 
 def test_what_programs_put_before_a_prompt_is_not_the_persons() -> None:

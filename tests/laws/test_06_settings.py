@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from remit.adapters import ROWS, server_settings, settings
 from remit.wiring.hook_client import is_own_handler
-from remit.wiring.insertions import Insertions, SettingsConflict, as_object, contains_settings
+from remit.wiring.insertions import Insertions, SettingsConflict, contains_settings, object_or_none
 from remit.wiring.json_merge import merge_json, unmerge_json
 from remit.wiring.json_text import decode_node, parse_root
 from remit.wiring.plan import split_tables
@@ -252,6 +252,6 @@ def trimmed(document: Mapping[str, object]) -> dict[str, object]:
     """The document without empty tables: TOML says the same with and without them."""
     kept: dict[str, object] = {}
     for key, value in document.items():
-        below = as_object(value)
+        below = object_or_none(value)
         kept[key] = value if below is None else trimmed(below)
     return {key: value for key, value in kept.items() if value != {}}

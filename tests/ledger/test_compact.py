@@ -25,10 +25,10 @@ from remit.ledger.archive import (
 from remit.ledger.compact import compact, sealed_segments
 from remit.ledger.index.index import Index
 from remit.ledger.integrity.proofs import LogTree, NoSuchRecord, find_tree_place
-from remit.ledger.integrity.tree_heads import measure_log_bytes, measure_tree, read_leaves
+from remit.ledger.integrity.tree_heads import measure_tree, read_leaves
 from remit.ledger.integrity.verify_log import verify_log
 from remit.ledger.log import SEGMENT_RECORDS
-from remit.ledger.reader import LogPosition, read_bytes, read_lines, read_positions
+from remit.ledger.reader import LogPosition, measure_log_bytes, read_bytes, read_lines, read_positions
 from remit.ledger.segments import LINE_LIMIT, archive_path, list_archived_segments, list_live_segments, list_segments
 from remit.ledger.tiles import HASH_BYTES, TILE_WIDTH, read_tile_row
 

@@ -124,7 +124,7 @@ def test_records_that_are_dropped_without_a_word_are_missed(folder: Path) -> Non
     prune(folder, plan)
     found = verify_log(folder, NAME)
     assert [finding.code for finding in found] == ["removed"] * len(found)
-    assert "no record tells of pruning" in found[0].message
+    assert "no record announces a pruning" in found[0].message
 
 
 def test_a_hash_that_was_altered_after_pruning_changes_the_root(folder: Path) -> None:
@@ -163,7 +163,7 @@ def test_only_segments_go_that_are_old_signed_and_sound(folder: Path) -> None:
         file.write(b"\0" * 32)
     altered = plan_pruning(folder, LATE, 999, (), keep)
     assert name not in {one.segment for one in altered.segments}
-    assert "not what its hashes say" in altered.skipped[0]
+    assert "differs from its stored hash" in altered.skipped[0]
 
 
 PRUNE = """

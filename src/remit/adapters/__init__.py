@@ -1,4 +1,4 @@
-"""TRANSLATE: an agent's words to ours and ours to its, by dialect and row. No I/O."""
+"""TRANSLATE: agents' payloads into Remit's values and decisions into agents' answers, by dialect and row. No I/O."""
 
 from collections.abc import Sequence
 from typing import Literal
@@ -38,7 +38,9 @@ DIALECTS = {"claude": claude, "gemini": gemini}
 
 
 def parse(agent: str, payload: bytes) -> HookEvent:
-    """What the payload says. Raises AdapterError, and nothing else, for any bytes."""
+    """Parse a hook payload. Raises AdapterError for any bytes that are not a payload of the agent, and no other
+    exception.
+    """
     row = ROWS[agent]
     return DIALECTS[row.dialect].parse(row, payload)
 
@@ -52,10 +54,10 @@ def render(
     arguments: JsonObject | None = None,
     permission: Literal["", "allow", "ask"] = "",
 ) -> HookReply:
-    """The agent's own minimal form of the answer, never looser than the decision.
+    """Return the answer in the agent's own form, minimal and never looser than the decision.
 
-    `arguments` are what the tool is to run with in place of its own; only for a call of which `can_rewrite` is true.
-    `permission` is what the person's own rules said of the command that they replace; `reason` then says which.
+    `arguments` replace the tool's arguments, only for calls for which `can_rewrite` is true. `permission` is the
+    verdict of the person's own rules on the replaced command; `reason` then names the rule.
     """
     row = ROWS[agent]
     return DIALECTS[row.dialect].render(
@@ -64,48 +66,50 @@ def render(
 
 
 def can_rewrite(call: ToolCall) -> bool:
-    """Whether the agent takes other arguments for this call from its hook: proved of its own tools, not of MCP's."""
+    """Return True if the agent accepts other arguments for this call: proved for its own tools, not for MCP tools."""
     row = ROWS.get(call.agent)
     return row is not None and row.rewrites != "" and call.tool in row.tools
 
 
 def render_notice(agent: str, words: str) -> bytes:
-    """The answer to a turn's end that shows these words to the person; empty where the agent shows none."""
+    """Return the answer to a turn's end that shows a message to the person; empty if the agent shows none."""
     if not words or not ROWS[agent].shows_turn_end:
         return b""
     return msgspec.json.encode({"systemMessage": escape_surrogates(words)})
 
 
 def can_ask(agent: str) -> bool:
-    """Whether a question that the hook hands on reaches a person; with nobody there, the agent refuses by itself."""
+    """Return True if the agent passes a hook's question on to a person; without a person present, the agent refuses."""
     return agent in ROWS and ROWS[agent].can_ask
 
 
 def replace_arguments(call: ToolCall, arguments: JsonObject) -> ToolCall:
-    """The call with other arguments, read as if the agent had sent them. Raises KeyError for an agent without a row."""
+    """Return the call with other arguments, parsed as if the agent had sent them. Raises KeyError for an agent without
+    a row.
+    """
     return apply_arguments(ROWS[call.agent], call, arguments)
 
 
 def replace_command(call: ToolCall, command: str) -> JsonObject | None:
-    """The arguments of a shell call with another command, all else as it was; None for what is no known shell tool."""
+    """Return the arguments of a shell call with another command; None if the tool is not a known shell tool."""
     row = ROWS.get(call.agent)
     tool = row.tools.get(call.tool) if row is not None else None
     return None if tool is None or tool.command is None else {**call.arguments, tool.command: command}
 
 
 def has_sandbox(agent: str) -> bool:
-    """Whether the agent may run commands in a sandbox of its own."""
+    """Return True if the agent may run commands in a sandbox of its own."""
     return agent in ROWS and ROWS[agent].has_sandbox
 
 
 def settings(agent: str, client: str) -> dict[str, object]:
-    """What has to stand in the agent's `hooks_file`, as that file would hold it."""
+    """Return the required content of the agent's `hooks_file`."""
     row = ROWS[agent]
     return DIALECTS[row.dialect].settings(row, client)
 
 
 def server_settings(agent: str, command: Sequence[str]) -> dict[str, object]:
-    """What has to stand in the agent's `mcp_file` for it to start `command` as Remit's server, and ask nobody."""
+    """Return the required content of the agent's `mcp_file`: start `command` as Remit's server, tools approved."""
     row = ROWS[agent]
     program, *arguments = command
     return {row.servers_key: {"remit": {"command": program, "args": arguments, **row.server_approval}}}

@@ -1,4 +1,4 @@
-"""One agent is one row: what it calls things, and what it can be told."""
+"""The row of an agent: its names for tools and events, its files, and its abilities."""
 
 from typing import Literal, TypeAlias
 
@@ -9,7 +9,7 @@ from remit.core.decision import Decision
 from remit.core.events import AfterCall, BeforeCall, HookEvent, PromptGiven, SessionStarted
 
 DEFAULT_DENIAL = "Remit refused this call."
-"""The reason where nobody gave one: some agents run a tool whose denial has no reason."""
+"""Reason for a denial without one: some agents run a tool if the denial has no reason."""
 
 RowEvent: TypeAlias = Literal["before", "after", "failed", "session_start", "prompt", "turn_end", "session_end"]
 TimeoutUnit: TypeAlias = Literal["s", "ms"]
@@ -17,35 +17,35 @@ JsonForm: TypeAlias = Literal["bom", "comment", "comma"]
 
 
 class ToolRow(Struct, frozen=True):
-    """One tool of an agent: what it does, and under which keys its arguments stand.
+    """One tool of an agent: its effect and the keys of its arguments.
 
-    `paths` name files (the first one present counts as required for a write); `command` names the shell command.
+    `paths` are keys of file names (the first one is required for a write); `command` is the key of the shell command.
     """
 
     effect: Effect
     paths: tuple[str, ...] = ()
     command: str | None = None
     patch: str | None = None
-    """The argument that holds a V4A patch: the call's paths are the files it names."""
+    """Key of a V4A patch: the call's paths are the files in the patch."""
     content: str | None = None
-    """The argument that holds all that the file is to hold."""
+    """Key of the complete new content of the file."""
     old_text: str | None = None
     new_text: str | None = None
     replace_all: str | None = None
-    """The arguments of a search/replace edit: what goes, what comes, and whether wherever it stands."""
+    """Keys of a search/replace edit: old text, new text, and whether all occurrences are replaced."""
     edits: str | None = None
-    """The argument that holds a list of such edits, one after the other."""
+    """Key of a list of such edits, applied in order."""
     edits_notebook: bool = False
-    """It changes one cell of a notebook, by the arguments of Claude Code."""
+    """True if the tool changes one notebook cell, with the arguments of Claude Code."""
     checks_itself: bool = False
     whole_workspace: bool = False
 
 
 class AgentRow(Struct, frozen=True):
-    """One agent, as its dialect needs it. `settings` are files that steer it: protected from agents.
+    """One agent, as its dialect needs it. `settings_files` configure the agent and are protected from agents.
 
-    `mcp_name` is a regular expression with the groups `server` and `tool`. `asks` tells whether its hook can
-    hand a question on to a person; where it cannot, `ask` becomes `deny`.
+    `mcp_name` is a regular expression with the groups `server` and `tool`. If `can_ask` is false, `ask` becomes `deny`,
+    because the agent's hook cannot pass a question on to a person.
     """
 
     agent: str
@@ -55,58 +55,60 @@ class AgentRow(Struct, frozen=True):
     tools: dict[str, ToolRow]
     mcp_name: str
     binary: str
-    """What a person types to start it."""
+    """The command that starts the agent."""
     config_folder: str
-    """The folder of its settings: below HOME, and below a project's root."""
+    """The folder of its settings, relative to HOME and to a project's root."""
     hooks_file: str
-    """Where its hooks stand, below HOME."""
+    """The file of its hooks, relative to HOME."""
     mcp_file: str
-    """Where its MCP servers stand, below HOME."""
+    """The file of its MCP servers, relative to HOME."""
     timeout_unit: TimeoutUnit
     max_timeout: int
-    """The longest hook timeout to ask it for, in its unit. Every agent runs the tool when its own timeout fires."""
+    """The hook timeout to request, in its unit. Each agent runs the tool if its own timeout expires."""
     settings_files: tuple[str, ...] = ()
     accepted_json_forms: frozenset[JsonForm] = frozenset(("bom", "comment", "comma"))
-    """What it puts up with in its file of hooks; for the rest it ignores the file, and runs no hook."""
+    """Accepted deviations from strict JSON in its hook file; other deviations make it ignore the file and its hooks."""
     own_folders: tuple[str, ...] = ()
-    """Folders below HOME where the agent keeps plans and notes of its own: writing there is allowed, and recorded."""
+    """Folders below HOME for its plans and notes: writing there is allowed and recorded."""
     can_ask: bool = False
     shows_turn_end: bool = False
-    """Whether it shows a person the `systemMessage` of the answer to a turn's end."""
+    """True if it shows the `systemMessage` of the answer to a turn's end to a person."""
     shows_forms: bool = False
-    """Whether a form that an MCP server asks for is shown to a person, and nothing but a person answers it."""
+    """True if it shows a form of an MCP server to a person and only a person can answer."""
     rewrites: Literal["", "alone", "with allow"] = ""
-    """Whether the answer before a call can carry other arguments, whole, for the tools of `tools`: alone, so that the
-    agent's own questions are still asked, or only beside an explicit allow."""
+    """Whether the answer before a call may replace the arguments of the row's tools.
+
+    `alone`: the agent's own questions are still asked. `with allow`: only together with an explicit allow.
+    """
     context_events: tuple[RowEvent, ...] = ("before", "after", "failed", "session_start", "prompt")
-    """The events whose answer can carry text to the model."""
+    """Events whose answer can carry text to the model."""
     has_unwatched_stdin: bool = False
-    """It can write to a running command without any hook: a command that would wait for input is marked."""
+    """True if it can write to a running command without a hook: interactive commands are marked."""
     fires_twice: bool = False
-    """Whether the program also runs the hooks of other agents' settings, so that one event fires two hooks."""
+    """True if the program also runs the hooks in other agents' settings: one event then fires two hooks."""
     has_sandbox: bool = False
-    """It may run commands in a sandbox of its own, in which no other can be made; its transcript tells."""
+    """True if it may run commands in its own sandbox, inside which no other works; its transcript tells."""
     has_subagent_transcripts: bool = False
-    """A sub-agent's conversation is a file of its own beside its parent's."""
+    """True if a sub-agent's conversation is a separate file beside its parent's."""
     rule_files: tuple[str, ...] = ()
-    """Where a person's own permission rules stand: `/…` for a machine, `~/…` in the agent's own folder of settings (its
-    name is left out), `./…` in a project. A last name with `*` stands for each such file.
+    """Files with a person's own permission rules: `/…` machine-wide, `~/…` in the agent's settings folder (without the
+    folder's name), `./…` in a project. A last name with `*` stands for all matching files.
     """
     permissions: tuple[str, ...] = ()
-    """What has to stand in `permissions.allow` of its settings for Remit's tools to run unasked."""
+    """Entries in `permissions.allow` of its settings that let Remit's tools run without a question."""
     servers_key: str = "mcpServers"
-    """The key that its MCP servers stand under in `mcp_file`."""
+    """The key of the MCP servers in `mcp_file`."""
     server_approval: dict[str, str | bool] = {}
-    """What has to stand in the entry of Remit's server for its tools to run unasked."""
+    """Settings in the entry of Remit's server that let its tools run without a question."""
 
 
 def can_continue(row: AgentRow, decision: Decision, arguments: dict[str, object] | None) -> bool:
-    """Whether the call may go on: one that is to be contained only with the arguments that see to it."""
+    """Return True if the call may proceed; a contained call only with the arguments that contain it."""
     return decision.effect == "allow" or (decision.effect == "contain" and bool(arguments) and row.rewrites != "")
 
 
 def can_carry_context(row: AgentRow, event: HookEvent) -> bool:
-    """Whether the answer to this event can carry text to the model."""
+    """Return True if the answer to this event can carry text to the model."""
     match event:
         case BeforeCall():
             return "before" in row.context_events
@@ -121,7 +123,7 @@ def can_carry_context(row: AgentRow, event: HookEvent) -> bool:
 
 
 class HookReply(Struct, frozen=True):
-    """What goes back to the agent's hook process."""
+    """The answer to the agent's hook process."""
 
     stdout: bytes = b""
     stderr: bytes = b""
@@ -129,7 +131,7 @@ class HookReply(Struct, frozen=True):
 
 
 class AdapterError(ValueError):
-    """The payload cannot be read as this agent's. `event` is what could be told of it."""
+    """A payload that is not of the agent's form."""
 
     def __init__(self, agent: str, why: str) -> None:
         super().__init__(f"this is no hook payload of {agent}: {why}")

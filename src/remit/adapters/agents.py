@@ -1,4 +1,4 @@
-"""The agents, one row each. Sources: the clients themselves, run with dumping hooks; versions beside each row."""
+"""The table of agents, a row each. Sources: the clients themselves, run with dumping hooks; versions at the rows."""
 
 from remit.adapters.agent_row import AgentRow, RowEvent, ToolRow
 
@@ -33,7 +33,7 @@ CLAUDE_EVENTS: dict[str, RowEvent] = {
     "SubagentStop": "turn_end",
     "SessionEnd": "session_end",
 }
-"""The events of Claude Code, and of those who took over its hooks whole."""
+"""Events of Claude Code, and of agents that adopted its hooks completely."""
 
 MCP_NAME_PATTERN = r"mcp__(?P<server>.+?)__(?P<tool>.+)"
 

@@ -1,4 +1,4 @@
-"""The `claude` dialect: JSON on stdin with `hook_event_name`, one minimal JSON object or nothing on stdout.
+"""The `claude` dialect: JSON on stdin with `hook_event_name`; one minimal JSON object or nothing on stdout.
 
 Sources: Claude Code 2.1.330, Codex CLI 0.169.0 and Qwen Code 0.24.4 run with dumping hooks, read 2026-11.
 """
@@ -12,8 +12,6 @@ from remit.adapters.hook_entries import build_hooks
 from remit.adapters.payload import (
     SUMMARY_CHARS,
     JsonObject,
-    as_list,
-    as_mapping,
     build_session_start,
     build_tool_call,
     decode_payload,
@@ -40,10 +38,11 @@ from remit.core.events import (
     SessionStarted,
     TurnEnded,
 )
+from remit.core.json_guards import as_array, as_object
 
 
 def parse(row: AgentRow, payload: bytes) -> HookEvent:
-    """The event in `payload`. Raises AdapterError for anything that is not this agent's."""
+    """Parse the event in `payload`. Raises AdapterError for a payload of another form."""
     document = decode_payload(row, payload)
     name = require_text(row, document, "hook_event_name")
     cwd = require_folder(row, document, "cwd")
@@ -68,13 +67,12 @@ def parse(row: AgentRow, payload: bytes) -> HookEvent:
 
 
 def parse_call(row: AgentRow, document: JsonObject, session: SessionKey, cwd: str) -> ToolCall:
-    """The call of this document."""
     remit_tool = find_remit_tool_name(row, require_text(row, document, "tool_name"))
     return build_tool_call(row, document, session, cwd, remit_tool, find_transcript(row, document, session))
 
 
 def find_transcript(row: AgentRow, document: JsonObject, session: SessionKey) -> str | None:
-    """The conversation's file; a sub-agent may have one of its own beside its parent's."""
+    """Return the path of the conversation file; a sub-agent may have its own beside its parent's."""
     path = optional_text(document, "transcript_path")
     if path is None or not session.agent_id or not row.has_subagent_transcripts:
         return path
@@ -82,23 +80,22 @@ def find_transcript(row: AgentRow, document: JsonObject, session: SessionKey) ->
 
 
 def parse_outcome(row: AgentRow, document: JsonObject) -> Outcome:
-    """What PostToolUse says came of the call."""
+    """Parse the result in a PostToolUse payload."""
     response = document.get("tool_response")
-    result = as_mapping(response)
+    result = as_object(response)
     code = find_exit_code(row, document, response)
     return Outcome(
         ok=result.get("interrupted") is not True and not code,
         exit_code=code,
         summary=summarize_result(result, response),
         duration_ms=parse_duration_ms(document),
-        positions=find_written_lines(result) or find_diff_lines(as_mapping(result.get("returnDisplay"))),
+        positions=find_written_lines(result) or find_diff_lines(as_object(result.get("returnDisplay"))),
         changed_by_person=result.get("userModified") is True,
         read_only=has_read_only_error(response, *result.values()),
     )
 
 
 def find_exit_code(row: AgentRow, document: JsonObject, response: object) -> int | None:
-    """The exit code of a patch tool, which its text begins with. A command's text is its own output: no evidence."""
     tool = row.tools.get(optional_text(document, "tool_name") or "")
     if tool is None or tool.patch is None or not isinstance(response, str):
         return None
@@ -106,7 +103,7 @@ def find_exit_code(row: AgentRow, document: JsonObject, response: object) -> int
 
 
 def parse_failure(document: JsonObject) -> Outcome:
-    """What PostToolUseFailure says. The exit code stands only in its text."""
+    """Parse the result in a PostToolUseFailure payload; only the error text contains the exit code."""
     error = optional_text(document, "error") or ""
     return Outcome(
         ok=False,
@@ -118,7 +115,7 @@ def parse_failure(document: JsonObject) -> Outcome:
 
 
 def summarize_result(result: JsonObject, response: object) -> str:
-    """A short line about the result; never file contents."""
+    """Return a short description of the result, never file contents."""
     if "stdout" in result or "stderr" in result:
         return "ran"
     kind = result.get("type")
@@ -126,12 +123,12 @@ def summarize_result(result: JsonObject, response: object) -> str:
 
 
 def find_written_lines(result: JsonObject) -> dict[str, tuple[LineRange, ...]]:
-    """The lines that a file tool says it wrote, from its `structuredPatch`."""
+    """Return the line ranges that a file tool reports in `structuredPatch`."""
     path = result.get("filePath")
     if not isinstance(path, str):
         return {}
-    hunks = (as_mapping(hunk) for hunk in as_list(result.get("structuredPatch")))
-    found = tuple(r for hunk in hunks for r in find_hunk_additions(as_list(hunk.get("lines")), hunk.get("newStart")))
+    hunks = (as_object(hunk) for hunk in as_array(result.get("structuredPatch")))
+    found = tuple(r for hunk in hunks for r in find_hunk_additions(as_array(hunk.get("lines")), hunk.get("newStart")))
     return {path: found} if found else {}
 
 
@@ -144,10 +141,10 @@ def render(
     arguments: JsonObject | None = None,
     permission: Literal["", "allow", "ask"] = "",
 ) -> HookReply:
-    """The smallest answer that says it; nothing at all where there is nothing to say.
+    """Return the smallest answer that expresses the decision; an empty one if there is nothing to say.
 
-    An allowed call is answered with silence, not with `allow`: that would switch off the agent's own questions, and
-    Codex takes it for a failed hook. So it does with a denial without a reason.
+    An allowed call gets an empty answer instead of `allow`: `allow` would disable the agent's own questions, and Codex
+    treats it as a failed hook, like a denial without a reason.
     """
     answer: JsonObject = {}
     if isinstance(event, BeforeCall) and decision is not None and not can_continue(row, decision, arguments):
@@ -168,7 +165,7 @@ def render(
 
 
 def native_event_name(event: HookEvent) -> str:
-    """The agent's own name for the event."""
+    """Return the agent's own name for the event."""
     match event:
         case BeforeCall():
             return "PreToolUse"
@@ -183,6 +180,6 @@ def native_event_name(event: HookEvent) -> str:
 
 
 def settings(row: AgentRow, client: str) -> JsonObject:
-    """What has to stand in the agent's hook file: a hook for every event of the row, and Remit's tools allowed."""
+    """Return the required hook file: a hook per event of the row, and permission for Remit's tools."""
     allowed: JsonObject = {"permissions": {"allow": list(row.permissions)}} if row.permissions else {}
     return {"hooks": build_hooks(row, client), **allowed}

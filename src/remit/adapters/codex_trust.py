@@ -1,4 +1,4 @@
-"""What Codex CLI wants beyond its dialect: it skips, without a word, a hook whose hash it was not told to trust.
+"""Trust entries for Codex CLI, which silently skips hooks without a trusted hash.
 
 Source: Codex CLI 0.169.0, run with computed hashes for hooks of the user and of a project, read 2026-11.
 """
@@ -9,33 +9,34 @@ from collections.abc import Mapping
 
 import msgspec
 
-from remit.adapters.payload import JsonObject, as_list, as_mapping
+from remit.adapters.payload import JsonObject
+from remit.core.json_guards import as_array, as_object
 
 DEFAULT_TIMEOUT_S = 600
 
 
 def compute_codex_trust(hooks_file: str, settings: Mapping[str, object]) -> JsonObject:
-    """What has to stand in `config.toml` for the hooks of `settings` to run, as that file would hold it.
+    """Return the content of `config.toml` that makes Codex run the hooks of `settings`.
 
-    `settings` is the whole content of `hooks_file`, an absolute path, since a hook is trusted by its place in it:
+    `settings` is the whole content of `hooks_file`, an absolute path: Codex trusts a hook by its position in the file,
     `{"hooks": {"state": {"<file>:<event>:<group>:<handler>": {"trusted_hash": "sha256:…"}}}}`.
     """
     state: JsonObject = {}
-    for event, groups in as_mapping(settings.get("hooks")).items():
-        for n, group in enumerate(as_list(groups)):
-            for m, handler in enumerate(as_list(as_mapping(group).get("hooks"))):
+    for event, groups in as_object(settings.get("hooks")).items():
+        for n, group in enumerate(as_array(groups)):
+            for m, handler in enumerate(as_array(as_object(group).get("hooks"))):
                 key = f"{hooks_file}:{to_snake_case(event)}:{n}:{m}"
-                state[key] = {"trusted_hash": compute_hook_hash(event, as_mapping(group), as_mapping(handler))}
+                state[key] = {"trusted_hash": compute_hook_hash(event, as_object(group), as_object(handler))}
     return {"hooks": {"state": state}}
 
 
 def to_snake_case(event: str) -> str:
-    """`PreToolUse` as `pre_tool_use`."""
+    """Return `PreToolUse` as `pre_tool_use`."""
     return re.sub(r"(?<!^)([A-Z])", r"_\1", event).lower()
 
 
 def compute_hook_hash(event: str, group: JsonObject, handler: JsonObject) -> str:
-    """The hash of one handler: of its canonical JSON, with the values it has when it runs."""
+    """Return the hash of a handler: SHA-256 of its canonical JSON with default values filled in."""
     effective: JsonObject = {
         "async": handler.get("async", False),
         "command": handler.get("command"),

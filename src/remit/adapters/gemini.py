@@ -1,6 +1,6 @@
 """The `gemini` dialect: JSON on stdin with `hook_event_name`; `decision` and `reason` on stdout, or nothing.
 
-Where standard output is empty the client reads standard error as the answer: an allowed call prints to neither.
+With empty standard output the client reads standard error as the answer: for an allowed call both stay empty.
 Source: Gemini CLI 0.61.0 run with dumping hooks, read 2026-11.
 """
 
@@ -13,8 +13,6 @@ from remit.adapters.hook_entries import build_hooks
 from remit.adapters.payload import (
     SUMMARY_CHARS,
     JsonObject,
-    as_list,
-    as_mapping,
     build_session_start,
     build_tool_call,
     decode_payload,
@@ -40,10 +38,11 @@ from remit.core.events import (
     SessionStarted,
     TurnEnded,
 )
+from remit.core.json_guards import as_array, as_object
 
 
 def parse(row: AgentRow, payload: bytes) -> HookEvent:
-    """The event in `payload`. Raises AdapterError for anything that is not this agent's."""
+    """Parse the event in `payload`. Raises AdapterError for a payload of another form."""
     document = decode_payload(row, payload)
     name = require_text(row, document, "hook_event_name")
     cwd = require_folder(row, document, "cwd")
@@ -66,7 +65,7 @@ def parse(row: AgentRow, payload: bytes) -> HookEvent:
 
 
 def parse_call(row: AgentRow, document: JsonObject, session: SessionKey, cwd: str) -> ToolCall:
-    """The call of this document. There is no call id: what comes back is joined by its arguments."""
+    """Return the call. Gemini sends no call id, so a result is joined to its call by the arguments."""
     tool = require_text(row, document, "tool_name")
     return build_tool_call(
         row, document, session, cwd, find_remit_tool(row, document, tool), optional_text(document, "transcript_path")
@@ -74,16 +73,16 @@ def parse_call(row: AgentRow, document: JsonObject, session: SessionKey, cwd: st
 
 
 def find_remit_tool(row: AgentRow, document: JsonObject, tool: str) -> str | None:
-    """The name of Remit's own tool. `mcp_a_b_c` does not tell where the server's name ends; `mcp_context` does."""
+    """Return the name of Remit's own tool. `mcp_a_b_c` leaves the server's name open; `mcp_context` states it."""
     if "mcp_context" not in document:
         return find_remit_tool_name(row, tool)
-    context = as_mapping(document["mcp_context"])
+    context = as_object(document["mcp_context"])
     return match_remit_tool(optional_text(context, "server_name") or "", optional_text(context, "tool_name") or "")
 
 
 def parse_outcome(row: AgentRow, document: JsonObject) -> Outcome:
-    """What AfterTool says came of the call: `error` where it failed, a line of text where a command did."""
-    response = as_mapping(document.get("tool_response"))
+    """Parse the result in an AfterTool payload: `error` for a failed tool, a line of text for a failed command."""
+    response = as_object(document.get("tool_response"))
     error = response.get("error")
     code = find_exit_code(row, document, response)
     return Outcome(
@@ -91,27 +90,27 @@ def parse_outcome(row: AgentRow, document: JsonObject) -> Outcome:
         exit_code=code,
         summary=summarize_error(error),
         duration_ms=parse_duration_ms(document),
-        positions=find_diff_lines(as_mapping(response.get("returnDisplay"))),
+        positions=find_diff_lines(as_object(response.get("returnDisplay"))),
         read_only=has_read_only_error(error, *response.values()),
     )
 
 
 def find_exit_code(row: AgentRow, document: JsonObject, response: JsonObject) -> int | None:
-    """The exit code of a shell command; the client leaves out 0."""
+    """Return the exit code of a shell command; the client omits 0."""
     tool = row.tools.get(optional_text(document, "tool_name") or "")
     if tool is None or tool.command is None:
         return None
     content = response.get("llmContent")
-    parts = [content] if isinstance(content, str) else [optional_text(as_mapping(p), "text") for p in as_list(content)]
+    parts = [content] if isinstance(content, str) else [optional_text(as_object(p), "text") for p in as_array(content)]
     return find_stated_exit_code("\n".join(part or "" for part in parts).removeprefix("<untrusted_context>\n"))
 
 
 def summarize_error(error: object) -> str:
-    """A short line about the result; never file contents."""
+    """Return a short description of the result, never file contents."""
     if error is None:
         return "ran"
-    said = error if isinstance(error, str) else optional_text(as_mapping(error), "message")
-    return (said or "failed")[:SUMMARY_CHARS]
+    text = error if isinstance(error, str) else optional_text(as_object(error), "message")
+    return (text or "failed")[:SUMMARY_CHARS]
 
 
 def render(
@@ -123,7 +122,7 @@ def render(
     arguments: JsonObject | None = None,
     permission: Literal["", "allow", "ask"] = "",
 ) -> HookReply:
-    """The smallest answer that says it; nothing at all where there is nothing to say."""
+    """Return the smallest answer that expresses the decision; an empty one if there is nothing to say."""
     answer: JsonObject = {}
     beside: JsonObject = {}
     if isinstance(event, BeforeCall) and decision is not None and not can_continue(row, decision, arguments):
@@ -143,7 +142,7 @@ def render(
 
 
 def native_event_name(event: HookEvent) -> str:
-    """The agent's own name for the event."""
+    """Return the agent's own name for the event."""
     match event:
         case BeforeCall():
             return "BeforeTool"
@@ -158,5 +157,5 @@ def native_event_name(event: HookEvent) -> str:
 
 
 def settings(row: AgentRow, client: str) -> JsonObject:
-    """What has to stand in the agent's hook file: a hook for every event of the row."""
+    """Return the required hook file: a hook per event of the row."""
     return {"hooks": build_hooks(row, client, name="remit")}

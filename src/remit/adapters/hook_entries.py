@@ -1,7 +1,4 @@
-"""The hooks that have to stand in an agent's settings.
-
-What the agents' settings run where the hook client is missing, crashed, or could not decide.
-"""
+"""Hook entries in agents' settings, with the shell fallback for a missing client."""
 
 from typing import Literal, TypeAlias
 
@@ -16,10 +13,11 @@ FALLBACK_SHELL = (
     'rmt_d=$(pwd -P); while [ -n "$rmt_d" ]; do '
     'rmt "$rmt_d/.git/remit"; rmt "$rmt_d/.orchestration/.state"; rmt_d=${rmt_d%/*}; done; exit 0; }'
 )
-"""POSIX shell, run in the agent's folder: refuses where the nearest governed workspace is in enforce, else lets pass.
+"""Shell code that runs in the agent's folder if the hook client is missing or crashed.
 
-git knows the state folder of a worktree, whoever owns the repository; the folders above are for a workspace without
-git, and for a PATH without it. The names are odd because some agents put variables of their own into their settings.
+Refuses if the nearest governed workspace is in enforce mode, otherwise lets the call pass. git finds the state folder
+of a worktree, whoever owns the repository; the loop over parent folders serves workspaces without git and a PATH
+without it. The variable names are unusual because some agents substitute variables of their own.
 """
 
 
@@ -29,10 +27,10 @@ HOOK_CLASSES: dict[RowEvent, HookClass] = {"before": "pre", "after": "post", "fa
 
 
 def build_hooks(row: AgentRow, client: str, **extra: str) -> dict[str, object]:
-    """By the agent's name of each event, the one command of Remit's. `extra` goes into each handler.
+    """Return Remit's hook entry for each event name of the agent. `extra` is added to each handler.
 
-    `client` is the shell words that start the hook client. A client that is missing or crashes refuses where Remit
-    enforces, and only before a tool: an exit code on any other event would do harm.
+    `client` is the shell command of the hook client. A missing or crashed client refuses a call only before a tool and
+    in enforce mode: after other events a non-zero exit code would do harm.
     """
     return {
         name: [build_hook_group(row, client, HOOK_CLASSES.get(event, "note"), extra)]
@@ -41,7 +39,7 @@ def build_hooks(row: AgentRow, client: str, **extra: str) -> dict[str, object]:
 
 
 def build_hook_group(row: AgentRow, client: str, kind: HookClass, extra: dict[str, str]) -> dict[str, object]:
-    """One entry of an event: all tools, one handler."""
+    """Return one entry of an event: a handler for all tools."""
     handler = {
         "type": "command",
         **extra,
@@ -52,5 +50,4 @@ def build_hook_group(row: AgentRow, client: str, kind: HookClass, extra: dict[st
 
 
 def build_hook_command(agent: str, client: str, kind: HookClass) -> str:
-    """The shell command of one hook."""
     return f"{client} {agent} {kind} || {FALLBACK_SHELL if kind == 'pre' else 'true'}"

@@ -1,7 +1,4 @@
-"""Reading an agent's payload: what the dialects share. Every function takes what is there and believes none of it.
-
-What a file tool's arguments say that it would do to its file.
-"""
+"""Parsing of hook payloads, shared by the dialects. Payloads are untrusted: each value is checked before use."""
 
 import posixpath
 import re
@@ -17,49 +14,12 @@ from remit.core.diff.contents import LineRange
 from remit.core.diff.edits import CellEdit, Edit, Patching, Replacement, Replacements, WholeFile
 from remit.core.diff.patch import Patch, PatchError, find_shell_patches, parse_patch
 from remit.core.events import SessionStarted, StartSource
-
-ToolArguments: TypeAlias = dict[str, object]
-CellMode: TypeAlias = Literal["replace", "insert", "delete"]
-CELL_MODES: dict[object, CellMode] = {"replace": "replace", "insert": "insert", "delete": "delete"}
-
-
-def parse_edit(row: ToolRow, given: ToolArguments) -> Edit | None:
-    """The edit; None where the row or the arguments do not tell."""
-    if row.content is not None:
-        content = given.get(row.content)
-        return WholeFile(content) if isinstance(content, str) else None
-    if row.edits_notebook:
-        return parse_cell_edit(given)
-    if row.old_text is None:
-        return None
-    listed = given.get(row.edits) if row.edits else [given]
-    ones = cast("list[object]", listed) if isinstance(listed, list) else []
-    steps = [
-        parse_replacement(row, row.old_text, cast("ToolArguments", one)) if isinstance(one, dict) else None
-        for one in ones
-    ]
-    whole = tuple(step for step in steps if step is not None)
-    return Replacements(whole) if whole and len(whole) == len(steps) else None
-
-
-def parse_replacement(row: ToolRow, key: str, one: ToolArguments) -> Replacement | None:
-    """One step of a search/replace edit; `key` is the argument that holds what goes."""
-    old, new = one.get(key), one.get(row.new_text or "")
-    if not isinstance(old, str) or not isinstance(new, str):
-        return None
-    return Replacement(old, new, every=row.replace_all is not None and one.get(row.replace_all) is True)
-
-
-def parse_cell_edit(given: ToolArguments) -> CellEdit | None:
-    """One cell of a notebook."""
-    source, cell, kind = given.get("new_source", ""), given.get("cell_id"), given.get("cell_type")
-    mode = CELL_MODES.get(str(given.get("edit_mode") or "replace"))
-    if not isinstance(source, str) or mode is None:
-        return None
-    return CellEdit(source, cell if isinstance(cell, str) else None, kind if isinstance(kind, str) else None, mode)
-
+from remit.core.json_guards import as_array, as_object
 
 JsonObject: TypeAlias = dict[str, object]
+CellMode: TypeAlias = Literal["replace", "insert", "delete"]
+
+CELL_MODES: dict[object, CellMode] = {"replace": "replace", "insert": "insert", "delete": "delete"}
 
 UNLISTED_TOOL = ToolRow("execute", whole_workspace=True)
 SESSION_SOURCES: tuple[StartSource, ...] = ("startup", "resume", "clear", "compact")
@@ -67,8 +27,10 @@ SUMMARY_CHARS = 300
 MAX_LINES = 2**31
 
 CHANGED_BY_PERSON_KEY, PROPOSAL_KEY = "modified_by_user", "ai_proposed_content"
-"""What Gemini CLI and Qwen Code put among a file tool's arguments when a person changed them. Source: their
-`createUpdatedParams`, read 2026-11."""
+"""Arguments that Gemini CLI and Qwen Code add to a file tool's call after a person changed the call.
+
+Source: their `createUpdatedParams`, read 2026-11.
+"""
 
 HUNK_HEADER = re.compile(r"@@ -\d+(?:,(\d+))? \+(\d+)(?:,(\d+))? @@")
 EXIT_AT_START = re.compile(r"Exit code:? (\d{1,3})\b")
@@ -76,7 +38,7 @@ EXIT_LINE = re.compile(r"^Exit Code: (\d{1,3})$", re.MULTILINE)
 
 
 class CallOperands(Struct, frozen=True):
-    """What a call works on. `malformed` says why that cannot be told."""
+    """The objects of a call. `malformed` is the reason if they cannot be determined."""
 
     paths: tuple[str, ...] = ()
     command: str | None = None
@@ -86,28 +48,17 @@ class CallOperands(Struct, frozen=True):
 
 
 def decode_payload(row: AgentRow, payload: bytes) -> JsonObject:
-    """The payload as an object."""
     try:
         document = msgspec.json.decode(payload)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
         raise AdapterError(row.agent, f"it is not JSON ({str(error)[:200]})") from error
     if not isinstance(document, dict):
         raise AdapterError(row.agent, f"it is a JSON {type(document).__name__}, not an object")
-    return as_mapping(cast("object", document))
-
-
-def as_mapping(value: object) -> JsonObject:
-    """`value` where it is a JSON object; an empty one otherwise."""
-    return cast("JsonObject", value) if isinstance(value, dict) else {}
-
-
-def as_list(value: object) -> list[object]:
-    """`value` where it is a JSON array; an empty one otherwise."""
-    return cast("list[object]", value) if isinstance(value, list) else []
+    return as_object(cast("object", document))
 
 
 def require_text(row: AgentRow, document: JsonObject, key: str) -> str:
-    """A string that has to be there."""
+    """Return a required, non-empty string. Raises AdapterError."""
     value = document.get(key)
     if not isinstance(value, str) or not value:
         raise AdapterError(row.agent, f"{key} is missing or no text")
@@ -115,7 +66,7 @@ def require_text(row: AgentRow, document: JsonObject, key: str) -> str:
 
 
 def require_folder(row: AgentRow, document: JsonObject, key: str) -> str:
-    """A string that names a folder: it has to be there, and holds no NUL."""
+    """Return a required folder name without NUL. Raises AdapterError."""
     value = require_text(row, document, key)
     if "\0" in value:
         raise AdapterError(row.agent, f"{key} holds a NUL, and names no folder")
@@ -123,7 +74,7 @@ def require_folder(row: AgentRow, document: JsonObject, key: str) -> str:
 
 
 def optional_text(document: JsonObject, key: str) -> str | None:
-    """A string that may be there; anything else counts as absent."""
+    """Return a text; None for other values."""
     value = document.get(key)
     return value if isinstance(value, str) else None
 
@@ -131,7 +82,7 @@ def optional_text(document: JsonObject, key: str) -> str | None:
 def build_tool_call(
     row: AgentRow, document: JsonObject, session: SessionKey, cwd: str, remit_tool: str | None, transcript: str | None
 ) -> ToolCall:
-    """The call, by the tool's row; a tool that no row knows counts as one that executes."""
+    """Return the call, interpreted by the tool's row; an unlisted tool counts as executing."""
     tool = require_text(row, document, "tool_name")
     tool_row = find_tool_row(row, tool, remit_tool)
     call = ToolCall(
@@ -146,16 +97,15 @@ def build_tool_call(
         transcript=transcript,
         permission_mode=optional_text(document, "permission_mode") or "",
     )
-    return apply_arguments(row, call, as_mapping(document.get("tool_input")))
+    return apply_arguments(row, call, as_object(document.get("tool_input")))
 
 
 def find_tool_row(row: AgentRow, tool: str, remit_tool: str | None) -> ToolRow:
-    """The tool's row."""
     return ToolRow("meta") if remit_tool else row.tools.get(tool, UNLISTED_TOOL)
 
 
 def apply_arguments(row: AgentRow, call: ToolCall, given: JsonObject) -> ToolCall:
-    """The call with these arguments, and all that is read from them."""
+    """Return the call with the given arguments, and with the fields derived from them."""
     found = parse_operands(find_tool_row(row, call.tool, call.remit_tool), given)
     return replace(
         call,
@@ -172,26 +122,26 @@ def apply_arguments(row: AgentRow, call: ToolCall, given: JsonObject) -> ToolCal
 
 
 def find_proposal(given: JsonObject) -> str | None:
-    """What the agent had proposed, where the arguments say that a person changed it in their editor; None elsewhere.
+    """Return the agent's proposal if a person changed the arguments in an editor; None otherwise.
 
-    Of a search/replace edit some versions put the file's old content there: it holds no new line of anybody's.
+    For search/replace edits some versions put the file's old content there, which contains no new line.
     """
     return (optional_text(given, PROPOSAL_KEY) or "") if given.get(CHANGED_BY_PERSON_KEY) is True else None
 
 
 def find_remit_tool_name(row: AgentRow, tool: str) -> str | None:
-    """The name of Remit's own tool where `tool`, as the agent spells it, is one of them."""
+    """Return the name of Remit's own tool if `tool`, in the agent's spelling, is one."""
     found = re.fullmatch(row.mcp_name, tool)
     return match_remit_tool(found["server"], found["tool"]) if found else None
 
 
 def match_remit_tool(server: str, tool: str) -> str | None:
-    """`tool` where it is one of Remit's own, of Remit's own server."""
+    """Return `tool` if it is one of Remit's own tools on Remit's own server."""
     return tool if server == "remit" and tool in REMIT_TOOLS else None
 
 
 def parse_operands(row: ToolRow, given: JsonObject) -> CallOperands:
-    """The paths, the command, and what is wrong with them."""
+    """Return the paths, the command and the edit of a call, or the reason why they are malformed."""
     if row.patch is not None:
         return parse_patch_operands(row.patch, given)
     values = [(key, given.get(key)) for key in (*row.paths, *([row.command] if row.command else []))]
@@ -203,7 +153,7 @@ def parse_operands(row: ToolRow, given: JsonObject) -> CallOperands:
 
 
 def parse_patch_operands(key: str, given: JsonObject) -> CallOperands:
-    """The files that a patch names."""
+    """Return the files and the edit of a patch."""
     value = given.get(key)
     if not isinstance(value, str) or not value:
         return CallOperands(malformed=f"{key} is missing or no text")
@@ -215,7 +165,7 @@ def parse_patch_operands(key: str, given: JsonObject) -> CallOperands:
 
 
 def add_command_operands(command: str, found: CallOperands) -> CallOperands:
-    """A shell command, with the files of the patches in it."""
+    """Return the operands of a shell command, including the files of patches in its heredocs."""
     try:
         patches = find_shell_patches(command)
     except PatchError as error:
@@ -228,7 +178,7 @@ def add_command_operands(command: str, found: CallOperands) -> CallOperands:
 
 
 def build_session_start(document: JsonObject, session: SessionKey, cwd: str) -> SessionStarted:
-    """A session's start; the model stands there only in some versions."""
+    """Return a session's start; only some versions state the model."""
     source = optional_text(document, "source")
     known: StartSource = "other"
     for candidate in SESSION_SOURCES:
@@ -238,36 +188,36 @@ def build_session_start(document: JsonObject, session: SessionKey, cwd: str) -> 
 
 
 def parse_duration_ms(document: JsonObject) -> int | None:
-    """How long the tool ran, where the agent says so."""
+    """Return the tool's duration if the agent states it."""
     value = document.get("duration_ms")
     return value if type(value) is int and 0 <= value < 2**53 else None
 
 
-def find_stated_exit_code(said: str) -> int | None:
-    """The exit code that a result's text states: in its first words, or in the last line of that form.
+def find_stated_exit_code(result: str) -> int | None:
+    """Return the exit code stated in a result's text: in its first words, or in the last line of that form.
 
-    A command's own output may hold such a line; the agent's comes after it.
+    A command's own output may contain such a line; the agent's line comes after the output.
     """
-    first = EXIT_AT_START.match(said)
-    lines = [first[1]] if first else EXIT_LINE.findall(said)
+    first = EXIT_AT_START.match(result)
+    lines = [first[1]] if first else EXIT_LINE.findall(result)
     return int(lines[-1]) if lines else None
 
 
 READ_ONLY_ERRORS = ("Read-only file system", "EROFS")
-"""What programs say of a write that the system refuses (strerror(3) of EROFS in English, Node's name for it)."""
+"""Messages of programs about a refused write: strerror(3) of EROFS in English, and Node's name for the error."""
 
 
 def has_read_only_error(*values: object) -> bool:
-    """Whether one of a result's texts, or of their parts, speaks of a file system that cannot be written to."""
-    parts = (part for value in values if not isinstance(value, str) for part in as_list(value))
-    texts = [*values, *(as_mapping(part).get("text") for part in parts)]
+    """Return True if a text of a result, or of one of its parts, mentions a read-only file system."""
+    parts = (part for value in values if not isinstance(value, str) for part in as_array(value))
+    texts = [*values, *(as_object(part).get("text") for part in parts)]
     return any(word in text for text in texts if isinstance(text, str) for word in READ_ONLY_ERRORS)
 
 
 def find_diff_lines(display: JsonObject) -> dict[str, tuple[LineRange, ...]]:
-    """The lines that a file tool says it wrote, from a unified diff in `fileDiff` of the file `filePath`.
+    """Return the written lines by a file tool's unified diff, `fileDiff`, of the file `filePath`.
 
-    Nothing where the diff does not add up: it may be cut.
+    Returns nothing if the diff is inconsistent: it may be cut.
     """
     path, diff = display.get("filePath"), display.get("fileDiff")
     if not isinstance(path, str) or not isinstance(diff, str) or not posixpath.isabs(path):
@@ -277,7 +227,7 @@ def find_diff_lines(display: JsonObject) -> dict[str, tuple[LineRange, ...]]:
 
 
 def find_added_lines(lines: list[str]) -> tuple[LineRange, ...]:
-    """Runs of added lines of a unified diff, by their number in the new file; none where a hunk is not whole."""
+    """Return the added lines of a unified diff as ranges of the new file; none if a hunk is incomplete."""
     runs: list[LineRange] = []
     at = 0
     while at < len(lines):
@@ -295,7 +245,7 @@ def find_added_lines(lines: list[str]) -> tuple[LineRange, ...]:
 
 
 def read_hunk_body(lines: list[str], old: int, new: int) -> list[str] | None:
-    """The lines of one hunk, by the counts of its head; None where they do not come."""
+    """Return the lines of one hunk, by the counts in its header; None if lines are missing."""
     for n, line in enumerate(lines):
         if old <= 0 and new <= 0:
             return lines[:n]
@@ -308,7 +258,7 @@ def read_hunk_body(lines: list[str], old: int, new: int) -> list[str] | None:
 
 
 def find_hunk_additions(lines: list[object] | list[str], start: object) -> list[LineRange]:
-    """Runs of `+` lines of one hunk that begins at `start`, by their number in the new file."""
+    """Return the runs of `+` lines of a hunk that begins at `start`, as line numbers of the new file."""
     if type(start) is not int or not 0 <= start < MAX_LINES:
         return []
     runs: list[LineRange] = []
@@ -322,3 +272,34 @@ def find_hunk_additions(lines: list[object] | list[str], start: object) -> list[
                 runs.append(LineRange(number, number))
         number += sign in ("+", " ")
     return runs
+
+
+# --- edits of file tools -----------------------------------------------------------------------------------
+
+
+def parse_edit(row: ToolRow, given: JsonObject) -> Edit | None:
+    """Return the edit described by a file tool's arguments; None if the row or the arguments do not describe one."""
+    if row.content is not None:
+        content = given.get(row.content)
+        return WholeFile(content) if isinstance(content, str) else None
+    if row.edits_notebook:
+        return parse_cell_edit(given)
+    if row.old_text is None:
+        return None
+    listed = as_array(given.get(row.edits)) if row.edits else [given]
+    steps: list[Replacement] = []
+    for step in map(as_object, listed):
+        old, new = step.get(row.old_text), step.get(row.new_text or "")
+        if not isinstance(old, str) or not isinstance(new, str):
+            return None
+        every = row.replace_all is not None and step.get(row.replace_all) is True
+        steps.append(Replacement(old, new, every=every))
+    return Replacements(tuple(steps)) if steps else None
+
+
+def parse_cell_edit(given: JsonObject) -> CellEdit | None:
+    source, cell, kind = given.get("new_source", ""), given.get("cell_id"), given.get("cell_type")
+    mode = CELL_MODES.get(str(given.get("edit_mode") or "replace"))
+    if not isinstance(source, str) or mode is None:
+        return None
+    return CellEdit(source, cell if isinstance(cell, str) else None, kind if isinstance(kind, str) else None, mode)

@@ -1,1 +1,1 @@
-"""REMEMBER: the append-only machine log, its chain, and the index that can be deleted."""
+"""REMEMBER: the append-only machine log, its hash chain, and an index that may be deleted."""

@@ -1,9 +1,9 @@
-"""A sealed segment, compressed: read by offset as before, line by line, and by every gzip.
+"""Archives of sealed segments: compressed, and readable by offset, line by line, and by every gzip.
 
-An archive is a row of gzip members (RFC 1952, read 2026-11), so `zcat` gives back what it holds. The first member is
-empty, and its extra field holds the Summary. Each other one is a block: its extra field tells how long the member is
-and which runs of the segment stand in it. A pruned archive has runs with gaps between them; offsets stay what they
-were. The hook path does not import this.
+An archive is a sequence of gzip members (RFC 1952, read 2026-11), so `zcat` prints the content. The first member is
+empty; its extra field holds the summary. Each other member is a block: its extra field holds the size of the member and
+the runs of the segment in the block. A pruned archive has gaps between its runs; offsets stay the same. The hook path
+does not import this module.
 """
 
 import os
@@ -21,16 +21,16 @@ from msgspec import Struct
 from remit.ledger.segments import LINE_LIMIT, LedgerError, archive_path, flush
 
 BLOCK_BYTES = 64 * 1024
-"""What one read has to decompress; twice as much saves 2 % of the space and costs twice the time."""
+"""Bytes that one read decompresses. Twice as much saves 2 % of the space and doubles the time."""
 
 COMPRESSION_LEVEL = 6
 _MAX_RUNS = 2500
-"""In one block: an extra field has at most 64 KiB."""
+"""Maximum runs in a block: an extra field holds at limit 64 KiB."""
 
 _MAX_BLOCK_BYTES = LINE_LIMIT + BLOCK_BYTES
 _GZIP_HEADER = bytes((0x1F, 0x8B, 8, 4, 0, 0, 0, 0, 0, 0xFF))
 _EXTRA_FIELD = struct.Struct("<H2sHII")
-"""The length of all extra fields; kind and length of the only one; how long the member is; CRC-32 of what follows."""
+"""Length of all extra fields; kind and length of the only field; size of the member; CRC-32 of the data."""
 
 _SUMMARY_FORMAT = struct.Struct("<QQQ32s")
 _RUN_FORMAT = struct.Struct("<QIII")
@@ -38,14 +38,14 @@ _TRAILER_FORMAT = struct.Struct("<II")
 
 
 class DamagedArchive(LedgerError):
-    """An archive is not what was written."""
+    """An archive with unexpected content."""
 
     def __init__(self, path: Path, why: str) -> None:
         super().__init__(f"the archive {str(path)!r} is damaged: {why}\nhint: see `remit ledger verify`")
 
 
 class SegmentSummary(Struct, frozen=True):
-    """The segment as it was. `index` is where its first line stands in the log's tree; `sha256` is of its bytes."""
+    """The original segment. `index` is the tree index of the first line; `sha256` covers all bytes."""
 
     index: int
     lines: int
@@ -54,7 +54,7 @@ class SegmentSummary(Struct, frozen=True):
 
 
 class SegmentPiece(NamedTuple):
-    """Bytes of a segment. `line` counts the lines that ended before it, from 0."""
+    """Consecutive bytes of a segment. `line` is the number of lines before them, from 0."""
 
     offset: int
     line: int
@@ -78,7 +78,7 @@ class _LineRun(NamedTuple):
 
 
 class LineStretch(NamedTuple):
-    """Bytes of a segment that are all there: the lines from number `line` to before number `after`."""
+    """A complete part of a segment: the lines from number `line` up to, but excluding, `after`."""
 
     offset: int
     end: int
@@ -87,7 +87,7 @@ class LineStretch(NamedTuple):
 
 
 def read_segment_pieces(path: Path) -> Iterator[SegmentPiece]:
-    """A segment's lines; one that is too long comes in several pieces."""
+    """Yield a segment's lines; an oversized line comes in several pieces."""
     offset = line = 0
     with path.open("rb", buffering=1024 * 1024) as file:
         while content := file.readline(LINE_LIMIT):
@@ -97,11 +97,11 @@ def read_segment_pieces(path: Path) -> Iterator[SegmentPiece]:
 
 
 def write_archive(path: Path, summary: SegmentSummary, pieces: Iterable[SegmentPiece]) -> None:
-    """Write an archive, on the disk when this returns; its name is not. Raises OSError."""
+    """Write an archive and flush the content, but not the folder entry, to the disk. Raises OSError."""
     descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
     with os.fdopen(descriptor, "wb") as file:
-        told = _SUMMARY_FORMAT.pack(summary.index, summary.lines, summary.size, summary.sha256)
-        file.write(_build_member(b"RS", told, b""))
+        data = _SUMMARY_FORMAT.pack(summary.index, summary.lines, summary.size, summary.sha256)
+        file.write(_build_member(b"RS", data, b""))
         for runs, content in _group_into_blocks(pieces):
             file.write(_build_member(b"RB", b"".join(runs), content))
         file.flush()
@@ -109,18 +109,18 @@ def write_archive(path: Path, summary: SegmentSummary, pieces: Iterable[SegmentP
 
 
 def _group_into_blocks(pieces: Iterable[SegmentPiece]) -> Iterator[tuple[list[bytes], bytes]]:
-    """The runs of each block, and its content."""
+    """Yield the packed runs and the content of each block."""
     block: list[list[SegmentPiece]] = []
-    held = 0
+    block_size = 0
     for piece in pieces:
-        if held >= BLOCK_BYTES or len(block) >= _MAX_RUNS:
+        if block_size >= BLOCK_BYTES or len(block) >= _MAX_RUNS:
             yield _pack_block(block)
-            block, held = [], 0
+            block, block_size = [], 0
         if block and block[-1][-1].offset + len(block[-1][-1].content) == piece.offset:
             block[-1].append(piece)
         else:
             block.append([piece])
-        held += len(piece.content)
+        block_size += len(piece.content)
     if block:
         yield _pack_block(block)
 
@@ -134,16 +134,16 @@ def _pack_block(block: list[list[SegmentPiece]]) -> tuple[list[bytes], bytes]:
     return runs, b"".join(contents)
 
 
-def _build_member(kind: bytes, told: bytes, content: bytes) -> bytes:
-    squeeze = zlib.compressobj(COMPRESSION_LEVEL, zlib.DEFLATED, -15)
-    packed = squeeze.compress(content) + squeeze.flush()
-    size = len(_GZIP_HEADER) + _EXTRA_FIELD.size + len(told) + len(packed) + _TRAILER_FORMAT.size
-    field = _EXTRA_FIELD.pack(len(told) + 12, kind, len(told) + 8, size, zlib.crc32(told))
-    return _GZIP_HEADER + field + told + packed + _TRAILER_FORMAT.pack(zlib.crc32(content), len(content))
+def _build_member(kind: bytes, data: bytes, content: bytes) -> bytes:
+    compressor = zlib.compressobj(COMPRESSION_LEVEL, zlib.DEFLATED, -15)
+    packed = compressor.compress(content) + compressor.flush()
+    size = len(_GZIP_HEADER) + _EXTRA_FIELD.size + len(data) + len(packed) + _TRAILER_FORMAT.size
+    field = _EXTRA_FIELD.pack(len(data) + 12, kind, len(data) + 8, size, zlib.crc32(data))
+    return _GZIP_HEADER + field + data + packed + _TRAILER_FORMAT.pack(zlib.crc32(content), len(content))
 
 
 class Archive:
-    """An open archive. Raises OSError, DamagedArchive where not even its beginning can be read."""
+    """An open archive. Raises OSError, and DamagedArchive if the beginning cannot be read."""
 
     def __init__(self, path: Path) -> None:
         self.path = path
@@ -164,23 +164,22 @@ class Archive:
         self.close()
 
     def close(self) -> None:
-        """Let go of the file."""
         os.close(self._descriptor)
 
     @property
     def is_whole(self) -> bool:
-        """Whether no line was dropped."""
+        """True if no line was pruned."""
         return sum(run.size for run in self._runs) == self.summary.size
 
     @cached_property
     def _runs(self) -> list[_LineRun]:
-        """What the extra fields tell. Blocks after a damaged one are not found: their lines are missing."""
+        """The runs listed in the extra fields. A damaged block ends the list: the lines after it are missing."""
         found: list[_LineRun] = []
         at, offset = self._blocks_offset, 0
         while at < self._file_size and (member := self._read_extra_field(at)) is not None:
-            _, told, content, size = member
+            _, data, content, size = member
             block = self._read_block_place(at + content, at + size)
-            runs = _parse_runs(told, block, offset) if member[0] == b"RB" else []
+            runs = _parse_runs(data, block, offset) if member[0] == b"RB" else []
             if not runs:
                 break
             found += runs
@@ -192,18 +191,18 @@ class Archive:
         return [run.offset for run in self._runs]
 
     def _read_extra_field(self, at: int) -> tuple[bytes, bytes, int, int] | None:
-        """Kind, told bytes, where the content begins in the member, and the member's size."""
+        """Return kind, data, offset of the content in the member, and size of the member; None if invalid."""
         start = len(_GZIP_HEADER) + _EXTRA_FIELD.size
         raw = os.pread(self._descriptor, 4096, at)
         if len(raw) < start or not raw.startswith(_GZIP_HEADER):
             return None
         _, kind, length, size, crc = _EXTRA_FIELD.unpack_from(raw, len(_GZIP_HEADER))
-        told = raw[start : start + length - 8]
-        if len(told) < length - 8:
-            told = os.pread(self._descriptor, length - 8, at + start)
-        if zlib.crc32(told) != crc or not start + len(told) + _TRAILER_FORMAT.size < size <= self._file_size - at:
+        data = raw[start : start + length - 8]
+        if len(data) < length - 8:
+            data = os.pread(self._descriptor, length - 8, at + start)
+        if zlib.crc32(data) != crc or not start + len(data) + _TRAILER_FORMAT.size < size <= self._file_size - at:
             return None
-        return kind, told, start + len(told), size
+        return kind, data, start + len(data), size
 
     def _read_block_place(self, content: int, after: int) -> _ArchiveBlock:
         crc, size = _TRAILER_FORMAT.unpack(
@@ -212,7 +211,7 @@ class Archive:
         return _ArchiveBlock(content, after - _TRAILER_FORMAT.size - content, size, crc)
 
     def stretches(self) -> list[LineStretch]:
-        """What is there, in order."""
+        """Return the complete parts of the segment, in order."""
         found: list[LineStretch] = []
         for run in self._runs:
             if found and found[-1].end == run.offset:
@@ -222,13 +221,13 @@ class Archive:
         return found
 
     def gaps(self) -> list[tuple[int, int]]:
-        """The first line number of each gap, and the one after it."""
+        """Return the first line number of each gap, and the number after its last."""
         found = self.stretches()
         edges = [(0, 0), *((s.line, s.after) for s in found), (self.summary.lines, self.summary.lines)]
         return [(before[1], after[0]) for before, after in pairwise(edges) if before[1] < after[0]]
 
     def read_range(self, offset: int, length: int) -> bytes | None:
-        """The bytes at `offset` of the segment; None where some of them were dropped, or are damaged."""
+        """Return the bytes at `offset` of the segment; None if a part was pruned or is damaged."""
         parts: list[bytes] = []
         while length > 0:
             run = self._find_run(offset)
@@ -244,14 +243,16 @@ class Archive:
             length -= len(part)
         return b"".join(parts)
 
-    def read_prefix(self, offset: int, most: int) -> bytes:
-        """At most so many bytes from `offset` on; none in a gap. What is damaged reads as lines that are no records."""
+    def read_prefix(self, offset: int, limit: int) -> bytes:
+        """Return at limit `limit` bytes from `offset` on; none in a gap. Damaged blocks read as lines that are not
+        records.
+        """
         run = self._find_run(offset)
         if run is None:
             return b""
         content = self._read_block(run.block)
         found = _fill_damaged_run(run) if content is None else content[run.block_offset : run.block_offset + run.size]
-        return found[offset - run.offset :][:most]
+        return found[offset - run.offset :][:limit]
 
     def _find_run(self, offset: int) -> _LineRun | None:
         number = bisect_right(self._run_offsets, offset) - 1
@@ -260,7 +261,7 @@ class Archive:
         return self._runs[number]
 
     def _read_block(self, block: _ArchiveBlock) -> bytes | None:
-        """A block's content, the newest one remembered; None where it is damaged."""
+        """Return a block's content, or None if damaged. The last block is cached."""
         if self._cached_block[0] != block:
             self._cached_block = (block, self._decompress_block(block))
         return self._cached_block[1]
@@ -274,13 +275,13 @@ class Archive:
         return content if len(content) == block.size and zlib.crc32(content) == block.crc else None
 
 
-def _parse_runs(told: bytes, block: _ArchiveBlock, offset: int) -> list[_LineRun]:
-    """The runs in a block, which come in order from `offset` on and fill it; none where they do not."""
+def _parse_runs(data: bytes, block: _ArchiveBlock, offset: int) -> list[_LineRun]:
+    """Return the runs of a block; none unless they are in order from `offset` on and fill the block."""
     found: list[_LineRun] = []
     inside = 0
-    if block.size > _MAX_BLOCK_BYTES or len(told) % _RUN_FORMAT.size:
+    if block.size > _MAX_BLOCK_BYTES or len(data) % _RUN_FORMAT.size:
         return []
-    for start, size, line, lines in _RUN_FORMAT.iter_unpack(told):
+    for start, size, line, lines in _RUN_FORMAT.iter_unpack(data):
         if start < offset or size < max(1, lines):
             return []
         found.append(_LineRun(start, size, line, lines, block, inside))
@@ -289,14 +290,14 @@ def _parse_runs(told: bytes, block: _ArchiveBlock, offset: int) -> list[_LineRun
 
 
 def _fill_damaged_run(run: _LineRun) -> bytes:
-    """As many bytes and lines as a damaged run had, so that what comes after keeps its place."""
+    """Return filler with the bytes and lines of a damaged run, so that later lines keep their place."""
     if not run.lines:
         return b"\0" * run.size
     return b"\n" * (run.lines - 1) + b"\0" * (run.size - run.lines) + b"\n"
 
 
 class ArchiveStream:
-    """An archive as a file whose lines are read; it ends where a gap begins."""
+    """An archive as a file to read lines from; ends at the first gap."""
 
     def __init__(self, archive: Archive) -> None:
         self._archive = archive
@@ -305,26 +306,25 @@ class ArchiveStream:
         self._buffer_at: int = 0
 
     def seek(self, offset: int, /) -> int:
-        """Go to an offset of the segment."""
         self._next_offset, self._buffer, self._buffer_at = offset, b"", 0
         return offset
 
-    def readline(self, most: int, /) -> bytes:
-        """As a file's: up to a newline, or so many bytes, or the end."""
-        line = self._read_part(most)
-        while line and not line.endswith(b"\n") and len(line) < most and (more := self._read_part(most - len(line))):
+    def readline(self, limit: int, /) -> bytes:
+        """Read like a file: up to a newline, `limit` bytes, or the end."""
+        line = self._read_part(limit)
+        while line and not line.endswith(b"\n") and len(line) < limit and (more := self._read_part(limit - len(line))):
             line += more
         return line
 
-    def _read_part(self, most: int) -> bytes:
+    def _read_part(self, limit: int) -> bytes:
         if self._buffer_at == len(self._buffer):
             self._buffer, self._buffer_at = self._archive.read_prefix(self._next_offset, BLOCK_BYTES), 0
             self._next_offset += len(self._buffer)
-        end = self._buffer.find(b"\n", self._buffer_at, self._buffer_at + most) + 1
-        start, self._buffer_at = self._buffer_at, end or min(len(self._buffer), self._buffer_at + most)
+        end = self._buffer.find(b"\n", self._buffer_at, self._buffer_at + limit) + 1
+        start, self._buffer_at = self._buffer_at, end or min(len(self._buffer), self._buffer_at + limit)
         return self._buffer[start : self._buffer_at]
 
 
 def open_archive(folder: Path, segment: str) -> Archive:
-    """The archive of a segment. Raises FileNotFoundError, DamagedArchive."""
+    """Open the archive of a segment. Raises FileNotFoundError, DamagedArchive."""
     return Archive(archive_path(folder, segment))

@@ -1,7 +1,7 @@
-"""Archiving sealed segments: written beside, read back byte for byte, and only then is the original removed.
+"""Compaction: sealed segments become archives, which are read back before the original is removed.
 
-At any moment a segment is whole in at least one of its two forms, so a crash loses nothing and readers never wait.
-Appending waits only while a file is removed.
+Each segment exists completely in at least one form at any time, so a crash loses nothing and readers never wait.
+Appends wait only while a file is removed.
 """
 
 import hashlib
@@ -34,7 +34,7 @@ _BUFFER_BYTES = 1024 * 1024
 
 
 class CompactionResult(Struct, frozen=True):
-    """What compacting did: bytes before and after, of those segments."""
+    """Result of a compaction: the archived segments and records, and their bytes before and after."""
 
     segments: int = 0
     records: int = 0
@@ -43,14 +43,14 @@ class CompactionResult(Struct, frozen=True):
 
 
 class SegmentOutOfOrder(LedgerError):
-    """A segment cannot be archived, since what precedes it has no place in the tree."""
+    """A segment whose predecessor has no place in the tree, so archiving is impossible."""
 
     def __init__(self, segment: str, why: str) -> None:
         super().__init__(f"segment {segment!r} cannot be archived: {why}\nhint: see `remit ledger verify`")
 
 
 def sealed_segments(folder: Path) -> list[str]:
-    """The segments that no append touches any more: those before the newest one that holds a whole line."""
+    """Return the sealed segments: those before the newest segment with a complete line."""
     names = list_live_segments(folder)
     while names and not _has_line(folder / names[-1]):
         names.pop()
@@ -63,26 +63,28 @@ def _has_line(path: Path) -> bool:
 
 
 def compact(folder: Path, *, max_segments: int | None = None) -> CompactionResult:
-    """Archive the sealed segments, the oldest first, at most so many. Raises OSError, LedgerError.
+    """Archive at most `max_segments` sealed segments, the oldest first. Raises OSError, LedgerError.
 
-    Of two processes one waits; what was broken off by a crash is done again.
+    A lock lets one process work at a time; work interrupted by a crash is repeated.
     """
     names = sealed_segments(folder)[:max_segments]
     if not names:
         return CompactionResult()
     (folder / ARCHIVE_FOLDER).mkdir(mode=0o700, exist_ok=True)
-    held = lock.acquire(folder / ARCHIVE_FOLDER / "lock")
+    locked = lock.acquire(folder / ARCHIVE_FOLDER / "lock")
     try:
         for left in (folder / ARCHIVE_FOLDER).glob("*.new"):
             left.unlink()
-        done = [_archive_segment(folder, name) for name in names if (folder / name).exists()]
+        completed = [_archive_segment(folder, name) for name in names if (folder / name).exists()]
     finally:
-        lock.release(held)
-    return CompactionResult(len(done), *map(sum, zip(*done, strict=True))) if done else CompactionResult()
+        lock.release(locked)
+    return (
+        CompactionResult(len(completed), *map(sum, zip(*completed, strict=True))) if completed else CompactionResult()
+    )
 
 
 def _archive_segment(folder: Path, segment: str) -> tuple[int, int, int]:
-    """Archive one segment: its records, its size and the archive's."""
+    """Archive a segment. Returns the number of records, the original size and the archive's size."""
     live, path = folder / segment, archive_path(folder, segment)
     fresh = path.with_name(f"{path.name}.new")
     summary, leaves = _summarize_segment(folder, segment)
@@ -108,7 +110,7 @@ def _summarize_segment(folder: Path, segment: str) -> tuple[SegmentSummary, byte
 
 
 def _find_tree_index(folder: Path, segment: str) -> int:
-    """Where the first line of a segment stands in the tree: after all those before it, which are archived."""
+    """Return the tree index of a segment's first line. All earlier segments must be archived. Raises OutOfOrder."""
     before = max((name for name in list_archived_segments(folder) if name < segment), default="")
     if any(name < segment for name in list_live_segments(folder)):
         raise SegmentOutOfOrder(segment, "one before it is not archived")
@@ -121,7 +123,7 @@ def _find_tree_index(folder: Path, segment: str) -> int:
 
 
 def _rebuild_tiles(folder: Path, segment: str) -> None:
-    """Make the hashes of what is archived again, from the records; those that were pruned keep theirs."""
+    """Rebuild the tile hashes of complete archives from their records. Pruned archives keep the stored hashes."""
     for name in list_archived_segments(folder):
         with open_archive(folder, name) as archive:
             index, gaps = archive.summary.index, archive.gaps()
@@ -132,7 +134,7 @@ def _rebuild_tiles(folder: Path, segment: str) -> None:
 
 
 def is_same_content(folder: Path, segment: str, path: Path) -> bool:
-    """Whether the archive at `path` gives back every byte of a segment that is still there."""
+    """Return True if the archive at `path` reproduces every byte of a segment that still exists."""
     try:
         archive = Archive(path)
     except (FileNotFoundError, DamagedArchive):
@@ -147,12 +149,12 @@ def is_same_content(folder: Path, segment: str, path: Path) -> bool:
 
 
 def _remove_segment(folder: Path, segment: str, summary: SegmentSummary) -> None:
-    """Remove a segment that has its archive, unless somebody wrote to it meanwhile."""
-    held = lock.acquire(folder / "lock")
+    """Remove an archived segment, unless a process appended to the segment in the meantime."""
+    locked = lock.acquire(folder / "lock")
     try:
         path = folder / segment
         if segment in sealed_segments(folder) and path.stat().st_size == summary.size:
             path.unlink()
             flush_folder(folder)
     finally:
-        lock.release(held)
+        lock.release(locked)

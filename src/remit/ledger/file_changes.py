@@ -1,7 +1,4 @@
-"""What records say happened to files, read from the lines themselves: all that attribution has to know, and no more.
-
-The net change that one session made to each file, from its records.
-"""
+"""Changes of files, as recorded: the fields that attribution needs, decoded directly from log lines."""
 
 from collections.abc import Iterable, Iterator
 from typing import Any
@@ -14,10 +11,11 @@ from remit.core.record import KEY
 
 
 class RecordedChange(Struct, frozen=True, gc=False):
-    """One change of one file. Blobs are git's names; a side that does not exist, or was not recorded, is None.
+    """The change of a file by a record. Blobs are git object names; None for a missing or unrecorded side.
 
-    `hunks` are None where the record has none; `told` says that the tool's own answer gave their place. `origin` is
-    the word of a `human_edit`: `person`, `git`, `verification` for a trusted command that Remit ran, or `unknown`.
+    `hunks` is None if the record has none. `has_tool_positions` is True if the tool's own answer stated the positions.
+    `origin`, only in `human_edit` records, is `person`, `git`, `verification` (a trusted command that Remit ran) or
+    `unknown`.
     """
 
     seq: int
@@ -36,26 +34,26 @@ class RecordedChange(Struct, frozen=True, gc=False):
     has_tool_positions: bool = False
     moved_from: str | None = None
     unproved_lines: tuple[tuple[int, int], ...] = ()
-    """New lines, first and last, of which nothing proves that the call wrote them."""
+    """Ranges of new lines without proof that the call wrote them."""
     likely_lines: tuple[tuple[int, int], ...] = ()
-    """Those of the unproved lines that nothing but the call can be seen to have written."""
+    """Unproved ranges for which the call is the only known writer."""
     is_contained: bool = False
-    """Whether a contained command left it."""
+    """True if a contained command left the change."""
     command: str | None = None
-    """What the call ran, where it was a command."""
+    """The command of the call, if the call ran one."""
     has_deletions: bool = False
-    """Whether the same call took files away."""
+    """True if the same call deleted files."""
     revision: str | None = None
-    """The commit that was checked out when it was recorded."""
+    """The checked-out commit at the time of recording."""
 
     @property
     def came_from_git(self) -> bool:
-        """Whether git brought the content, as a checkout or a merge does, and nobody wrote it then."""
+        """True if git brought the content, e.g. by a checkout or merge, and no writer is known."""
         return self.origin == "git"
 
     @property
     def is_found_by_comparison(self) -> bool:
-        """Whether it was found by comparing, and neither a call nor a command of Remit's own told of it."""
+        """True if the change was found by comparison and neither a call nor a command of Remit's reported it."""
         return self.event == "human_edit" and self.origin != "verification"
 
 
@@ -120,7 +118,7 @@ _NO_SIDE = _ChangedSide()
 
 
 def read_changes(raw: bytes) -> Iterator[RecordedChange]:
-    """The changes that a line tells of; none where it is no record of that shape, which is `verify`'s to report."""
+    """Yield the changes recorded on a line; none for an invalid line, which `verify` reports."""
     try:
         line = _CHANGE_RECORD.decode(raw)
     except (DecodeError, ValidationError, UnicodeDecodeError, RecursionError):
@@ -156,11 +154,11 @@ def read_changes(raw: bytes) -> Iterator[RecordedChange]:
 
 
 class SessionChange(Struct, frozen=True):
-    """A run of a session's changes to one file that follow one another, as one change.
+    """Consecutive changes of a session to a file, joined into a single change.
 
-    `before` and `after` are git blob names: None where the file did not exist on that side, empty where its content
-    was not kept, as of a file with secrets. A change by somebody else in between begins a new run. `records` are the
-    ids of the mutation records, oldest first.
+    `before` and `after` are git blob names: None if the file did not exist, empty if the content was not stored (e.g. a
+    file with secrets). A foreign change in between begins a new run. `records` are the ids of the mutation
+    records, oldest first.
     """
 
     path: str
@@ -170,9 +168,8 @@ class SessionChange(Struct, frozen=True):
 
 
 def join_session_changes(documents: Iterable[dict[str, Any]]) -> tuple[SessionChange, ...]:
-    """Join a session's mutation records, oldest first, into one change for each run of each file, in their order.
-
-    Runs that end as they began are left out.
+    """Join a session's mutation records, oldest first, into one change per run. Runs that end as they began are
+    omitted.
     """
     runs: list[SessionChange] = []
     newest: dict[str, int] = {}
@@ -188,12 +185,11 @@ def join_session_changes(documents: Iterable[dict[str, Any]]) -> tuple[SessionCh
 
 
 def read_mutation_changes(document: dict[str, Any]) -> Iterable[SessionChange]:
-    """Yield the changes of one mutation record."""
     for file in document["metadata"][KEY].get("files", []):
         before, after = file.get("before"), file.get("after")
         yield SessionChange(str(file["path"]), read_blob_name(before), read_blob_name(after), (str(document["id"]),))
 
 
 def read_blob_name(side: dict[str, Any] | None) -> str | None:
-    """Return the git blob name of one side of a change; empty where it was not kept, None where there was no file."""
+    """Return the blob name of one side of a change; empty if not stored, None if the file did not exist."""
     return None if side is None else str(side.get("git_blob") or "")

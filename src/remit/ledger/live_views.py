@@ -1,4 +1,4 @@
-"""Copies of a log's lines in files that a person may read, and that others may own."""
+"""Live views: files that receive a copy of each appended line, for people and tools."""
 
 import errno
 import os
@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 
 def append_to_views(views: "Sequence[Path]", blob: bytes) -> list[tuple[str, OSError]]:
-    """Append these lines to each view; those that could not be written, and why."""
+    """Append lines to each view and return the failures, as path and error."""
     failed: list[tuple[str, OSError]] = []
     for view in views:
         try:
@@ -24,7 +24,7 @@ def append_to_views(views: "Sequence[Path]", blob: bytes) -> list[tuple[str, OSE
 
 
 def _append_view(view: "Path", blob: bytes) -> None:
-    """Append to a file that others may own: never through a link, never into a pipe that nobody reads."""
+    # Another user may own the view: O_NOFOLLOW refuses a link, O_NONBLOCK never waits for a pipe's reader.
     flags = os.O_RDWR | os.O_APPEND | os.O_CREAT | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
     folder = _open_folder(view)
     try:
@@ -43,7 +43,7 @@ def _append_view(view: "Path", blob: bytes) -> None:
 
 
 def _open_folder(view: "Path") -> int:
-    """The view's folder: a real one in its root, or a link to one that lies below the root. Raises OSError."""
+    """Open the view's folder: a real folder, or a link to a folder below the workspace root. Raises OSError."""
     at, flags = os.path.dirname(view), os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC  # noqa: PTH120  at every append
     try:
         return os.open(at, flags | os.O_NOFOLLOW)
@@ -60,10 +60,12 @@ def _open_folder(view: "Path") -> int:
 
 
 def _check_below_root(folder: int, root: "Path") -> None:
-    """An open folder lies below that root: where its name became a link, it may lie elsewhere. Raises OSError."""
+    """Raise OSError unless the open folder lies below `root`: a link could lead elsewhere."""
     wanted, up, found = root.stat(), ".", os.fstat(folder)
     while not os.path.samestat(found, wanted):
         up, last = f"{up}/..", found
         found = os.stat(up, dir_fd=folder)
         if os.path.samestat(found, last):
-            raise OSError(errno.EXDEV, "its folder is a link that leads out; put a folder there", str(root))
+            raise OSError(
+                errno.EXDEV, "its folder is a link out of the workspace; replace the link by a folder", str(root)
+            )

@@ -1,4 +1,4 @@
-"""One lock file that processes and threads take in turn, and never wait for without end."""
+"""A lock file for processes and threads, acquired with a timeout."""
 
 import fcntl
 import os
@@ -14,14 +14,14 @@ _MAX_PAUSE_S = 0.005
 
 
 class LockTimeout(OSError):
-    """Somebody else held the lock for the whole time."""
+    """A lock held by a different process or thread for the whole timeout."""
 
 
 def acquire(path: "Path | str", *, shared: bool = False, timeout_s: float = LOCK_TIMEOUT_S) -> int:
-    """Take the lock at `path`; the descriptor to give to `release`. Only one that is not shared is made.
+    """Lock the file at `path` and return the descriptor for `release`. Only an exclusive lock creates the file.
 
-    A new descriptor each time: one that is kept would be shared with threads and forked children, and
-    the lock belongs to the descriptor, so it would keep none of them out. Raises LockTimeout, OSError.
+    Each call opens a new descriptor: flock(2) locks belong to the descriptor, so threads and forked children that
+    share a descriptor would not exclude each other. Raises LockTimeout, OSError.
     """
     deadline = time.monotonic() + timeout_s
     pause_s = _FIRST_PAUSE_S
@@ -38,16 +38,16 @@ def acquire(path: "Path | str", *, shared: bool = False, timeout_s: float = LOCK
 
 
 def release(descriptor: int) -> None:
-    """Give the lock back, also where a forked child still has a copy of the descriptor."""
+    """Unlock and close. The explicit unlock matters if a forked child still holds a copy of the descriptor."""
     fcntl.flock(descriptor, fcntl.LOCK_UN)
     os.close(descriptor)
 
 
 def _try_lock(descriptor: int, shared: bool) -> bool:
-    """Whether the lock was free, and its file is still there to keep others out."""
     kind = fcntl.LOCK_SH if shared else fcntl.LOCK_EX
     try:
         fcntl.flock(descriptor, kind | fcntl.LOCK_NB)
     except BlockingIOError:
         return False
+    # A deleted lock file excludes nobody: the next process creates and locks a new file.
     return os.fstat(descriptor).st_nlink > 0

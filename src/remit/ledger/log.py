@@ -1,11 +1,11 @@
-"""The machine log: where a record is first and durably written.
+"""The machine log: the first place where a record is written durably.
 
-Every hook call imports this module, so it imports only what is cheap.
+Every hook call imports this module, so its own imports stay cheap.
 
-What an append promises: it returns after its lines are in the log (with `sync`, on the disk); it writes
-all its records or none; and it never goes on from a line that the head contradicts. Where the tail was cut
-or altered behind the log's back, the next record takes the seq and `prev` that the head remembers, so the
-chain itself names what is missing for ever. Where the head is gone, a record says so before the log goes on.
+Promises of `append`: on return the lines are in the log (with `sync`, on the disk); an append writes all records or
+none; the chain never continues from a line that contradicts the head. If the tail was cut or altered from outside, the
+next record takes seq and `prev` from the head, so that the chain shows the loss permanently. If the head is missing, a
+`recovery` record reports the loss before the log continues.
 """
 
 import errno
@@ -36,13 +36,13 @@ if TYPE_CHECKING:
 
 SEGMENT_BYTES = 4 * 1024 * 1024
 SEGMENT_RECORDS = 4096
-"""A segment that has either is sealed: the next record begins another, and this one may be archived."""
+"""Limits of a segment. A segment that reaches either limit is sealed: the next record begins another one."""
 
 TAIL_LOST = "tail_lost"
-"""The reason in the detail of a `recovery` record, after which the log goes on from `head_seq`."""
+"""Reason in a `recovery` record: the tail was lost, and the log continues from `head_seq`."""
 
 HEAD_LOST = "head_lost"
-"""The reason in the detail of a `recovery` record: without the head, nothing tells whether the tail was cut."""
+"""Reason in a `recovery` record: the head was missing, so a cut tail would go unnoticed."""
 
 MakeRecovery = Callable[[dict[str, Any]], Record]
 
@@ -58,7 +58,7 @@ _HINTS = {
 
 
 class LedgerWriteError(LedgerError):
-    """Nothing of this append is in the log. `errno` is ETIMEDOUT where the lock was never free."""
+    """An append that failed as a whole. `errno` is ETIMEDOUT if the lock was never free."""
 
     def __init__(self, code: int, path: str, why: str) -> None:
         self.errno = code
@@ -68,7 +68,7 @@ class LedgerWriteError(LedgerError):
 
 
 class RecordTooLong(LedgerError):
-    """A record whose line no reader would take. Nothing of its append is in the log."""
+    """A record longer than LINE_LIMIT. The log has no part of the append."""
 
     def __init__(self, record_id: str, size: int) -> None:
         super().__init__(f"record {record_id!r} makes a line of {size} bytes; the limit is {LINE_LIMIT}")
@@ -77,7 +77,7 @@ class RecordTooLong(LedgerError):
 
 
 class AppendedRecord(Struct, frozen=True):
-    """Where a record went. `length` and `line` are without the newline; `leaf` is 64 hex digits."""
+    """The place of an appended record. `length` and `line` exclude the newline; `leaf` is 64 hex digits."""
 
     seq: int
     segment: str
@@ -88,10 +88,9 @@ class AppendedRecord(Struct, frozen=True):
 
 
 class MachineLog:
-    """The log of one machine and one repository. Threads, forks and processes may append at once.
+    """The log of one machine for one repository. Threads, forks and processes may append concurrently.
 
-    `view_errors` says what the last append could not copy to a view, or note in the head, although its
-    records are in the log.
+    `view_errors` lists failures of the last append to update a view or the head; the records are in the log anyway.
     """
 
     def __init__(
@@ -105,7 +104,9 @@ class MachineLog:
     ) -> None:
         self.root = root
         self.folder = find_own_folder(root, name)
-        """Where the log's segments lie: `root`, or a folder of this machine's own where `root` holds another's log."""
+        """The folder of the log's segments: `root`, or a folder of this machine's own if `root` holds another machine's
+        log.
+        """
         self.name = name
         self._is_claimed = False
         self.view_errors: tuple[tuple[str, OSError], ...] = ()
@@ -126,7 +127,7 @@ class MachineLog:
         segment_records: int = SEGMENT_RECORDS,
         lock_timeout_s: float = lock.LOCK_TIMEOUT_S,
     ) -> "MachineLog":
-        """The log of that name among those in `folder`, made by its first append. `name` is `<repository>/<machine>`.
+        """Open the log named `<repository>/<machine>` below `folder`; the first append creates the files.
 
         `make_recovery` turns the detail of a repair into a `recovery` record with an id and a time.
         """
@@ -137,17 +138,17 @@ class MachineLog:
     ) -> tuple[AppendedRecord, ...]:
         """Append all records or none, in order, and copy their lines to `views`.
 
-        Raises LedgerWriteError, RecordTooLong. A view that cannot be written is in `view_errors` instead.
+        Raises LedgerWriteError, RecordTooLong. Failures to write a view go to `view_errors` instead.
         """
         if not records:
             return ()
         try:
             self._settle_folder()
-            held = self._take_lock()
+            locked = self._take_lock()
             try:
                 return self._append_locked(records, sync, views)
             finally:
-                lock.release(held)
+                lock.release(locked)
         except lock.LockTimeout as error:
             raise LedgerWriteError(errno.ETIMEDOUT, str(self.folder), str(error)) from error
         except OSError as error:
@@ -155,11 +156,11 @@ class MachineLog:
             raise LedgerWriteError(code, str(self.folder), os.strerror(code)) from error
 
     def close(self) -> None:
-        """Let go of the segment; a later append opens it again."""
+        """Close the segment file; a later append opens it again."""
         self._tail.close()
 
     def _settle_folder(self) -> None:
-        """Settle, once, where this log lies: another machine may have begun here since this log was opened."""
+        """Settle the folder once: a different machine may have begun a log here in the meantime."""
         if self._is_claimed:
             return
         folder = claim_folder(self.root, self.name)
@@ -203,7 +204,7 @@ class MachineLog:
             self.view_errors = ((str(self.folder / "head"), error),)
 
     def _find_last_line(self) -> Head:
-        """What the next record follows. Sets a torn tail aside on the way; a loss is noted in `_lost`."""
+        """Return the line that the next record follows. Sets torn tails aside, and stores losses in `_losses`."""
         end = self._tail.open_newest()
         last = self._tail.last_head
         if last is not None and (last.segment, last.end) == (self._tail.name, end):
@@ -226,12 +227,12 @@ class MachineLog:
 
 
 def had_head(folder: "Path", found: Head) -> bool:
-    """Whether a log without a head had one: it was made before the first line, and tree heads come after that."""
+    """Return True if a head existed: it is written before the first line, and tree heads follow the first line."""
     return found.seq >= 0 or os.path.isdir(f"{folder}/heads")  # noqa: PTH112  before the first append of a process
 
 
 def _is_head_confirmed(found: Head, head: Head) -> bool:
-    """Whether the last line is the one in the head, or comes after it: the head is behind after a crash."""
+    """Return True if the last line is the head's line or a later one: after a crash the head may be outdated."""
     if (found.segment, found.end) == (head.segment, head.end):
         return found.leaf == head.leaf
     return (found.segment, found.end) > (head.segment, head.end) and found.seq > head.seq
@@ -249,7 +250,7 @@ def _build_loss_detail(found: Head, head: Head) -> dict[str, Any]:
 
 
 def _encode_chained(records: Sequence[Record], last: Head, name: str) -> list[tuple[str, bytes]]:
-    """Leaf and line of each record, each linked to the one before."""
+    """Return leaf and encoded line of each record, each linked to its predecessor."""
     batch: list[tuple[str, bytes]] = []
     leaf = last.leaf
     for seq, record in enumerate(records, last.seq + 1):

@@ -1,37 +1,37 @@
-"""The logs that lie in one repository: one for each machine that wrote here, told apart by its key.
+"""The logs in one repository: one per machine, told apart by the machine's key.
 
-The machine that came first has its log in the log folder itself, where earlier versions of Remit put it. A machine
-with another key (a container, `sudo`, another computer that got a copy, a lost state folder) has a folder of its own
-below `machines/`. Neither ever writes into the other's log, and readers take the union.
+The first machine's log lies in the log folder itself, where early versions of Remit put it. A machine with another key
+(a container, `sudo`, a computer that received a copy, a lost state folder) has its own folder below `machines/`. No
+machine writes into another's log, and readers take the union.
 
-Every hook call imports this module, so it imports only what is cheap.
+Every hook call imports this module, so its own imports stay cheap.
 """
 
 import os
 from contextlib import suppress
 from typing import TYPE_CHECKING
 
-from msgspec import Struct, json
+from msgspec import Struct
 
-from remit.ledger.record_views import RecordLine
-from remit.ledger.segments import DECODE_ERRORS, is_segment, list_segments
+from remit.ledger.record_views import decode_header
+from remit.ledger.segments import is_segment, list_segments
 
 if TYPE_CHECKING:
     from pathlib import Path
 
 MACHINES_FOLDER = "machines"
-"""The folder of the logs of machines that came later."""
+"""Subfolder for the logs of all machines but the first."""
 
 OWNER_FILE = "owner"
-"""The file that names the log which lies in the log folder itself."""
+"""File with the name of the log that lies in the log folder itself."""
 
 MAX_NAME_BYTES = 256
 
 
 class LocalLog(Struct, frozen=True):
-    """One log of this repository. `place` leads to `folder` from the log folder: empty for the log in that itself.
+    """A log of this repository. `place` is the relative path from the log folder, empty for the log folder itself.
 
-    `name` is what its owner calls it, empty where that cannot be told.
+    `name` is the log's name, empty if unknown.
     """
 
     place: str
@@ -39,25 +39,17 @@ class LocalLog(Struct, frozen=True):
     name: str
 
 
-class _NamedChain(Struct):
-    log: str
-
-
-class _LogNameView(Struct):
-    chain: _NamedChain
-
-
-_LOG_NAME_RECORD = json.Decoder(RecordLine[_LogNameView])
-
-
 def find_own_folder(root: "Path", name: str) -> "Path":
-    """Where the log of that name lies below the log folder `root`, or will lie. Writes nothing."""
+    """Return the folder of the named log below the log folder `root`. Writes nothing."""
     owner = read_owner(root)
     return root if owner in ("", name) else root / MACHINES_FOLDER / name.rpartition("/")[2]
 
 
 def claim_folder(root: "Path", name: str) -> "Path":
-    """`find_own_folder`, for who is about to append: of several that begin at once, one gets `root`. Raises OSError."""
+    """Return the folder of the named log before an append, and settle who owns `root`. Raises OSError.
+
+    Of machines that begin simultaneously the first gets `root`: link(2) fails if the owner file exists.
+    """
     if _read_owner_file(root) == "":
         root.mkdir(mode=0o700, parents=True, exist_ok=True)
         owner = read_owner(root) or name
@@ -72,12 +64,12 @@ def claim_folder(root: "Path", name: str) -> "Path":
 
 
 def read_owner(root: "Path") -> str:
-    """The name of the log in `root` itself; empty where none has begun there."""
+    """Return the name of the log in `root` itself; empty if no log has begun there."""
     return _read_owner_file(root) or _read_first_log_name(root)
 
 
 def list_local_logs(root: "Path") -> list[LocalLog]:
-    """Every log of this repository, that of the log folder itself first; not those where nothing stands yet."""
+    """Return all logs with at least one segment; the log of the log folder itself comes first."""
     owner = read_owner(root)
     found = [LocalLog("", root, owner)] if list_segments(root) else []
     for place in list_log_places(root)[1:]:
@@ -88,12 +80,12 @@ def list_local_logs(root: "Path") -> list[LocalLog]:
 
 
 def list_local_names(root: "Path", own: str) -> frozenset[str]:
-    """What the logs of this repository are called, and the one of the name `own`, which may have no record yet."""
+    """Return the names of all logs of this repository, and `own`, whose log may still be empty."""
     return frozenset((own, *(log.name for log in list_local_logs(root))))
 
 
 def list_log_places(root: "Path") -> list[str]:
-    """The folders that hold logs, from the log folder: its own first, which is empty."""
+    """Return the relative paths of the log folders; the first is empty, for `root` itself."""
     try:
         machines = os.listdir(f"{root}/{MACHINES_FOLDER}")  # noqa: PTH208  at every query, and pathlib takes five times as long
     except OSError:
@@ -107,7 +99,7 @@ def list_readable_places(root: "Path") -> list[str]:
 
 
 def is_readable(folder: "Path") -> bool:
-    """Whether this user may read the segments of a log, all of them plain files."""
+    """Return True if all segments of a log are regular files that this user may read."""
     try:
         paths = [f"{folder}/{name}" for name in os.listdir(folder) if is_segment(name)]  # noqa: PTH208
     except OSError:
@@ -116,7 +108,7 @@ def is_readable(folder: "Path") -> bool:
 
 
 def _read_owner_file(root: "Path") -> str:
-    """What the owner's file says; empty where there is none. A FIFO in its place is not waited for."""
+    """Return the content of the owner file; empty if there is none. O_NONBLOCK: a FIFO in its place must not block."""
     try:
         descriptor = os.open(f"{root}/{OWNER_FILE}", os.O_RDONLY | os.O_NONBLOCK | os.O_NOFOLLOW | os.O_CLOEXEC)
     except OSError:
@@ -130,14 +122,10 @@ def _read_owner_file(root: "Path") -> str:
 
 
 def _read_first_log_name(folder: "Path") -> str:
-    """The log that the first record which can be read says it belongs to; empty where no record stands there."""
-    from remit.ledger.reader import read_lines  # asked once in a log's life, and where somebody only reads
+    """Return the log name in the first readable record; empty if the folder has no record."""
+    from remit.ledger.reader import read_lines  # a log with an owner file never gets here
 
-    if not is_readable(folder):  # nor is a FIFO that somebody named like a segment waited for
+    if not is_readable(folder):  # opening a FIFO with a segment's name would block
         return ""
-    for line in read_lines(folder):
-        try:
-            return _LOG_NAME_RECORD.decode(line.raw).metadata.body.chain.log
-        except DECODE_ERRORS:
-            continue
-    return ""
+    headers = (decode_header(line.raw) for line in read_lines(folder))
+    return next((header.chain.log for header in headers if header is not None), "")

@@ -1,4 +1,4 @@
-"""A person's words for a time, as records write theirs: UTC, microseconds and a Z."""
+"""Parsing a time as a person writes it, into the records' format: UTC, microseconds, `Z`."""
 
 import re
 from datetime import UTC, datetime, timedelta
@@ -27,7 +27,7 @@ _MONTH_PATTERN = re.compile(r"\d{4}(?:-\d\d)?")
 
 
 class NotATime(ValueError):
-    """A text that names no time."""
+    """A text that does not name a time."""
 
     def __init__(self, text: str) -> None:
         super().__init__(
@@ -37,13 +37,13 @@ class NotATime(ValueError):
 
 
 def parse_time(text: str, now: datetime) -> str:
-    """The time that `text` names, seen from `now`, which has a zone. Raises NotATime.
+    """Return the time that `text` names, relative to the zone-aware `now`. Raises NotATime.
 
-    A date without a zone is in UTC, and days begin at midnight there; a month is 30 days, a year 365.
+    Dates without a zone are in UTC, days begin at midnight UTC, a month has 30 days and a year 365.
     """
-    asked = " ".join(text.lower().split())
+    requested = " ".join(text.lower().split())
     try:
-        found = _parse_relative(asked, now.astimezone(UTC)) or _parse_iso(asked)
+        found = _parse_relative(requested, now.astimezone(UTC)) or _parse_iso(requested)
     except (ValueError, OverflowError):
         found = None
     if found is None:
@@ -67,12 +67,11 @@ def _parse_relative(asked: str, now: datetime) -> datetime | None:
 
 
 def parse_number(word: str) -> int:
-    """What a word of `_MANY` stands for."""
     return WORD_NUMBERS.get(word) or int(word)
 
 
 def _parse_iso(asked: str) -> datetime | None:
-    """ISO 8601, also a year or a month alone. Raises ValueError."""
+    """Parse ISO 8601, a year, or a year and month; None for other forms. Raises ValueError."""
     if not asked.isascii() or not asked[:4].isdigit():
         return None
     if _MONTH_PATTERN.fullmatch(asked):

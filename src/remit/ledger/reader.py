@@ -1,4 +1,4 @@
-"""Reading a log, also while it is being appended to."""
+"""Reading a log, also during appends: lines in order, bytes by offset, archived segments included."""
 
 import os
 import sys
@@ -10,10 +10,10 @@ from operator import itemgetter
 from pathlib import Path
 from typing import TYPE_CHECKING, Protocol
 
-from msgspec import Struct, json
+from msgspec import Struct
 
 from remit.core.formats.merkle import hash_leaf
-from remit.ledger.segments import DECODE_ERRORS, LINE_LIMIT, LedgerError, archive_path, first_seq, list_segments
+from remit.ledger.segments import LINE_LIMIT, LedgerError, archive_path, first_seq, list_segments
 from remit.ledger.tiles import HASH_BYTES, read_tile_row
 
 if TYPE_CHECKING:
@@ -23,7 +23,7 @@ _BUFFER_BYTES = 1024 * 1024
 
 
 class LineNotThere(LedgerError):
-    """The log has no such bytes: a segment was moved away, or cut."""
+    """Bytes that the log does not have: a segment was moved away or cut."""
 
     def __init__(self, folder: Path, segment: str, offset: int, length: int) -> None:
         place = f"{length} bytes at {offset} of {segment!r} in {str(folder)!r}"
@@ -31,7 +31,7 @@ class LineNotThere(LedgerError):
 
 
 class LogPosition(Struct, frozen=True, order=True):
-    """Where a line begins. `seq` is what its position promises; the line itself may say otherwise."""
+    """The position where a line begins. `seq` follows from the position; the line itself may state another."""
 
     segment: str
     offset: int
@@ -39,10 +39,10 @@ class LogPosition(Struct, frozen=True, order=True):
 
 
 class LogLine(Struct, frozen=True, gc=False):
-    """One line. `raw` is without the newline, and cut to LINE_LIMIT bytes where the line is longer.
+    """One line of a log. `raw` excludes the newline and is cut to LINE_LIMIT bytes; `size` counts the newline.
 
-    `size` counts the newline. `ended` is false for the last bytes of a segment when no newline follows. Of a record
-    that was pruned only its `leaf` is left, and the one before it; both are empty otherwise.
+    `ended` is False for trailing bytes of a segment without a newline. For a pruned record only `leaf` and the
+    predecessor's leaf, `prev`, remain; otherwise both are empty.
     """
 
     segment: str
@@ -56,22 +56,20 @@ class LogLine(Struct, frozen=True, gc=False):
 
     @property
     def leaf_digest(self) -> bytes:
-        """Its leaf hash."""
         return self.leaf or hash_leaf(self.raw)
 
     @property
     def next_position(self) -> LogPosition:
-        """Where the next line begins."""
         return LogPosition(self.segment, self.offset + self.size, self.seq + 1)
 
 
 def read_lines(folder: Path, start: LogPosition | None = None) -> Iterator[LogLine]:
-    """The lines from `start` on, oldest first, without a last one that is not finished yet."""
+    """Yield the lines from `start` on, oldest first, without pruned records and without an unfinished last line."""
     return (line for line in read_positions(folder, start) if line.ended and not line.leaf)
 
 
 def read_positions(folder: Path, start: LogPosition | None = None) -> Iterator[LogLine]:
-    """As `lines`, with what stands unfinished at the end of a segment, and with the leaves of pruned records."""
+    """Yield all lines from `start` on, including unfinished ends of segments and the leaves of pruned records."""
     for segment in list_segments(folder):
         if start is None or segment > start.segment:
             yield from _read_segment(folder, LogPosition(segment, 0, first_seq(segment)))
@@ -80,12 +78,12 @@ def read_positions(folder: Path, start: LogPosition | None = None) -> Iterator[L
 
 
 def read_segment_lines(folder: Path, segment: str) -> Iterator[LogLine]:
-    """As `positions`, of one segment. Raises FileNotFoundError where it is not there."""
+    """Yield all lines of one segment. Raises FileNotFoundError if the segment is missing."""
     return _read_segment(folder, LogPosition(segment, 0, first_seq(segment)))
 
 
 def find_tree_range(folder: Path, segment: str) -> tuple[int, int]:
-    """Where a segment's first line stands in the log's tree, and the one after its last. Raises DamagedArchive."""
+    """Return the tree indexes of a segment's first line and of the line after its last. Raises DamagedArchive."""
     from remit.ledger.archive import open_archive  # the hook path reads no archives
 
     names = [name for name in list_segments(folder) if name <= segment]
@@ -101,14 +99,14 @@ def find_tree_range(folder: Path, segment: str) -> tuple[int, int]:
 
 
 class _LineSource(Protocol):
-    """What is read line by line: a file, or an archive."""
+    """A source of lines: a file or an archive."""
 
     def seek(self, offset: int, /) -> int:
-        """Go there."""
+        """Go to an offset."""
         ...
 
     def readline(self, size: int, /) -> bytes:
-        """A line, or so many bytes of it; empty at the end."""
+        """Return a line, or `size` bytes of it; empty at the end."""
         ...
 
 
@@ -148,7 +146,7 @@ def _read_archived_segment(folder: Path, place: LogPosition) -> Iterator[LogLine
 
 
 class _PrunedLeaves:
-    """What is left of the records that an archive has no more: their leaves. Without those they are missing."""
+    """The leaf hashes of records that were pruned from an archive. Records without a stored leaf count as missing."""
 
     def __init__(self, folder: Path, first: int, archive: "Archive") -> None:
         self.first = first
@@ -157,13 +155,12 @@ class _PrunedLeaves:
         self.row = before + read_tile_row(folder, 0, index, lines)
 
     def read_leaves(self, place: LogPosition, end: int) -> Iterator[LogLine]:
-        """The records from `place` to before the one with seq `end`."""
+        """Yield the pruned records from `place` up to, but excluding, seq `end`."""
         for seq in range(place.seq, min(end, self.first + len(self.row) // HASH_BYTES - 1)):
             prev, leaf = self.hash_at(seq - self.first), self.hash_at(seq - self.first + 1)
             yield LogLine(place.segment, place.offset, seq, b"", 0, leaf=leaf, prev=prev)
 
     def hash_at(self, number: int) -> bytes:
-        """One of the hashes."""
         return self.row[number * HASH_BYTES : (number + 1) * HASH_BYTES]
 
 
@@ -185,7 +182,7 @@ def _read_lines(file: _LineSource, place: LogPosition, end: int = sys.maxsize) -
 
 
 def _skip_line(file: _LineSource) -> tuple[bool, int]:
-    """Go past the rest of a line that is too long: whether it ended, and how many bytes that was."""
+    """Skip the rest of an oversized line. Returns whether a newline ended the line, and the number of skipped bytes."""
     size = 0
     while part := file.readline(_BUFFER_BYTES):
         size += len(part)
@@ -195,7 +192,7 @@ def _skip_line(file: _LineSource) -> tuple[bool, int]:
 
 
 def read_bytes(folder: Path, segment: str, offset: int, length: int) -> bytes:
-    """The `length` bytes at `offset` of a segment. Raises LineNotThere."""
+    """Return `length` bytes at `offset` of a segment. Raises LineNotThere."""
     (found,) = read_spans(folder, [(segment, offset, length)])
     if found is None:
         raise LineNotThere(folder, segment, offset, length)
@@ -203,7 +200,7 @@ def read_bytes(folder: Path, segment: str, offset: int, length: int) -> bytes:
 
 
 def read_spans(folder: Path, places: Iterable[tuple[str, int, int]]) -> Iterator[bytes | None]:
-    """The bytes at each segment, offset and length, as `read_bytes`, with None where they are not."""
+    """Yield the bytes at each (segment, offset, length), and None for bytes that are missing."""
     for segment, spans in groupby(places, itemgetter(0)):
         with _open_span_reader(folder, segment) as read:
             for _, offset, length in spans:
@@ -212,12 +209,19 @@ def read_spans(folder: Path, places: Iterable[tuple[str, int, int]]) -> Iterator
 
 @contextmanager
 def _open_span_reader(folder: Path, segment: str) -> Generator[Callable[[int, int], bytes | None]]:
-    """How bytes of a segment are read by offset and length."""
+    """Open a segment and return a function that reads bytes by offset and length."""
     try:
         file = (folder / segment).open("rb", buffering=0)
     except FileNotFoundError:
-        with _open_archive_spans(folder, segment) as read:
-            yield read
+        from remit.ledger.archive import DamagedArchive, open_archive  # the hook path reads no archives
+
+        try:
+            archive = open_archive(folder, segment)
+        except (FileNotFoundError, DamagedArchive):
+            yield _read_absent_span
+            return
+        with archive:
+            yield archive.read_range
         return
     with file:
         yield partial(_read_span, file.fileno())
@@ -228,25 +232,12 @@ def _read_span(descriptor: int, offset: int, length: int) -> bytes | None:
     return found if len(found) == length else None
 
 
-@contextmanager
-def _open_archive_spans(folder: Path, segment: str) -> Generator[Callable[[int, int], bytes | None]]:
-    from remit.ledger.archive import DamagedArchive, open_archive  # the hook path reads no archives
-
-    try:
-        archive = open_archive(folder, segment)
-    except (FileNotFoundError, DamagedArchive):
-        yield _read_absent_span
-        return
-    with archive:
-        yield archive.read_range
-
-
 def _read_absent_span(_offset: int, _length: int) -> None:
-    """What an archive gives that is not there."""
+    """Read from an archive that does not exist."""
 
 
 def measure_segment(folder: Path, segment: str) -> int:
-    """How many bytes a segment has, or had before it was archived. Raises FileNotFoundError."""
+    """Return the size of a segment in bytes; for an archived one, the original size. Raises FileNotFoundError."""
     try:
         return (folder / segment).stat().st_size
     except FileNotFoundError:
@@ -259,16 +250,6 @@ def measure_segment(folder: Path, segment: str) -> int:
             return 0
 
 
-class _IdRecord(Struct):
-    id: str
-
-
-_ID_RECORD = json.Decoder(_IdRecord)
-
-
-def read_record_id(line: bytes) -> str | None:
-    """The id of the record on a line; None where it cannot be read."""
-    try:
-        return _ID_RECORD.decode(line).id
-    except DECODE_ERRORS:
-        return None
+def measure_log_bytes(folder: Path) -> int:
+    """Return the size of a log in bytes, archived segments counted with their original size."""
+    return sum(measure_segment(folder, name) for name in list_segments(folder))

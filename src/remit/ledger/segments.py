@@ -1,6 +1,6 @@
-"""Where the lines of a log lie: segments named by the first seq they hold, and a head that vouches for the end.
+"""The files of a log: segments, each named after the first seq it holds, and a head that describes the last line.
 
-Every hook call imports this module, so it imports only what is cheap.
+Every hook call imports this module, so its own imports stay cheap.
 """
 
 import os
@@ -15,17 +15,17 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 LINE_LIMIT = 4 * 1024 * 1024
-"""The longest line, newline included, that is written or read."""
+"""Maximum length of a line that is written or read, newline included."""
 
 DECODE_ERRORS = (DecodeError, UnicodeDecodeError, RecursionError)
-"""What decoding a line raises that is no record; the last one where somebody nested it too deep."""
+"""Errors that msgspec raises for a line that is not a record; RecursionError for JSON nested too deeply."""
 
 ZERO_HASH = "0" * 64
 ARCHIVE_FOLDER = "archive"
-"""The folder of sealed segments that were compressed."""
+"""Subfolder for compressed, sealed segments."""
 
 FOREIGN_FOLDER = "foreign"
-"""The folder of what came from other logs."""
+"""Subfolder for copies of other machines' and tools' logs."""
 
 _BLOCK_BYTES = 64 * 1024
 _SUFFIX = ".jsonl"
@@ -34,49 +34,45 @@ _NAME_DIGITS = 12
 
 
 class LedgerError(Exception):
-    """Something is wrong with the ledger."""
+    """Base class of the ledger's errors."""
 
 
 def segment_name(first: int) -> str:
-    """The file name of the segment whose first record is `first`."""
     return f"{first:0{_NAME_DIGITS}d}{_SUFFIX}"
 
 
 def first_seq(segment: str) -> int:
-    """The seq that the name of a segment promises for its first line."""
+    """Return the seq of a segment's first line, as stated by the segment's name."""
     return int(segment.removesuffix(_SUFFIX))
 
 
 def is_segment(name: str) -> bool:
-    """Whether a file of that name in the log folder is a segment."""
     stem = name.removesuffix(_SUFFIX)
     return stem != name and len(stem) == _NAME_DIGITS and stem.isascii() and stem.isdigit()
 
 
 def list_segments(folder: "Path") -> list[str]:
-    """The names of the segments, oldest first, archived or not; none where there is no folder."""
+    """Return the names of all segments, archived or not, oldest first. A missing folder has no segments."""
     return sorted({*list_archived_segments(folder), *list_live_segments(folder)})
 
 
 def list_live_segments(folder: "Path") -> list[str]:
-    """The names of the segments that are no archives yet, oldest first: the last one is written to."""
+    """Return the names of the segments that still exist as plain files, oldest first. Appends go to the last one."""
     return sorted(filter(is_segment, _list_names(folder)))
 
 
 def find_newest_segment(folder: "Path | str") -> str:
-    """The name of the segment that is written to; empty where there is none."""
+    """Return the name of the segment that appends go to; empty if the log has no segment yet."""
     return max(filter(is_segment, _list_names(folder)), default="")
 
 
 def list_archived_segments(folder: "Path") -> list[str]:
-    """The names of the segments that have an archive, oldest first."""
     names = _list_names(folder / ARCHIVE_FOLDER)
     found = (name.removesuffix(_ARCHIVE_SUFFIX) for name in names if name.endswith(_ARCHIVE_SUFFIX))
     return sorted(filter(is_segment, found))
 
 
 def archive_path(folder: "Path", segment: str) -> "Path":
-    """Where the archive of a segment lies."""
     return folder / ARCHIVE_FOLDER / f"{segment}{_ARCHIVE_SUFFIX}"
 
 
@@ -88,10 +84,10 @@ def _list_names(folder: "Path | str") -> list[str]:
 
 
 class Head(Struct, frozen=True):
-    """The last line that was appended: its seq and leaf, and the offset after its newline.
+    """The last appended line: seq, leaf hash, segment, and the offset after the newline.
 
-    `synced` is the last seq known to have reached the disk: what comes after it may go in a power failure.
-    The default stands before the first line, so its leaf is the first record's `prev`.
+    `synced` is the last seq known to be on the disk; a power failure may lose later records.
+    The default value precedes the first line: its leaf is the `prev` of the first record.
     """
 
     seq: int = -1
@@ -102,13 +98,13 @@ class Head(Struct, frozen=True):
 
 
 def encode_head(head: Head) -> bytes:
-    """One line of fixed width with a check sum, so that it is overwritten in place."""
+    """Return the head as one fixed-width line with a checksum, so that it can be overwritten in place."""
     text = f"{head.seq:012d} {head.leaf} {head.segment} {head.end:012d} {head.synced:012d}"
     return f"{text} {sha256(text.encode())[:16]}\n".encode()
 
 
 def decode_head(raw: bytes) -> Head | None:
-    """The head in these bytes; None where its check sum does not hold."""
+    """Return the head; None if the checksum is wrong."""
     text, _, check = raw.decode("latin-1").removesuffix("\n").rpartition(" ")
     if sha256(text.encode())[:16] != check:
         return None
@@ -117,7 +113,7 @@ def decode_head(raw: bytes) -> Head | None:
 
 
 def read_head(folder: "Path") -> Head | None:
-    """The head of a log; None where it is missing or damaged."""
+    """Return the head of a log; None if the file is missing or damaged."""
     try:
         return decode_head((folder / "head").read_bytes())
     except FileNotFoundError:
@@ -125,7 +121,7 @@ def read_head(folder: "Path") -> Head | None:
 
 
 def write_head(folder: "Path", head: Head) -> None:
-    """Overwrite the head in place. It is not synced: after a crash it may be behind, which is allowed."""
+    """Overwrite the head in place, without fsync: after a crash an outdated head is allowed."""
     descriptor = os.open(f"{folder}/head", os.O_WRONLY | os.O_CREAT | os.O_CLOEXEC, 0o600)
     try:
         os.pwrite(descriptor, encode_head(head), 0)
@@ -134,14 +130,14 @@ def write_head(folder: "Path", head: Head) -> None:
 
 
 def write_all(descriptor: int, content: bytes) -> None:
-    """One write; more only where the system took a part, which ends in its error or in success."""
+    """Write all of `content`: one write(2), and more calls only after a short write. Raises OSError."""
     written = os.write(descriptor, content)
     while written < len(content):
         written += os.write(descriptor, content[written:])
 
 
 def find_last_line_end(descriptor: int, end: int) -> int:
-    """The offset after the last newline before `end`; 0 where there is none. Reads from the end."""
+    """Return the offset after the last newline before `end`, searching backwards; 0 if there is none."""
     while end > 0:
         start = max(0, end - _BLOCK_BYTES)
         found = os.pread(descriptor, end - start, start).rfind(b"\n")
@@ -152,7 +148,7 @@ def find_last_line_end(descriptor: int, end: int) -> int:
 
 
 def read_line_before(descriptor: int, end: int) -> bytes:
-    """The line whose newline is the last byte before `end`, without that newline."""
+    """Return the line whose newline is the last byte before `end`, without the newline."""
     start = find_last_line_end(descriptor, end - 1)
     return os.pread(descriptor, end - 1 - start, start)
 
@@ -161,17 +157,15 @@ if sys.platform == "darwin":
     from fcntl import F_FULLFSYNC, fcntl
 
     def flush(descriptor: int) -> None:
-        """Wait until the content is on the disk; `fsync` alone stops at the drive's cache here."""
+        """Wait until the content is on the disk; on macOS `fsync` only reaches the drive's cache."""
         fcntl(descriptor, F_FULLFSYNC)
 else:
 
     def flush(descriptor: int) -> None:
-        """Wait until the content, and the size that it needs, is on the disk."""
         os.fdatasync(descriptor)
 
 
 def flush_folder(folder: "Path") -> None:
-    """Wait until the names in `folder` are on the disk."""
     descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
     try:
         os.fsync(descriptor)

@@ -1,4 +1,4 @@
-"""Records that could not be appended wait here until the log takes them again."""
+"""The spool: records that could not be appended wait here until the log accepts them."""
 
 import os
 from collections.abc import Iterator, Sequence
@@ -10,60 +10,63 @@ from msgspec import json
 from remit.core.record import Record
 from remit.ledger import lock
 from remit.ledger.log import MachineLog, RecordTooLong
-from remit.ledger.reader import LogPosition, read_lines, read_record_id
+from remit.ledger.reader import LogPosition, read_lines
+from remit.ledger.record_views import decode_header
 from remit.ledger.segments import DECODE_ERRORS, first_seq, flush, list_segments
 
 CHUNK_RECORDS = 256
-"""Records that one append takes from the spool."""
+"""Number of records that one append takes from the spool."""
 
 _RECORD = json.Decoder(Record)
 
 
 class Spool:
-    """A file of records, one a line, without place in a chain yet. Processes may share it."""
+    """A file of records, one per line and not chained yet. Processes may share the file."""
 
     def __init__(self, path: Path) -> None:
         self.path = path
         self.unreadable_path = path.with_name(path.name + ".unreadable")
-        """Lines that no log will ever take: torn by a crash, or too long."""
+        """File for lines that no log accepts: torn by a crash, or too long."""
         self._lock_path = path.with_name(path.name + ".lock")
 
     def store(self, records: Sequence[Record]) -> None:
-        """Keep these records, on the disk when this returns. Raises OSError."""
+        """Append records to the spool; they are on the disk on return. Raises OSError."""
         self.path.parent.mkdir(parents=True, exist_ok=True)
-        held = lock.acquire(self._lock_path)
+        locked = lock.acquire(self._lock_path)
         try:
             _append_lines(self.path, [json.encode(record) for record in records])
         finally:
-            lock.release(held)
+            lock.release(locked)
 
     def count_pending(self) -> int:
-        """How many records wait."""
         return len(self._read_lines())
 
     def drain(self, log: MachineLog, *, views: Sequence[Path] = ()) -> int:
-        """Append what waits, in order, and only then forget it; how many records that were.
+        """Append the waiting records in order, remove them from the spool, and return their number.
 
-        After a crash in between, records that are already near the end of the log are not appended again.
-        Raises LedgerWriteError and keeps what is not in the log yet.
+        After a crash in between, records already near the end of the log are not appended again. Raises
+        LedgerWriteError; the spool then keeps the remaining records.
         """
         if not self.path.exists():
             return 0
-        held = lock.acquire(self._lock_path)
+        locked = lock.acquire(self._lock_path)
         try:
-            return sum(self._drain_chunks(log, views))
+            return self._drain_locked(log, views)
         finally:
-            lock.release(held)
+            lock.release(locked)
 
-    def _drain_chunks(self, log: MachineLog, views: Sequence[Path]) -> Iterator[int]:
+    def _drain_locked(self, log: MachineLog, views: Sequence[Path]) -> int:
         known = _read_recent_ids(log.folder)
         waiting = iter(self._read_lines())
+        appended = 0
         while chunk := list(islice(waiting, CHUNK_RECORDS)):
-            yield self._drain_chunk(chunk, log, views, known)
+            records = [record for record in self._decode_records(chunk) if record.id not in known]
+            appended += self._append_acceptable(records, log, views)
             self._remove_lines(len(chunk))
+        return appended
 
-    def _drain_chunk(self, chunk: list[bytes], log: MachineLog, views: Sequence[Path], known: set[str]) -> int:
-        records = [record for record in self._decode_records(chunk) if record.id not in known]
+    def _append_acceptable(self, records: list[Record], log: MachineLog, views: Sequence[Path]) -> int:
+        """Append the records; a record too long for the log goes to the unreadable file instead."""
         while records:
             try:
                 return len(log.append(records, views=views))
@@ -87,7 +90,7 @@ class Spool:
             return []
 
     def _remove_lines(self, count: int) -> None:
-        """Take the first lines out. The rest goes to a new file first, so that a crash loses none."""
+        """Remove the first `count` lines. The rest goes to a new file first, so that a crash loses none."""
         rest = self._read_lines()[count:]
         if not rest:
             self.path.unlink()
@@ -111,9 +114,9 @@ def _append_lines(path: Path, lines: Sequence[bytes]) -> None:
 
 
 def _read_recent_ids(folder: Path) -> set[str]:
-    """Ids of the records at the end of the log: those of two segments, since the newest may have just begun."""
+    """Return the ids of the records in the last two segments: the newest segment may have just begun."""
     names = list_segments(folder)[-2:]
     if not names:
         return set()
-    ids = (read_record_id(line.raw) for line in read_lines(folder, LogPosition(names[0], 0, first_seq(names[0]))))
-    return {found for found in ids if found is not None}
+    lines = read_lines(folder, LogPosition(names[0], 0, first_seq(names[0])))
+    return {header.id for line in lines if (header := decode_header(line.raw)) is not None}

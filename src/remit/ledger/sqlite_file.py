@@ -1,4 +1,4 @@
-"""Putting a database file into SQLite's write-ahead mode where several processes may make it at once."""
+"""SQLite files that several processes share: write-ahead mode, read-only copies, error codes."""
 
 import os
 import shutil
@@ -12,13 +12,14 @@ POLL_INTERVAL_S = 0.002
 
 
 def is_unwritable(path: Path) -> bool:
-    """Whether this user can write neither that file nor, where there is none, its folder."""
+    """Return True if this user can write neither the file nor, if the file is missing, the folder."""
     return not os.access(path if path.exists() else path.parent, os.W_OK) or not os.access(path.parent, os.W_OK)
 
 
 def copy_to_memory(path: Path) -> sqlite3.Connection:
-    """A database in memory with what the file at `path` holds; empty where nothing can be read. Nothing is written
-    beside the file. Raises nothing.
+    """Return an in-memory database with the content of the file at `path`; empty if the file cannot be read.
+
+    Writes nothing beside the file and raises nothing.
     """
     copy = sqlite3.connect(":memory:", isolation_level=None, check_same_thread=False)
     log = path.with_name(f"{path.name}-wal")
@@ -46,11 +47,10 @@ def _copy_database(source: str, copy: sqlite3.Connection) -> None:
 
 
 def enable_write_ahead(database: sqlite3.Connection, timeout_s: float) -> None:
-    """Readers and one writer go side by side from here on.
+    """Switch a database file to write-ahead mode, in which readers and one writer work in parallel.
 
-    SQLite waits for no other process when it changes the mode of a file, whatever its busy timeout: of two that make
-    one file at once, the later is told at once that it is locked. So it is tried again, for `timeout_s` seconds at
-    most. Raises sqlite3.Error.
+    SQLite ignores its busy timeout while the journal mode changes: of two processes that create the same file, the
+    later one fails at once with SQLITE_BUSY. So the switch is retried for `timeout_s` seconds. Raises sqlite3.Error.
     """
     until = time.monotonic() + timeout_s
     while True:
@@ -64,11 +64,10 @@ def enable_write_ahead(database: sqlite3.Connection, timeout_s: float) -> None:
 
 
 def is_busy(error: sqlite3.Error) -> bool:
-    """Whether another process is using the file."""
     return result_code(error) == sqlite3.SQLITE_BUSY
 
 
 def result_code(error: sqlite3.Error) -> int | None:
-    """SQLite's primary result code; None for what Python itself found wrong."""
+    """Return SQLite's primary result code; None for errors that Python itself raised."""
     code = getattr(error, "sqlite_errorcode", None)
     return code & 0xFF if isinstance(code, int) else None

@@ -1,15 +1,12 @@
-"""The newest segment of a log, open from one append to the next: where its last line ends, and room for more."""
+"""The newest segment of a log, kept open between appends: finds the last line and provides room for the next."""
 
 import os
 from typing import TYPE_CHECKING, Any
 
-from msgspec import Struct, json
-
 from remit.core.diff.contents import sha256
 from remit.core.formats.merkle import hash_leaf
-from remit.ledger.record_views import RecordLine
+from remit.ledger.record_views import decode_header
 from remit.ledger.segments import (
-    DECODE_ERRORS,
     Head,
     find_last_line_end,
     find_newest_segment,
@@ -26,26 +23,26 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 TORN_TAIL = "torn_tail"
-"""The reason in the detail of a `recovery` record."""
+"""Reason in a `recovery` record: bytes without a newline were moved out of the log."""
 
 
 class TailSegment:
-    """The segment that the next record goes into, of a log whose lock is held."""
+    """The segment that receives the next record. The caller holds the log's lock."""
 
     def __init__(self, folder: "Path", most_bytes: int, most_records: int) -> None:
         self.folder = folder
         self.name = ""
         self.last_head: Head | None = None
-        """The last line as it was left; None where the segment was opened anew since."""
+        """The last line this process wrote; None after the segment was reopened."""
         self.torn_tails: list[dict[str, Any]] = []
-        """What was set aside and has no record yet."""
+        """Details of torn tails that were moved aside and are not recorded yet."""
         self._folder_path = str(folder)
         self._descriptor = -1
         self._max_bytes = most_bytes
         self._max_records = most_records
 
     def open_newest(self) -> int:
-        """Have the newest segment open; its size, or 0 where there is none."""
+        """Open the newest segment and return its size; 0 if there is none."""
         newest = find_newest_segment(self._folder_path)
         if not newest:
             self.close()
@@ -53,11 +50,11 @@ class TailSegment:
         return self._open_segment(newest)
 
     def read_last_line(self, end: int) -> Head:
-        """The last whole line before `end`, read; a torn tail behind it is set aside, and noted in `torn`."""
+        """Read the last complete line before `end`. Moves a torn tail aside, with a detail in `torn_tails`."""
         return self._read_head_before(self._drop_torn_tails(end))
 
     def open_with_room(self, last: Head) -> int:
-        """Have the segment open that takes the next record; the offset where it goes."""
+        """Open the segment with room for the next record and return the offset to write at."""
         if self.name and last.end < self._max_bytes and self._has_room(last.seq):
             return last.end
         if self.name:
@@ -67,7 +64,7 @@ class TailSegment:
         return end
 
     def write(self, blob: bytes, offset: int, sync: bool) -> None:
-        """Put `blob` at `offset`, the end; all of it or nothing. Raises OSError."""
+        """Write `blob` at `offset`, which is the end of the file: all of it or nothing. Raises OSError."""
         try:
             write_all(self._descriptor, blob)
             if sync:
@@ -78,7 +75,7 @@ class TailSegment:
             raise
 
     def close(self) -> None:
-        """Let go of it; it is opened again when it is asked for."""
+        """Close the segment file; the next use opens it again."""
         if self._descriptor >= 0:
             os.close(self._descriptor)
         self._descriptor, self.name, self.last_head = -1, "", None
@@ -96,30 +93,32 @@ class TailSegment:
         return os.fstat(self._descriptor).st_size
 
     def _drop_torn_tails(self, end: int) -> int:
-        """Have the newest segment that holds a whole line open; the offset where its last one ends."""
+        """Open the newest segment with a complete line and return the offset after that line. Removes segments without
+        one.
+        """
         while self.name:
-            whole = find_last_line_end(self._descriptor, end)
-            if whole < end:
-                self._set_aside(whole, end)
-            if whole:
-                return whole
+            complete = find_last_line_end(self._descriptor, end)
+            if complete < end:
+                self._set_aside(complete, end)
+            if complete:
+                return complete
             (self.folder / self.name).unlink()
             end = self.open_newest()
         return 0
 
     def _set_aside(self, whole: int, end: int) -> None:
-        """Move the bytes after the last newline out of the log: a crash left them, or a stranger."""
+        """Move the bytes after the last newline out of the log: left by a crash, or written by another program."""
         torn = os.pread(self._descriptor, end - whole, whole)
         digest = sha256(torn)
-        aside = self.folder / "torn"
-        aside.mkdir(mode=0o700, exist_ok=True)
-        descriptor = os.open(aside / f"{digest}.bin", os.O_WRONLY | os.O_CREAT | os.O_CLOEXEC, 0o600)
+        torn_folder = self.folder / "torn"
+        torn_folder.mkdir(mode=0o700, exist_ok=True)
+        descriptor = os.open(torn_folder / f"{digest}.bin", os.O_WRONLY | os.O_CREAT | os.O_CLOEXEC, 0o600)
         try:
             write_all(descriptor, torn)
             flush(descriptor)
         finally:
             os.close(descriptor)
-        flush_folder(aside)
+        flush_folder(torn_folder)
         os.ftruncate(self._descriptor, whole)
         detail = {"torn_sha256": digest, "bytes": len(torn), "segment": self.name, "offset": whole}
         self.torn_tails.append({"reason": TORN_TAIL, **detail})
@@ -128,9 +127,9 @@ class TailSegment:
         if not end:
             return _find_archived_end(self.folder)
         line = read_line_before(self._descriptor, end)
-        seq = read_seq(line)
-        if seq is None:
-            seq = first_seq(self.name) + self._count_lines(end) - 1
+        header = decode_header(line)
+        # An undecodable last line still takes a number: the one that follows from its position.
+        seq = header.chain.seq if header else first_seq(self.name) + self._count_lines(end) - 1
         return Head(seq, hash_leaf(line).hex(), self.name, end)
 
     def _count_lines(self, end: int) -> int:
@@ -142,11 +141,11 @@ class TailSegment:
 
 
 def _find_archived_end(folder: "Path") -> Head:
-    """The last line of a log whose unarchived segments were all taken away; the default where nothing is archived."""
+    """Return the last archived line; the default head if nothing is archived."""
     newest = max(list_archived_segments(folder), default="")
     if not newest:
         return Head()
-    # For start-up speed: a log that nobody cut never comes here, and the hook path reads no archives.
+    # Imported here for start-up speed: only a log without plain segments gets here.
     from remit.ledger.reader import LogPosition, read_positions
 
     last = Head()
@@ -154,22 +153,3 @@ def _find_archived_end(folder: "Path") -> Head:
         leaf = line.leaf or hash_leaf(line.raw)
         last = Head(line.seq, leaf.hex(), line.segment, line.offset + line.size)
     return last
-
-
-class _SeqChain(Struct):
-    seq: int
-
-
-class _SeqView(Struct):
-    chain: _SeqChain
-
-
-_SEQ_RECORD = json.Decoder(RecordLine[_SeqView])
-
-
-def read_seq(line: bytes) -> int | None:
-    """The seq a line claims; None where it cannot be read."""
-    try:
-        return _SEQ_RECORD.decode(line).metadata.body.chain.seq
-    except DECODE_ERRORS:
-        return None

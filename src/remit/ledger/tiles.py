@@ -1,8 +1,8 @@
-"""The hashes of the log's tree that are kept beside the archives, so that proofs outlive pruned records.
+"""Tree hashes stored beside the archives, so that proofs outlive pruned records.
 
-`tiles/0` has the leaf hashes, `tiles/1` the roots over 256 of them each, `tiles/2` over 256 of those: hash `n` of a
-level stands at byte 32 `n`, so 256 in a row are a tile as the C2SP specification `tlog-tiles` (read 2026-11) cuts it.
-While an archive has its records these files can be made again; after pruning they are the only proof.
+`tiles/0` holds the leaf hashes, `tiles/1` the roots over 256 leaves each, `tiles/2` the roots over 256 of those. Hash
+`n` of a level starts at byte 32 `n`; 256 consecutive hashes are a tile in the sense of the C2SP specification
+`tlog-tiles` (read 2026-11). The files can be rebuilt from complete archives; after pruning they are the only proof.
 """
 
 import os
@@ -18,23 +18,23 @@ HASH_BYTES = 32
 
 
 def read_tile_row(folder: Path, level: int, start: int, count: int) -> bytes:
-    """The hashes from number `start` on, as far as they are there."""
+    """Return up to `count` hashes of a level from number `start` on; fewer if the file is shorter."""
     try:
         descriptor = os.open(folder / FOLDER / str(level), os.O_RDONLY | os.O_CLOEXEC)
     except FileNotFoundError:
         return b""
     try:
-        there = os.fstat(descriptor).st_size // HASH_BYTES
-        found = os.pread(descriptor, max(0, min(count, there - start)) * HASH_BYTES, min(start, there) * HASH_BYTES)
+        present = os.fstat(descriptor).st_size // HASH_BYTES
+        found = os.pread(descriptor, max(0, min(count, present - start)) * HASH_BYTES, min(start, present) * HASH_BYTES)
     finally:
         os.close(descriptor)
     return found[: len(found) // HASH_BYTES * HASH_BYTES]
 
 
 def extend_tiles(folder: Path, start: int, leaves: bytes) -> None:
-    """Keep the leaves from number `start` on, and the roots over those tiles that are full now. Raises OSError.
+    """Store leaf hashes from number `start` on, and the roots over all tiles that became full. Raises OSError.
 
-    Doing it again after a crash writes the same.
+    Repeating the call after a crash writes the same bytes.
     """
     (folder / FOLDER).mkdir(mode=0o700, exist_ok=True)
     level = 0
@@ -52,7 +52,6 @@ def _compute_tile_roots(folder: Path, level: int, first: int, end: int) -> Itera
 
 
 def split_hashes(row: bytes) -> Iterator[bytes]:
-    """The hashes in a row, one by one."""
     return (row[at : at + HASH_BYTES] for at in range(0, len(row), HASH_BYTES))
 
 

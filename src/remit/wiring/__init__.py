@@ -1,1 +1,1 @@
-"""WIRE: find agents, plan, merge what they need into their settings, and take it out again."""
+"""WIRE: find agents, plan and merge the required settings into their files, and remove them again."""

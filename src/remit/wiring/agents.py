@@ -1,4 +1,4 @@
-"""Which agents are here, and what each of them has to be told in which file."""
+"""Agents on the machine, and the settings required in their files."""
 
 import json
 import shutil
@@ -9,17 +9,20 @@ from typing import TypeAlias
 from msgspec import Struct
 
 from remit.adapters import ROWS, AgentRow, compute_codex_trust, server_settings, settings
+from remit.core.json_guards import as_array, as_object
 from remit.wiring.hook_client import is_own_handler
-from remit.wiring.insertions import JsonObject, as_list, as_object
+from remit.wiring.insertions import JsonObject
 
 TrustFunction: TypeAlias = Callable[[str, Mapping[str, object]], JsonObject]
 
 TRUST_FUNCTIONS: dict[str, TrustFunction] = {"codex": compute_codex_trust}
-"""Agents that run a hook only once a hash of it stands in their `mcp_file`, and what computes those."""
+"""For agents that run a hook only if its hash is in their `mcp_file`: the function that computes the hashes."""
 
 PROJECT_HOOKS_FILES = {"claude-code": ".claude/settings.local.json"}
-"""Where hooks of one project stand, if elsewhere than below HOME: Claude Code does not load those of a project's
-`settings.json` from a sub-directory (2.1.233 and later, read 2026-11), and that file is shared with a team.
+"""Files for the hooks of one project, if other than below HOME.
+
+Claude Code does not load hooks in a project's `settings.json` from a subdirectory (2.1.233 and later, read 2026-11),
+and a team shares that file.
 """
 
 
@@ -29,21 +32,21 @@ FOLDER_VARIABLES: dict[str, tuple[str, str]] = {
     "gemini": ("GEMINI_CLI_HOME", ".gemini"),
     "qwen": ("QWEN_HOME", ""),
 }
-"""The variable that moves an agent's own folder, and where below its value that folder then is.
+"""The variable that moves an agent's settings folder, and the folder's path below the variable's value.
 
-Sources: the clients themselves, at the versions that stand beside their rows. XDG_CONFIG_HOME moves none of them.
+Sources: the clients themselves, at the versions beside their rows. XDG_CONFIG_HOME moves none of them.
 """
 
 
 class NotAbsolutePath(ValueError):
-    """A variable that moves an agent's folder holds a relative path: in each folder it would mean another place."""
+    """A variable with a relative path for an agent's settings folder: the path would depend on the current folder."""
 
     def __init__(self, variable: str, value: str) -> None:
         super().__init__(f"{variable} is {value!r}; expected an absolute path. Set it so, or unset it, and try again")
 
 
 def find_moved_folders(variables: Mapping[str, str], home: Path) -> dict[str, str]:
-    """By agent, its own folder where a variable puts it elsewhere than below HOME. Raises NotAbsolute."""
+    """Return the settings folder of each agent for which a variable moves the folder. Raises NotAbsolutePath."""
     found: dict[str, str] = {}
     for agent, (name, below) in FOLDER_VARIABLES.items():
         value = variables.get(name, "")
@@ -56,7 +59,7 @@ def find_moved_folders(variables: Mapping[str, str], home: Path) -> dict[str, st
 
 
 class DetectedAgent(Struct, frozen=True):
-    """An agent on this machine. `binary` is None where only its settings folder is there."""
+    """An agent on this machine. `binary` is None if only the settings folder exists."""
 
     row: AgentRow
     binary: str | None
@@ -64,43 +67,43 @@ class DetectedAgent(Struct, frozen=True):
 
 
 class SettingsPlace(Struct, frozen=True):
-    """Where the settings of an agent are: the user's, or one project's. `moved` is as `moved_folders` tells it."""
+    """The place of agents' settings: the user's, or one project's. `moved_folders` is the result of
+    `find_moved_folders`.
+    """
 
     home: Path
     root: Path | None = None
     moved_folders: dict[str, str] = {}
 
     def settings_folder(self, row: AgentRow) -> Path:
-        """The user's folder of its settings."""
         return Path(self.moved_folders.get(row.agent) or self.home / row.config_folder)
 
     def user_file(self, row: AgentRow, name: str) -> Path:
-        """A file of the user's, by its name below HOME; the whole folder moves, and what lies beside it moves in."""
+        """Return a user's file, given by the name below HOME. Files beside a moved folder move into the folder."""
         moved = self.moved_folders.get(row.agent)
         return Path(moved) / name.removeprefix(f"{row.config_folder}/") if moved else self.home / name
 
     def hooks_file(self, row: AgentRow) -> Path:
-        """The file of its hooks."""
         if self.root is None:
             return self.user_file(row, row.hooks_file)
         return self.root / PROJECT_HOOKS_FILES.get(row.agent, row.hooks_file)
 
     def servers_file(self, row: AgentRow) -> Path:
-        """The file of its MCP servers: one file for all projects where it is outside of the agent's folder."""
+        """Return the file of MCP servers; files outside the agent's folder serve all projects."""
         return (
             self.root / row.mcp_file if self.root and has_servers_in_folder(row) else self.user_file(row, row.mcp_file)
         )
 
 
 def has_servers_in_folder(row: AgentRow) -> bool:
-    """Whether the file of MCP servers is within the agent's folder of settings."""
+    """Return True if the file of MCP servers lies in the agent's settings folder."""
     return row.mcp_file.startswith(f"{row.config_folder}/")
 
 
 def find_agents(
     home: Path, search_path: str, only: Iterable[str] = (), moved: Mapping[str, str] | None = None
 ) -> list[DetectedAgent]:
-    """The agents that are installed (on the search path) or have a folder of settings; of those named, all."""
+    """Return the agents on the search path or with a settings folder; of the agents in `only`, all."""
     named = set(only)
     rows = [row for row in ROWS.values() if not named or row.agent in named]
     place = SettingsPlace(home, moved_folders=dict(moved or {}))
@@ -112,13 +115,13 @@ def find_agents(
 
 
 def build_server_settings(row: AgentRow, place: SettingsPlace, command: tuple[str, ...]) -> JsonObject:
-    """What has to stand in the file of MCP servers, Remit's tools approved."""
+    """Return the required content of the file of MCP servers, with Remit's tools approved."""
     wanted = server_settings(row.agent, command)
     return wanted if place.root is None or has_servers_in_folder(row) else {"projects": {str(place.root): wanted}}
 
 
 def list_granted_rights(row: AgentRow, trusting: bool) -> list[tuple[str, str]]:
-    """Return the rights that the wiring gives this agent: what it may then do unasked, and the setting that says so."""
+    """Return the rights granted to the agent by wiring, each with the granting setting."""
     tools = "use Remit's own tools"
     rights = [(tools, f"permissions.allow: {name}") for name in row.permissions]
     rights += [
@@ -130,35 +133,32 @@ def list_granted_rights(row: AgentRow, trusting: bool) -> list[tuple[str, str]]:
 
 
 def build_hook_settings(row: AgentRow, client: str) -> JsonObject:
-    """What has to stand in the file of hooks."""
     return settings(row.agent, client)
 
 
 def build_trust_settings(row: AgentRow, hooks_file: Path, document: JsonObject) -> JsonObject:
-    """What tells the agent to trust our hooks, and no others, in the whole settings of `hooks_file`."""
+    """Return the settings that make the agent trust our hooks only, given the whole content of `hooks_file`."""
     trust = TRUST_FUNCTIONS.get(row.agent)
     if trust is None:
         return {}
     all_of_them = read_trust_state(trust(str(hooks_file), document))
     without_others = read_trust_state(trust(str(hooks_file), {"hooks": keep_own_hooks(document.get("hooks"))}))
-    ours = {key: value for key, value in all_of_them.items() if without_others[key] == value}
-    return {"hooks": {"state": ours}} if ours else {}
+    own = {key: value for key, value in all_of_them.items() if without_others[key] == value}
+    return {"hooks": {"state": own}} if own else {}
 
 
 def read_trust_state(trusted: JsonObject) -> JsonObject:
-    """The hashes by their keys."""
-    return as_object((as_object(trusted.get("hooks")) or {}).get("state")) or {}
+    return as_object(as_object(trusted.get("hooks")).get("state"))
 
 
 def keep_own_hooks(hooks: object) -> JsonObject:
-    """The hooks, each handler of others' made void in its place."""
+    """Return the hooks with None in place of foreign handlers, at unchanged positions."""
     return {
-        event: [blank_foreign_handlers(group) for group in as_list(groups) or []]
-        for event, groups in (as_object(hooks) or {}).items()
+        event: [blank_foreign_handlers(group) for group in as_array(groups)]
+        for event, groups in as_object(hooks).items()
     }
 
 
 def blank_foreign_handlers(group: object) -> JsonObject:
-    """One group, each handler of others' made void in its place."""
-    members = as_object(group) or {}
-    return {**members, "hooks": [one if is_own_handler(one) else None for one in as_list(members.get("hooks")) or []]}
+    members = as_object(group)
+    return {**members, "hooks": [item if is_own_handler(item) else None for item in as_array(members.get("hooks"))]}

@@ -1,4 +1,4 @@
-"""Whether Remit's own parts on this machine are sound: the hook client, the daemon's log, the hooks in the settings."""
+"""Checks of Remit's own parts on this machine: the hook client, the daemon's log, the hooks in settings files."""
 
 import statistics
 import subprocess
@@ -11,27 +11,28 @@ import msgspec
 from msgspec import Struct
 
 from remit.adapters import ROWS, AgentRow
+from remit.core.json_guards import as_object
 from remit.wiring.agents import SettingsPlace, build_hook_settings
 from remit.wiring.doctor_checks import PROBE_TIMEOUT_S, DoctorCheck
 from remit.wiring.hook_client import NoClient, client_path, client_words, is_client_altered, is_client_current
-from remit.wiring.insertions import JsonObject, as_object, contains_settings
+from remit.wiring.insertions import JsonObject, contains_settings
 from remit.wiring.json_text import NotJson, decode_node, parse_root
 from remit.wiring.manifest import Manifest
 from remit.wiring.plan import display_path
 from remit.workspace.agents.settings_files import read_settings
 
 DAEMON_LOG_PATH = ".local/state/remit/daemon.log"
-"""Below HOME."""
+"""Relative to HOME."""
 
 DROPPED_CALL = b"a call was dropped"
-"""What `servers.daemon` writes there of a call that it could not answer."""
+"""Text that `servers.daemon` logs for a call that it could not answer."""
 
 TAIL_BYTES = 64 * 1024
 LATENCY_RUNS = 10
 
 
 class Latency(Struct, frozen=True):
-    """How long the client took, in milliseconds, and what went wrong in the first run that failed."""
+    """Measured latency of the client in milliseconds, and the error of the first failed run."""
 
     p50_ms: float
     p99_ms: float
@@ -40,7 +41,7 @@ class Latency(Struct, frozen=True):
 
 
 def check_client(home: Path, noted: str) -> DoctorCheck:
-    """Whether the client is there, current, and the one that was installed: `noted` is what its SHA-256 was then."""
+    """Check that the client exists, is current and unaltered; `noted` is the hash at installation."""
     try:
         current, altered = is_client_current(home), is_client_altered(home, noted)
     except (NoClient, OSError) as error:
@@ -56,7 +57,7 @@ def check_client(home: Path, noted: str) -> DoctorCheck:
 
 
 def check_daemon(home: Path) -> DoctorCheck:
-    """Whether the daemon had to drop calls; each of them was answered by a fresh process, only later."""
+    """Check whether the daemon dropped calls; a fresh process answered each of them, only later."""
     try:
         with (home / DAEMON_LOG_PATH).open("rb") as file:
             file.seek(max(0, (home / DAEMON_LOG_PATH).stat().st_size - TAIL_BYTES))
@@ -66,12 +67,12 @@ def check_daemon(home: Path) -> DoctorCheck:
     if not dropped:
         return DoctorCheck("ok", "daemon", "no call was dropped")
     newest = dropped[-1].decode("utf-8", "replace")[:200]
-    said = f"{len(dropped)} calls were dropped, and answered by fresh processes; the newest: {newest}"
-    return DoctorCheck("warn", "daemon", said, f"read {display_path(home / DAEMON_LOG_PATH, home)}")
+    text = f"{len(dropped)} calls were dropped, and answered by fresh processes; the newest: {newest}"
+    return DoctorCheck("warn", "daemon", text, f"read {display_path(home / DAEMON_LOG_PATH, home)}")
 
 
 def find_unhooked_files(places: list[SettingsPlace], manifest: Manifest) -> dict[Path, str]:
-    """The files whose hooks `init` wrote and that are gone or changed since, with their agents. Raises NoClient."""
+    """Return the files with changed or missing hooks of `init`, with the agents. Raises NoClient."""
     found = {place.hooks_file(row): (row, client_words(place.home)) for place in places for row in ROWS.values()}
     wired = {path: row for path, (row, _) in found.items() if has_agent_hooks(manifest, path, row.agent)}
     return {
@@ -82,24 +83,23 @@ def find_unhooked_files(places: list[SettingsPlace], manifest: Manifest) -> dict
 
 
 def has_agent_hooks(manifest: Manifest, path: Path, agent: str) -> bool:
-    """Whether `init` put that agent's hooks into this file."""
     file = manifest.find_file(path)
     return file is not None and agent in file.agents
 
 
 def read_settings_document(path: Path) -> JsonObject:
-    """What a settings file says; nothing where it is gone or cannot be read."""
+    """Decode a settings file; empty if it is missing or unreadable."""
     try:
         root = parse_root(read_settings(path) or b"")
     except (NotJson, OSError):
         return {}
-    return (as_object(decode_node(root)) or {}) if root else {}
+    return as_object(decode_node(root)) if root else {}
 
 
 def build_harmless_payload(row: AgentRow, folder: str) -> bytes:
-    """A call that asks for nothing, as this agent would ask before it."""
+    """Return the payload of a harmless call, in the agent's form."""
     event = next(name for name, kind in row.events.items() if kind == "before")
-    tool = next((name for name, each in row.tools.items() if each.effect == "none"), "unknown")
+    tool = next((name for name, item in row.tools.items() if item.effect == "none"), "unknown")
     return msgspec.json.encode(
         {
             "session_id": "remit-doctor",
@@ -113,7 +113,7 @@ def build_harmless_payload(row: AgentRow, folder: str) -> bytes:
 
 
 def measure_latency(row: AgentRow, home: Path, environment: Mapping[str, str], runs: int) -> Latency:
-    """How long the client takes for a harmless call in a folder of its own. Raises NoClient, OSError."""
+    """Measure the client with harmless calls in a temporary folder. Raises NoClient, OSError."""
     command = f"{client_words(home)} {row.agent} pre"
     times: list[float] = []
     failure = ""
@@ -128,9 +128,9 @@ def measure_latency(row: AgentRow, home: Path, environment: Mapping[str, str], r
 
 
 def run_client(command: str, payload: bytes, folder: str, environment: Mapping[str, str]) -> str:
-    """Run the client as an agent would; what went wrong, or nothing."""
+    """Run the client as an agent would. Returns the error, or an empty text."""
     try:
-        done = subprocess.run(
+        completed = subprocess.run(
             ["/bin/sh", "-c", command],
             input=payload,
             cwd=folder,
@@ -141,13 +141,12 @@ def run_client(command: str, payload: bytes, folder: str, environment: Mapping[s
         )
     except subprocess.TimeoutExpired:
         return f"it gave no answer within {PROBE_TIMEOUT_S:.0f} s"
-    if done.returncode == 0 and not done.stderr:
+    if completed.returncode == 0 and not completed.stderr:
         return ""
-    return f"exit {done.returncode}: {done.stderr.decode('utf-8', 'replace').strip()[:300]}"
+    return f"exit {completed.returncode}: {completed.stderr.decode('utf-8', 'replace').strip()[:300]}"
 
 
 def check_latency(measured: Latency) -> DoctorCheck:
-    """Whether the client answers."""
     if measured.failure:
         return DoctorCheck("fail", "hook", f"the client does not answer: {measured.failure}", "remit doctor --fix")
     return DoctorCheck(

@@ -1,6 +1,6 @@
-"""The hook client, where agents find it whatever becomes of the environment that Remit was installed into.
+"""Installation of the hook client, outside the environment that Remit is installed into.
 
-Best first: a binary that came with the wheel, one compiled here from `client.c`, the pure-Python client.
+In order of preference: a binary from the wheel, a binary compiled here from `client.c`, the pure-Python client.
 """
 
 import _socket
@@ -16,11 +16,11 @@ from importlib.util import find_spec
 from pathlib import Path
 
 from remit.core.diff.contents import sha256
-from remit.wiring.insertions import as_object
+from remit.core.json_guards import as_object
 from remit.workspace.files.atomic import write_atomically
 
 CLIENT_FOLDER = ".local/share/remit/bin"
-"""Below HOME."""
+"""Relative to HOME."""
 
 CACHE_FOLDER = "__pycache__"
 
@@ -43,23 +43,24 @@ except Exception:
 exec(code, known)
 known["run"]()
 """
-"""The script that agents start. What it runs is compiled once: for a script Python does that at each start. Both that
-and the one module that it needs are loaded from where they are: searching for them takes as long as loading them.
+"""The script that agents start. The client's code is compiled once, because Python compiles a script at each start.
+
+The code and the module `_socket` are loaded from known paths: the import search takes as long as the import.
 """
 
 SOCKET_PATH = ".local/state/remit/daemon.sock"
-"""Below HOME: where the daemon listens; `servers.daemon` names the same place."""
+"""The daemon's socket, relative to HOME; `servers.daemon` uses the same path."""
 
 LAUNCHES_LINE = "exec"
-"""The last line of its settings: it runs commands contained, too; `gate.contained_calls` looks for it."""
+"""Last line of the client's settings: the client can run contained commands. `gate` looks for the line."""
 
 WAIT_TIMEOUT_S = 595
-"""How long a client waits for an answer: what agents are told as their time-out, less 5 s."""
+"""Time that a client waits for an answer: the timeout requested from agents less 5 s."""
 
 COMPILE_TIMEOUT_S = 60.0
 
 MAX_SHEBANG_CHARS = 126
-"""Characters that every kernel reads of a first line."""
+"""Length of a first line that every kernel reads completely."""
 
 _CLIENT_COMMAND = re.compile(
     r"(?:/remit_hook/__main__\.py|/share/remit/bin/[^/'\"\s|]+)['\"]* [\w-]+ (?:pre|post|note) \|\| "
@@ -67,16 +68,16 @@ _CLIENT_COMMAND = re.compile(
 
 
 class NoClient(RuntimeError):
-    """This installation of Remit has no hook client in it."""
+    """A Remit installation without the hook client."""
 
 
 def client_path(home: Path) -> Path:
-    """Where the client is; the same place for either kind, so that settings need not tell."""
+    """Return the path of the client, the same for every kind of client."""
     return home / CLIENT_FOLDER / CLIENT_NAME
 
 
 def client_words(home: Path) -> str:
-    """The shell words that start the client, quoted. Raises NoClient where the path is no text."""
+    """Return the quoted shell command of the client. Raises NoClient if the path is not UTF-8."""
     path = str(client_path(home))
     try:
         f"{sys.executable}{path}".encode()
@@ -86,9 +87,9 @@ def client_words(home: Path) -> str:
 
 
 def install_client(home: Path, noted: str = "") -> str:
-    """Put the client and its settings in place, and give the shell words that start it; what is current stays.
+    """Install the client and its settings unless they are current, and return the client's shell command.
 
-    `noted` is what `hash_client` was when Remit last installed it. Raises OSError, NoClient.
+    `noted` is the hash of the last installed client. Raises OSError, NoClient.
     """
     words = client_words(home)
     if not is_client_current(home) or is_client_altered(home, noted):
@@ -101,7 +102,7 @@ def install_client(home: Path, noted: str = "") -> str:
 
 
 def install_script(path: Path) -> None:
-    """Put the pure-Python client at `path`, run by this interpreter. Raises OSError, NoClient."""
+    """Install the pure-Python client at `path`, run by this interpreter. Raises OSError, NoClient."""
     module = path.with_name(f"{CLIENT_MODULE}.py")
     write_atomically(module, read_shipped_file("__main__.py"), 0o644)
     compiled = str(path.with_name(CACHE_FOLDER) / f"{CLIENT_MODULE}.{sys.implementation.cache_tag}.pyc")
@@ -118,50 +119,49 @@ def install_script(path: Path) -> None:
 
 
 def render_loader(source: str, compiled: str) -> str:
-    """The script for these files. Where Python has `_socket` built in, that is found by its name."""
+    """Return the script for the given files. A built-in `_socket` is imported by name."""
     places = {"SOURCE": source, "COMPILED": compiled, "SOCKETS": getattr(_socket, "__file__", "")}
     return re.sub("|".join(places), lambda found: ascii(places[found[0]]), LOADER_SCRIPT)
 
 
 def render_client_settings(home: Path) -> bytes:
-    """What the client reads: version, interpreter, socket, seconds to wait; then what it was made from, and can do."""
+    """Return the client's settings: version, interpreter, socket, timeout; then source hash and abilities."""
     made_from = sha256(read_shipped_file("client.c") + read_shipped_file("__main__.py") + LOADER_SCRIPT.encode())
     lines = (version("remit"), sys.executable, str(home / SOCKET_PATH), str(WAIT_TIMEOUT_S), made_from, LAUNCHES_LINE)
     return "".join(f"{line}\n" for line in lines).encode("utf-8", "surrogateescape")
 
 
 def is_client_current(home: Path) -> bool:
-    """Whether the client is there and the one of this version. Raises NoClient."""
+    """Return True if the client exists and belongs to this version. Raises NoClient."""
     try:
-        said = (home / CLIENT_FOLDER / CLIENT_SETTINGS).read_bytes()
+        text = (home / CLIENT_FOLDER / CLIENT_SETTINGS).read_bytes()
     except OSError:
         return False
-    return said == render_client_settings(home) and client_path(home).is_file()
+    return text == render_client_settings(home) and client_path(home).is_file()
 
 
 def hash_client(home: Path) -> str:
-    """What tells this client from any other; empty where there is none. Raises OSError."""
+    """Return the SHA-256 of the client's files; empty if there is none. Raises OSError."""
     found = [file.read_bytes() for file in list_client_files(home / CLIENT_FOLDER) if file.is_file()]
     return sha256(b"\0".join(found)) if found else ""
 
 
 def list_client_files(folder: Path) -> tuple[Path, ...]:
-    """The files that run when an agent starts the client."""
     compiled = sorted((folder / CACHE_FOLDER).glob(f"{CLIENT_MODULE}.*.pyc"))
     return (*(folder / name for name in (CLIENT_NAME, f"{CLIENT_NAME}.py", f"{CLIENT_MODULE}.py")), *compiled)
 
 
 def is_client_altered(home: Path, noted: str) -> bool:
-    """Whether the client is another than the one that Remit installed; not known where that was not noted."""
+    """Return True if the client differs from the installed client; False for an unknown hash."""
     return noted != "" and hash_client(home) != noted
 
 
 def install_binary(path: Path) -> bool:
-    """Put a binary that runs on this machine at `path`: the wheel's, else one compiled here; whether there is one."""
+    """Install a working binary, from the wheel or compiled. Returns False without such a binary."""
     found = find_package() / "bin" / f"hook-{sys.platform}-{platform.machine().lower()}"
     fresh = path.with_name(f".{path.name}.new")
-    made = copy_binary(found, fresh) if found.is_file() else compile_client(fresh)
-    if not (made and is_runnable(fresh)):
+    created = copy_binary(found, fresh) if found.is_file() else compile_client(fresh)
+    if not (created and is_runnable(fresh)):
         fresh.unlink(missing_ok=True)
         return False
     fresh.replace(path)
@@ -169,14 +169,13 @@ def install_binary(path: Path) -> bool:
 
 
 def copy_binary(source: Path, target: Path) -> bool:
-    """Copy a binary, executable."""
     shutil.copyfile(source, target)
     target.chmod(0o755)
     return True
 
 
 def compile_client(target: Path) -> bool:
-    """Compile the client, static where the system can; False where there is no compiler, or it fails."""
+    """Compile the client, statically if possible. Returns False without a compiler or if it fails."""
     compiler = shutil.which("cc") or shutil.which("gcc") or shutil.which("clang")
     source = find_package() / "client.c"
     if compiler is None or not source.is_file():
@@ -194,20 +193,20 @@ def compile_client(target: Path) -> bool:
 
 
 def is_runnable(binary: Path) -> bool:
-    """Whether the binary runs here at all: without arguments it says how it is used, and exits 2."""
+    """Return True if the binary runs here: without arguments a client prints the usage and exits with 2."""
     try:
-        done = subprocess.run(
+        completed = subprocess.run(
             [binary], stdin=subprocess.DEVNULL, capture_output=True, timeout=COMPILE_TIMEOUT_S, check=False
         )
     except OSError:
         return False
-    return done.returncode == 2 and b"usage" in done.stderr
+    return completed.returncode == 2 and b"usage" in completed.stderr
 
 
 def remove_client(home: Path) -> None:
-    """Take the client away, what the daemon leaves too, and the folders that are empty then. Raises OSError.
+    """Remove the client, the daemon's files and emptied folders. Raises OSError.
 
-    A daemon that finds its door gone ends itself.
+    A daemon without a socket ends itself.
     """
     folder, state = home / CLIENT_FOLDER, (home / SOCKET_PATH).parent
     own = (home / SOCKET_PATH, state / "daemon.lock", state / "daemon.log")
@@ -219,7 +218,7 @@ def remove_client(home: Path) -> None:
 
 
 def find_package() -> Path:
-    """The folder of `remit_hook` in this installation. Raises NoClient."""
+    """Return the folder of `remit_hook` in this installation. Raises NoClient."""
     found = find_spec("remit_hook")
     for folder in (found.submodule_search_locations if found else None) or ():
         return Path(folder)
@@ -227,7 +226,7 @@ def find_package() -> Path:
 
 
 def read_shipped_file(name: str) -> bytes:
-    """A file of the client. Raises NoClient."""
+    """Read a file of the client. Raises NoClient."""
     path = find_package() / name
     if not path.is_file():
         raise NoClient(f"this installation has no remit_hook/{name}; install Remit again")
@@ -235,7 +234,6 @@ def read_shipped_file(name: str) -> bytes:
 
 
 def server_command() -> tuple[str, ...]:
-    """What starts Remit's MCP server."""
     script = Path(sys.executable).with_name("remit")
     if script.is_file():
         return (str(script), "mcp")
@@ -243,6 +241,6 @@ def server_command() -> tuple[str, ...]:
 
 
 def is_own_handler(item: object) -> bool:
-    """Whether a hook handler of some settings runs our client, of whatever version and place."""
-    command = (as_object(item) or {}).get("command")
+    """Return True if a hook handler runs Remit's client, of any version and place."""
+    command = as_object(item).get("command")
     return isinstance(command, str) and _CLIENT_COMMAND.search(command) is not None

@@ -1,4 +1,4 @@
-"""What was put into a text: enough to take it out byte for byte, or by structure where others wrote meanwhile."""
+"""Insertions into a settings file, recorded for removal byte for byte or by structure."""
 
 import hashlib
 from typing import Literal, TypeAlias, cast
@@ -10,7 +10,7 @@ EntryKind: TypeAlias = Literal["member", "item", "switch", "table"]
 
 
 class SettingsConflict(ValueError):
-    """The settings cannot hold what is wanted without changing what a person wrote. `why` is a clause."""
+    """Settings in conflict with a person's own settings. `why` is a clause."""
 
     def __init__(self, why: str) -> None:
         super().__init__(f"{why}; change it by hand, then run `remit init` again")
@@ -18,7 +18,7 @@ class SettingsConflict(ValueError):
 
 
 class TextEdit(Struct, frozen=True):
-    """One splice: at byte `at` of the text so far, `put` came in. Nothing was taken out but `took`."""
+    """A replacement of text: at byte `at`, `put` replaced `took`, usually an empty text."""
 
     at: int
     put: str
@@ -26,10 +26,10 @@ class TextEdit(Struct, frozen=True):
 
 
 class InsertedEntry(Struct, frozen=True):
-    """One thing that was added, by structure.
+    """An added element, by structure.
 
-    `path` leads to it. A `member` is a key with its value, an `item` is an element of the list at `path`, a
-    `table` is one of TOML, and a `switch` is a number, true, false or null that stood there as `before`.
+    `path` is the element's path. A `member` is a key with a value, an `item` an element of the list at `path`, a
+    `table` a TOML table, and a `switch` a number, boolean or null that replaced `before`.
     """
 
     kind: EntryKind
@@ -39,10 +39,10 @@ class InsertedEntry(Struct, frozen=True):
 
 
 class Insertions(Struct, frozen=True):
-    """Everything that one merge added. `edits` are in the order in which they were made.
+    """The additions of a merge. `edits` are in order of application.
 
-    `before` and `after` are the SHA-256 of the text around them: where it is still `after`, undoing the edits
-    gives back `before`, byte for byte. `root` tells that the text held no document at all.
+    `before` and `after` are the SHA-256 of the text before and after the merge: if the text still has the hash `after`,
+    undoing the edits restores the original byte for byte. `root` is True if the text held no document at all.
     """
 
     before: str
@@ -53,17 +53,15 @@ class Insertions(Struct, frozen=True):
 
 
 def digest(source: bytes) -> str:
-    """SHA-256 in hex."""
     return hashlib.sha256(source).hexdigest()
 
 
 def apply_edit(source: bytes, edit: TextEdit) -> bytes:
-    """The text with the edit in it."""
     return source[: edit.at] + edit.put.encode() + source[edit.at + len(edit.took.encode()) :]
 
 
 def undo_exactly(source: bytes, insertions: Insertions) -> bytes | None:
-    """The text as it was before; None where it is no longer what the merge left."""
+    """Return the text without the edits; None if the text changed since the merge."""
     if digest(source) != insertions.after:
         return None
     for edit in reversed(insertions.edits):
@@ -72,27 +70,27 @@ def undo_exactly(source: bytes, insertions: Insertions) -> bytes | None:
     return source if digest(source) == insertions.before else None
 
 
-def as_object(value: object) -> JsonObject | None:
-    """`value` where it is an object."""
+def object_or_none(value: object) -> JsonObject | None:
+    """Return an object unchanged, None for other values."""
     return cast("JsonObject", value) if isinstance(value, dict) else None
 
 
-def as_list(value: object) -> list[object] | None:
-    """`value` where it is a list."""
+def list_or_none(value: object) -> list[object] | None:
+    """Return a list unchanged, None for other values."""
     return cast("list[object]", value) if isinstance(value, list) else None
 
 
 def is_same_value(left: object, right: object) -> bool:
-    """Equality in which `true` is not 1."""
+    """Compare values; unlike `==`, True differs from 1."""
     return type(left) is type(right) and left == right
 
 
 def contains_settings(have: object, wanted: object) -> bool:
-    """Whether everything wanted stands in `have`, which may hold more."""
-    there, asked = as_object(have), as_object(wanted)
-    if there is not None and asked is not None:
-        return all(key in there and contains_settings(there[key], value) for key, value in asked.items())
-    stands, listed = as_list(have), as_list(wanted)
-    if stands is not None and listed is not None:
-        return all(any(contains_settings(one, value) for one in stands) for value in listed)
+    """Return True if `have` contains everything in `wanted`, possibly among more."""
+    present, requested = object_or_none(have), object_or_none(wanted)
+    if present is not None and requested is not None:
+        return all(key in present and contains_settings(present[key], value) for key, value in requested.items())
+    current, listed = list_or_none(have), list_or_none(wanted)
+    if current is not None and listed is not None:
+        return all(any(contains_settings(item, value) for item in current) for value in listed)
     return is_same_value(have, wanted)

@@ -1,8 +1,8 @@
-"""JSON as people write it (comments, trailing commas, any indentation), with the place of every node.
+"""JSON as written by people (comments, trailing commas, any indentation), with the position of each node.
 
-Nothing here writes a document anew: text goes in and comes out at node positions, all else stays as it stands.
-Source for positions: tree-sitter-json 0.24. It knows comments, but no comma before a closing bracket, so those are
-blanked, and a byte order mark too, before it looks; every offset stays true.
+Documents are never rewritten: edits apply at node positions, and the remaining text stays. Source for positions:
+tree-sitter-json 0.24. The grammar knows comments, but neither a trailing comma nor a byte order mark: both are
+blanked before parsing; offsets stay valid.
 """
 
 import json
@@ -28,17 +28,16 @@ _COMMENTS_ON_LINE = re.compile(rb"(?:[ \t]*(?://[^\r\n]*|/\*(?:[^*\r\n]|\*(?!/))
 
 
 class NotJson(ValueError):
-    """The text is no JSON object, even with comments and trailing commas."""
+    """A text that is not a JSON object, even with comments and trailing commas."""
 
 
 @cache
 def json_parser() -> Parser:
-    """The parser."""
     return Parser(Language(tree_sitter_json.language()))
 
 
 def parse_root(source: bytes) -> Node | None:
-    """The object that the text holds; None where it holds nothing but white space and comments. Raises NotJson."""
+    """Return the object in the text; None if there is only white space and comments. Raises NotJson."""
     text = source.replace(BOM, b"   ", 1) if source.startswith(BOM) else source
     document = json_parser().parse(text).root_node
     if document.has_error:
@@ -54,18 +53,18 @@ def parse_root(source: bytes) -> Node | None:
 
 
 def find_unusual_forms(source: bytes) -> set[JsonForm]:
-    """What the text has that strict JSON has not."""
+    """Return the deviations of the text from strict JSON."""
     found: set[JsonForm] = {"bom"} if source.startswith(BOM) else set()
-    for each in _TRAILING_COMMA.finditer(source):
-        if each[1]:
+    for item in _TRAILING_COMMA.finditer(source):
+        if item[1]:
             found.add("comma")
-        elif each[0].startswith(b"/"):
+        elif item[0].startswith(b"/"):
             found.add("comment")
     return found
 
 
 def locate_error(document: Node) -> str:
-    """Line and column of the first thing that does not fit."""
+    """Return line and column of the first error."""
     node = document
     while (deeper := next((c for c in node.children if c.has_error or c.is_missing), None)) is not None:
         node = deeper
@@ -73,35 +72,30 @@ def locate_error(document: Node) -> str:
 
 
 def list_children(container: Node) -> list[Node]:
-    """The pairs of an object, or the items of an array."""
     return [child for child in container.named_children if not child.is_extra]
 
 
 def node_text(node: Node) -> str:
-    """The node as it is written."""
     return (node.text or b"").decode()
 
 
 def pair_value(pair: Node) -> Node:
-    """The value of a pair."""
     found = pair.child_by_field_name("value")
     assert found is not None  # a pair without one is a syntax error, refused before
     return found
 
 
 def pair_key(pair: Node) -> str:
-    """The key of a pair, decoded."""
     key = pair.child_by_field_name("key")
     return str(decode_scalar(key)) if key else ""
 
 
 def find_pair(container: Node, key: str) -> Node | None:
-    """The pair with this key: of several the last, which is the one that counts."""
+    """Return the pair with the key: of repeated keys the last takes effect."""
     return next((pair for pair in reversed(list_children(container)) if pair_key(pair) == key), None)
 
 
 def decode_node(node: Node) -> object:
-    """The node as a value."""
     if node.type == "object":
         return {pair_key(pair): decode_node(pair_value(pair)) for pair in list_children(node)}
     if node.type == "array":
@@ -110,7 +104,7 @@ def decode_node(node: Node) -> object:
 
 
 def decode_scalar(node: Node) -> object:
-    """A string, a number or a word as a value. Raises NotJson: the grammar takes some that JSON does not know."""
+    """Decode a scalar. Raises NotJson: the grammar accepts some that JSON does not allow."""
     try:
         return json.loads(node_text(node), strict=False)
     except ValueError as error:
@@ -118,7 +112,7 @@ def decode_scalar(node: Node) -> object:
 
 
 def find_at_path(root: Node | None, path: tuple[str | int, ...]) -> Node | None:
-    """The value at a path of keys and places; None where there is none."""
+    """Return the value at a path of keys and indexes; None if there is none."""
     node = root
     for step in path:
         if node is None:
@@ -128,7 +122,6 @@ def find_at_path(root: Node | None, path: tuple[str | int, ...]) -> Node | None:
 
 
 def find_child(node: Node, step: str | int) -> Node | None:
-    """The value at one key or place."""
     if isinstance(step, int):
         items = list_children(node) if node.type == "array" else []
         return items[step] if step < len(items) else None
@@ -140,19 +133,18 @@ def find_child(node: Node, step: str | int) -> Node | None:
 
 
 def find_newline(source: bytes) -> str:
-    """How its lines end."""
     first = source.find(b"\n")
     return "\r\n" if first > 0 and source[first - 1 : first] == b"\r" else "\n"
 
 
 def find_indent(source: bytes, position: int) -> str:
-    """The white space that begins the line of `position`."""
+    """Return the white space at the beginning of the line of `position`."""
     line = source[source.rfind(b"\n", 0, position) + 1 : position].removeprefix(BOM)
     return line[: len(line) - len(line.lstrip(b" \t"))].decode()
 
 
 def find_indent_unit(source: bytes, root: Node) -> str:
-    """One step of indentation, as the first member of the root shows it."""
+    """Return one step of indentation, as used by the first member of the root."""
     first = next(iter(list_children(root)), None)
     if first is None or b"\n" not in source[root.start_byte : first.start_byte]:
         return "  "
@@ -160,14 +152,16 @@ def find_indent_unit(source: bytes, root: Node) -> str:
 
 
 def format_member(key: str | None, value: object, unit: str | None, line_start: str = "") -> str:
-    """A member or an item as text: on one line without a unit, else on lines that begin with `line_start`."""
+    """Return a member or an item as text: a single line if `unit` is None, or lines led by `line_start`."""
     body = json.dumps(value, indent=unit, ensure_ascii=False)
     head = "" if key is None else f"{json.dumps(key, ensure_ascii=False)}: "
     return (head + body).replace("\n", line_start)
 
 
 def build_addition(source: bytes, root: Node, container: Node, key: str | None, value: object) -> list[TextEdit]:
-    """The edits that add a member (or, without a key, an item) at the end of a container, in its own style."""
+    """Return the edits that add a member (or, without a key, an item) at the end of a container, in the container's
+    style.
+    """
     present = list_children(container)
     unit, newline = find_indent_unit(source, root), find_newline(source)
     if not present:
@@ -193,7 +187,7 @@ def build_addition(source: bytes, root: Node, container: Node, key: str | None, 
 
 
 def build_first_child(source: bytes, root: Node, container: Node, write: Callable[[str | None], str]) -> TextEdit:
-    """The edit that puts the first thing into an empty container."""
+    """Return the edit that adds the first element of an empty container."""
     close = container.end_byte - 1
     inside = source[container.start_byte + 1 : close]
     anchor = container.start_byte + 1 + len(inside.rstrip())
@@ -206,7 +200,7 @@ def build_first_child(source: bytes, root: Node, container: Node, write: Callabl
 
 
 def find_comma(source: bytes, start: int, end: int) -> int | None:
-    """Where the first comma outside of comments stands."""
+    """Return the position of the first comma outside comments."""
     return next((m.start() for m in _COMMENT_OR_COMMA.finditer(source, start, end) if m[1]), None)
 
 
@@ -214,7 +208,7 @@ def find_comma(source: bytes, start: int, end: int) -> int | None:
 
 
 def remove_at_path(source: bytes, path: tuple[str | int, ...]) -> bytes:
-    """The text without the member or item at `path`, its comma included. What is not there changes nothing."""
+    """Return the text without the member or item at `path` and the comma; unchanged if absent."""
     container = find_at_path(parse_root(source), path[:-1])
     if container is None:
         return source
@@ -228,7 +222,6 @@ def remove_at_path(source: bytes, path: tuple[str | int, ...]) -> bytes:
 
 
 def remove_child(source: bytes, container: Node, child: Node) -> bytes:
-    """The text without this child of this container."""
     present = list_children(container)
     number = present.index(child)
     close = container.end_byte - 1
@@ -246,7 +239,7 @@ def remove_child(source: bytes, container: Node, child: Node) -> bytes:
 
 
 def remove_child_before(source: bytes, child: Node, following: Node) -> bytes:
-    """The text without a child that another one follows: that one moves up, or the comments before it do."""
+    """Remove a child with a successor: the successor, or the comments before it, move up."""
     comma = find_comma(source, child.end_byte, following.start_byte)
     assert comma is not None  # as above
     gap = source[comma + 1 : following.start_byte]
@@ -255,7 +248,7 @@ def remove_child_before(source: bytes, child: Node, following: Node) -> bytes:
 
 
 def remove_only_child(source: bytes, container: Node, child: Node) -> bytes:
-    """The text without an only child; where nothing else stands in the container, its brackets close up."""
+    """Remove an only child; the brackets close up if the container is then blank."""
     close = container.end_byte - 1
     trailing = find_comma(source, child.end_byte, close)
     after = source[child.end_byte if trailing is None else trailing + 1 : close]
@@ -265,7 +258,7 @@ def remove_only_child(source: bytes, container: Node, child: Node) -> bytes:
 
 
 def find_space_start(source: bytes, floor: int, position: int) -> int:
-    """Where the white space before `position` begins. A line comment keeps the end of its line."""
+    """Return the start of the white space before `position`. A line comment keeps its newline."""
     gap = source[floor:position]
     start = floor + len(gap.rstrip())
     comments = [m for m in _COMMENT_OR_COMMA.finditer(source, floor, position) if m[0].startswith(b"//")]
@@ -275,11 +268,9 @@ def find_space_start(source: bytes, floor: int, position: int) -> int:
 
 
 def replace_node(source: bytes, node: Node, text: str) -> tuple[bytes, TextEdit]:
-    """The text with another value in the node's place."""
     edit = TextEdit(node.start_byte, text, node_text(node))
     return apply_edit(source, edit), edit
 
 
 def build_conflict(path: tuple[str, ...], node: Node, expected: str) -> SettingsConflict:
-    """What stands there is of another kind than what has to."""
     return SettingsConflict(f"{'.'.join(path)!r} is {node.type}, expected {expected}")

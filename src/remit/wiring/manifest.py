@@ -1,6 +1,6 @@
-"""What was wired, so that it can be taken out: `~/.local/state/remit/wired.json` (0600).
+"""The manifest of wired files, for taking the wiring out: `~/.local/state/remit/wired.json` (0600).
 
-It holds hashes of the settings files and the text that we put into them; nothing of what stood there before.
+The manifest holds hashes of the settings files and Remit's own insertions, no other content.
 """
 
 from pathlib import Path
@@ -13,12 +13,12 @@ from remit.wiring.insertions import Insertions
 from remit.workspace.files.atomic import write_atomically
 
 MANIFEST_PATH = ".local/state/remit/wired.json"
-"""Below HOME."""
+"""Relative to HOME."""
 MANIFEST_FORMAT = 1
 
 
 class ManifestError(RuntimeError):
-    """The manifest is there and cannot be used."""
+    """An unusable manifest."""
 
     def __init__(self, path: Path, why: str) -> None:
         super().__init__(
@@ -29,7 +29,8 @@ class ManifestError(RuntimeError):
 
 
 class WiredFile(Struct, frozen=True):
-    """One settings file. `created`: there was none; `folders` are those we made for it, the innermost last.
+    """A settings file. `created` is True for a file created by Remit; `folders` are folders created with the file,
+    innermost last.
 
     `at` is ISO 8601 in UTC, `version` Remit's own.
     """
@@ -44,10 +45,10 @@ class WiredFile(Struct, frozen=True):
 
 
 class Manifest(Struct, frozen=True):
-    """Every wired file, and the roots of the repositories that `init` was run in.
+    """The wired files, and the roots of the repositories set up by `init`.
 
-    `client` is the SHA-256 of the hook client that was installed, empty where nobody wrote it down. `moved` are the
-    agents' own folders that `init` found elsewhere than below HOME.
+    `client` is the SHA-256 of the installed hook client, empty if unknown. `moved` are settings folders outside their
+    usual place below HOME, as found by `init`.
     """
 
     format: int = MANIFEST_FORMAT
@@ -57,29 +58,24 @@ class Manifest(Struct, frozen=True):
     moved: dict[str, str] = {}
 
     def find_file(self, path: Path) -> WiredFile | None:
-        """What was put into this file."""
         return next((f for f in self.files if f.path == str(path)), None)
 
     def with_file(self, file: WiredFile) -> "Manifest":
-        """The manifest with this file in its place."""
         kept = self.without_file(Path(file.path)).files
         return replace(self, files=(*kept, file))
 
     def without_file(self, path: Path) -> "Manifest":
-        """The manifest without this file."""
         return replace(self, files=tuple(f for f in self.files if f.path != str(path)))
 
     def with_repository(self, root: Path) -> "Manifest":
-        """The manifest with this repository in it."""
         return replace(self, repositories=tuple(dict.fromkeys((*self.repositories, str(root)))))
 
     def without_repository(self, root: Path) -> "Manifest":
-        """The manifest without this repository."""
         return replace(self, repositories=tuple(r for r in self.repositories if r != str(root)))
 
 
 def read_manifest(home: Path) -> Manifest:
-    """The manifest; an empty one where there is none. Raises ManifestError."""
+    """Read the manifest; an empty one if the file is missing. Raises ManifestError."""
     path = home / MANIFEST_PATH
     try:
         found = msgspec.json.decode(path.read_bytes(), type=Manifest)
@@ -93,7 +89,7 @@ def read_manifest(home: Path) -> Manifest:
 
 
 def write_manifest(home: Path, manifest: Manifest) -> None:
-    """Keep the manifest; an empty one is no file. Raises OSError."""
+    """Write the manifest; an empty manifest is stored as no file. Raises OSError."""
     path = home / MANIFEST_PATH
     if not manifest.files and not manifest.repositories:
         path.unlink(missing_ok=True)

@@ -1,7 +1,4 @@
-"""What would change in which settings file: computed first, shown, and only then done.
-
-Settings that are sound to us and not to the agent: it ignores the whole file then, and our hooks with it.
-"""
+"""Plans for settings files: changes are computed and shown first, and written afterwards."""
 
 import difflib
 from collections.abc import Iterable
@@ -11,6 +8,7 @@ from typing import Literal, TypeAlias
 from msgspec import Struct
 
 from remit.adapters import ROWS, AgentRow
+from remit.core.json_guards import as_object
 from remit.wiring import json_merge, toml_merge
 from remit.wiring.agents import (
     DetectedAgent,
@@ -20,7 +18,7 @@ from remit.wiring.agents import (
     build_trust_settings,
 )
 from remit.wiring.hook_client import is_own_handler
-from remit.wiring.insertions import Insertions, JsonObject, SettingsConflict, as_object
+from remit.wiring.insertions import Insertions, JsonObject, SettingsConflict, object_or_none
 from remit.wiring.json_text import NotJson, decode_node, find_unusual_forms, parse_root
 from remit.wiring.manifest import Manifest, WiredFile, write_manifest
 from remit.wiring.toml_merge import NotToml
@@ -31,7 +29,7 @@ PART_NAMES: dict[SettingsPart, str] = {"hooks": "hooks", "server": "MCP server",
 
 
 class WiringProblem(RuntimeError):
-    """A settings file that cannot be wired as it stands."""
+    """A settings file in a state that prevents wiring."""
 
     def __init__(self, path: Path, why: str) -> None:
         super().__init__(f"{str(path)!r} cannot be wired: {why}")
@@ -39,7 +37,7 @@ class WiringProblem(RuntimeError):
 
 
 class WantedSettings(Struct, frozen=True):
-    """What one agent needs in one file."""
+    """The settings of an agent in a file."""
 
     path: Path
     agent: str
@@ -48,7 +46,7 @@ class WantedSettings(Struct, frozen=True):
 
 
 class FilePlan(Struct, frozen=True):
-    """One file, before and after. `before` is None where there is no file yet."""
+    """The plan for one file. `before` is None if there is no file yet."""
 
     path: Path
     agents: tuple[str, ...]
@@ -59,16 +57,14 @@ class FilePlan(Struct, frozen=True):
 
     @property
     def has_changes(self) -> bool:
-        """Whether there is anything to write."""
         return self.before != self.after
 
     @property
     def parts_text(self) -> str:
-        """What comes in, in words."""
+        """The added parts, as text for people."""
         return ", ".join(PART_NAMES[part] for part in self.parts)
 
     def diff(self, home: Path) -> str:
-        """A unified diff."""
         name = display_path(self.path, home)
         old = (self.before or b"").decode().splitlines(keepends=True)
         new = self.after.decode().splitlines(keepends=True)
@@ -77,7 +73,7 @@ class FilePlan(Struct, frozen=True):
 
 
 def display_path(path: Path, home: Path) -> str:
-    """The path as people write it."""
+    """Return the path with `~` for HOME."""
     return f"~/{path.relative_to(home)}" if path.is_relative_to(home) else str(path)
 
 
@@ -89,7 +85,7 @@ def plan_settings(
     manifest: Manifest,
     trusting: set[str],
 ) -> list[FilePlan]:
-    """One plan a file, those that need nothing included. Raises Problem, OSError."""
+    """Return a plan per file, including files without changes. Raises WiringProblem, OSError."""
     rows = [agent.row for agent in agents]
     wishes = [
         WantedSettings(place.hooks_file(row), row.agent, "hooks", build_hook_settings(row, client)) for row in rows
@@ -106,7 +102,7 @@ def plan_settings(
 
 
 def build_trust_wish(row: AgentRow, place: SettingsPlace, plans: list[FilePlan]) -> WantedSettings:
-    """What tells the agent to trust our hooks, as they will stand."""
+    """Return the settings that make the agent trust our hooks as planned."""
     hooks_file = place.hooks_file(row)
     return WantedSettings(
         place.servers_file(row),
@@ -117,19 +113,19 @@ def build_trust_wish(row: AgentRow, place: SettingsPlace, plans: list[FilePlan])
 
 
 def has_trust(manifest: Manifest, place: SettingsPlace, row: AgentRow) -> bool:
-    """Whether trust was written before: then it has to follow the hooks."""
+    """Return True if trust entries were written before: they must follow the hooks."""
     wired = manifest.find_file(place.servers_file(row))
     return wired is not None and any(entry.path[:2] == ("hooks", "state") for entry in wired.insertions.entries)
 
 
 def plan_files(wishes: list[WantedSettings], manifest: Manifest) -> list[FilePlan]:
-    """One plan a file. Raises Problem, OSError."""
+    """Return a plan per file. Raises WiringProblem, OSError."""
     paths = dict.fromkeys(wish.path for wish in wishes)
     return [plan_file(path, [w for w in wishes if w.path == path], manifest.find_file(path)) for path in paths]
 
 
 def plan_file(path: Path, wishes: list[WantedSettings], wired: WiredFile | None) -> FilePlan:
-    """The plan of one file. Where it is not up to date, what is in it of ours goes before the new comes in."""
+    """Return the plan of one file. In an outdated file Remit's old insertions are removed before the merge."""
     before = read_settings(path)
     wanted: JsonObject = {}
     for wish in wishes:
@@ -149,72 +145,68 @@ def plan_file(path: Path, wishes: list[WantedSettings], wired: WiredFile | None)
 
 
 def unite_settings(left: JsonObject, right: JsonObject) -> JsonObject:
-    """Both wishes in one object."""
     merged = dict(left)
     for key, value in right.items():
-        have, more = as_object(merged.get(key)), as_object(value)
-        merged[key] = unite_settings(have, more) if have is not None and more is not None else value
+        present, more = object_or_none(merged.get(key)), object_or_none(value)
+        merged[key] = unite_settings(present, more) if present is not None and more is not None else value
     return merged
 
 
 def merge_settings(path: Path, text: str, wanted: JsonObject) -> tuple[str, Insertions]:
-    """Merge by the kind of the file."""
     if path.suffix == ".toml":
         return toml_merge.merge_toml(text, split_tables(wanted))
     return json_merge.merge_json(text, wanted, is_own_handler)
 
 
 def unmerge_settings(path: Path, text: str, insertions: Insertions) -> str:
-    """Take out by the kind of the file."""
     if path.suffix == ".toml":
         return toml_merge.unmerge_toml(text, insertions)
     return json_merge.unmerge_json(text, insertions)
 
 
 def split_tables(wanted: JsonObject, above: tuple[str, ...] = ()) -> dict[tuple[str, ...], JsonObject]:
-    """The tables of a document: every object that holds something else than objects."""
+    """Return the tables of a document: each object with members that are not objects."""
     found: dict[tuple[str, ...], JsonObject] = {}
-    values = {key: value for key, value in wanted.items() if as_object(value) is None}
+    values = {key: value for key, value in wanted.items() if object_or_none(value) is None}
     if values:
         found[above] = values
     for key, value in wanted.items():
-        found |= split_tables(as_object(value) or {}, (*above, key))
+        found |= split_tables(as_object(value), (*above, key))
     return found
 
 
 def read_planned_document(plans: list[FilePlan], path: Path) -> JsonObject:
-    """The document that a plan leaves."""
     text = next((p.after for p in plans if p.path == path), b"")
     root = parse_root(text)
-    return (as_object(decode_node(root)) or {}) if root else {}
+    return as_object(decode_node(root)) if root else {}
 
 
 def write_plans(plans: Iterable[FilePlan], home: Path, manifest: Manifest, at: str, version: str) -> Manifest:
-    """Write the files. The manifest goes first: a file that was not reached is then one with nothing to take out.
+    """Write the files, the manifest first: after an interruption the manifest lists missing insertions, never too few.
 
     Raises SettingsChanged, OSError.
     """
-    for each in plans:
-        if not each.has_changes:
+    for item in plans:
+        if not item.has_changes:
             continue
-        known = manifest.find_file(each.path)
+        known = manifest.find_file(item.path)
         wired = WiredFile(
-            path=str(each.path),
-            agents=each.agents,
-            insertions=each.insertions,
-            created=each.before is None or (known is not None and known.created),
-            folders=known.folders if known else missing_folders(each.path),
+            path=str(item.path),
+            agents=item.agents,
+            insertions=item.insertions,
+            created=item.before is None or (known is not None and known.created),
+            folders=known.folders if known else missing_folders(item.path),
             at=at,
             version=version,
         )
         manifest = manifest.with_file(wired)
         write_manifest(home, manifest)
-        write_settings(each.path, each.before, each.after)
+        write_settings(item.path, item.before, item.after)
     return manifest
 
 
 def missing_folders(path: Path) -> tuple[str, ...]:
-    """Folders above the file that are not there, the outermost first."""
+    """Return the missing folders above the file, outermost first."""
     return tuple(str(folder) for folder in reversed(path.parents) if not folder.exists())
 
 
@@ -222,16 +214,16 @@ FORM_NAMES = {"bom": "a byte order mark", "comment": "a comment", "comma": "a co
 
 
 def find_unread_agents(file: FilePlan) -> list[tuple[str, str]]:
-    """The agents that will not read this file of hooks as it would stand, each with what in it keeps them from it."""
+    """Return the agents that would ignore the hook file as planned, each with the reason."""
     if "hooks" not in file.parts or file.path.suffix != ".json":
         return []
-    there = find_unusual_forms(file.after)
-    found = [(ROWS[agent], sorted(there - ROWS[agent].accepted_json_forms)) for agent in file.agents]
+    present = find_unusual_forms(file.after)
+    found = [(ROWS[agent], sorted(present - ROWS[agent].accepted_json_forms)) for agent in file.agents]
     return [(row.title, " and ".join(FORM_NAMES[form] for form in forms)) for row, forms in found if forms]
 
 
 def describe_unread(file: FilePlan, home: Path) -> str:
-    """The same in words; empty where all is well."""
+    """Return a warning for people about such agents; empty if all is well."""
     return "\n".join(
         f"  {title} does not read {display_path(file.path, home)} while there is {what} in it: "
         "none of its hooks run. Take it out by hand"

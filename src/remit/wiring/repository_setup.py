@@ -1,4 +1,4 @@
-"""What `init` puts into a repository, and what `uninstall` takes out of it."""
+"""Setting up a repository (`init`), and undoing the setup (`uninstall`)."""
 
 import shutil
 from pathlib import Path
@@ -29,7 +29,7 @@ KEPT_REFS = (
     (NOTES, "notes that witness the ledger"),
     (NOTES_REF, "notes of who wrote which line"),
 )
-"""What refs of the user's repository may hold of Remit's."""
+"""Refs of the user's repository that may hold Remit's objects."""
 
 STARTER_INTENTS = """\
 # What coding agents may do here. Make an intent with:  remit intent new "Greet people by name" --scope 'src/**'
@@ -50,10 +50,10 @@ active_intents: []
 
 
 class RepositoryStart(Struct, frozen=True):
-    """Changes that `init` makes in a repository.
+    """Changes of a repository by `init`.
 
-    `mode` is None where the mode stays, `share` where sharing stays. `private` adds `.orchestration/` to the
-    repository's `info/exclude`, so that git does not track it.
+    `mode` and `share` are None if unchanged. `private` adds `.orchestration/` to the repository's
+    `info/exclude`, to hide the folder from git.
     """
 
     govern: bool
@@ -64,16 +64,15 @@ class RepositoryStart(Struct, frozen=True):
 
     @property
     def has_changes(self) -> bool:
-        """Whether there is anything to do."""
         return self.govern or self.mode is not None or self.starter or self.share is not None or self.private
 
 
 def plan_start(
     workspace: Workspace, mode: Mode | None, share: ShareSettings | None, private: bool = False
 ) -> RepositoryStart:
-    """Return the changes to make. The mode is always written into the configuration, so that a reader sees it.
+    """Return the changes to make. The mode is always written into the configuration, where readers see it.
 
-    Raises Problem where `private` is asked for and git tracks `.orchestration/` already, or there is no git.
+    Raises WiringProblem if `private` is requested but git tracks `.orchestration/` already, or there is no git.
     """
     if private and workspace.common_dir is None:
         raise WiringProblem(workspace.folder, "--private excludes it from git, and there is no git repository here")
@@ -96,7 +95,7 @@ def plan_start(
 
 
 def start_governing(workspace: Workspace, plan: RepositoryStart) -> None:
-    """Do it. Raises OSError, ConfigError, Problem."""
+    """Make the changes. Raises OSError, ConfigError, WiringProblem."""
     if plan.govern:
         govern_workspace(workspace)
     if plan.mode is not None:
@@ -110,18 +109,18 @@ def start_governing(workspace: Workspace, plan: RepositoryStart) -> None:
 
 
 def find_exclude_path(workspace: Workspace) -> Path | None:
-    """The repository's own list of ignored patterns, shared by its worktrees and never committed."""
+    """Return the repository's `info/exclude`, shared by its worktrees and never committed."""
     return workspace.common_dir / "info" / "exclude" if workspace.common_dir else None
 
 
 def build_exclude_line(workspace: Workspace) -> bytes:
-    """The line of `info/exclude` that hides `.orchestration/` of this workspace, and no other folder."""
+    """Return the line of `info/exclude` for exactly this workspace's `.orchestration/`."""
     inside = "" if not workspace.is_nested else Git(workspace.root).text("rev-parse", "--show-prefix").strip()
     return f"/{inside}{ORCHESTRATION_FOLDER}/".encode()
 
 
 def is_private(workspace: Workspace) -> bool:
-    """Whether `init --private` keeps `.orchestration/` out of git. Raises OSError."""
+    """Return True if `.orchestration/` is excluded from git by `init --private`. Raises OSError."""
     path = find_exclude_path(workspace)
     text = read_settings(path) if path else None
     return text is not None and build_exclude_line(workspace) in text.splitlines()
@@ -137,7 +136,7 @@ def exclude_from_git(workspace: Workspace) -> None:
 
 
 def include_in_git(workspace: Workspace) -> None:
-    """Take the line of `init --private` out of `info/exclude`. Raises OSError, SettingsChanged."""
+    """Remove the line of `init --private` from `info/exclude`. Raises OSError, SettingsChanged."""
     path = find_exclude_path(workspace)
     before = read_settings(path) if path else None
     if path is not None and before is not None and is_private(workspace):
@@ -146,7 +145,7 @@ def include_in_git(workspace: Workspace) -> None:
 
 
 def write_share(workspace: Workspace, share: ShareSettings) -> None:
-    """Write `[share]` into `remit.toml`. Raises Problem where there is one that says otherwise."""
+    """Write `[share]` into `remit.toml`. Raises WiringProblem if the file has such a table."""
     path = workspace.config_path
     text = path.read_text("utf-8") if path.exists() else ""
     if "[share]" in text:
@@ -156,21 +155,20 @@ def write_share(workspace: Workspace, share: ShareSettings) -> None:
 
 
 def stop_governing(home: Path, workspace: Workspace) -> bool:
-    """Stop governing: take the markers away, nothing else; whether there were any. Raises OSError."""
+    """Remove the markers of a governed workspace. Returns whether there were any. Raises OSError."""
     unregister_repository(home, workspace)
     markers = [workspace.state / GOVERNED_MARKER, workspace.state / ENFORCE_MARKER]
-    there = any(marker.exists() for marker in markers)
+    present = any(marker.exists() for marker in markers)
     for marker in markers:
         marker.unlink(missing_ok=True)
-    return there
+    return present
 
 
 def purge_repository(workspace: Workspace) -> list[Path]:
-    """Remove the ledger, the state with the snapshots, `.orchestration/` and Remit's refs; what was removed.
+    """Remove the ledger, the state with the snapshots, `.orchestration/` and Remit's refs, and return the removed
+    folders.
 
-    Notes of authorship stay: other tools write there, too.
-
-    Raises OSError, GitError.
+    Notes of authorship stay: they belong to other tools as well. Raises OSError, GitError.
     """
     for name in (*list_refs(workspace, "refs/remit"), *list_refs(workspace, NOTES)):
         Git(workspace.root).run("update-ref", "-d", name)
@@ -183,14 +181,14 @@ def purge_repository(workspace: Workspace) -> list[Path]:
 
 
 def count_tracked_files(workspace: Workspace) -> int:
-    """How many files of `.orchestration/` git tracks: a purge shows as their deletion. Raises GitError."""
+    """Return the number of tracked files in `.orchestration/`: a purge appears as their deletion. Raises GitError."""
     if workspace.common_dir is None or not workspace.folder.is_dir():
         return 0
     return Git(workspace.root).run("ls-files", "-z", "--", ORCHESTRATION_FOLDER).count(b"\0")
 
 
 def list_remains(workspace: Workspace, home: Path) -> list[tuple[str, str]]:
-    """What an uninstall leaves, with what it is."""
+    """Return the files and refs that stay after an uninstall, each with a description."""
     state = home / ".local/state/remit"
     places = [
         (workspace.folder, "intents and configuration"),
@@ -214,7 +212,7 @@ def list_remains(workspace: Workspace, home: Path) -> list[tuple[str, str]]:
 
 
 def count_snapshots(workspace: Workspace) -> int:
-    """How many snapshots Remit's own repository holds."""
+    """Return the number of snapshots in Remit's own repository."""
     if workspace.common_dir is None:
         return 0
     try:
@@ -224,7 +222,7 @@ def count_snapshots(workspace: Workspace) -> int:
 
 
 def list_refs(workspace: Workspace, below: str) -> list[str]:
-    """Remit's own refs in the repository."""
+    """Return Remit's refs in the user's repository."""
     if workspace.common_dir is None:
         return []
     try:

@@ -1,16 +1,20 @@
-"""Merging whole tables into a TOML settings file, and taking them out: pure, text to text.
+"""Merging tables into a TOML settings file and removing them again: pure, text to text.
 
-A table is appended at the end, which TOML allows almost anywhere, and taken out by its lines. What came of it is read
-again each time: where it does not say exactly what it should, nothing is changed. So no line of a person's is ever
-written anew, and no rule of TOML is known twice.
+New tables are appended at the end, which TOML allows almost everywhere, and removed by their position; all other text
+stays as it is. After each change the text is parsed again, and a result other than the expected document raises
+SettingsConflict. Source for positions: tree-sitter-toml 0.7.
 """
 
 import json
 import re
 import tomllib
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from copy import deepcopy
+from functools import cache
 from typing import TypeAlias
+
+import tree_sitter_toml
+from tree_sitter import Language, Node, Parser
 
 from remit.wiring.insertions import (
     InsertedEntry,
@@ -19,10 +23,10 @@ from remit.wiring.insertions import (
     SettingsConflict,
     TextEdit,
     apply_edit,
-    as_list,
-    as_object,
     contains_settings,
     digest,
+    list_or_none,
+    object_or_none,
     undo_exactly,
 )
 
@@ -34,34 +38,35 @@ _BARE_KEY = re.compile(r"[A-Za-z0-9_-]+")
 
 
 class NotToml(ValueError):
-    """The text is no TOML."""
+    """A text that is not TOML."""
 
 
 def merge_toml(text: str, tables: Tables) -> tuple[str, Insertions]:
-    """The text with these tables in it, and what was added. A table that says otherwise is replaced.
+    """Return the text with these tables, and the additions. A table with other content is replaced.
 
-    Raises NotToml, and SettingsConflict where a table cannot stand there (an inline table above it, say).
+    Raises NotToml, and SettingsConflict if a table cannot be added (e.g. below an inline table).
     """
     document = parse_toml(text)
-    for name in tables:
-        if find_value(document, name) is not None and not contains_settings(find_value(document, name), tables[name]):
+    for name, table in tables.items():
+        present = find_value(document, name)
+        if present is not None and not contains_settings(present, table):
             text = remove_table(text, name)
             document = parse_toml(text)
     wanted = {name: table for name, table in tables.items() if find_value(document, name) is None}
-    source = text.encode()
+    before = text.encode()
     if not wanted:
-        return text, Insertions(digest(source), digest(source))
-    edit = TextEdit(len(source), format_tables(text, wanted))
-    after = apply_edit(source, edit)
-    check_result(after.decode(), build_expected(document, wanted), next(iter(wanted)))
+        return text, Insertions(digest(before), digest(before))
+    edit = TextEdit(len(before), format_tables(text, wanted))
+    after = apply_edit(before, edit)
+    first = format_header(next(iter(wanted)))
+    if parse_changed(after.decode(), first) != build_expected(document, wanted):
+        raise SettingsConflict(f"[{first}] cannot be added")
     entries = tuple(InsertedEntry("table", name, dict(table)) for name, table in wanted.items())
-    return after.decode(), Insertions(digest(source), digest(after), (edit,), entries)
+    return after.decode(), Insertions(digest(before), digest(after), (edit,), entries)
 
 
 def unmerge_toml(text: str, insertions: Insertions) -> str:
-    """The text without the tables that were inserted, and without what others put below them. Raises NotToml,
-    SettingsConflict.
-    """
+    """Return the text without the inserted tables and their subtables. Raises NotToml, SettingsConflict."""
     exact = undo_exactly(text.encode(), insertions)
     if exact is not None:
         return exact.decode()
@@ -71,19 +76,41 @@ def unmerge_toml(text: str, insertions: Insertions) -> str:
     return text
 
 
+def remove_table(text: str, name: TableName) -> str:
+    """Return the text without this table and its subtables. Raises SettingsConflict if it has no header of its own."""
+    expected = remove_value(parse_toml(text), name)
+    source = text.encode()
+    for start, end in reversed(find_table_spans(source, name)):
+        source = source[:start] + source[end:]
+    if trim_empty_tables(parse_changed(source.decode(), format_header(name)), name) != expected:
+        raise SettingsConflict(f"[{format_header(name)}] cannot be taken out")
+    return source.decode()
+
+
+# --- documents ---------------------------------------------------------------------------------------------
+
+
 def parse_toml(text: str) -> JsonObject:
-    """The document. Raises NotToml."""
+    """Return the document. Raises NotToml."""
     try:
         return tomllib.loads(text.removeprefix(TOML_BOM))
     except (tomllib.TOMLDecodeError, RecursionError) as error:
         raise NotToml(f"it is no TOML: {error}") from error
 
 
+def parse_changed(text: str, header: str) -> JsonObject:
+    """Return the document after a change of the table `header`. Raises SettingsConflict if it is not TOML any more."""
+    try:
+        return parse_toml(text)
+    except NotToml as error:
+        raise SettingsConflict(f"[{header}] cannot be changed here ({error})") from error
+
+
 def find_value(document: JsonObject, name: TableName) -> object:
-    """What stands under this name; None where nothing does."""
+    """Return the value with this name; None if there is none."""
     value: object = document
     for part in name:
-        members = as_object(value)
+        members = object_or_none(value)
         if members is None or part not in members:
             return None
         value = members[part]
@@ -91,140 +118,108 @@ def find_value(document: JsonObject, name: TableName) -> object:
 
 
 def build_expected(document: JsonObject, tables: Tables) -> JsonObject:
-    """The document with these tables in it."""
-    wanted = deepcopy(document)
+    """Return the document with these tables in it. Raises SettingsConflict."""
+    expected = deepcopy(document)
     for name, table in tables.items():
-        place = wanted
+        parent = expected
         for part in name[:-1]:
-            below = as_object(place.setdefault(part, {}))
-            if below is None:
+            child = object_or_none(parent.setdefault(part, {}))
+            if child is None:
                 raise SettingsConflict(f"[{format_header(name)}] cannot stand below {part!r}, which is no table")
-            place = below
-        place[name[-1]] = dict(table)
-    return wanted
+            parent = child
+        parent[name[-1]] = dict(table)
+    return expected
 
 
-def check_result(text: str, wanted: JsonObject, name: TableName) -> None:
-    """Raise SettingsConflict where the text does not say what it should."""
-    if parse_changed(text, name) != wanted:
-        raise SettingsConflict(f"[{format_header(name)}] cannot be added")
+def remove_value(document: JsonObject, name: TableName) -> JsonObject:
+    """Return the document without the named value and without tables above it that become empty."""
+    left = deepcopy(document)
+    parent = object_or_none(find_value(left, name[:-1]))
+    if parent is not None:
+        parent.pop(name[-1], None)
+    return trim_empty_tables(left, name)
 
 
-def parse_changed(text: str, name: TableName) -> JsonObject:
-    """The document after a change of this table. Raises SettingsConflict where it is none any more."""
-    try:
-        return parse_toml(text)
-    except NotToml as error:
-        raise SettingsConflict(f"[{format_header(name)}] cannot be changed here ({error})") from error
+def trim_empty_tables(document: JsonObject, name: TableName) -> JsonObject:
+    """Remove empty tables above this name from the document: a header of an empty table makes no difference."""
+    for depth in range(len(name) - 1, 0, -1):
+        parent = object_or_none(find_value(document, name[: depth - 1]))
+        if parent is not None and parent.get(name[depth - 1]) == {}:
+            del parent[name[depth - 1]]
+    return document
 
 
 # --- text --------------------------------------------------------------------------------------------------
 
 
-def find_newline(text: str) -> str:
-    """How its lines end."""
-    return "\r\n" if "\r\n" in text else "\n"
-
-
 def format_tables(text: str, tables: Tables) -> str:
-    """The tables as they are to be appended to `text`."""
-    newline = find_newline(text)
+    """Return the tables as text to append to `text`, led by an empty line."""
+    newline = "\r\n" if "\r\n" in text else "\n"
     body = text.removeprefix(TOML_BOM)
-    led = "" if not body else newline if body.endswith("\n") else newline * 2
-    return led + newline.join(newline.join(format_table(name, table)) + newline for name, table in tables.items())
-
-
-def format_table(name: TableName, table: Mapping[str, object]) -> list[str]:
-    """The lines of one table."""
-    return [f"[{format_header(name)}]", *(f"{format_key(key)} = {format_value(value)}" for key, value in table.items())]
+    blank = "" if not body else newline if body.endswith("\n") else newline * 2
+    blocks = (
+        [
+            f"[{format_header(name)}]",
+            *(f"{format_key(key)} = {format_value(value)}" for key, value in table.items()),
+            "",
+        ]
+        for name, table in tables.items()
+    )
+    return blank + newline.join(newline.join(block) for block in blocks)
 
 
 def format_header(name: TableName) -> str:
-    """The name as a header has it."""
     return ".".join(map(format_key, name))
 
 
 def format_key(key: str) -> str:
-    """One part of a name, quoted where it has to be."""
-    return key if _BARE_KEY.fullmatch(key) else json.dumps(key, ensure_ascii=False).replace("\x7f", "\\u007f")
+    return key if _BARE_KEY.fullmatch(key) else format_value(key)
 
 
 def format_value(value: object) -> str:
-    """A string, a number, a boolean or a list of those. JSON's escapes are TOML's, but for DEL."""
-    items = as_list(value)
+    """Return a string, a number, a boolean or a list as TOML, which has JSON's escapes except for a literal DEL."""
+    items = list_or_none(value)
     if items is not None:
         return f"[{', '.join(map(format_value, items))}]"
     return json.dumps(value, ensure_ascii=False).replace("\x7f", "\\u007f")
 
 
-def remove_table(text: str, name: TableName) -> str:
-    """The text without this table and those below it. Raises SettingsConflict where it is not written as a table."""
-    wanted = remove_value(parse_toml(text), name)
-    kept = text.removeprefix(TOML_BOM).splitlines(keepends=True)
-    for start, end in reversed(find_table_spans(kept, name)):
-        del kept[start:end]
-    left = (TOML_BOM if text.startswith(TOML_BOM) else "") + "".join(kept)
-    if trim_empty_tables(parse_changed(left, name), name) != wanted:
-        raise SettingsConflict(f"[{format_header(name)}] cannot be taken out")
-    return left
+@cache
+def toml_parser() -> Parser:
+    return Parser(Language(tree_sitter_toml.language()))
 
 
-def remove_value(document: JsonObject, name: TableName) -> JsonObject:
-    """The document without what stands under this name, nor the tables above it that it leaves empty."""
-    wanted = deepcopy(document)
-    above = as_object(find_value(wanted, name[:-1]))
-    if above is not None:
-        above.pop(name[-1], None)
-    return trim_empty_tables(wanted, name)
+def find_table_spans(source: bytes, name: TableName) -> list[tuple[int, int]]:
+    """Return start and end, in bytes, of the table and its subtables, each with the empty line before.
+
+    Comments after the last key belong to the next table, so they stay.
+    """
+    spans: list[tuple[int, int]] = []
+    for node in toml_parser().parse(source).root_node.named_children:
+        if node.type not in ("table", "table_array_element") or parse_header(node)[: len(name)] != name:
+            continue
+        last = find_last_part(node)
+        line_end = source.find(b"\n", (find_last_part(last) if last.type == "pair" else last).end_byte)
+        start = source.rfind(b"\n", 0, node.start_byte) + 1
+        if start == 0 and source.startswith(TOML_BOM.encode()):
+            start = len(TOML_BOM.encode())
+        previous = source.rfind(b"\n", 0, max(start - 1, 0)) + 1
+        if start and not source[previous:start].strip():
+            start = previous
+        spans.append((start, len(source) if line_end < 0 else line_end + 1))
+    return spans
 
 
-def trim_empty_tables(document: JsonObject, name: TableName) -> JsonObject:
-    """The document without empty tables above this name: whether they were written out is all the same."""
-    for depth in range(len(name) - 1, 0, -1):
-        above = as_object(find_value(document, name[: depth - 1]))
-        if above is not None and above.get(name[depth - 1]) == {}:
-            del above[name[depth - 1]]
-    return document
+def find_last_part(node: Node) -> Node:
+    return next(child for child in reversed(node.children) if child.type != "comment")
 
 
-def find_table_spans(text: Sequence[str], name: TableName) -> list[tuple[int, int]]:
-    """From which line to which the table and those below it reach; the comments before the next one are that one's."""
-    headers = [(number, parse_table_header(line)) for number, line in enumerate(text)]
-    starts = [(number, head) for number, head in headers if head is not None and is_complete_toml(text[:number])]
-    ends = [number for number, _ in starts[1:]] + [len(text)]
-    return [
-        find_table_end(text, n, end) for (n, head), end in zip(starts, ends, strict=True) if head[: len(name)] == name
-    ]
-
-
-def is_complete_toml(lines_above: Sequence[str]) -> bool:
-    """Whether these lines are TOML by themselves: what looks like a header below them is then no part of a string."""
-    try:
-        tomllib.loads("".join(lines_above))
-    except tomllib.TOMLDecodeError:
-        return False
-    return True
-
-
-def find_table_end(text: Sequence[str], start: int, end: int) -> tuple[int, int]:
-    """The lines of one table, and the empty line that leads it."""
-    while end > start + 1 and (not text[end - 1].strip() or text[end - 1].lstrip().startswith("#")):
-        end -= 1
-    led = start > 0 and not text[start - 1].strip()
-    return (start - 1 if led else start), end
-
-
-def parse_table_header(line: str) -> TableName | None:
-    """The name that a line announces as a table's; None for any other line."""
-    if not line.lstrip().startswith("["):
-        return None
-    try:
-        value: object = tomllib.loads(line)
-    except tomllib.TOMLDecodeError:
-        return None
+def parse_header(table: Node) -> TableName:
+    """Return the parts of a table's name."""
+    key = table.named_children[0]
     parts: list[str] = []
-    while value:
-        members, listed = as_object(value), as_list(value)
-        parts += list(members or ())[:1]
-        value = next(iter(members.values() if members else listed or ()), None)
-    return tuple(parts) or None
+    value: object = tomllib.loads(f"[{(key.text or b'').decode()}]")
+    while (members := object_or_none(value)) and len(parts) < 99:
+        part, value = next(iter(members.items()))
+        parts.append(part)
+    return tuple(parts)

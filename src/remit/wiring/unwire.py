@@ -1,4 +1,4 @@
-"""Taking out what was put into agents' settings."""
+"""Removing Remit's settings from agents' settings files."""
 
 from collections.abc import Iterable
 from pathlib import Path
@@ -6,10 +6,11 @@ from pathlib import Path
 from msgspec import Struct
 
 from remit.adapters import ROWS
+from remit.core.json_guards import as_array
 from remit.wiring import json_merge, toml_merge
 from remit.wiring.agents import SettingsPlace
 from remit.wiring.hook_client import is_own_handler
-from remit.wiring.insertions import JsonObject, SettingsConflict, as_list, digest
+from remit.wiring.insertions import JsonObject, SettingsConflict, digest
 from remit.wiring.json_merge import OWN_NAME, collapse_to_group, decode_lists, find_own_items, remove_paths
 from remit.wiring.json_text import NotJson, find_pair, pair_value, parse_root
 from remit.wiring.manifest import Manifest, WiredFile, write_manifest
@@ -19,7 +20,7 @@ from remit.workspace.agents.settings_files import read_settings, write_settings
 
 
 class UnwiredFile(Struct, frozen=True):
-    """What became of one file. `exact`: it is byte for byte what it was before `init`."""
+    """Result for one file. `exact` is True if the file is byte for byte as before `init`."""
 
     path: Path
     removed: bool
@@ -30,19 +31,19 @@ class UnwiredFile(Struct, frozen=True):
 def unwire(
     home: Path, manifest: Manifest, agents: Iterable[str] = (), below: Path | None = None
 ) -> tuple[list[UnwiredFile], list[WiringProblem], Manifest]:
-    """Take out everything that the manifest lists, for these agents or for all; with `below`, only in that folder.
+    """Remove all insertions in the manifest, for the given agents or all; with `below`, only in that folder.
 
-    A file that cannot be read stays listed, and is told as a problem. Raises SettingsChanged, OSError.
+    Unreadable files stay in the manifest and are returned as problems. Raises SettingsChanged, OSError.
     """
     named = set(agents)
-    done: list[UnwiredFile] = []
+    completed: list[UnwiredFile] = []
     problems: list[WiringProblem] = []
     folders: list[str] = []
     for wired in manifest.files:
         if (named and not named & set(wired.agents)) or (below and not Path(wired.path).is_relative_to(below)):
             continue
         try:
-            done.append(unwire_file(wired))
+            completed.append(unwire_file(wired))
         except (SettingsConflict, NotJson, NotToml, UnicodeDecodeError) as error:
             problems.append(WiringProblem(Path(wired.path), str(error)))
             continue
@@ -50,11 +51,11 @@ def unwire(
         manifest = manifest.without_file(Path(wired.path))
         write_manifest(home, manifest)
     remove_empty_folders(folders)
-    return done, problems, manifest
+    return completed, problems, manifest
 
 
 def unwire_file(wired: WiredFile) -> UnwiredFile:
-    """Take our entries out of one file; a file that we made goes, where nothing else is in it."""
+    """Remove the insertions from a file. A file created by Remit is deleted if empty afterwards."""
     path = Path(wired.path)
     before = read_settings(path)
     if before is None:
@@ -67,12 +68,11 @@ def unwire_file(wired: WiredFile) -> UnwiredFile:
 
 
 def is_blank(path: Path, text: str) -> bool:
-    """Whether nothing is left in the file."""
     return not text.strip() if path.suffix == ".toml" else json_merge.is_empty(text)
 
 
 def remove_empty_folders(folders: Iterable[str]) -> None:
-    """Remove the folders that we made, as far as they are empty."""
+    """Remove empty folders created by Remit."""
     for folder in sorted(set(folders), key=len, reverse=True):
         if Path(folder).is_dir() and not any(Path(folder).iterdir()):
             Path(folder).rmdir()
@@ -82,26 +82,26 @@ def remove_empty_folders(folders: Iterable[str]) -> None:
 
 
 def find_leftovers(user: SettingsPlace, root: Path | None) -> list[Path]:
-    """Settings files in which something of ours stands by its looks. Raises OSError."""
+    """Return settings files that contain recognisable settings of Remit. Raises OSError."""
     return [path for path, text in read_candidates(user, root) if strip_own_settings(path, text) != text]
 
 
 def remove_leftovers(user: SettingsPlace, root: Path | None) -> list[UnwiredFile]:
-    """Take out, by its looks, what no manifest lists: our client's hooks, and the MCP server `remit`.
+    """Remove recognisable settings that no manifest lists: hooks with Remit's client, and the MCP server `remit`.
 
     Raises SettingsChanged, OSError.
     """
-    done: list[UnwiredFile] = []
+    completed: list[UnwiredFile] = []
     for path, text in read_candidates(user, root):
         after = strip_own_settings(path, text)
         if after != text:
             write_settings(path, text.encode(), after.encode())
-            done.append(UnwiredFile(path, removed=False, exact=False))
-    return done
+            completed.append(UnwiredFile(path, removed=False, exact=False))
+    return completed
 
 
 def read_candidates(user: SettingsPlace, root: Path | None) -> list[tuple[Path, str]]:
-    """The settings files of all agents that are there and can be read as text."""
+    """Return the existing settings files of all agents, with their text."""
     places = [user, SettingsPlace(user.home), *([SettingsPlace(user.home, root)] if root else [])]
     paths = dict.fromkeys(
         p for row in ROWS.values() for place in places for p in (place.hooks_file(row), place.servers_file(row))
@@ -111,7 +111,7 @@ def read_candidates(user: SettingsPlace, root: Path | None) -> list[tuple[Path, 
 
 
 def strip_own_settings(path: Path, text: str) -> str:
-    """The text without what is ours by its looks; unchanged where it cannot be read."""
+    """Return the text without recognisable settings of Remit; unchanged if unreadable."""
     try:
         return strip_own_toml(text) if path.suffix == ".toml" else strip_own_json(text.encode()).decode()
     except (NotJson, NotToml, SettingsConflict, UnicodeEncodeError):
@@ -119,7 +119,6 @@ def strip_own_settings(path: Path, text: str) -> str:
 
 
 def strip_own_toml(text: str) -> str:
-    """A TOML file without the server of our name."""
     keys = {row.servers_key for row in ROWS.values()}
     document: JsonObject = toml_merge.parse_toml(text)
     names = [(key, OWN_NAME) for key in keys if toml_merge.find_value(document, (key, OWN_NAME)) is not None]
@@ -129,14 +128,13 @@ def strip_own_toml(text: str) -> str:
 
 
 def strip_own_json(source: bytes) -> bytes:
-    """A JSON file without our hooks and the server of our name."""
     root = parse_root(source)
     if root is None:
         return source
     paths: list[tuple[str | int, ...]] = []
     hooks = find_pair(root, "hooks")
     for event, groups in decode_lists(pair_value(hooks)).items() if hooks else ():
-        for number, group in enumerate(as_list(groups) or []):
+        for number, group in enumerate(as_array(groups)):
             paths += collapse_to_group(group, find_own_items(group, is_own_handler), ("hooks", event, number))
     source = remove_paths(source, paths)
     for key in {row.servers_key for row in ROWS.values()}:

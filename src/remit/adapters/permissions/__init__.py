@@ -1,7 +1,7 @@
-"""The agents' own permission rules, one module an agent. No I/O: the files come as bytes.
+"""The agents' own permission rules, one module per agent. No I/O: files are passed as bytes.
 
-A hook that gives the agent another command takes the model's words out of the agent's sight, and with them whatever a
-person allowed, or wants to be asked about, or denied. So these rules are evaluated on the command as it was written.
+If a hook replaces a command, the agent no longer sees the command of the model, and the person's own rules to allow,
+ask or deny no longer match. So Remit evaluates these rules on the original command.
 """
 
 from collections.abc import Sequence
@@ -12,7 +12,7 @@ from remit.core.shell.permissions import OwnRules, Permission, RuleFile, ShellCo
 __all__ = ["RULES_IN_ENFORCE", "RULE_READERS", "evaluate_own_rules", "is_session_project", "read_own_rules"]
 
 RULE_READERS = {"claude-code": claude, "codex": codex, "gemini": gemini}
-"""By agent, the module that reads its rules. Qwen Code is missing: it takes no other command from a hook."""
+"""Module that reads an agent's rules. Qwen Code has none: it accepts no replaced command from a hook."""
 
 RULES_IN_ENFORCE = {
     "claude-code": "they hold for contained commands, too; without a rule a command is asked about in its own words",
@@ -20,21 +20,20 @@ RULES_IN_ENFORCE = {
     "gemini": "they hold; but for --yolo commands run as they are, compared afterwards, since it asks by their words",
     "qwen": "they hold as ever: it takes no other command from a hook",
 }
-"""By agent, what becomes of a person's own rules in enforce."""
+"""Effect of the person's own rules in enforce mode, by agent, as text for people."""
 
 
 def is_session_project(agent: str, folder: str, transcript: str | None) -> bool:
-    """Whether what the files of a folder allow counts for the session."""
+    """Return True if allow rules in the files of a folder apply to the session."""
     return agent != "claude-code" or claude.is_session_project(folder, transcript)
 
 
 def read_own_rules(agent: str, files: Sequence[RuleFile], words: Sequence[str] = ()) -> OwnRules:
-    """Return the rules of these files; `words` are those that the agent's process was started with."""
+    """Return the rules in these files; `words` is the command line of the agent's process."""
     return RULE_READERS[agent].read_rules(files, words) if agent in RULE_READERS else OwnRules()
 
 
 def evaluate_own_rules(
     agent: str, rules: OwnRules, command: ShellCommand, mode: str = "", words: Sequence[str] = ()
 ) -> Permission:
-    """Return what the agent's own rules say of a command that is to be run by the launcher. Never looser than they."""
     return RULE_READERS[agent].evaluate(rules, command, mode, words) if agent in RULE_READERS else Permission("agent")

@@ -1,7 +1,7 @@
-"""Claude Code's permission rules: `permissions.allow`, `ask` and `deny` of its settings, and of its command line.
+"""Claude Code's permission rules: `permissions.allow`, `ask` and `deny` in its settings, and its command line.
 
-Where a doubt is left, a rule that asks or denies counts as matching, and one that allows does not. Sources: Claude
-Code 2.1.330, run with rules of each form; its pages on permissions and permission modes; read 2026-11.
+In doubt, a rule that asks or denies counts as matching, and a rule that allows does not. Sources: Claude Code 2.1.330,
+run with rules of each form; its pages on permissions and permission modes; read 2026-11.
 """
 
 import re
@@ -10,7 +10,8 @@ from fnmatch import fnmatchcase
 
 import msgspec
 
-from remit.adapters.payload import JsonObject, as_list, as_mapping
+from remit.adapters.payload import JsonObject
+from remit.core.json_guards import as_array, as_object
 from remit.core.shell.permissions import CommandPart, OwnRule, OwnRules, Permission, RuleEffect, RuleFile, ShellCommand
 
 BOM = b"\xef\xbb\xbf"
@@ -20,7 +21,7 @@ FILE_RULE = re.compile(r"(?:Read|Edit|Write|NotebookEdit)\((?P<content>.+)\)", r
 UNASKED_PROGRAMS = frozenset(
     ["cat", "cd", "diff", "du", "echo", "find", "grep", "head", "ls", "pwd", "stat", "tail", "true", "wc", "which"]
 )
-"""Programs whose reading forms Claude Code runs unasked, by its documentation; git's are left out."""
+"""Programs that Claude Code runs without asking if they only read, by its documentation; git is left out."""
 
 RULE_OPTIONS: dict[str, RuleEffect] = {
     "--allowedTools": "allow",
@@ -29,17 +30,17 @@ RULE_OPTIONS: dict[str, RuleEffect] = {
     "--disallowed-tools": "deny",
 }
 RULE = re.compile(r"[^\s,(]+(?:\((?:[^()]|\([^()]*\))*\))?")
-"""One rule in the value of such an option, where commas or blanks stand between them."""
+"""One rule in the value of such an option; commas or blanks separate rules."""
 
 
 def read_rules(files: Sequence[RuleFile], words: Sequence[str]) -> OwnRules:
-    """Return the rules of these files, and of the words that the agent was started with."""
+    """Return the rules in these files and on the agent's command line."""
     found: list[OwnRule] = []
     unreadable: list[str] = []
     managed_only = False
     for file in files:
         try:
-            document = as_mapping(msgspec.json.decode(file.content.removeprefix(BOM)))
+            document = as_object(msgspec.json.decode(file.content.removeprefix(BOM)))
         except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
             unreadable.append(file.path)
             continue
@@ -55,16 +56,16 @@ def read_rules(files: Sequence[RuleFile], words: Sequence[str]) -> OwnRules:
 
 
 def is_session_project(folder: str, transcript: str | None) -> bool:
-    """Whether a folder is the session's project: the transcript lies in a folder that is named for it."""
+    """Return True if a folder is the session's project: the transcript's folder is named after the project."""
     named = (transcript or "").split("/")[-2:-1]
     return named == [re.sub(r"[^A-Za-z0-9]", "-", folder)]
 
 
 def parse_settings_rules(document: JsonObject, file: RuleFile) -> Iterator[OwnRule]:
-    """Yield the rules of one settings file that may speak of shell commands."""
-    permissions = as_mapping(document.get("permissions"))
+    """Yield the rules of one settings file that may concern shell commands."""
+    permissions = as_object(document.get("permissions"))
     for effect in EFFECTS:
-        for rule in as_list(permissions.get(effect)):
+        for rule in as_array(permissions.get(effect)):
             if isinstance(rule, str) and (BASH_RULE.fullmatch(rule) or FILE_RULE.fullmatch(rule)):
                 yield OwnRule(effect, rule, file.path)
 
@@ -83,15 +84,17 @@ def parse_option_rules(words: Sequence[str]) -> Iterator[OwnRule]:
 
 
 def evaluate(rules: OwnRules, command: ShellCommand, mode: str, words: Sequence[str]) -> Permission:
-    """Return what Claude Code's own rules say of a command that is to be run by the launcher.
+    """Return the verdict of Claude Code's own rules on a command for the launcher.
 
-    Without a matching rule a person is asked, but where the mode itself answers: `bypassPermissions` lets pass, in
-    `auto` a model decides, which reads the launcher's words.
+    Without a matching rule a person is asked, except in two modes: `bypassPermissions` allows, and in `auto` a model
+    decides, which reads the launcher's command.
     """
     for effect in ("deny", "ask"):
-        hit = next((rule for rule in rules.rules if rule.effect == effect and may_match_rule(rule.text, command)), None)
-        if hit is not None:
-            return Permission(effect, hit)
+        match = next(
+            (rule for rule in rules.rules if rule.effect == effect and may_match_rule(rule.text, command)), None
+        )
+        if match is not None:
+            return Permission(effect, match)
     if rules.unreadable:
         return Permission("ask")
     if mode == "bypassPermissions":
@@ -103,14 +106,14 @@ def evaluate(rules: OwnRules, command: ShellCommand, mode: str, words: Sequence[
 
 
 def find_permission(rules: Sequence[OwnRule], command: ShellCommand, *, exactly: bool = False) -> Permission | None:
-    """Return the permission where a rule allows each part of the command; `exactly`: by its whole text.
+    """Return the permission if a rule allows each part of the command; with `exactly`, by its whole text.
 
-    In `auto` mode Claude Code sets rules aside that allow any code, and only its own table says which.
+    In `auto` mode Claude Code ignores rules that allow arbitrary code, and only its own table lists these rules.
     """
     found: OwnRule | None = None
     if not command.plain:
-        whole = next((rule for rule in rules if is_tool_wide(rule.text)), None)
-        return Permission("allow", whole) if whole is not None and not exactly else None
+        tool_wide = next((rule for rule in rules if is_tool_wide(rule.text)), None)
+        return Permission("allow", tool_wide) if tool_wide is not None and not exactly else None
     for part in command.parts:
         rule = next((rule for rule in rules if allow_rule_covers(rule.text, part.text, exactly=exactly)), None)
         if rule is None and (exactly or not runs_without_question(part)):
@@ -120,16 +123,16 @@ def find_permission(rules: Sequence[OwnRule], command: ShellCommand, *, exactly:
 
 
 def is_tool_wide(rule: str) -> bool:
-    """Whether a rule is for all commands."""
+    """Return True if a rule applies to all commands."""
     return rule in ("Bash", "Bash(*)")
 
 
 def allow_rule_covers(rule: str, text: str, *, exactly: bool) -> bool:
-    """Whether an allow rule covers a simple command for certain."""
-    shape = BASH_RULE.fullmatch(rule)
-    if shape is None:
+    """Return True if an allow rule certainly covers a simple command."""
+    match = BASH_RULE.fullmatch(rule)
+    if match is None:
         return False
-    content = shape["content"]
+    content = match["content"]
     if exactly or not content or "*" not in content:
         return text == content or (not exactly and is_tool_wide(rule))
     if is_tool_wide(rule):
@@ -141,18 +144,18 @@ def allow_rule_covers(rule: str, text: str, *, exactly: bool) -> bool:
 
 
 def runs_without_question(part: CommandPart) -> bool:
-    """Whether Claude Code runs a part unasked: it only reads, by our proof and by its own table, below the folder."""
+    """Return True if Claude Code runs a part without asking: proved to read only, in its table, below the folder."""
     words = part.words
     outside = any(word.startswith(("/", "~")) or ".." in word.split("/") for word in words)
     return part.reads and bool(words) and words[0] in UNASKED_PROGRAMS and not outside
 
 
 def may_match_rule(rule: str, command: ShellCommand) -> bool:
-    """Whether a rule that asks or denies may be meant for the command, or for one of its parts."""
-    shape = BASH_RULE.fullmatch(rule)
-    if shape is None:
+    """Return True if an ask or deny rule may apply to the command or to one of its parts."""
+    match = BASH_RULE.fullmatch(rule)
+    if match is None:
         return may_match_file_rule(rule, command)
-    content = strip_quotes(shape["content"] or "*")
+    content = strip_quotes(match["content"] or "*")
     if content in ("*", ":*"):
         return True
     texts = set(map(strip_quotes, (command.text, *(text for part in command.parts for text in part.spellings))))
@@ -168,29 +171,30 @@ def may_match_rule(rule: str, command: ShellCommand) -> bool:
 
 
 def strip_quotes(text: str) -> str:
-    """Return a text without quotes and with single blanks: a doubt about quotes is no way round a rule."""
+    """Return a text without quotes and with single blanks: quoting must not bypass a rule."""
     return " ".join(text.replace("'", "").replace('"', "").replace("\\", "").split())
 
 
 def may_match_file_rule(rule: str, command: ShellCommand) -> bool:
-    """Whether a rule about files may be meant for a file that the command names."""
-    shape = FILE_RULE.fullmatch(rule)
-    if shape is None:
+    """Return True if a rule about files may apply to a file that the command names."""
+    match = FILE_RULE.fullmatch(rule)
+    if match is None:
         return False
-    pattern = shape["content"].removeprefix("./").removeprefix("~/").lstrip("/")
+    pattern = match["content"].removeprefix("./").removeprefix("~/").lstrip("/")
     last = pattern.rsplit("/", 1)[-1]
     pattern = pattern.removesuffix("/**")
     words = (word.removeprefix("./") for part in command.parts for word in part.words[1:])
     for word in words:
-        whole = fnmatchcase(word, pattern) or fnmatchcase(word, f"{pattern}/*") or fnmatchcase(word, f"*/{pattern}")
-        if whole or (last not in ("*", "**") and fnmatchcase(word.rsplit("/", 1)[-1], last)):
+        is_match = fnmatchcase(word, pattern) or fnmatchcase(word, f"{pattern}/*") or fnmatchcase(word, f"*/{pattern}")
+        if is_match or (last not in ("*", "**") and fnmatchcase(word.rsplit("/", 1)[-1], last)):
             return True
     return False
 
 
 def matches_pattern(content: str, text: str) -> bool:
-    """Whether a text is of a rule's pattern, in which `*` stands for any text. In time that grows with the text alone:
-    a repository may bring the rule, and an agent the command.
+    """Return True if a text matches a rule's pattern, in which `*` stands for any text.
+
+    Takes time linear in the text: a repository may bring the rule, and an agent the command.
     """
     first, *others = content.split("*")
     if not others or not text.startswith(first):

@@ -1,8 +1,8 @@
 """Codex CLI's rules: `prefix_rule(…)` in the `.rules` files of its folders.
 
-The files are Starlark. Read are those that only call `prefix_rule` with literals, as Codex writes them itself; of any
-other the rules count as unknown, and Codex has to see the command as it was written. Sources: Codex CLI 0.169.0, run
-with rules of each decision; its page on rules; read 2026-11.
+The files are Starlark. Only files that call nothing but `prefix_rule` with literals are read, as Codex writes them
+itself; the rules of other files count as unknown, and Codex must see the original command. Sources: Codex CLI 0.169.0,
+run with rules of each decision; its page on rules; read 2026-11.
 """
 
 import ast
@@ -18,7 +18,6 @@ DECISIONS: dict[str, RuleEffect] = {"allow": "allow", "prompt": "ask", "forbidde
 
 
 def read_rules(files: Sequence[RuleFile], words: Sequence[str]) -> OwnRules:
-    """Return the rules of these files."""
     found: list[OwnRule] = []
     unreadable: list[str] = []
     for file in files:
@@ -39,7 +38,7 @@ def parse_prefix_rules(tree: ast.Module, path: str) -> Iterator[OwnRule]:
             raise ValueError("it is no list of rules")
         if call.func.id == "host_executable":
             continue
-        given: dict[str | None, object] = {each.arg: ast.literal_eval(each.value) for each in call.keywords}
+        given: dict[str | None, object] = {item.arg: ast.literal_eval(item.value) for item in call.keywords}
         effect = DECISIONS.get(str(given.get("decision", "allow")))
         if call.func.id != "prefix_rule" or call.args or effect is None:
             raise ValueError("it is no list of rules")
@@ -47,8 +46,9 @@ def parse_prefix_rules(tree: ast.Module, path: str) -> Iterator[OwnRule]:
 
 
 def evaluate(rules: OwnRules, command: ShellCommand, mode: str, words: Sequence[str]) -> Permission:
-    """Return what the rules say: the strictest of all that match a part of the command. Without one, Codex goes by its
-    approval policy and its sandbox, whatever the command says.
+    """Return the strictest verdict of all rules that match a part of the command.
+
+    Without a match, Codex applies its approval policy and sandbox, whatever the command.
     """
     for effect in ("deny", "ask"):
         for rule in rules.rules:
@@ -60,13 +60,13 @@ def evaluate(rules: OwnRules, command: ShellCommand, mode: str, words: Sequence[
 
 
 def matches_prefix(words: Sequence[str], pattern: str) -> bool:
-    """Whether the words begin with a pattern: each place holds a word, or a list of words to choose from."""
+    """Return True if the words begin with a pattern: each place holds a word or a list of alternatives."""
     wanted = msgspec.json.decode(pattern, type=PrefixPattern)
     if len(words) < len(wanted) or not wanted:
         return False
     first = words[0].rsplit("/", 1)[-1]
-    heard = [{words[0], first}, *({word} for word in words[1 : len(wanted)])]
+    choices = [{words[0], first}, *({word} for word in words[1 : len(wanted)])]
     return all(
-        bool(said & ({choice} if isinstance(choice, str) else set(choice)))
-        for said, choice in zip(heard, wanted, strict=True)
+        bool(text & ({choice} if isinstance(choice, str) else set(choice)))
+        for text, choice in zip(choices, wanted, strict=True)
     )

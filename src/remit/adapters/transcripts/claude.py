@@ -1,11 +1,11 @@
-"""Claude Code's transcript: one JSON object a line, a message of the API's shape in those of type user and assistant.
+"""Claude Code's transcript: a JSON object per line; `user` and `assistant` lines hold messages in the API's form.
 
-Source: files that 2.1.330 left behind, read 2026-11.
+Source: files left by 2.1.330, read 2026-11.
 """
 
 from collections.abc import Iterator
 
-from remit.adapters.payload import JsonObject, as_list, as_mapping, optional_text
+from remit.adapters.payload import JsonObject, optional_text
 from remit.adapters.transcripts.entry import (
     TranscriptEntry,
     build_tool_call_entry,
@@ -13,12 +13,13 @@ from remit.adapters.transcripts.entry import (
     join_texts,
     read_time,
 )
+from remit.core.json_guards import as_array, as_object
 
 SYSTEM_REMINDER = "<system-reminder>"
 
 
 def parse_line(line: bytes) -> Iterator[TranscriptEntry]:
-    """What one line says. Never raises."""
+    """Yield the entries of a line. Never raises."""
     document = decode_object(line)
     match optional_text(document, "type"):
         case "user" if document.get("isMeta") is not True:
@@ -34,15 +35,15 @@ def parse_line(line: bytes) -> Iterator[TranscriptEntry]:
 
 
 def parse_user_message(document: JsonObject) -> Iterator[TranscriptEntry]:
-    """What the user said, and what tools answered."""
+    """Yield the user's text and tool results."""
     at, key = read_time(document), optional_text(document, "uuid") or ""
-    content = as_mapping(document.get("message")).get("content")
-    said = "\n".join(
+    content = as_object(document.get("message")).get("content")
+    text = "\n".join(
         part for part in map(part_text, content_parts(content)) if part and not part.startswith(SYSTEM_REMINDER)
     )
-    if said:
-        yield TranscriptEntry("summary" if document.get("isCompactSummary") is True else "user", said, at, key)
-    child = optional_text(as_mapping(document.get("toolUseResult")), "agentId") or ""
+    if text:
+        yield TranscriptEntry("summary" if document.get("isCompactSummary") is True else "user", text, at, key)
+    child = optional_text(as_object(document.get("toolUseResult")), "agentId") or ""
     for part in content_parts(content):
         if part.get("type") == "tool_result":
             call_id = optional_text(part, "tool_use_id") or ""
@@ -52,28 +53,27 @@ def parse_user_message(document: JsonObject) -> Iterator[TranscriptEntry]:
 
 
 def parse_assistant_message(document: JsonObject) -> Iterator[TranscriptEntry]:
-    """What the model said, thought and called."""
-    message = as_mapping(document.get("message"))
+    """Yield the model's text, thoughts and tool calls."""
+    message = as_object(document.get("message"))
     at, key, model = read_time(document), optional_text(document, "uuid") or "", optional_text(message, "model")
     for number, part in enumerate(content_parts(message.get("content"))):
-        here = f"{key}/{number}"
+        entry_key = f"{key}/{number}"
         match optional_text(part, "type"):
             case "text":
-                yield TranscriptEntry("assistant", part_text(part), at, here, model=model)
+                yield TranscriptEntry("assistant", part_text(part), at, entry_key, model=model)
             case "thinking":
-                yield TranscriptEntry("thinking", optional_text(part, "thinking") or "", at, here, model=model)
+                yield TranscriptEntry("thinking", optional_text(part, "thinking") or "", at, entry_key, model=model)
             case "tool_use":
                 tool, call_id = optional_text(part, "name") or "", optional_text(part, "id") or ""
-                yield build_tool_call_entry(tool, part.get("input"), call_id, at=at, key=here, model=model)
+                yield build_tool_call_entry(tool, part.get("input"), call_id, at=at, key=entry_key, model=model)
             case _:
                 continue
 
 
 def content_parts(content: object) -> list[JsonObject]:
-    """The parts of a content, which may be one text."""
-    return [{"type": "text", "text": content}] if isinstance(content, str) else list(map(as_mapping, as_list(content)))
+    """Return the parts of a content, which may also be a single text."""
+    return [{"type": "text", "text": content}] if isinstance(content, str) else list(map(as_object, as_array(content)))
 
 
 def part_text(part: JsonObject) -> str:
-    """The text of a part of that type."""
     return (optional_text(part, "text") or "") if part.get("type") == "text" else ""

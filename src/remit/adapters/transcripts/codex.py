@@ -1,11 +1,11 @@
-"""Codex's rollout: one JSON object a line; those of type `response_item` are what went to the model and came from it.
+"""Codex's rollout: a JSON object per line; `response_item` lines are the messages to and from the model.
 
-Source: files that 0.169.0 left behind, read 2026-11. Lines of older versions lack the kinds of contents.
+Source: files left by 0.169.0, read 2026-11. Lines of older versions lack the kinds of contents.
 """
 
 from collections.abc import Iterator
 
-from remit.adapters.payload import JsonObject, as_list, as_mapping, optional_text
+from remit.adapters.payload import JsonObject, optional_text
 from remit.adapters.transcripts.entry import (
     TranscriptEntry,
     build_tool_call_entry,
@@ -13,6 +13,7 @@ from remit.adapters.transcripts.entry import (
     join_texts,
     read_time,
 )
+from remit.core.json_guards import as_array, as_object
 
 PASSTHROUGH_KEY = "internal_chat_message_metadata_passthrough"
 PERSON_KIND = "user.text"
@@ -23,13 +24,13 @@ HARNESS_PREFIXES = (
     "<skill>",
     "# AGENTS.md instructions",
 )
-"""How a user message begins that the program wrote itself, in versions that do not tell."""
+"""Prefixes of user messages that the program wrote itself, for versions that do not mark them."""
 
 
 def parse_line(line: bytes) -> Iterator[TranscriptEntry]:
-    """What one line says. Never raises."""
+    """Yield the entries of a line. Never raises."""
     document = decode_object(line)
-    payload = as_mapping(document.get("payload"))
+    payload = as_object(document.get("payload"))
     at = read_time(document)
     match optional_text(document, "type"):
         case "response_item":
@@ -41,19 +42,18 @@ def parse_line(line: bytes) -> Iterator[TranscriptEntry]:
 
 
 def parse_item(payload: JsonObject, at: str) -> Iterator[TranscriptEntry]:
-    """One item of the conversation."""
     key, call_id = optional_text(payload, "id") or "", optional_text(payload, "call_id") or ""
     match optional_text(payload, "type"):
         case "message":
             yield from parse_message(payload, at, key)
         case "reasoning":
-            said = "\n".join(filter(None, (join_texts(payload.get("summary")), join_texts(payload.get("content")))))
-            yield TranscriptEntry("thinking", said, at, key)
+            text = "\n".join(filter(None, (join_texts(payload.get("summary")), join_texts(payload.get("content")))))
+            yield TranscriptEntry("thinking", text, at, key)
         case "function_call":
             given = decode_object((optional_text(payload, "arguments") or "").encode("utf-8", "replace"))
             yield build_tool_call_entry(optional_text(payload, "name") or "", given, call_id, at=at, key=key)
         case "local_shell_call":
-            yield build_tool_call_entry("local_shell", as_mapping(payload.get("action")), call_id, at=at, key=key)
+            yield build_tool_call_entry("local_shell", as_object(payload.get("action")), call_id, at=at, key=key)
         case "custom_tool_call":
             name = optional_text(payload, "name") or ""
             yield build_tool_call_entry(name, optional_text(payload, "input") or "", call_id, at=at, key=key)
@@ -64,20 +64,19 @@ def parse_item(payload: JsonObject, at: str) -> Iterator[TranscriptEntry]:
 
 
 def parse_message(payload: JsonObject, at: str, key: str) -> Iterator[TranscriptEntry]:
-    """What the model or a person said; what the program put in between is left out."""
-    said = join_texts(payload.get("content"))
+    """Yield the text of the model or of a person, without messages that the program inserted."""
+    text = join_texts(payload.get("content"))
     if payload.get("role") == "assistant":
-        yield TranscriptEntry("assistant", said, at, key)
-    elif payload.get("role") == "user" and is_by_person(payload, said):
-        yield TranscriptEntry("user", said, at, key)
+        yield TranscriptEntry("assistant", text, at, key)
+    elif payload.get("role") == "user" and is_by_person(payload, text):
+        yield TranscriptEntry("user", text, at, key)
 
 
 def is_by_person(payload: JsonObject, said: str) -> bool:
-    """Whether a person wrote the message."""
-    kinds = as_list(as_mapping(payload.get(PASSTHROUGH_KEY)).get("content_item_kinds"))
+    kinds = as_array(as_object(payload.get(PASSTHROUGH_KEY)).get("content_item_kinds"))
     return PERSON_KIND in kinds if kinds else not said.lstrip().startswith(HARNESS_PREFIXES)
 
 
 def find_output_text(value: object) -> str:
-    """What a tool answered: text, parts, or an object with its `content`."""
-    return join_texts(value) or join_texts(as_mapping(value).get("content"))
+    """Return a tool's output: text, parts, or an object with `content`."""
+    return join_texts(value) or join_texts(as_object(value).get("content"))

@@ -1,4 +1,4 @@
-"""What every agent's transcript comes down to: entries. Hostile text: only what has the expected shape is taken."""
+"""Transcript entries, the common form of all agents' transcripts, and tolerant readers of JSON values."""
 
 import re
 from datetime import UTC, datetime
@@ -7,8 +7,9 @@ from typing import Any, Literal, TypeAlias, cast
 import msgspec
 from msgspec import Struct
 
-from remit.adapters.payload import JsonObject, as_list, as_mapping, optional_text
+from remit.adapters.payload import JsonObject, optional_text
 from remit.core.call import hash_arguments
+from remit.core.json_guards import as_array, as_object
 from remit.core.secrets.secret_files import is_secret_file
 
 Role: TypeAlias = Literal["user", "assistant", "thinking", "tool_call", "tool_result", "summary"]
@@ -22,14 +23,14 @@ BEGIN_PATCH = "*** Begin Patch"
 WORD_PATTERN = re.compile(r"[^\s'\"=:;|<>(){}\[\],]+")
 MAX_WORDS_CHARS = 16_384
 MAX_TIME_MS = 253_402_300_799_000
-"""The last millisecond of the year 9999: no later time can be written."""
+"""The last millisecond of the year 9999; later times cannot be formatted."""
 
 
 class TranscriptEntry(Struct, frozen=True):
-    """One thing that was said or done. `at` is ISO 8601 in UTC as the agent wrote it, empty where it is told nowhere.
+    """A message, tool call or tool result. `at` is ISO 8601 in UTC as the agent wrote it, empty if unknown.
 
-    `key` names the entry within its transcript: another one of that key takes its place. Of a `tool_call`, `text` says
-    what it works on and never the contents that it writes, and `arguments_sha256` is as the hook hashes them.
+    `key` identifies the entry in the transcript; a later entry with the same key replaces the earlier. For a
+    `tool_call`, `text` describes the operands, never written contents, and `arguments_sha256` is the hook's hash.
     """
 
     role: Role
@@ -41,29 +42,29 @@ class TranscriptEntry(Struct, frozen=True):
     model: str | None = None
     arguments_sha256: str = ""
     failed: bool = False
-    """Of a `tool_result`: the agent says that it went wrong."""
+    """For a `tool_result`: the agent reports a failure."""
     private: bool = False
     """Of a `tool_call`: it names a file of secrets, so what came of it is nobody's to keep."""
     child: str = ""
-    """Of a `tool_result`: the sub-agent that worked for this call, by the id that its hooks tell."""
+    """For a `tool_result`: the id of the sub-agent that worked for the call."""
 
 
 def decode_object(line: bytes) -> JsonObject:
-    """The line as an object; an empty one for whatever else it is."""
+    """Decode a line as an object, empty for other content."""
     try:
-        return as_mapping(msgspec.json.decode(line))
+        return as_object(msgspec.json.decode(line))
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
         return {}
 
 
 def read_time(document: JsonObject, key: str = "timestamp") -> str:
-    """A time that has the form of one."""
+    """Return a time in ISO form, or an empty text."""
     found = optional_text(document, key)
     return found if found is not None and ISO_TIME.fullmatch(found) else ""
 
 
 def format_milliseconds(value: object) -> str:
-    """Milliseconds since the epoch as ISO 8601; empty where they are none."""
+    """Return milliseconds since the epoch as ISO 8601; empty if invalid."""
     if type(value) is not int or not 0 <= value <= MAX_TIME_MS:
         return ""
     seconds, rest = divmod(value, 1000)
@@ -71,38 +72,37 @@ def format_milliseconds(value: object) -> str:
 
 
 def join_texts(content: object) -> str:
-    """All text of a content: a string, or a list of strings and of parts that have a `text` or a `content`."""
+    """Return all text of a content: a string, or a list of strings and of parts with `text` or `content`."""
     if isinstance(content, str):
         return content
-    parts = (part if isinstance(part, str) else part_text(as_mapping(part)) for part in as_list(content))
+    parts = (part if isinstance(part, str) else part_text(as_object(part)) for part in as_array(content))
     return "\n".join(part for part in parts if part)
 
 
 def part_text(part: JsonObject) -> str:
-    """The text of one part."""
     return optional_text(part, "text") or optional_text(part, "content") or ""
 
 
 def build_tool_call_entry(
     tool: str, arguments: object, call_id: str, *, at: str = "", key: str = "", model: str | None = None
 ) -> TranscriptEntry:
-    """A tool call. `arguments` is an object, or the text of a patch."""
-    said = describe_operands(arguments)
+    """Return the entry of a tool call. `arguments` is an object, or the text of a patch."""
+    text = describe_operands(arguments)
     return TranscriptEntry(
         role="tool_call",
-        text=said,
+        text=text,
         at=at,
         key=key,
         call_id=call_id,
         tool=tool,
         model=model,
-        arguments_sha256=hash_call_arguments(given) if (given := as_mapping(arguments)) else "",
-        private=any(map(is_secret_file, WORD_PATTERN.findall(said[:MAX_WORDS_CHARS]))),
+        arguments_sha256=hash_call_arguments(given) if (given := as_object(arguments)) else "",
+        private=any(map(is_secret_file, WORD_PATTERN.findall(text[:MAX_WORDS_CHARS]))),
     )
 
 
 def hash_call_arguments(arguments: JsonObject) -> str:
-    """The hash of the arguments; empty where they cannot be written as the hook writes them."""
+    """Return the hash of the arguments; empty if the hook's encoding cannot represent them."""
     try:
         return hash_arguments(arguments)
     except (ValueError, TypeError, OverflowError, RecursionError):
@@ -110,10 +110,10 @@ def hash_call_arguments(arguments: JsonObject) -> str:
 
 
 def describe_operands(arguments: object) -> str:
-    """What a call works on: the command, the paths, or else the names of its arguments with short values."""
+    """Describe the operands of a call: the command, the paths, or each argument with a value."""
     if isinstance(arguments, str):
         return ", ".join(PATCHED_FILE.findall(arguments)) or arguments
-    given = as_mapping(arguments)
+    given = as_object(arguments)
     patch = next((p for key in PATCH_KEYS if (p := optional_text(given, key)) and p.startswith(BEGIN_PATCH)), None)
     if patch is not None:
         return ", ".join(PATCHED_FILE.findall(patch))
@@ -128,5 +128,4 @@ def describe_operands(arguments: object) -> str:
 
 
 def format_argument(value: object) -> str:
-    """A value of an argument: text as it is, the rest as JSON."""
     return value if isinstance(value, str) else msgspec.json.encode(cast("Any", value)).decode()

@@ -1,13 +1,13 @@
-"""Gemini CLI's chat: one JSON object a line; a message that comes again, by its id, takes the place of the first.
+"""Gemini CLI's chat: a JSON object per line; a message with a known id replaces the earlier message.
 
-Source: files and the sources of 0.61.0, read 2026-11. Older versions keep one document with all `messages`, which is
-read as one line.
+Source: files and the sources of 0.61.0, read 2026-11. Older versions store a single document with all `messages`,
+read as a line.
 """
 
 import re
 from collections.abc import Iterator
 
-from remit.adapters.payload import JsonObject, as_list, as_mapping, optional_text
+from remit.adapters.payload import JsonObject, optional_text
 from remit.adapters.transcripts.entry import (
     TranscriptEntry,
     build_tool_call_entry,
@@ -15,28 +15,29 @@ from remit.adapters.transcripts.entry import (
     join_texts,
     read_time,
 )
+from remit.core.json_guards import as_array, as_object
 
 CONTEXT_PREFIX = "<session_context>"
 HOOK_CONTEXT = re.compile(r"\A<hook_context>.*?</hook_context>\s*", re.DOTALL)
-"""What hooks told the model stands before the prompt, in the same text."""
+"""Text of hooks, which precedes the prompt in the same message."""
 
 
 def parse_line(line: bytes) -> Iterator[TranscriptEntry]:
-    """What one line says. Never raises."""
+    """Yield the entries of a line. Never raises."""
     document = decode_object(line)
-    changed = as_mapping(document.get("$set"))
-    for message in (document, *map(as_mapping, as_list(document.get("messages") or changed.get("messages")))):
+    changed = as_object(document.get("$set"))
+    for message in (document, *map(as_object, as_array(document.get("messages") or changed.get("messages")))):
         yield from parse_message(message)
 
 
 def parse_message(message: JsonObject) -> Iterator[TranscriptEntry]:
-    """One message, with the calls in it."""
+    """Yield the entries of a message, including tool calls."""
     at, key = read_time(message), optional_text(message, "id") or ""
     match optional_text(message, "type"):
         case "user":
-            said = HOOK_CONTEXT.sub("", join_texts(message.get("content")))
-            if said and not said.startswith(CONTEXT_PREFIX):
-                yield TranscriptEntry("user", said, at, key)
+            text = HOOK_CONTEXT.sub("", join_texts(message.get("content")))
+            if text and not text.startswith(CONTEXT_PREFIX):
+                yield TranscriptEntry("user", text, at, key)
         case "gemini":
             yield from parse_assistant_message(message, at, key)
         case _:
@@ -44,33 +45,33 @@ def parse_message(message: JsonObject) -> Iterator[TranscriptEntry]:
 
 
 def parse_assistant_message(message: JsonObject, at: str, key: str) -> Iterator[TranscriptEntry]:
-    """What the model thought, said and called."""
+    """Yield the model's thoughts, text and tool calls, with their results."""
     model = optional_text(message, "model")
-    thoughts = "\n".join(filter(None, map(format_thought, as_list(message.get("thoughts")))))
+    thoughts = "\n".join(filter(None, map(format_thought, as_array(message.get("thoughts")))))
     if thoughts:
         yield TranscriptEntry("thinking", thoughts, at, f"{key}/thoughts", model=model)
-    said = join_texts(message.get("content"))
-    if said:
-        yield TranscriptEntry("assistant", said, at, key, model=model)
-    for asked in map(as_mapping, as_list(message.get("toolCalls"))):
-        call_id = optional_text(asked, "id") or ""
-        here = f"{key}/{call_id}"
+    text = join_texts(message.get("content"))
+    if text:
+        yield TranscriptEntry("assistant", text, at, key, model=model)
+    for requested in map(as_object, as_array(message.get("toolCalls"))):
+        call_id = optional_text(requested, "id") or ""
+        entry_key = f"{key}/{call_id}"
         yield build_tool_call_entry(
-            optional_text(asked, "name") or "", asked.get("args"), call_id, at=at, key=here, model=model
+            optional_text(requested, "name") or "", requested.get("args"), call_id, at=at, key=entry_key, model=model
         )
-        failed = asked.get("status") in ("error", "cancelled")
-        answers = [find_response_text(as_mapping(part)) for part in as_list(asked.get("result"))]
-        done = read_time(asked) or at
-        yield TranscriptEntry("tool_result", join_texts(list(answers)), done, f"{here}/result", call_id, failed=failed)
+        failed = requested.get("status") in ("error", "cancelled")
+        answers = [find_response_text(as_object(part)) for part in as_array(requested.get("result"))]
+        completed = read_time(requested) or at
+        yield TranscriptEntry(
+            "tool_result", join_texts(list(answers)), completed, f"{entry_key}/result", call_id, failed=failed
+        )
 
 
 def format_thought(value: object) -> str:
-    """One thought: its subject and what it says."""
-    found = as_mapping(value)
+    found = as_object(value)
     return ": ".join(filter(None, (optional_text(found, "subject"), optional_text(found, "description"))))
 
 
 def find_response_text(part: JsonObject) -> str:
-    """What a tool answered, or why it did not."""
-    response = as_mapping(as_mapping(part.get("functionResponse")).get("response"))
+    response = as_object(as_object(part.get("functionResponse")).get("response"))
     return optional_text(response, "output") or optional_text(response, "error") or join_texts(response.get("content"))

@@ -1,11 +1,11 @@
-"""Qwen Code's chat: one JSON object a line, the message in Gemini's parts.
+"""Qwen Code's chat: a JSON object per line; the message has Gemini's parts.
 
-Source: files that 0.24.4 left behind, read 2026-11.
+Source: files left by 0.24.4, read 2026-11.
 """
 
 from collections.abc import Iterator
 
-from remit.adapters.payload import JsonObject, as_list, as_mapping, optional_text
+from remit.adapters.payload import JsonObject, optional_text
 from remit.adapters.transcripts.entry import (
     TranscriptEntry,
     build_tool_call_entry,
@@ -14,13 +14,14 @@ from remit.adapters.transcripts.entry import (
     read_time,
 )
 from remit.adapters.transcripts.gemini import find_response_text
+from remit.core.json_guards import as_array, as_object
 
 
 def parse_line(line: bytes) -> Iterator[TranscriptEntry]:
-    """What one line says. Never raises."""
+    """Yield the entries of a line. Never raises."""
     document = decode_object(line)
     at, key = read_time(document), optional_text(document, "uuid") or ""
-    parts = [as_mapping(part) for part in as_list(as_mapping(document.get("message")).get("parts"))]
+    parts = [as_object(part) for part in as_array(as_object(document.get("message")).get("parts"))]
     match optional_text(document, "type"):
         case "user":
             yield TranscriptEntry("user", join_texts(list(parts)), at, key)
@@ -35,22 +36,21 @@ def parse_line(line: bytes) -> Iterator[TranscriptEntry]:
 
 
 def parse_assistant_message(parts: list[JsonObject], at: str, key: str, model: str | None) -> Iterator[TranscriptEntry]:
-    """What the model thought, said and called."""
+    """Yield the model's thoughts, text and tool calls."""
     for number, part in enumerate(parts):
-        here = f"{key}/{number}"
-        asked = as_mapping(part.get("functionCall"))
-        if asked:
-            tool, call_id = optional_text(asked, "name") or "", optional_text(asked, "id") or ""
-            yield build_tool_call_entry(tool, asked.get("args"), call_id, at=at, key=here, model=model)
-        elif said := optional_text(part, "text"):
+        entry_key = f"{key}/{number}"
+        requested = as_object(part.get("functionCall"))
+        if requested:
+            tool, call_id = optional_text(requested, "name") or "", optional_text(requested, "id") or ""
+            yield build_tool_call_entry(tool, requested.get("args"), call_id, at=at, key=entry_key, model=model)
+        elif text := optional_text(part, "text"):
             yield TranscriptEntry(
-                "thinking" if part.get("thought") is True else "assistant", said, at, here, model=model
+                "thinking" if part.get("thought") is True else "assistant", text, at, entry_key, model=model
             )
 
 
 def parse_tool_results(document: JsonObject, parts: list[JsonObject], at: str, key: str) -> Iterator[TranscriptEntry]:
-    """What tools answered."""
-    failed = as_mapping(document.get("toolCallResult")).get("status") in ("error", "cancelled")
+    failed = as_object(document.get("toolCallResult")).get("status") in ("error", "cancelled")
     for number, part in enumerate(parts):
-        call_id = optional_text(as_mapping(part.get("functionResponse")), "id") or ""
+        call_id = optional_text(as_object(part.get("functionResponse")), "id") or ""
         yield TranscriptEntry("tool_result", find_response_text(part), at, f"{key}/{number}", call_id, failed=failed)

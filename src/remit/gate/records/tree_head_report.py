@@ -9,12 +9,12 @@ from remit.ledger.integrity.tree_heads import (
     HeadsReport,
     check_heads,
     read_leaves,
-    read_note_of_record,
     read_recorded_heads,
     read_stored_heads,
 )
 from remit.ledger.log import MachineLog
 from remit.ledger.reader import read_lines
+from remit.ledger.record_views import decode_note
 from remit.workspace.contents.content_store import ContentStore
 from remit.workspace.contents.remit_repository import RemitRepository
 from remit.workspace.git.command import Git
@@ -59,4 +59,4 @@ def heads_in_logs(workspace: Workspace, log: MachineLog) -> Iterator[FoundHead]:
     name = tracked_log_name(log)
     tracked = find_tracked_head_lines(workspace, name) if name else ()
     found = (*find_shared_head_lines(workspace), *tracked)
-    return (FoundHead(note, where) for line, where in found if (note := read_note_of_record(line)))
+    return (FoundHead(note, where) for line, where in found if (note := decode_note(line)))

@@ -27,13 +27,13 @@ from remit.ledger.integrity.tree_heads import (
     MAX_WHOLE_BYTES,
     FoundHead,
     build_altered_detail,
-    measure_log_bytes,
     measure_tree,
     read_frontier,
     read_stored_heads,
     store_head,
 )
 from remit.ledger.log import MachineLog
+from remit.ledger.reader import measure_log_bytes
 from remit.ledger.segments import LedgerError
 from remit.workspace.contents.remit_repository import RemitRepository
 from remit.workspace.git.command import Git

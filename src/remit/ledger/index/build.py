@@ -1,7 +1,4 @@
-"""How lines of a log become rows of the index.
-
-What the index keeps of a record: rows of plain values, read from the line with nothing decoded in vain.
-"""
+"""Building the index: lines of the logs become rows of plain values, decoded only as far as needed."""
 
 import heapq
 import sqlite3
@@ -79,7 +76,7 @@ class _IndexedTool(Struct, gc=False):
 
 
 class IndexedRecord(Struct, gc=False):
-    """What the index needs of a record."""
+    """The indexed fields of a record."""
 
     id: str
     timestamp: str
@@ -100,7 +97,7 @@ _EMPTY_SIDE = _IndexedSide()
 
 
 class IndexRows(Struct, frozen=True):
-    """Rows by table, in the order of its columns."""
+    """Rows by table, with values in the order of the columns."""
 
     records: list[Row]
     files: list[Row]
@@ -109,7 +106,9 @@ class IndexRows(Struct, frozen=True):
 
 
 def parse_record(raw: bytes) -> IndexedRecord | None:
-    """The record on a line; None where there is none. One whose inner parts have another shape keeps id and time."""
+    """Decode a record; None if the line is not a record. If inner parts have an unknown shape, only id and time are
+    kept.
+    """
     try:
         return _INDEXED_RECORD.decode(raw)
     except (ValidationError, UnicodeDecodeError):
@@ -124,7 +123,7 @@ def parse_record(raw: bytes) -> IndexedRecord | None:
 
 
 class FoundLine(Struct, frozen=True, gc=False):
-    """A line of the log at `place`, and the record on it. `at` is the latest time of that log's records so far."""
+    """A line of the log at `place`, decoded. `at` is the latest time of the log's records so far."""
 
     at: str
     place: str
@@ -133,7 +132,7 @@ class FoundLine(Struct, frozen=True, gc=False):
 
 
 def build_rows(found: Sequence[tuple[IndexedRecord, FoundLine]], number: int) -> IndexRows:
-    """The rows of records that are numbered from `number` on."""
+    """Return the rows of records, numbered from `number` on."""
     numbered = [(n, record) for n, (record, _) in enumerate(found, number)]
     changing = [(n, record) for n, record in numbered if record.files or record.metadata.body.files]
     return IndexRows(
@@ -188,7 +187,7 @@ def _build_file_row(number: int, file: _IndexedFile, traced: _TracedFile | None)
 
 
 def _find_line_span(ranges: Sequence[_IndexedRange]) -> tuple[int | None, int | None]:
-    """The first and the last line of all ranges."""
+    """Return the first and the last line of all ranges."""
     if len(ranges) == 1:
         return ranges[0].start_line, ranges[0].end_line
     starts = [r.start_line for r in ranges if r.start_line is not None]
@@ -197,8 +196,12 @@ def _find_line_span(ranges: Sequence[_IndexedRange]) -> tuple[int | None, int | 
 
 
 def _list_ranges(traced: _TracedFile) -> Sequence[_IndexedRange]:
-    spoken = traced.conversations
-    return spoken[0].ranges if len(spoken) == 1 else [r for conversation in spoken for r in conversation.ranges]
+    conversations = traced.conversations
+    return (
+        conversations[0].ranges
+        if len(conversations) == 1
+        else [r for conversation in conversations for r in conversation.ranges]
+    )
 
 
 def _build_range_rows(number: int, files: Iterable[_TracedFile]) -> list[Row]:
@@ -210,7 +213,7 @@ def _build_range_rows(number: int, files: Iterable[_TracedFile]) -> list[Row]:
 
 
 def _list_paths(record: IndexedRecord) -> Sequence[str]:
-    """Each path that a call named or changed, once."""
+    """Return each path that a call named or changed, once."""
     body = record.metadata.body
     named = () if body.call is None else body.call.paths
     if len(named) < 2 and not body.files and not record.files:
@@ -219,23 +222,23 @@ def _list_paths(record: IndexedRecord) -> Sequence[str]:
 
 
 BATCH_LINES = 2000
-"""Lines that are taken in at once."""
+"""Number of lines per batch."""
 
 BATCH_SEARCH_RECORDS = 20_000
-"""Records whose words one transaction takes in: a search that is broken off has not worked in vain."""
+"""Number of records per transaction of the word index: an interrupted search keeps its finished batches."""
 
 
 StartPositions: TypeAlias = dict[str, LogPosition | None]
-"""Where to go on in each log, by its folder from the log folder; None for its beginning."""
+"""Position to continue from, by the log's path relative to the log folder; None for the log's beginning."""
 
 IndexedPlace: TypeAlias = tuple[int, str, int, int, int]
 """A record's number, its log, the first seq of its segment, offset and length."""
 
 
 def find_starts(database: sqlite3.Connection, root: Path) -> StartPositions | None:
-    """Where to go on; None where nothing is indexed, or the index has to begin anew.
+    """Return the positions to continue from; None for a new index, or to rebuild the index.
 
-    It has to where a log is not the one that was, and where one came that has records older than those known.
+    A rebuild is necessary after a log was replaced, or if a new log has records older than indexed records.
     """
     known = {row[0]: row[1:] for row in database.execute("select * from position")}
     if not known:
@@ -270,7 +273,7 @@ def _find_log_start(
 
 
 def index_lines(database: sqlite3.Connection, root: Path, starts: StartPositions | None) -> int:
-    """Take in the lines from `starts` on; how many. The caller holds a transaction."""
+    """Index the lines from `starts` on and return their number. The caller holds a transaction."""
     number, top = database.execute("select ifnull(max(number), 0), ifnull(max(id), '') from records").fetchone()
     taken = 0
     last: dict[str, LogLine] = {}
@@ -280,14 +283,14 @@ def index_lines(database: sqlite3.Connection, root: Path, starts: StartPositions
         _insert_records(database, fresh, number + 1)
         number += len(fresh)
         taken += len(batch)
-        last.update((one.place, one.line) for one in batch)
+        last.update((item.place, item.line) for item in batch)
     for place, line in last.items():
         _store_position(database, place, line)
     return taken
 
 
 def _merge_logs(root: Path, starts: Mapping[str, LogPosition | None]) -> Iterator[FoundLine]:
-    """The lines of all logs in the order of their times; those of one log stay in theirs."""
+    """Merge the lines of all logs by time; lines of the same log keep their order."""
     streams = [_read_log(root, place, start) for place, start in sorted(starts.items())]
     return streams[0] if len(streams) == 1 else heapq.merge(*streams, key=attrgetter("at"))
 
@@ -303,7 +306,7 @@ def _read_log(root: Path, place: str, start: LogPosition | None) -> Iterator[Fou
 def _select_new_records(
     database: sqlite3.Connection, batch: Iterable[FoundLine], top: str
 ) -> tuple[list[tuple[IndexedRecord, FoundLine]], str]:
-    """The records of these lines that are not there yet, and the greatest id. Ids grow with time, so few are sought."""
+    """Return the records that are not indexed yet, and the greatest id. Ids grow with time, so few need a query."""
     fresh: list[tuple[IndexedRecord, FoundLine]] = []
     ids: set[str] = set()
     for found in batch:
@@ -342,13 +345,13 @@ def _store_position(database: sqlite3.Connection, place: str, last: LogLine) -> 
 
 
 def index_search_texts(database: sqlite3.Connection, folder: Path) -> int:
-    """Take in the words of the records that have none yet; how many."""
+    """Index the words of all records without indexed words, and return the number of records."""
     taken = 0
     while True:
         with transaction(database):
-            done = _index_search_batch(database, folder)
-        taken += done
-        if done < BATCH_SEARCH_RECORDS:
+            completed = _index_search_batch(database, folder)
+        taken += completed
+        if completed < BATCH_SEARCH_RECORDS:
             return taken
 
 
@@ -366,21 +369,20 @@ def _index_search_batch(database: sqlite3.Connection, folder: Path) -> int:
 
 
 def _read_search_texts(folder: Path, places: Sequence[IndexedPlace]) -> Iterator[tuple[int, str, str, str]]:
-    """What each record says; nothing where its line is no more, which is `verify`'s to report."""
+    """Yield the search texts per record, skipping lines that no longer exist (`verify` reports them)."""
     for (number, *_), raw in zip(places, read_indexed_lines(folder, places), strict=True):
         if raw is not None:
             yield (number, *parse_search_texts(raw))
 
 
 def read_indexed_lines(root: Path, places: Iterable[IndexedPlace]) -> Iterator[bytes | None]:
-    """The lines at these places, with None for what the logs no longer have."""
+    """Yield the lines at the given places, and None for removed lines."""
     for place, of_log in groupby(places, itemgetter(1)):
         where = ((segment_name(segment), offset, length) for _, _, segment, offset, length in of_log)
         yield from read_spans(root / place, where)
 
 
 def clear_index(database: sqlite3.Connection) -> None:
-    """Forget everything. The caller holds a transaction."""
     for table in ("records", "files", "ranges", "paths", "position", "sought", "put_words"):
         database.execute(f"delete from {table}")
     database.execute("insert into words (words) values ('delete-all')")

@@ -1,4 +1,4 @@
-"""The index over the logs of a repository: SQLite, derived, may be deleted at any time and comes back the same."""
+"""The index over all logs of a repository: SQLite, derived, may be deleted at any time and is rebuilt identically."""
 
 import os
 import sqlite3
@@ -30,11 +30,12 @@ from remit.ledger.index.tables import (
     transaction,
 )
 from remit.ledger.machine_logs import list_readable_places
+from remit.ledger.reader import measure_log_bytes
 from remit.ledger.segments import DECODE_ERRORS
 from remit.ledger.sqlite_file import is_unwritable
 
 BULK_BYTES = 4 * 1024 * 1024
-"""A log of that size is first indexed aside, in a file that nobody else has yet."""
+"""Logs of this size are first indexed in a separate file that no other process uses yet."""
 
 BUILD_TIMEOUT_S = 600.0
 
@@ -43,11 +44,11 @@ _SqlValue: TypeAlias = str | int | None
 
 
 class Filters(TypedDict, total=False):
-    """Which records; what is None or left out filters nothing.
+    """Filters for records; None and missing keys have no effect.
 
-    `path` is one that a call named or changed; `line`, beside it, one that the record wrote there, counted as the
-    file was then; `content_hash` that of lines that it wrote, or of a file before or after it, with or without
-    `sha256:`; times are ISO 8601 in UTC, `since` included, `until` not.
+    `path` is a path named or changed by a call; `line`, together with `path`, a line written by the record, in the
+    numbering of that time; `content_hash` the hash of written lines or of a file before or after, with or without
+    `sha256:`. Times are ISO 8601 in UTC; `since` is inclusive, `until` exclusive.
     """
 
     event: str | None
@@ -62,9 +63,9 @@ class Filters(TypedDict, total=False):
 
 
 class Mutation(Struct, frozen=True):
-    """What one record says happened to one file. Blobs are git's names, SHAs are of the raw bytes, in hex.
+    """The change of a file in a record. Blobs are git object names, SHAs are hex digests of the raw bytes.
 
-    A side that does not exist, or was not recorded, is None. The lines span all ranges of the file.
+    A missing or unrecorded side is None. The lines span all ranges of the file.
     """
 
     seq: int
@@ -84,9 +85,9 @@ class Mutation(Struct, frozen=True):
 
 
 class PutMarks(Struct, frozen=True, gc=False):
-    """Marks of the words and of the lines that a record put into a file: four bytes each, in this machine's order.
+    """Marks of the words and lines put into a file by a record: four bytes each, in the machine's byte order.
 
-    Both are None where that cannot be told.
+    Both are None if unknown.
     """
 
     id: str
@@ -117,15 +118,15 @@ _EQUALITY_FIELDS: tuple[Literal["session_id", "intent_id", "agent", "event"], ..
     "agent",
     "event",
 )
-"""In this order an index of theirs serves best; only one does."""
+"""Ordered by how selective their SQL indexes are; SQLite uses only one of them per query."""
 
 _MAX_CHARACTER = "\U0010ffff"
 
 
 class Index:
-    """The index at `path` of all logs in `folder`, of whichever machine.
+    """The index at `path` over all logs in `folder`, of every machine.
 
-    `find` catches up by itself; all other queries see what the last `catch_up` or `find` saw.
+    `find` first indexes new lines; the remaining queries see the state of the last `catch_up` or `find`.
     """
 
     def __init__(self, path: Path, folder: Path) -> None:
@@ -136,13 +137,11 @@ class Index:
 
     @classmethod
     def open(cls, path: Path, folder: Path) -> "Index":
-        """Open or make the index. A damaged file, or one of another version, is replaced."""
         if not path.parent.is_dir():
             path.parent.mkdir(parents=True, exist_ok=True)
         return cls(path, folder)
 
     def close(self) -> None:
-        """Close the database file."""
         self._database.close()
 
     def __enter__(self) -> "Index":
@@ -152,7 +151,7 @@ class Index:
         self.close()
 
     def catch_up(self) -> int:
-        """Take in what was appended since, or everything where the log was replaced; how many lines."""
+        """Index the lines appended since the last call, or all lines if a log was replaced. Returns their number."""
         return self._retry_after_damage(self._index_new_lines)
 
     def find(
@@ -164,9 +163,10 @@ class Index:
         limit: int = 50,
         **by: Unpack[Filters],
     ) -> list[dict[str, Any]]:
-        """Whole records, newest first, or `ranked` by how well they fit the `words`, of which each says all, or any.
+        """Return whole records, newest first, or `ranked` by relevance to the `words`.
 
-        Words are read as `build_query` says. The first search takes them in from the whole log. Raises NoWords.
+        Records match all `words`, or with `any_word` any of them, as defined by `build_query`. The first search
+        indexes the words of the whole log. Raises NoSearchWords.
         """
         self.catch_up()
         if words:
@@ -175,7 +175,7 @@ class Index:
         return self._read_documents(f"{query.text} order by {query.newest_first} limit ?", [*query.values, limit])
 
     def iterate_records(self, **by: Unpack[Filters]) -> Iterator[dict[str, Any]]:
-        """All records that fit, the oldest first, and never many of them in memory."""
+        """Yield all matching records, oldest first, with few of them in memory."""
         query = _build_place_query(by, "r.number > ?" if by.get("path") is None else "x.record > ?")
         number = 0
         while places := self._query_rows(
@@ -200,53 +200,52 @@ class Index:
         )
 
     def count_unsearchable(self) -> int:
-        """How many records the next search takes the words of."""
         known = "select ifnull(max(number), 0) - ifnull((select number from sought), 0) from records"
         return self._query_rows(known, [])[0][0]
 
     def find_by_id_prefix(self, prefix: str) -> list[dict[str, Any]]:
-        """The records whose id begins with `prefix`: one, where it is unique; at most ten."""
+        """Return the records whose id begins with `prefix`, at most ten."""
         where = "r.id >= ? and r.id < ? order by r.number desc limit 10"
         return self._read_documents(f"{_SELECT_PLACE} from records r where {where}", [prefix, prefix + _MAX_CHARACTER])
 
     def find_by_id_part(self, part: str) -> list[dict[str, Any]]:
-        """The newest two records whose id holds `part`. It looks at every id."""
+        """Return the two newest records whose id contains `part`. Scans every id."""
         where = "instr(r.id, ?) order by r.number desc limit 2"
         return self._read_documents(f"{_SELECT_PLACE} from records r where {where}", [part])
 
     def find_by_content_hash(self, content_hash: str, limit: int = 50) -> list[dict[str, Any]]:
-        """Records that wrote lines of that hash, or a file of that SHA-256; with or without `sha256:`."""
+        """Return records of written lines with the hash, or of files with the SHA-256, with or without `sha256:`."""
         return self.find(content_hash=content_hash, limit=limit)
 
     def list_mutations(self, path: str) -> tuple[Mutation, ...]:
-        """All that was recorded of `path`, oldest first."""
+        """Return the recorded mutations of `path`, oldest first."""
         return tuple(Mutation(*row) for row in self._query_rows(_SELECT_MUTATIONS, [path]))
 
     def list_changes(self, path: str) -> tuple[RecordedChange, ...]:
-        """What the records say happened to `path`, oldest first."""
+        """Return the recorded changes of `path`, oldest first."""
         found = self._read_changes(f"{_SELECT_CHANGING} where f.path = ? order by r.number", [path])
         return tuple(change for change in found if change.path == path)
 
     def list_changes_to_content(self, after_sha: str) -> tuple[RecordedChange, ...]:
-        """The changes that left a file with exactly that content, oldest first."""
+        """Return the changes with exactly the given resulting content, oldest first."""
         found = self._read_changes(f"{_SELECT_CHANGING} where f.after_sha = ? order by r.number", [after_sha])
         return tuple(change for change in found if change.after_sha == after_sha)
 
     def find_recorded_blobs(self, blobs: Iterable[str]) -> frozenset[str]:
-        """Those contents, by git names, that a recorded change left some file with."""
-        asked = json.encode(list(blobs)).decode()
+        """Return the blob names among `blobs` that resulted from a recorded change."""
+        requested = json.encode(list(blobs)).decode()
         known = "select distinct after_blob from files where after_blob in (select value from json_each(?))"
-        return frozenset(blob for (blob,) in self._query_rows(known, [asked]))
+        return frozenset(blob for (blob,) in self._query_rows(known, [requested]))
 
     def list_changes_without_marks(self, path: str | None, limit: int) -> tuple[RecordedChange, ...]:
-        """The newest changes, of one path or of all, of whose words `store_put_marks` was told nothing."""
+        """Return the newest changes without stored marks, of a path or of all paths."""
         unknown = "not exists (select 1 from put_words p where p.id = r.id and p.path = f.path)"
         where = f"{'f.path = ?' if path else '? is null'} and {unknown} order by r.number desc limit ?"
         found = self._read_changes(f"{_SELECT_CHANGING} where {where}", [path, limit])
         return tuple(change for change in found if path in (None, change.path))
 
     def store_put_marks(self, rows: Iterable[PutMarks]) -> None:
-        """Keep what records put into files."""
+        """Store marks of records."""
         kept = [(row.id, row.path, row.words, row.lines) for row in rows]
 
         def store() -> None:
@@ -256,23 +255,24 @@ class Index:
         self._retry_after_damage(store)
 
     def list_put_marks(self, path: str | None = None, *, calls: bool = False) -> tuple[PutMarks, ...]:
-        """What `store_put_marks` was told of one path, or of all; where `calls`, not of what was found by comparing."""
-        told = "exists (select 1 from records r where r.id = p.id and r.event <> 'human_edit')" if calls else "true"
-        where = f"{'p.path = ?' if path else '? is null'} and {told}"
+        """Return the stored marks of a path or of all paths; with `calls`, without `human_edit` records."""
+        is_call = "exists (select 1 from records r where r.id = p.id and r.event <> 'human_edit')"
+        condition = is_call if calls else "true"
+        where = f"{'p.path = ?' if path else '? is null'} and {condition}"
         return tuple(PutMarks(*row) for row in self._query_rows(f"select * from put_words p where {where}", [path]))
 
     def count_put_mark_bytes(self) -> int:
-        """How many bytes of marks `store_put_marks` was told."""
+        """Return the total size of all stored marks in bytes."""
         return int(self._query_rows("select total(length(words) + length(lines)) from put_words", [])[0][0])
 
     def list_newest_changes(self, limit: int) -> tuple[RecordedChange, ...]:
-        """What the newest `limit` records that changed files say, the newest first."""
+        """Return the changes in the newest `limit` records with changes, newest first."""
         newest = "select distinct record from files order by record desc limit ?"
         statement = f"{_SELECT_PLACE} from records r where r.number in ({newest}) order by r.number desc"
         return tuple(self._read_changes(statement, [limit]))
 
     def list_files_of_intent(self, intent_id: str) -> dict[str, str | None]:
-        """The files that agents changed under an intent: the git name of what each held before the first time."""
+        """Return the files that agents changed under an intent, with the blob name of each before the first change."""
         statement = (
             "select f.path, f.before_blob from records r join files f on f.record = r.number"
             " where r.intent_id = ? and r.event = 'mutation' order by r.number desc"
@@ -284,14 +284,14 @@ class Index:
         return (change for raw in found if raw is not None for change in read_changes(raw))
 
     def find_first_change_time(self) -> str | None:
-        """When a file was first recorded to change; None where none was."""
+        """Return the time of the first recorded change; None if there is none."""
         first = "select at from records where number = (select record from files order by rowid limit 1)"
         return next((at for (at,) in self._query_rows(first, [])), None)
 
     def list_values(
         self, field: Literal["session_id", "intent_id", "agent"], limit: int = 12, *, prefix: str = ""
     ) -> tuple[str, ...]:
-        """Some of the values that a field has in the log, of those that begin with `prefix`, alphabetically."""
+        """Return up to `limit` values of a field that begin with `prefix`, in alphabetical order."""
         found: list[str] = []
         test = f"select min({field}) from records where {field} >= ?"
         while len(found) < limit:
@@ -302,7 +302,7 @@ class Index:
         return tuple(found)
 
     def dump_rows(self) -> dict[str, list[tuple[Any, ...]]]:
-        """Everything in the index but the words, by table: two indexes of one log are equal."""
+        """Return all rows except the words, by table: two indexes of the same log are equal."""
         tables = ("records", "files", "ranges", "paths", "position")
         return {table: self._query_rows(f"select * from {table}", []) for table in tables}
 
@@ -313,7 +313,7 @@ class Index:
         return self._retry_after_damage(lambda: self._database.execute(statement, values).fetchall())
 
     def _decode_documents(self, places: Iterable[tuple[Any, ...]]) -> Iterator[dict[str, Any]]:
-        """The records at these places; not those that the log no longer has, which is `verify`'s to report."""
+        """Yield the records at the given places, without removed records, which `verify` reports."""
         for raw in read_indexed_lines(self.folder, places):
             try:
                 if raw is not None:
@@ -322,7 +322,7 @@ class Index:
                 continue
 
     def _retry_after_damage(self, work: Callable[[], _Result]) -> _Result:
-        """Do `work`; where the file proves damaged, replace it, fill it again and do it once more."""
+        """Run `work`; if the database proves damaged, rebuild it and run `work` once more."""
         try:
             return work()
         except sqlite3.DatabaseError as error:
@@ -334,10 +334,10 @@ class Index:
         return work()
 
     def _connect(self, *, discarded: bool = False) -> sqlite3.Connection:
-        """Open the file under a lock, so that two processes never replace each other's."""
+        """Open the database under a lock: otherwise two processes could replace each other's file."""
         if self._is_in_memory:
             return open_in_memory(Path(os.devnull) if discarded else self.path)
-        held = lock.acquire(self._sibling_path(".lock"), timeout_s=BUSY_TIMEOUT_S)
+        locked = lock.acquire(self._sibling_path(".lock"), timeout_s=BUSY_TIMEOUT_S)
         try:
             if discarded:
                 remove_database(self.path)
@@ -349,7 +349,7 @@ class Index:
             remove_database(self.path)
             return open_database(self.path)
         finally:
-            lock.release(held)
+            lock.release(locked)
 
     def _sibling_path(self, suffix: str) -> Path:
         return self.path.with_name(self.path.name + suffix)
@@ -369,8 +369,8 @@ class Index:
             return taken + index_lines(self._database, self.folder, starts)
 
     def _build_aside(self) -> int:
-        """Index the whole log aside, and put that in this file's place; how many lines. One process does it."""
-        held = lock.acquire(self._sibling_path(".build"), timeout_s=BUILD_TIMEOUT_S)
+        """Index the whole log in a separate file, which then replaces the database. Returns the number of lines."""
+        locked = lock.acquire(self._sibling_path(".build"), timeout_s=BUILD_TIMEOUT_S)
         try:
             self._database.close()
             self._database = self._connect()
@@ -384,36 +384,45 @@ class Index:
             self._database = self._connect()
             return taken
         finally:
-            lock.release(held)
+            lock.release(locked)
 
     def _replace_database(self, fresh: Path) -> None:
-        """Those who have the old file open keep it, and the log; they only never see each other's again."""
-        held = lock.acquire(self._sibling_path(".lock"), timeout_s=BUSY_TIMEOUT_S)
+        """Replace the database. Processes with the old file open continue with the old file."""
+        locked = lock.acquire(self._sibling_path(".lock"), timeout_s=BUSY_TIMEOUT_S)
         try:
             remove_database(self.path)
             fresh.replace(self.path)
         finally:
-            lock.release(held)
+            lock.release(locked)
+
+
+def open_index(state: Path, log_folder: Path) -> Index:
+    """Open the index in a workspace's state folder and catch up with the logs."""
+    index = Index.open(state / "index.db", log_folder)
+    try:
+        index.catch_up()
+    except BaseException:
+        index.close()
+        raise
+    return index
 
 
 def must_build_aside(folder: Path) -> bool:
-    """Whether the log is first indexed aside."""
-    from remit.ledger.integrity.tree_heads import measure_log_bytes  # for start-up speed: most indexes stand already
-
+    """Return True if the logs are large enough to be indexed in a separate file."""
     return sum(measure_log_bytes(folder / place) for place in list_readable_places(folder)) > BULK_BYTES
 
 
 def remove_index(path: Path) -> None:
-    """Remove the index, after records went that it knows. Who has it open keeps it until they are done."""
-    held = lock.acquire(path.with_name(path.name + ".lock"), timeout_s=BUSY_TIMEOUT_S)
+    """Remove the index after pruning. Processes with an open index keep the old file until they close it."""
+    locked = lock.acquire(path.with_name(path.name + ".lock"), timeout_s=BUSY_TIMEOUT_S)
     try:
         remove_database(path)
     finally:
-        lock.release(held)
+        lock.release(locked)
 
 
 class _PlaceQuery(Struct, frozen=True):
-    """A statement that wants an order and a limit."""
+    """A select statement without order and limit."""
 
     text: str
     values: list[_SqlValue]
@@ -441,10 +450,10 @@ def _build_select(source: str, tests: Sequence[str]) -> str:
 
 
 def _build_conditions(by: Filters, *, indexed: bool) -> tuple[list[str], list[_SqlValue]]:
-    """Tests of the record itself. Where `indexed`, the first one uses an index; a plus keeps the others from it."""
-    asked = [(f"r.{name} = ?", by.get(name)) for name in _EQUALITY_FIELDS]
-    asked += [("r.at >= ?", by.get("since")), ("r.at < ?", by.get("until"))]
-    chosen = [(test, value) for test, value in asked if value is not None]
+    """Return conditions on the record. With `indexed`, only the first may use an SQL index (unary plus bars it)."""
+    requested = [(f"r.{name} = ?", by.get(name)) for name in _EQUALITY_FIELDS]
+    requested += [("r.at >= ?", by.get("since")), ("r.at < ?", by.get("until"))]
+    chosen = [(test, value) for test, value in requested if value is not None]
     free = 1 if indexed else 0
     if indexed and chosen and chosen[0][0].startswith("r.at"):
         free = 2
@@ -456,6 +465,6 @@ def _build_conditions(by: Filters, *, indexed: bool) -> tuple[list[str], list[_S
 
 
 def list_hash_spellings(content_hash: str) -> list[_SqlValue]:
-    """What `_HASHED` asks for: hashes of lines stand with their `sha256:` in the index, those of files without."""
+    """Return the parameters of `_HAS_HASH`: the index holds line hashes with `sha256:` and file hashes without."""
     plain = content_hash.removeprefix("sha256:")
     return [f"sha256:{plain}", plain, plain]

@@ -1,4 +1,4 @@
-"""What a record says, for a search by words; and a person's words as a query that is never a syntax error."""
+"""Word search: the searchable texts of a record, and a person's words as an FTS5 query without syntax errors."""
 
 import re
 import sqlite3
@@ -8,20 +8,21 @@ from typing import Any, TypeAlias, cast
 
 from msgspec import json
 
+from remit.core.json_guards import as_object
 from remit.core.record import KEY
 from remit.ledger.segments import DECODE_ERRORS
 
 SearchTexts: TypeAlias = tuple[str, str, str]
-"""What somebody said, what was done or refused, and what it is about: names and paths."""
+"""Texts of prompts and reasons, of actions and refusals, and of names and paths."""
 
 SEARCH_TABLE = """create virtual table words using fts5(
   says, does, names, content='', tokenize='porter unicode61 remove_diacritics 2')"""
 INSERT_SEARCH_ROW = "insert into words (rowid, says, does, names) values (?, ?, ?, ?)"
 RANK_ORDER = "bm25(words, 4, 2, 1), words.rowid desc"
-"""What somebody said counts most; of two that fit alike, the newer comes first."""
+"""Texts of prompts and reasons weigh most; of two equal matches, the newer one comes first."""
 
 MAX_COLUMN_CHARS = 16_384
-"""Of a column. What stands after it is not found."""
+"""Maximum characters of a column; later text is not searchable."""
 
 _ACTION_KEYS = frozenset({"call", "result", "violation", "command"})
 _NAME_KEYS = frozenset({"event", "intent_id", "files", "mutation_class", "branch", "cwd", "agent", "model", "origin"})
@@ -32,14 +33,14 @@ _QUERY_PART = re.compile(r'"([^"]*)"(\*?)|(\S+)')
 
 
 class NoSearchWords(ValueError):
-    """A search has nothing to look for."""
+    """A search without a word."""
 
     def __init__(self, words: Sequence[str]) -> None:
         super().__init__(f"there is no word in {' '.join(words)!r}; expected letters or digits, such as login or auth*")
 
 
 def parse_search_texts(raw: bytes) -> SearchTexts:
-    """What the record on a line says; nothing where it is no record."""
+    """Return the search texts of the record on a line; empty texts if the line is not a record."""
     try:
         return collect_search_texts(json.decode(raw, type=dict[str, Any]))
     except DECODE_ERRORS:
@@ -47,18 +48,14 @@ def parse_search_texts(raw: bytes) -> SearchTexts:
 
 
 def collect_search_texts(document: dict[str, Any]) -> SearchTexts:
-    """What a record says."""
+    """Return the search texts of a record."""
     says: dict[str, None] = {}
     does: dict[str, None] = {}
     names: dict[str, None] = {}
-    for key, value in _as_mapping(_as_mapping(document.get("metadata")).get(KEY)).items():
+    for key, value in as_object(as_object(document.get("metadata")).get(KEY)).items():
         _collect_texts(key, value, does if key in _ACTION_KEYS else names if key in _NAME_KEYS else says)
     _collect_texts("tool", document.get("tool"), names)
     return _join_texts(says), _join_texts(does), _join_texts(names)
-
-
-def _as_mapping(value: object) -> dict[str, Any]:
-    return cast("dict[str, Any]", value) if isinstance(value, dict) else {}
 
 
 def _join_texts(texts: dict[str, None]) -> str:
@@ -66,7 +63,7 @@ def _join_texts(texts: dict[str, None]) -> str:
 
 
 def _collect_texts(key: str, value: object, found: dict[str, None]) -> None:
-    """Add every text in a value that a person could have in mind, each once."""
+    """Add each text that a person may search for, once."""
     if key in _UNSEARCHED_KEYS:
         return
     if isinstance(value, str):
@@ -86,14 +83,14 @@ COMMON_WORDS_TEXT = (
     " who whom whose why will with would you your"
 )
 COMMON_WORDS = frozenset(COMMON_WORDS_TEXT.split(" "))
-"""Words of a question that say nothing of what it asks for."""
+"""Words of a question that do not describe its subject."""
 
 
 def build_query(words: Sequence[str], *, any_word: bool = False) -> str:
-    """A query for records with all these words, in any form. `auth*` are words that begin so, `"a b"` stand together.
+    """Return an FTS5 query for records with all `words`, or with `any_word` any of them, in any grammatical form.
 
-    Whatever else was typed is only text. Common words of a question count where there are no others. Where
-    `any_word`, one of the words is enough. Raises NoWords.
+    `auth*` matches words by prefix, `"a b"` a phrase; further syntax is plain text. Common words of a question are
+    dropped unless the query has only common words. Raises NoSearchWords.
     """
     parts = [part for text in words for part in _parse_query_parts(text)]
     if not parts:
@@ -114,7 +111,7 @@ def _parse_query_parts(text: str) -> Iterator[str]:
 def search_documents(
     documents: Sequence[dict[str, Any]], words: Sequence[str], *, any_word: bool = False
 ) -> list[dict[str, Any]]:
-    """Those of these records that say all the words, or any, best first. For few: they are taken in each time."""
+    """Return the records with all the words, or any, best first. Suited to few records, indexed on each call."""
     with closing(sqlite3.connect(":memory:")) as database:
         database.execute(SEARCH_TABLE)
         database.executemany(

@@ -1,4 +1,4 @@
-"""The index's database file: its tables, how it is opened, and when it counts as damaged."""
+"""The database file of the index: tables, opening, building, and the detection of damage."""
 
 import os
 import sqlite3
@@ -32,10 +32,10 @@ create table put_words (
 create table sought (only integer primary key check (only = 0), number integer not null);
 {SEARCH_TABLE}
 """
-"""`log` is the folder of a record's log, from the log folder; `segment` is the first seq that its name tells.
+"""`log` is the log's path relative to the log folder; `segment` is the first seq of the segment.
 
-The first search fills `words`, up to the record `sought` says. Blame fills `put_words`: marks of the words and lines
-that a record put into a file, null where that cannot be told.
+The first search fills `words`, up to the record in `sought`. Blame fills `put_words`: marks of the words and lines that
+a record put into a file, null if unknown.
 """
 
 INDEXES = """
@@ -51,10 +51,10 @@ create index ranges_by_hash on ranges (content_hash);
 create index ranges_by_line on ranges (path, record, start_line, end_line);
 create index paths_by_path on paths (path, record)
 """
-"""Made after the rows where there are many: half the time of keeping them up row by row."""
+"""Created after the rows of a large log: half the time of updating them row by row."""
 
 BULK_PRAGMAS = ("journal_mode = off", "synchronous = off", "locking_mode = exclusive", "cache_size = -65536")
-"""For a file that nobody else has yet, and that is thrown away unless it is finished."""
+"""Settings for a file that no other process uses yet, and that is discarded unless completed."""
 
 # What a damaged file answers, by SQLite's primary result codes: ERROR (a table is gone), IOERR (cut short),
 # CORRUPT, MISMATCH, NOTADB. Not BUSY, FULL, READONLY or CANTOPEN: a new file would fare no better.
@@ -62,18 +62,18 @@ _DAMAGE_CODES = frozenset({1, 10, 11, 20, 26})
 
 
 def is_damage(error: sqlite3.DatabaseError) -> bool:
-    """Whether a new file would fare better."""
+    """Return True if a new file would not have the error."""
     return result_code(error) in _DAMAGE_CODES
 
 
 def remove_database(path: Path) -> None:
-    """Remove a database file with what SQLite keeps beside it."""
+    """Remove a database file, the write-ahead log and the shared memory file."""
     for suffix in ("", "-wal", "-shm"):
         path.with_name(path.name + suffix).unlink(missing_ok=True)
 
 
 def open_database(path: Path) -> sqlite3.Connection:
-    """The database at `path`, made where it is missing. Raises sqlite3.DatabaseError."""
+    """Open or create the database at `path`. Raises sqlite3.DatabaseError."""
     database = sqlite3.connect(path, timeout=BUSY_TIMEOUT_S, isolation_level=None)
     try:
         os.chmod(path, 0o600)  # noqa: PTH101
@@ -88,7 +88,7 @@ def open_database(path: Path) -> sqlite3.Connection:
 
 
 def open_in_memory(path: Path) -> sqlite3.Connection:
-    """A database in memory, begun from the file at `path` where that can be read: for who may not write there."""
+    """Open an in-memory copy of the file at `path` for a user without write permission; empty if unreadable."""
     database = copy_to_memory(path)
     try:
         _create_tables(database)
@@ -100,7 +100,7 @@ def open_in_memory(path: Path) -> sqlite3.Connection:
 
 
 def _create_tables(database: sqlite3.Connection) -> None:
-    """Make the tables where they are missing, and again where they are of another version."""
+    """Create missing tables; replace tables of a different schema version."""
     with transaction(database):
         if database.execute("pragma user_version").fetchone()[0] == SCHEMA_VERSION:
             return
@@ -113,7 +113,7 @@ def _create_tables(database: sqlite3.Connection) -> None:
 
 
 def _list_tables(database: sqlite3.Connection) -> list[str]:
-    """The tables, virtual ones first: theirs go with them, and cannot be dropped alone."""
+    """Return the names of the tables, virtual tables first: shadow tables are dropped with them, never alone."""
     found = database.execute(
         "select name from sqlite_master where type = 'table' and name not like 'sqlite_%'"
         " order by sql not like 'create virtual%'"
@@ -123,7 +123,7 @@ def _list_tables(database: sqlite3.Connection) -> list[str]:
 
 @contextmanager
 def transaction(database: sqlite3.Connection) -> Generator[None]:
-    """All of it or nothing, alone among writers."""
+    """Run the block in a write transaction; roll back on an exception."""
     database.execute("begin immediate")
     try:
         yield
@@ -135,16 +135,16 @@ def transaction(database: sqlite3.Connection) -> Generator[None]:
 
 
 def run_statements(database: sqlite3.Connection, statements: str) -> None:
-    """Run statements, each ended by a semicolon and a new line."""
+    """Execute statements separated by a semicolon and a newline."""
     for statement in statements.split(";\n"):
         database.execute(statement)
 
 
 @contextmanager
 def build_database(path: Path) -> Generator[sqlite3.Connection]:
-    """A new database at `path` to fill quickly, with tables and without lookup indexes; those are made at the end.
+    """Create a database at `path` for bulk inserts; lookup indexes are created at the end.
 
-    On leaving it is whole and on the disk; after an exception it is nothing.
+    On exit the file is complete and on the disk; after an exception the file is removed.
     """
     remove_database(path)
     database = sqlite3.connect(path, isolation_level=None)
@@ -166,7 +166,7 @@ def build_database(path: Path) -> Generator[sqlite3.Connection]:
 
 
 def flush_file(path: Path) -> None:
-    """Wait until the file is on the disk: a half-written one might not be told from a whole one."""
+    """Wait until the file is on the disk: a partly written file might be taken for a complete one."""
     descriptor = os.open(path, os.O_RDWR | os.O_CLOEXEC)
     try:
         flush(descriptor)
@@ -175,5 +175,4 @@ def flush_file(path: Path) -> None:
 
 
 def insert_statement(table: str, columns: int) -> str:
-    """The statement that inserts a row."""
     return f"insert into {table} values ({', '.join('?' * columns)})"

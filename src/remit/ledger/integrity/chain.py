@@ -1,24 +1,22 @@
-"""What verification keeps of each line of a log, in the order in which the lines stand.
+"""The chain of a log as links: which lines are confirmed, and which are out of place.
 
-Which lines of a damaged log are what was appended, and which of those stand out of their place.
-
-A line is vouched for by the `prev` of the record after it; the last one by the head.
+The `prev` of a record confirms the line before; the head confirms the last line.
 """
 
 from bisect import bisect_left
 from collections.abc import Iterable, Iterator, Sequence
 
-from msgspec import Struct, json
+from msgspec import Struct
 
 from remit.core.formats.merkle import hash_leaf
 from remit.ledger.log import HEAD_LOST, TAIL_LOST
 from remit.ledger.reader import LogLine
-from remit.ledger.record_views import RecordLine
-from remit.ledger.segments import DECODE_ERRORS, ZERO_HASH, Head
+from remit.ledger.record_views import RepairView, decode_header, decode_repair
+from remit.ledger.segments import ZERO_HASH, Head
 
 
 class ChainLink(Struct, frozen=True):
-    """What verification keeps of a line. `seq` is None where the line is no record at all."""
+    """The facts of a line for verification. `seq` is None if the line is not a record."""
 
     segment: str
     line: int
@@ -27,22 +25,21 @@ class ChainLink(Struct, frozen=True):
     prev: str = ""
     log: str = ""
     last_synced_seq: int | None = None
-    """On a record that tells of a lost tail: records after this seq had not been synced."""
+    """In a record of a lost tail: records after this seq had not been synced."""
     is_pruned: bool = False
-    """Whether only the leaf is left: `seq` is what the place promises, and `log` is empty."""
+    """True if only the leaf hash is left: `seq` then follows from the place, and `log` is empty."""
     pruned_ranges: tuple[tuple[int, int], ...] = ()
-    """On a record that tells of pruning: the first and last seq of the parts that may have gaps."""
+    """In a `pruned` record: first and last seq of the parts with possible gaps."""
     reports_lost_head: bool = False
-    """Whether it is a record of the head being gone when it was appended."""
+    """True in a record that reports a missing head."""
 
 
 def read_links(found: Iterable[LogLine]) -> Iterator[ChainLink]:
-    """A link for each line."""
     return (build_link(line, number) for number, line in number_lines(found))
 
 
 def number_lines(found: Iterable[LogLine]) -> Iterator[tuple[int, LogLine]]:
-    """Each line with its number in its segment, from 1."""
+    """Yield each line with the 1-based number in the segment."""
     number, segment = 0, ""
     for line in found:
         number = number + 1 if line.segment == segment else 1
@@ -51,79 +48,34 @@ def number_lines(found: Iterable[LogLine]) -> Iterator[tuple[int, LogLine]]:
 
 
 def build_link(line: LogLine, number: int) -> ChainLink:
-    """The link of a line, the `number`th of its segment."""
     if line.leaf:
         return ChainLink(line.segment, number, line.leaf.hex(), line.seq, line.prev.hex(), is_pruned=True)
     leaf = hash_leaf(line.raw).hex()
-    body = _decode_link_view(line.raw) if line.ended else None
-    if body is None:
+    header = decode_header(line.raw) if line.ended else None
+    if header is None:
         return ChainLink(line.segment, number, leaf)
-    chain = body.chain
-    told = _decode_repair_view(line.raw) if body.event in ("recovery", "pruned") else _RepairView()
-    prev = chain.prev.removeprefix("sha256:")
-    spared = told.synced_seq if told.reason == TAIL_LOST else None
-    lost = told.reason == HEAD_LOST
+    chain = header.chain
+    repair = decode_repair(line.raw) if header.event in ("recovery", "pruned") else RepairView()
     return ChainLink(
         line.segment,
         number,
         leaf,
         chain.seq,
-        prev,
+        chain.prev.removeprefix("sha256:"),
         chain.log,
-        spared,
-        pruned_ranges=told.pruned,
-        reports_lost_head=lost,
+        last_synced_seq=repair.synced_seq if repair.reason == TAIL_LOST else None,
+        pruned_ranges=repair.pruned,
+        reports_lost_head=repair.reason == HEAD_LOST,
     )
 
 
 def require_seq(link: ChainLink) -> int:
-    """The seq of a link that has one."""
     assert link.seq is not None
     return link.seq
 
 
-class _LinkChain(Struct):
-    log: str
-    seq: int
-    prev: str
-
-
-class _LinkView(Struct):
-    chain: _LinkChain
-    event: str = ""
-
-
-class _LinkRecord(RecordLine[_LinkView]):
-    id: str
-
-
-class _RepairView(Struct):
-    reason: str = ""
-    synced_seq: int = -1
-    pruned: tuple[tuple[int, int], ...] = ()
-
-
-_LINK_RECORD = json.Decoder(_LinkRecord)
-_REPAIR_RECORD = json.Decoder(RecordLine[_RepairView])
-
-
-def _decode_link_view(raw: bytes) -> _LinkView | None:
-    try:
-        raw.decode()
-        return _LINK_RECORD.decode(raw).metadata.body
-    except DECODE_ERRORS:
-        return None
-
-
-def _decode_repair_view(raw: bytes) -> _RepairView:
-    try:
-        return _REPAIR_RECORD.decode(raw).metadata.body
-    except DECODE_ERRORS:
-        return _RepairView()
-
-
 def find_trusted(links: Sequence[ChainLink], head: Head | None) -> set[int]:
-    """Which links are what was appended: judged from the end, since each line speaks for the one before."""
+    """Return the indexes of confirmed links. Works backwards, as each line confirms its predecessor."""
     by_seq = _group_by_seq(links)
     good: set[int] = set()
     for seq in sorted(by_seq, reverse=True):
@@ -144,7 +96,7 @@ def _group_by_seq(links: Sequence[ChainLink]) -> dict[int, list[int]]:
 
 
 def _fits_in_place(links: Sequence[ChainLink], i: int, by_seq: dict[int, list[int]]) -> bool:
-    """Whether a line that nothing vouches for fits where it stands."""
+    """Return True if an unconfirmed line fits at its place."""
     link = links[i]
     seq = require_seq(link)
     if seq == 0:
@@ -159,13 +111,13 @@ def _fits_in_place(links: Sequence[ChainLink], i: int, by_seq: dict[int, list[in
 
 
 def _contradicts_predecessor(links: Sequence[ChainLink], i: int, by_seq: dict[int, list[int]], good: set[int]) -> bool:
-    """Whether the record before is vouched for by the head, and this one names another."""
+    """Return True if the predecessor is confirmed and contradicts the link's `prev`."""
     leaves = {links[j].leaf for j in by_seq.get(require_seq(links[i]) - 1, ()) if j in good}
     return bool(leaves) and links[i].prev not in leaves
 
 
 def choose_one_per_seq(links: Sequence[ChainLink], trusted: set[int]) -> tuple[list[int], list[int]]:
-    """Of each seq the line that follows its predecessor, in place order; and the copies."""
+    """Return the index of a line per seq, preferably right after its predecessor, and the indexes of copies."""
     chosen: dict[int, int] = {}
     for i in sorted(trusted):
         seq = require_seq(links[i])
@@ -181,10 +133,10 @@ def _follows_predecessor(links: Sequence[ChainLink], i: int) -> bool:
 
 
 def find_strays(seqs: Sequence[int]) -> set[int]:
-    """Positions of lines that are out of order.
+    """Return the positions of lines that are out of order.
 
-    Where no record is missing each line has one right place, so two that were swapped are both named.
-    Otherwise it is the fewest lines whose removal leaves the rest in order.
+    Without missing records each line has exactly a single right place, so both swapped lines are named. With missing
+    records: the smallest set of lines whose removal leaves the rest in order.
     """
     if not seqs:
         return set()
@@ -195,7 +147,7 @@ def find_strays(seqs: Sequence[int]) -> set[int]:
 
 
 def _find_longest_rise(seqs: Sequence[int]) -> set[int]:
-    """Positions of a longest increasing subsequence."""
+    """Return the positions of a longest increasing subsequence."""
     ends: list[int] = []
     positions: list[int] = []
     before: list[int] = []

@@ -1,23 +1,19 @@
-"""What can be wrong with a log, and how it is told.
+"""Findings about a log, and their acknowledgement by a person.
 
-What a person said of findings that nothing can mend: they were seen, and verification need not fail on them again.
-
-An acknowledgement is a `recovery` record of this machine's log. It counts once a signed tree head covers it, so
-that nobody without the key can make one; and it covers exactly what it names. Nothing disappears by it: an
-acknowledged finding is still told, as a warning. What shows that a record was altered, removed or moved cannot be
-acknowledged.
+An acknowledgement is a `recovery` record of this machine's log. The acknowledgement takes effect under a signed tree
+head, so forging requires the key, and covers exactly the named findings. An acknowledged finding is still reported, as
+a warning. Findings of altered, removed or moved records cannot be acknowledged.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Literal, TypeAlias
 
-from msgspec import Struct, json
+from msgspec import Struct
 from msgspec.structs import replace
 
 from remit.ledger.reader import read_positions
-from remit.ledger.record_views import RecordLine
-from remit.ledger.segments import DECODE_ERRORS
+from remit.ledger.record_views import decode_acknowledgement, decode_header
 
 FindingCode: TypeAlias = Literal[
     "altered",
@@ -40,11 +36,11 @@ FindingCode: TypeAlias = Literal[
 
 
 class LedgerFinding(Struct, frozen=True):
-    """One thing wrong with a log.
+    """A fault of a log.
 
-    `seq` to `last_seq` are the records it is about, None where there is none. `line` is 1-based in its
-    segment: where the finding shows, which for records that are gone is the line before the gap. `log` names the log
-    where it is not this machine's. `about` tells the finding from others where its place may change later.
+    `seq` to `last_seq` are the affected records, None for a fault without records. `line` is the 1-based line in the
+    segment where the fault shows; for missing records, the line before the gap. `log` is the log's name, empty for this
+    machine's. `about` identifies findings with a changing place.
     """
 
     code: FindingCode
@@ -59,78 +55,57 @@ class LedgerFinding(Struct, frozen=True):
 
     @property
     def subject(self) -> str:
-        """What the finding is about, the same at every look: a person may have acknowledged exactly that."""
+        """A stable identity of the finding, for acknowledgements."""
         return self.about or f"{self.code} {self.seq}-{self.last_seq} {self.segment}:{self.line}"
 
 
 def name_records(first: int, last: int) -> str:
-    """The records from `first` to `last`, as findings name them."""
     return f"record {first}" if first == last else f"records {first} to {last}"
 
 
 ACKNOWLEDGED_REASON = "acknowledged"
-"""The reason in the detail of such a `recovery` record."""
+"""Reason in a `recovery` record that acknowledges findings."""
 
 ACKNOWLEDGEABLE_CODES = frozenset({"wrong_log", "head_missing"})
-"""Findings that a whole chain can have: an older version went on in another machine's log, or the head was lost."""
+"""Codes that an unbroken chain can have: an older version continued in another machine's log, or the head was lost."""
 
 _ACKNOWLEDGED_BYTES = f'"reason":"{ACKNOWLEDGED_REASON}"'.encode()
 
 Acknowledgements: TypeAlias = Mapping[tuple[str, str], str]
-"""By log and subject, when a person acknowledged that."""
-
-
-class _AcknowledgedFinding(Struct):
-    log: str
-    subject: str
-
-
-class _AcknowledgementView(Struct):
-    event: str = ""
-    reason: str = ""
-    findings: tuple[_AcknowledgedFinding, ...] = ()
-
-
-class _AcknowledgementRecord(RecordLine[_AcknowledgementView]):
-    timestamp: str
-
-
-_ACKNOWLEDGEMENT = json.Decoder(_AcknowledgementRecord)
+"""Time of acknowledgement by (log, subject)."""
 
 
 def build_acknowledgement(own: str, findings: Iterable[LedgerFinding]) -> dict[str, Any]:
-    """The detail of the record that acknowledges these; `own` names this machine's log."""
-    told = [
+    """Return the detail of an acknowledging record; `own` is the name of this machine's log."""
+    named = [
         {"log": f.log or own, "code": f.code, "subject": f.subject, "message": f.message, "seq": f.seq}
         for f in findings
     ]
-    return {"reason": ACKNOWLEDGED_REASON, "by": "person", "findings": told}
+    return {"reason": ACKNOWLEDGED_REASON, "by": "person", "findings": named}
 
 
 def read_acknowledgements(folder: Path, size: int | None = None) -> Acknowledgements:
-    """What records of a log acknowledge; only those among its first `size` lines, where that is given."""
+    """Return the acknowledgements recorded in a log; with `size`, only those in the first `size` lines."""
     found: dict[tuple[str, str], str] = {}
     for number, line in enumerate(line for line in read_positions(folder) if line.ended):
         if size is not None and number >= size:
             break
-        if _ACKNOWLEDGED_BYTES not in line.raw:
+        header = decode_header(line.raw) if _ACKNOWLEDGED_BYTES in line.raw else None
+        if header is None or header.event != "recovery":
             continue
-        try:
-            record = _ACKNOWLEDGEMENT.decode(line.raw)
-        except DECODE_ERRORS:
-            continue
-        body = record.metadata.body
-        if body.event == "recovery" and body.reason == ACKNOWLEDGED_REASON:
-            found |= {(one.log, one.subject): record.timestamp for one in body.findings}
+        detail = decode_acknowledgement(line.raw)
+        if detail.reason == ACKNOWLEDGED_REASON:
+            found |= {(finding.log, finding.subject): header.timestamp for finding in detail.findings}
     return found
 
 
 def soften_acknowledged(findings: Sequence[LedgerFinding], own: str, known: Acknowledgements) -> list[LedgerFinding]:
-    """The findings; those that were acknowledged are warnings that say so."""
-    return [_soften_finding(finding, known.get((finding.log or own, finding.subject))) for finding in findings]
-
-
-def _soften_finding(finding: LedgerFinding, at: str | None) -> LedgerFinding:
-    if at is None or finding.severity != "error" or finding.code not in ACKNOWLEDGEABLE_CODES:
-        return finding
-    return replace(finding, severity="warning", message=f"{finding.message} (acknowledged by a person, {at[:19]}Z)")
+    """Return the findings, acknowledged errors as warnings."""
+    softened: list[LedgerFinding] = []
+    for finding in findings:
+        at = known.get((finding.log or own, finding.subject))
+        if at is not None and finding.severity == "error" and finding.code in ACKNOWLEDGEABLE_CODES:
+            message = f"{finding.message} (acknowledged by a person, {at[:19]}Z)"
+            finding = replace(finding, severity="warning", message=message)
+        softened.append(finding)
+    return softened

@@ -1,4 +1,4 @@
-"""Making proofs over a log: from the hashes beside its archives, and the lines that are not archived yet."""
+"""Proofs over a log, computed from the hashes beside its archives and from the unarchived lines."""
 
 from bisect import bisect_right
 from pathlib import Path
@@ -9,33 +9,33 @@ from remit.core.formats.merkle import compute_root, hash_node
 from remit.core.formats.proofs import ConsistencyProof, InclusionProof, build_consistency_path, build_inclusion_path
 from remit.core.tree_head import TreeHead
 from remit.ledger.reader import LogLine, LogPosition, find_tree_range, read_positions, read_segment_lines
+from remit.ledger.record_views import decode_header
 from remit.ledger.segments import LedgerError, first_seq, list_archived_segments, list_live_segments, list_segments
-from remit.ledger.tail_segment import read_seq
 from remit.ledger.tiles import HASH_BYTES, TILE_WIDTH, read_tile_row, split_hashes
 
 
 class NoSuchRecord(LedgerError):
-    """The log has no record with that number."""
+    """A record number outside the log."""
 
     def __init__(self, seq: int) -> None:
         super().__init__(f"the log has no record {seq}\nhint: `remit ledger verify` says how many there are")
 
 
 class TreePlace(Struct, frozen=True):
-    """A record's place in the tree. `line` has only a leaf where the record was pruned."""
+    """The place of a record in the tree. `line` has only a leaf if the record was pruned."""
 
     index: int
     line: LogLine
 
 
 class LogTree:
-    """The hash tree of a log as it is now. Opening reads the lines that are not archived."""
+    """The current hash tree of a log. Opening reads the unarchived lines."""
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
         archived, live = list_archived_segments(folder), list_live_segments(folder)
         self.tile_leaves = find_tree_range(folder, archived[-1])[1] if archived else 0
-        """How many leaves are kept beside the archives."""
+        """Number of leaves in the tile files."""
         start = LogPosition(live[0], 0, first_seq(live[0])) if live else None
         if archived and live and live[0] in archived:
             self.tile_leaves = find_tree_range(folder, live[0])[0]
@@ -44,11 +44,10 @@ class LogTree:
 
     @property
     def size(self) -> int:
-        """How many leaves there are."""
         return self.tile_leaves + len(self._tail) // HASH_BYTES
 
     def compute_root(self, low: int, high: int) -> bytes:
-        """The root over the leaves from `low` to before `high`."""
+        """Return the root over the leaves from `low` up to, but excluding, `high`."""
         count = high - low
         if count & (count - 1) or low % count:
             middle = low + (1 << (count - 1).bit_length() - 1)
@@ -63,7 +62,7 @@ class LogTree:
         return hash_node(self.compute_root(low, middle), self.compute_root(middle, high))
 
     def _find_widest_level(self, high: int, count: int) -> tuple[int, int]:
-        """The level of hashes over the most leaves that fit, and over how many those are."""
+        """Return the highest suitable tile level, and the number of leaves per hash of the level."""
         level, width = 0, 1
         while width * TILE_WIDTH <= count and high <= self.tile_leaves:
             level, width = level + 1, width * TILE_WIDTH
@@ -74,28 +73,29 @@ class LogTree:
 
 
 def find_tree_place(folder: Path, seq: int) -> TreePlace:
-    """Where the record with that number stands. Raises NoSuchRecord."""
+    """Return the place of a record. Raises NoSuchRecord."""
     names = list_segments(folder)
     number = bisect_right([first_seq(name) for name in names], seq) - 1
     if number >= 0:
         index = find_tree_range(folder, names[number])[0]
         for line in read_segment_lines(folder, names[number]):
-            if (line.seq if line.leaf else read_seq(line.raw)) == seq:
+            header = None if line.leaf else decode_header(line.raw)
+            if seq == (line.seq if line.leaf else header and header.chain.seq):
                 return TreePlace(index, line)
             index += 1
     raise NoSuchRecord(seq)
 
 
 def prove_inclusion(folder: Path, place: TreePlace, head: TreeHead, note: str) -> InclusionProof:
-    """The proof that a record is under a head, which has to be large enough."""
+    """Prove that a record is under a head; the head must be large enough."""
     path = build_inclusion_path(place.index, head.size, LogTree(folder).compute_root)
-    told = None if place.line.leaf else place.line.raw.decode("utf-8", "surrogateescape")
+    text = None if place.line.leaf else place.line.raw.decode("utf-8", "surrogateescape")
     leaf = place.line.leaf_digest.hex()
-    return InclusionProof(head.origin, place.index, head.size, leaf, tuple(h.hex() for h in path), note, told)
+    return InclusionProof(head.origin, place.index, head.size, leaf, tuple(h.hex() for h in path), note, text)
 
 
 def prove_consistency(folder: Path, old: tuple[TreeHead, str], new: tuple[TreeHead, str]) -> ConsistencyProof:
-    """The proof that the log under one head begins with the log under an older one."""
+    """Prove that the log under the new head begins with the log under the old head."""
     path = build_consistency_path(old[0].size, new[0].size, LogTree(folder).compute_root)
     sizes = (old[0].size, new[0].size)
     return ConsistencyProof(new[0].origin, *sizes, tuple(h.hex() for h in path), old[1], new[1])

@@ -1,17 +1,11 @@
-"""Whether the log is what was appended, and if not, which records are not.
+"""Verification of a log: is the log what was appended, and if not, which records differ?
 
-A line is vouched for by the `prev` of the record after it; the last one by the head. So a changed line is
-known by what its successor says, and named by its place among lines that are vouched for, never by the
-seq that it claims itself.
+The `prev` of a record confirms the line before; the head confirms the last line. So an altered line is detected by the
+statement of its successor, and named by its place among confirmed lines, never by the seq that the line itself states.
 
-What cannot be told: where a line and the one before it were both altered, only the later is named, since
-the line that would convict the earlier is itself not to be trusted. A line after which nothing stands and
-that the head does not know yet (a crash came between) is not vouched for; `head_behind` says so. The same
-user can rewrite log and head together: only a tree head kept elsewhere notices that.
-
-Naming what is wrong with a log that is not whole: each record that is altered, gone, moved or another's.
-
-Whether a log looks whole, without reading all of it.
+Limits: if a line and its predecessor are both altered, only the later one is named, as the line that would expose the
+earlier one is itself not trusted. A last line that the head does not know yet (after a crash) is unconfirmed;
+`head_behind` reports it. A user who rewrites log and head together is only exposed by a tree head stored elsewhere.
 """
 
 from collections import deque
@@ -19,7 +13,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from itertools import pairwise
 from pathlib import Path
 
-from msgspec import Struct, json
+from msgspec import Struct
 
 from remit.core.formats.merkle import hash_leaf
 from remit.ledger import lock
@@ -37,12 +31,15 @@ from remit.ledger.integrity.findings import ACKNOWLEDGED_REASON, FindingCode, Le
 from remit.ledger.integrity.tree_heads import INSIDE_ALTERED, has_frontier_line, read_frontier
 from remit.ledger.log import HEAD_LOST, TAIL_LOST
 from remit.ledger.reader import LogLine, measure_segment, read_bytes, read_positions
-from remit.ledger.record_views import RecordLine
-from remit.ledger.segments import DECODE_ERRORS, ZERO_HASH, Head, list_segments, read_head
+from remit.ledger.record_views import decode_header, decode_repair
+from remit.ledger.segments import ZERO_HASH, Head, list_segments, read_head
+
+HEALTH_BYTES = 1024 * 1024
+"""Size of the log's end that the quick check reads."""
 
 
 class LogLinks(Struct, frozen=True):
-    """A whole log, as its links. `torn` is where bytes without a newline end it, with their number."""
+    """All links of a log. `torn_line` is trailing data without a newline."""
 
     links: tuple[ChainLink, ...]
     head: Head | None = None
@@ -50,8 +47,110 @@ class LogLinks(Struct, frozen=True):
     torn_line_number: int = 0
 
 
+def verify_log(folder: Path, name: str | None = None) -> tuple[LedgerFinding, ...]:
+    """Return all faults of the log in `folder`; `name` is the expected log name of the records.
+
+    Without a name, the first record's log counts. Lines appended in the meantime wait for the next call.
+    """
+    head, sizes = _read_log_state(folder)
+    watch = _LinkWatch([], [], [])
+    if _is_chain_whole(watch.watch(read_links(_read_lines_within(folder, sizes))), head, name):
+        return watch.list_findings()
+    found = _collect_links(_read_lines_within(folder, sizes), head)
+    watch = _LinkWatch([], [], [])
+    deque(watch.watch(found.links), maxlen=0)
+    return (*diagnose(found, name), *watch.list_findings())
+
+
+class _LinkWatch(Struct):
+    """Facts of an unbroken chain with findings of their own.
+
+    `pruned_runs` are the seq runs of pruned records, `told_ranges` the ranges that `pruned` records announced, and
+    `headless_links` the records that report a lost head.
+    """
+
+    pruned_runs: list[tuple[int, int]]
+    told_ranges: list[tuple[int, int]]
+    headless_links: list[ChainLink]
+
+    def watch(self, links: Iterable[ChainLink]) -> Iterator[ChainLink]:
+        """Yield the links unchanged while collecting the facts."""
+        for link in links:
+            if link.is_pruned:
+                seq = require_seq(link)
+                joins = self.pruned_runs and self.pruned_runs[-1][1] == seq - 1
+                start = self.pruned_runs.pop()[0] if joins else seq
+                self.pruned_runs.append((start, seq))
+            self.told_ranges += link.pruned_ranges
+            if link.reports_lost_head:
+                self.headless_links.append(link)
+            yield link
+
+    def list_findings(self) -> tuple[LedgerFinding, ...]:
+        """Return findings for pruned runs that no record announced, and for lost heads."""
+        gone = (
+            LedgerFinding("removed", "error", f"{name_records(*run)}: missing, and no record announces a pruning", *run)
+            for run in self.pruned_runs
+            if not any(first <= run[0] and run[1] <= last for first, last in self.told_ranges)
+        )
+        return (*gone, *map(_head_lost_finding, self.headless_links))
+
+
+def _head_lost_finding(link: ChainLink) -> LedgerFinding:
+    seq = require_seq(link)
+    text = (
+        f"{link.segment}:{link.line}: the head was missing when record {seq} was appended: an unknown number of "
+        "records before it may have been cut off"
+    )
+    return LedgerFinding("head_missing", "error", text, seq, seq, link.segment, link.line, about=f"head lost {seq}")
+
+
+def _read_log_state(folder: Path) -> tuple[Head | None, dict[str, int]]:
+    """Return the head, and the size of each segment at the same moment."""
+    try:
+        locked = lock.acquire(folder / "lock", shared=True)
+    except FileNotFoundError:
+        return _read_head_and_sizes(folder)
+    try:
+        return _read_head_and_sizes(folder)
+    finally:
+        lock.release(locked)
+
+
+def _read_head_and_sizes(folder: Path) -> tuple[Head | None, dict[str, int]]:
+    return read_head(folder), {name: measure_segment(folder, name) for name in list_segments(folder)}
+
+
+def _read_lines_within(folder: Path, sizes: dict[str, int]) -> Iterator[LogLine]:
+    return (line for line in read_positions(folder) if line.leaf or line.offset < sizes.get(line.segment, 0))
+
+
+def _is_chain_whole(links: Iterable[ChainLink], head: Head | None, name: str | None) -> bool:
+    """Return True if each line follows its predecessor up to the head. Uses constant memory."""
+    seq, leaf = -1, ZERO_HASH
+    for link in links:
+        name = name or link.log
+        if (link.seq, link.prev, link.log or name) != (seq + 1, leaf, name):
+            return False
+        seq, leaf = seq + 1, link.leaf
+    return (seq, leaf) == (-1, ZERO_HASH) if head is None else (seq, leaf) == (head.seq, head.leaf)
+
+
+def _collect_links(found: Iterable[LogLine], head: Head | None) -> LogLinks:
+    links: list[ChainLink] = []
+    line, number = None, 0
+    for number, line in number_lines(found):
+        links.append(build_link(line, number))
+    if line is None or line.ended:
+        return LogLinks(tuple(links), head)
+    return LogLinks(tuple(links[:-1]), head, line, number)
+
+
+# --- diagnosis of a broken chain ---------------------------------------------------------------------------
+
+
 def diagnose(log: LogLinks, name: str | None = None) -> tuple[LedgerFinding, ...]:
-    """What is wrong with these links. Memory and time grow with the log; a whole log never comes here."""
+    """Return the faults of a broken chain. Time and memory grow with the log; unbroken logs never get here."""
     trusted = find_trusted(log.links, log.head)
     kept, copies = choose_one_per_seq(log.links, trusted)
     strays = find_strays([require_seq(log.links[i]) for i in kept])
@@ -70,7 +169,7 @@ def _find_duplicates(links: Sequence[ChainLink], kept: list[int], copies: list[i
     leaves = {links[i].seq: links[i].leaf for i in kept}
     for link in (links[i] for i in copies):
         same = leaves[link.seq] == link.leaf
-        text = f"record {link.seq} stands here again" if same else f"another record claims seq {link.seq}"
+        text = f"record {link.seq} is repeated here" if same else f"a second record states seq {link.seq}"
         yield _finding_at(link, "duplicated", text, require_seq(link), require_seq(link))
 
 
@@ -84,7 +183,7 @@ def _finding_at(link: ChainLink, code: FindingCode, message: str, seq: int | Non
 
 
 def _find_gaps(log: LogLinks, kept: list[int], in_order: list[int], trusted: set[int]) -> Iterator[LedgerFinding]:
-    """Records that are not there, each gap with the broken lines that stand in its place."""
+    """Yield a finding per gap, with the broken lines found in its place."""
     broken = _group_broken_lines(log.links, in_order, trusted)
     position = {require_seq(log.links[i]): i for i in kept}
     bounds = [-1, *sorted(position)]
@@ -98,7 +197,7 @@ def _find_gaps(log: LogLinks, kept: list[int], in_order: list[int], trusted: set
         yield _gap_finding(log, position.get(last), last, head.seq + 1, broken.pop(last, []), head.synced, True)
     elif last in broken:
         first, *rest = broken.pop(last)
-        yield _finding_at(first, "altered", f"record {last + 1} is no record any more", last + 1, last + 1)
+        yield _finding_at(first, "altered", f"record {last + 1} is not a record any more", last + 1, last + 1)
         yield from map(_foreign_finding, rest)
     yield from (_foreign_finding(link) for links in broken.values() for link in links)
 
@@ -116,7 +215,7 @@ def _gap_finding(
     spared_after: int | None,
     at_end: bool = False,
 ) -> LedgerFinding:
-    """The finding for records `before` + 1 to `after` - 1."""
+    """Return the finding for the records `before` + 1 to `after` - 1."""
     first, last = before + 1, after - 1
     named = name_records(first, last)
     if broken:
@@ -132,7 +231,7 @@ def _gap_finding(
 def _group_broken_lines(
     links: Sequence[ChainLink], in_order: list[int], trusted: set[int]
 ) -> dict[int, list[ChainLink]]:
-    """The lines that are not to be trusted, by the seq of the record that they stand behind."""
+    """Group untrusted lines by the seq of the record before them."""
     orderly = set(in_order)
     broken: dict[int, list[ChainLink]] = {}
     seq = -1
@@ -145,7 +244,7 @@ def _group_broken_lines(
 
 
 def _find_other_logs(links: Sequence[ChainLink], kept: list[int], name: str | None) -> Iterator[LedgerFinding]:
-    """One finding for each run of lines that belong to another log."""
+    """Yield a finding per run of lines of a foreign log."""
     run: list[ChainLink] = []
     for link in (links[i] for i in kept):
         name = name or link.log
@@ -159,185 +258,65 @@ def _find_other_logs(links: Sequence[ChainLink], kept: list[int], name: str | No
 
 
 def _other_log_finding(run: list[ChainLink], name: str) -> LedgerFinding:
-    text = f"records {run[0].seq} to {run[-1].seq} say that their log is {run[0].log!r}, not {name!r}"
+    text = f"records {run[0].seq} to {run[-1].seq} state the log {run[0].log!r}, not {name!r}"
     return _finding_at(run[0], "wrong_log", text, run[0].seq, run[-1].seq)
 
 
 def _find_tail_faults(log: LogLinks, kept: list[int]) -> Iterator[LedgerFinding]:
     torn, head = log.torn_line, log.head
     if torn is not None:
-        text = f"{torn.segment}:{log.torn_line_number}: {torn.size} bytes without a newline: the next append moves them aside"  # noqa: E501
+        place = f"{torn.segment}:{log.torn_line_number}"
+        text = f"{place}: {torn.size} bytes without a newline: the next append moves them aside"
         yield LedgerFinding("torn_tail", "warning", text, None, None, torn.segment, log.torn_line_number)
     if not log.links:
         return
     if head is None:
-        text = "there is no readable head: records may have been cut off the end, and nothing tells how many"
+        text = "there is no readable head: an unknown number of records may have been cut off the end"
         yield LedgerFinding("head_missing", "error", text)
         return
     last = max((require_seq(log.links[i]) for i in kept), default=-1)
     if last > head.seq:
-        text = f"records {head.seq + 1} to {last} came after the head: a crash, or they were added by hand"
+        text = f"records {head.seq + 1} to {last} follow the head: after a crash, or added by hand"
         yield LedgerFinding("head_behind", "warning", text, head.seq + 1, last)
 
 
-def verify_log(folder: Path, name: str | None = None) -> tuple[LedgerFinding, ...]:
-    """Everything wrong with the log in `folder`; `name` is the log that its records should belong to.
-
-    Without a name, that of the first record. Lines appended meanwhile are left for the next time.
-    """
-    head, sizes = _read_log_state(folder)
-    watch = _LinkWatch([], [], [])
-    if _is_chain_whole(watch.watch(read_links(_read_lines_within(folder, sizes))), head, name):
-        return watch.list_findings()
-    found = _collect_links(_read_lines_within(folder, sizes), head)
-    watch = _LinkWatch([], [], [])
-    deque(watch.watch(found.links), maxlen=0)
-    return (*diagnose(found, name), *watch.list_findings())
-
-
-class _LinkWatch(Struct):
-    """What a whole chain may tell of all the same.
-
-    `dropped` are the runs of seqs that are gone, and `told` what records of pruning say may be. `headless` are the
-    records that tell of a lost head.
-    """
-
-    pruned_runs: list[tuple[int, int]]
-    told_ranges: list[tuple[int, int]]
-    headless_links: list[ChainLink]
-
-    def watch(self, links: Iterable[ChainLink]) -> Iterator[ChainLink]:
-        """The same links, taken note of."""
-        for link in links:
-            if link.is_pruned:
-                seq = require_seq(link)
-                joins = self.pruned_runs and self.pruned_runs[-1][1] == seq - 1
-                start = self.pruned_runs.pop()[0] if joins else seq
-                self.pruned_runs.append((start, seq))
-            self.told_ranges += link.pruned_ranges
-            if link.reports_lost_head:
-                self.headless_links.append(link)
-            yield link
-
-    def list_findings(self) -> tuple[LedgerFinding, ...]:
-        """The runs that no record tells of, and the heads that were lost."""
-        gone = (
-            LedgerFinding("removed", "error", f"{name_records(*run)}: missing, and no record tells of pruning", *run)
-            for run in self.pruned_runs
-            if not any(first <= run[0] and run[1] <= last for first, last in self.told_ranges)
-        )
-        return (*gone, *map(_head_lost_finding, self.headless_links))
-
-
-def _head_lost_finding(link: ChainLink) -> LedgerFinding:
-    seq = require_seq(link)
-    text = (
-        f"{link.segment}:{link.line}: the head was gone when record {seq} was appended: records that stood there may "
-        "have been cut off, and nothing tells how many"
-    )
-    return LedgerFinding("head_missing", "error", text, seq, seq, link.segment, link.line, about=f"head lost {seq}")
-
-
-def _read_log_state(folder: Path) -> tuple[Head | None, dict[str, int]]:
-    """The head, and how long each segment was at that moment."""
-    try:
-        held = lock.acquire(folder / "lock", shared=True)
-    except FileNotFoundError:
-        return _read_head_and_sizes(folder)
-    try:
-        return _read_head_and_sizes(folder)
-    finally:
-        lock.release(held)
-
-
-def _read_head_and_sizes(folder: Path) -> tuple[Head | None, dict[str, int]]:
-    return read_head(folder), {name: measure_segment(folder, name) for name in list_segments(folder)}
-
-
-def _read_lines_within(folder: Path, sizes: dict[str, int]) -> Iterator[LogLine]:
-    return (line for line in read_positions(folder) if line.leaf or line.offset < sizes.get(line.segment, 0))
-
-
-def _is_chain_whole(links: Iterable[ChainLink], head: Head | None, name: str | None) -> bool:
-    """The usual case, in constant memory: every line follows the one before it, up to the head."""
-    seq, leaf = -1, ZERO_HASH
-    for link in links:
-        name = name or link.log
-        if (link.seq, link.prev, link.log or name) != (seq + 1, leaf, name):
-            return False
-        seq, leaf = seq + 1, link.leaf
-    return (seq, leaf) == (-1, ZERO_HASH) if head is None else (seq, leaf) == (head.seq, head.leaf)
-
-
-def _collect_links(found: Iterable[LogLine], head: Head | None) -> LogLinks:
-    links: list[ChainLink] = []
-    last: tuple[int, LogLine] | None = None
-    for number, line in number_lines(found):
-        last = (number, line)
-        links.append(build_link(line, number))
-    if last is None or last[1].ended:
-        return LogLinks(tuple(links), head)
-    return LogLinks(tuple(links[:-1]), head, last[1], last[0])
-
-
-HEALTH_BYTES = 1024 * 1024
+# --- quick check -------------------------------------------------------------------------------------------
 
 
 class LogHealth(Struct, frozen=True):
-    """Whether the log looks whole without reading all of it: its last lines, its head, and the newest tree head."""
+    """Result of the quick check of a log: its last lines, its head, and the newest tree head."""
 
     ok: bool
     why: str = ""
     records_checked: int = 0
 
 
-class _HealthChain(Struct):
-    prev: str
-
-
-class _HealthView(Struct):
-    chain: _HealthChain
-    event: str = ""
-    reason: str = ""
-
-
-_HEALTH_RECORD = json.Decoder(RecordLine[_HealthView])
-
-
 def check_log_health(folder: Path) -> LogHealth:
-    """A cheap look for `doctor`: the newest megabyte's chain, and the last line under the newest tree head.
+    """Check the chain of the newest megabyte, and the last line under the newest tree head. Raises OSError.
 
-    `remit ledger verify` reads everything; this only notices damage that is recent, or that cut the log. Raises
-    OSError.
+    Detects recent damage and cut logs only; `remit ledger verify` reads everything.
     """
     names = list_segments(folder)
     frontier = read_frontier(folder)
     if frontier is not None and not has_frontier_line(folder, frontier):
-        return LogHealth(False, f"the newest tree head covers {frontier.size} records, and its last one is not there")
+        return LogHealth(False, f"the newest tree head covers {frontier.size} records, and the last of them is missing")
     if not names:
         return LogHealth(True)
-    return _check_newest_chain(_read_newest_lines(folder, names[-1]))
-
-
-def _read_newest_lines(folder: Path, segment: str) -> list[bytes]:
-    size = measure_segment(folder, segment)
+    size = measure_segment(folder, names[-1])
     start = max(0, size - HEALTH_BYTES)
-    found = read_bytes(folder, segment, start, size - start).split(b"\n")
-    return found[1 if start else 0 : -1]
-
-
-def _check_newest_chain(found: list[bytes]) -> LogHealth:
+    lines = read_bytes(folder, names[-1], start, size - start).split(b"\n")[1 if start else 0 : -1]
     leaf = why = ""
-    for number, raw in enumerate(found):
-        try:
-            body = _HEALTH_RECORD.decode(raw).metadata.body
-        except DECODE_ERRORS:
-            return LogHealth(False, f"a line near the end is no record: {raw[:60]!r}", number)
-        if body.event == "recovery" and body.reason in (INSIDE_ALTERED, TAIL_LOST, HEAD_LOST):
-            why = f"a recovery record says {body.reason!r}: see `remit ledger verify`"
-        elif body.event == "recovery" and body.reason == ACKNOWLEDGED_REASON:
-            why = ""
-        if leaf and body.chain.prev.removeprefix("sha256:") != leaf:
+    for number, line in enumerate(lines):
+        header = decode_header(line)
+        if header is None:
+            return LogHealth(False, f"a line near the end is not a record: {line[:60]!r}", number)
+        if header.event == "recovery":
+            reason = decode_repair(line).reason
+            if reason in (INSIDE_ALTERED, TAIL_LOST, HEAD_LOST):
+                why = f"a recovery record states {reason!r}: see `remit ledger verify`"
+            elif reason == ACKNOWLEDGED_REASON:
+                why = ""
+        if leaf and header.chain.prev.removeprefix("sha256:") != leaf:
             return LogHealth(False, "a line near the end was altered, removed or moved", number)
-        leaf = hash_leaf(raw).hex()
-    return LogHealth(not why, why, len(found))
+        leaf = hash_leaf(line).hex()
+    return LogHealth(not why, why, len(lines))

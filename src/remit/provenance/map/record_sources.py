@@ -14,11 +14,11 @@ from msgspec import Struct, json
 
 from remit.core.diff.contents import sha256
 from remit.core.formats.merkle import hash_leaf
-from remit.ledger.foreign_logs import FOLDER, read_foreign_lots
+from remit.ledger.foreign_logs import read_foreign_lots
 from remit.ledger.machine_logs import list_local_names, list_readable_places
 from remit.ledger.prune import has_pruned_records
 from remit.ledger.reader import LineNotThere, LogLine, LogPosition, read_bytes, read_lines
-from remit.ledger.segments import ARCHIVE_FOLDER, DECODE_ERRORS
+from remit.ledger.segments import ARCHIVE_FOLDER, DECODE_ERRORS, FOREIGN_FOLDER
 from remit.workspace.place.workspace import TRACKED_LOGS_FOLDER
 from remit.workspace.sharing.tracked_logs import list_other_logs
 
@@ -64,7 +64,7 @@ class RecordSources(Struct, frozen=True, dict=True):
 
     @property
     def files(self) -> dict[str, Path]:
-        imported = sorted((self.log_folder / FOLDER).glob("*.jsonl"))
+        imported = sorted((self.log_folder / FOREIGN_FOLDER).glob("*.jsonl"))
         logs = self.view.parent / Path(TRACKED_LOGS_FOLDER).name
         tracked = {f"{TRACKED_LOGS_FOLDER}/{path.name}": path for path in list_other_logs(logs, self.log_folder.parent)}
         return {**{path.name: path for path in imported}, **tracked, "": self.view}
