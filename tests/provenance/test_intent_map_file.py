@@ -20,9 +20,9 @@ from remit.core.diff.contents import hash_git_blob, sha256
 from remit.core.record import Body, Content, Conversation, MutatedFile, Range, Record, TracedFile
 from remit.gate.gate import Gate
 from remit.ledger.compact import compact
-from remit.ledger.foreign_logs import FOLDER
 from remit.ledger.lock import LockTimeout
 from remit.ledger.reader import LogPosition, read_lines
+from remit.ledger.segments import FOREIGN_FOLDER
 from remit.provenance.map.intent_map_file import IntentMap
 from remit.provenance.map.map_state import MapState
 from remit.provenance.map.map_text import MapEntry, render_map
@@ -57,7 +57,7 @@ class Ledger:
         (root / ".orchestration").mkdir()
         self.map = IntentMap.open(Workspace(root, None, None), OWN, "machine")
         self.folder = self.map.sources.log_folder
-        (self.folder / FOLDER).mkdir(parents=True)
+        (self.folder / FOREIGN_FOLDER).mkdir(parents=True)
         self.log = open_log(self.folder, name=OWN, segment_bytes=3000)
         self.number = 0
 
@@ -106,7 +106,7 @@ class Acts:
 
     def __init__(self, ledger: Ledger, random: Random) -> None:
         self.ledger, self.random = ledger, random
-        self.foreign = ledger.folder / FOLDER / "ref-other.jsonl"
+        self.foreign = ledger.folder / FOREIGN_FOLDER / "ref-other.jsonl"
         self.view = ledger.map.sources.view
 
     def change(self) -> None:
@@ -269,7 +269,7 @@ def test_a_hostile_record_of_others_is_shown_and_breaks_nothing(ledger: Ledger) 
         b'"files":[{"path":"a\\u0000b","after":{"git_blob":"x\\ny"},"ranges":[{"start_line":1e3}]},'
         b'{"path":"../../etc","after":{"git_blob":"HEAD:x"},"ranges":[{"start_line":9223372036854775807,"end_line":1}]}]',
     )
-    (ledger.folder / FOLDER / "x.jsonl").write_bytes(line + b"\xff\n" + line)
+    (ledger.folder / FOREIGN_FOLDER / "x.jsonl").write_bytes(line + b"\xff\n" + line)
     ledger.log.append([ledger.changed("a.py", SOURCES[0])])
     assert b"a.py" in ledger.agree()
 
