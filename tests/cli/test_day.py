@@ -19,8 +19,8 @@ from pathlib import Path
 import pytest
 
 from conftest import run_git
+from gate.approvals.test_ask import Person
 from gate.driving import Agent, body, records, uncontained
-from gate.test_approvals import Person
 from remit.gate.state.questions import ApprovalReply
 
 MAIN = "from remit.cli import main; main()"

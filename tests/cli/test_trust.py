@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from gate.driving import governed
-from gate.hooking import hook
+from gate.team_hooks.trusted_hooks import hook
 
 REMIT = [sys.executable, "-m", "remit"]
 

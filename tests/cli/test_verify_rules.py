@@ -10,8 +10,8 @@ from cli.test_ledger import data
 from cli.test_verify import commit
 from conftest import run_git
 from gate.driving import INTENTS, Agent, governed, machine
-from gate.hooking import trust_all
-from gate.test_completing import KEY, complete, intents, working
+from gate.intents.test_complete import KEY, complete, intents, working
+from gate.team_hooks.trusted_hooks import trust_all
 from remit.cli.ledger.verify import finding_place
 from remit.core.secrets.redaction import redact, redact_value
 from remit.gate.gate import Gate

@@ -8,9 +8,9 @@ from typing import Any
 import pytest
 
 from conftest import run_git
+from gate.containment.test_rewrite_call import python, run
 from gate.driving import Agent, allowed, body, governed, overlay, records, refusal, uncontained
-from gate.hooking import trust_all
-from gate.test_contained_calls import python, run
+from gate.team_hooks.trusted_hooks import trust_all
 from remit.core.diff.contents import sha256
 from remit.gate.gate import Gate
 

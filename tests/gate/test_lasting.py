@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 
 from cli.test_ledger import remit
+from gate.approvals.test_ask import Person
 from gate.driving import Agent, allowed, body, governed, records, refusal
-from gate.test_approvals import Person
 from remit.adapters import ROWS
 from remit.core.call import SessionKey, ToolCall
 from remit.gate.gate import Gate

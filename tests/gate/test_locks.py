@@ -10,8 +10,8 @@ from pathlib import Path
 
 import pytest
 
+from gate.containment.test_run_command import gate, how, run
 from gate.driving import Agent, governed
-from gate.test_contained import gate, how, run
 from remit.gate.gate import Gate
 from remit.workspace.files.locks import FileLocked, lock_file
 from remit.workspace.sandbox.containment import Containment, ContainmentKind

@@ -6,8 +6,8 @@ from typing import Any
 import pytest
 
 from conftest import run_git
+from gate.containment.test_rewrite_call import python, run
 from gate.driving import Agent, body, governed, lines, machine, overlay, records
-from gate.test_contained_calls import python, run
 from remit.core.ids import list_part_ids
 from remit.core.record import Body, CallPart, Content, Conversation, MutatedFile, Range, TracedFile
 from remit.gate.gate import Gate

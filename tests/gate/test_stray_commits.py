@@ -5,8 +5,8 @@ from pathlib import Path
 from click.testing import CliRunner
 
 from conftest import run_git
+from gate.containment.test_git_laundering import STRANGER
 from gate.driving import Agent, governed
-from gate.test_contained_laundering import STRANGER
 from remit.cli.ledger.verify import verify
 from remit.core.call import SessionKey
 from remit.gate.gate import Gate

@@ -6,8 +6,8 @@ from typing import Any
 import pytest
 
 from conftest import run_git
+from gate.approvals.test_ask import Person
 from gate.driving import Agent, body, records, uncontained
-from gate.test_approvals import Person
 from remit.core.intent import Criterion, Intent
 from remit.core.intents.lifecycle import describe_intent_change
 from remit.gate.gate import Gate

@@ -9,8 +9,8 @@ import pytest
 
 from cli.test_ledger import data, remit
 from conftest import run_git
+from gate.approvals.test_ask import Person
 from gate.driving import Agent, governed, machine, refusal
-from gate.test_approvals import Person
 from remit.core.call import SessionKey
 from remit.core.record import Body
 from remit.gate.gate import Gate

@@ -10,7 +10,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from gate.driving import Agent, allowed, body, governed, records, refusal
-from gate.hooking import hook, put_hooks, trust_all, with_hooks
+from gate.team_hooks.trusted_hooks import hook, put_hooks, trust_all, with_hooks
 
 
 def saying(**answer: Any) -> str:

@@ -6,8 +6,8 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner
 
+from gate.containment.git_team import Team, shell
 from gate.driving import records
-from gate.teamed import Team, shell
 from remit.cli.blame.blame import blame
 
 DATE = "2026-11-01T12:00:00Z"

@@ -5,9 +5,9 @@ from pathlib import Path
 import pytest
 
 from conftest import run_git
+from gate.containment.git_team import Team, shell
+from gate.containment.test_everyday_git import team
 from gate.driving import Agent
-from gate.teamed import Team, shell
-from gate.test_contained_everyday import team
 from remit.core.call import SessionKey
 from remit.gate.gate import Gate
 

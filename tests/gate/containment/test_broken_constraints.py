@@ -4,7 +4,7 @@ import subprocess
 from pathlib import Path
 
 from gate.driving import Agent, body, governed, overlay, records
-from gate.test_constraints import INTENTS
+from gate.team_hooks.test_constraints import INTENTS
 
 
 def contained(repository: Path, home: Path, rule: str) -> Agent:

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from gate.driving import INTENTS, body, governed, machine, records
-from gate.hooking import put_hooks
+from gate.team_hooks.trusted_hooks import put_hooks
 from remit.core.call import Outcome, SessionKey, ToolCall
 from remit.core.decision import Finding, Verdict
 from remit.core.facts import Facts

@@ -10,7 +10,7 @@ import pytest
 from click.testing import CliRunner
 
 from gate.driving import INTENTS, Agent, allowed, body, governed, machine, records
-from gate.hooking import trust_all
+from gate.team_hooks.trusted_hooks import trust_all
 from remit.cli.blame.blame import blame
 from remit.core.team_hooks import OnWriteCommand
 from remit.gate.gate import Gate

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from gate.test_contained import gate, how, run
+from gate.containment.test_run_command import gate, how, run
 from remit.core.call import SessionKey
 from remit.gate.gate import Gate
 from remit.workspace.sandbox import package_caches

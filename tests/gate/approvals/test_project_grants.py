@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
+from gate.approvals.test_ask import Person, World
 from gate.driving import Agent, allowed, body, governed, machine, records, refusal
-from gate.test_approvals import Person, World
 from remit.core.grant import Grant
 from remit.gate.approvals.project_grants import ProjectGrants
 from remit.gate.gate import Gate

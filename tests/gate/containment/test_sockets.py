@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from gate.test_contained import gate, how, run
+from gate.containment.test_run_command import gate, how, run
 from remit.gate.gate import Gate
 from remit.workspace.sandbox.containment import Containment
 from remit.workspace.sandbox.sockets import find_sockets

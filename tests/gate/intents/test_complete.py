@@ -9,7 +9,7 @@ from pathlib import Path
 from msgspec.structs import replace
 
 from gate.driving import INTENTS, Agent, body, governed, machine, records
-from gate.hooking import trust_all
+from gate.team_hooks.trusted_hooks import trust_all
 from remit.core.call import SessionKey
 from remit.gate.gate import Gate
 from remit.gate.intents.refusals import IntentRefused

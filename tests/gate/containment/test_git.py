@@ -6,8 +6,8 @@ from pathlib import Path
 import pytest
 
 from conftest import run_git
+from gate.containment.test_run_command import gate, how, run
 from gate.driving import body, governed, records
-from gate.test_contained import gate, how, run
 from remit.core.call import SessionKey
 from remit.gate.environment import Environment
 from remit.gate.gate import Gate

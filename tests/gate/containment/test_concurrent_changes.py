@@ -6,8 +6,8 @@ import subprocess
 
 import pytest
 
+from gate.containment.test_run_command import gate, how, run
 from gate.driving import body, records
-from gate.test_contained import gate, how, run
 from remit.gate.gate import Gate
 from remit.workspace.sandbox.containment import Containment
 
