@@ -40,6 +40,25 @@ from remit.servers.upkeep import Upkeep
 from remit.servers.watchers import WorktreeWatcher, WorktreeWatchers
 from remit.tools.conversations import TranscriptIntake, intake_of_all_sessions
 
+STATE_FOLDER = ".local/state/remit"
+IDLE_TIMEOUT_S = 30 * 60.0
+READ_TIMEOUT_S = 10.0
+"""A client sends its whole request at once; a stalled client is dropped."""
+
+FINISH_TIMEOUT_S = 10.0
+"""How long a leaving process waits for its last calls: a call that waits for a person notices within two seconds."""
+
+FOLD_AFTER_S = 2.0
+SWEEP_INTERVAL_S = 60.0
+
+DROPPED_CALL = "a call was dropped"
+"""Start of the log line about an unanswered call; `remit doctor` looks for it."""
+
+MAX_LOG_BYTES = 1 << 20
+
+DAEMON_WORDS = ("-I", "-c", "from remit.cli import main; main()", "daemon")
+MAX_IDLE_THREADS = 4
+
 MAGIC = b"RMT1"
 ACKNOWLEDGEMENT = b"A"
 VERSION_MISMATCH = b"V"
@@ -75,9 +94,6 @@ def pack_reply(reply: HookReply) -> bytes:
     return bytes([reply.exit_code]) + lengths + reply.stdout + reply.stderr
 
 
-MAX_IDLE_THREADS = 4
-
-
 class CallThreads:
     """Threads that serve calls; a few wait for the next call, since waking is faster than starting."""
 
@@ -105,25 +121,6 @@ class CallThreads:
                     return
                 self.idle += 1
             connection = self.calls.get()
-
-
-STATE_FOLDER = ".local/state/remit"
-IDLE_TIMEOUT_S = 30 * 60.0
-READ_TIMEOUT_S = 10.0
-"""A client sends its whole request at once; a stalled client is dropped."""
-
-FINISH_TIMEOUT_S = 10.0
-"""How long a leaving process waits for its last calls: a call that waits for a person notices within two seconds."""
-
-FOLD_AFTER_S = 2.0
-SWEEP_INTERVAL_S = 60.0
-
-DROPPED_CALL = "a call was dropped"
-"""Start of the log line about an unanswered call; `remit doctor` looks for it."""
-
-MAX_LOG_BYTES = 1 << 20
-
-DAEMON_WORDS = ("-I", "-c", "from remit.cli import main; main()", "daemon")
 
 
 def socket_path(home: Path) -> Path:
@@ -274,25 +271,22 @@ class Daemon:
             return
         connection.sendall(ACKNOWLEDGEMENT)
         CLIENT_GONE.set(partial(has_hung_up, connection))
-        connection.sendall(
-            pack_reply(
-                self.answer_request(replace(request, frame=replace(request.frame, pid=read_peer(connection)[0])))
-            )
-        )
+        process, _ = read_peer(connection)
+        request = replace(request, frame=replace(request.frame, pid=process))
+        connection.sendall(pack_reply(self.answer_request(request)))
 
     def answer_request(self, request: HookRequest) -> HookReply:
-        if request.frame.agent == contained_commands.LAUNCHER_AGENT:
-            return contained_commands.answer_launcher(
-                request.payload, request.frame.cwd, make_environment(request.variables), self.gates
-            )
-        return answer(request.payload, request.frame, make_environment(request.variables), self.gates)
+        environment, frame = make_environment(request.variables), request.frame
+        if frame.agent == contained_commands.LAUNCHER_AGENT:
+            return contained_commands.answer_launcher(request.payload, frame.cwd, environment, self.gates)
+        return answer(request.payload, frame, environment, self.gates)
 
 
 def fold_contents(gate: Gate) -> None:
     """Fold pending contents into git, and archive a full segment of the log."""
     gate.fold_contents()
     SnapshotTaker(gate).tidy_store()
-    # For start-up speed: what reads and writes archives is nothing that a call needs.
+    # For start-up speed: no call reads or writes archives.
     from remit.ledger.compact import compact
 
     compact(gate.recorder.log.folder, max_segments=1)
@@ -301,7 +295,7 @@ def fold_contents(gate: Gate) -> None:
 def write_notes(gate: Gate) -> None:
     """Write the notes of new commits if they are shared. A few at a time: calls wait for their turn."""
     if gate.rules.config.share.notes:
-        # It brings what blame needs, which no call does; and few repositories share notes.
+        # Loads the modules of blame: no call needs them, and few repositories share notes.
         from remit.provenance.notes.note_writer import write_new_notes
 
         write_new_notes(gate.workspace, gate.contents)

@@ -150,8 +150,8 @@ class ToolOffer:
             ):
                 continue
             self.last_offered = None
-            with suppress(anyio.ClosedResourceError, anyio.BrokenResourceError):  # the client is about to be gone
-                await session.send_tool_list_changed()  # a client of the era before `subscriptions/listen`
+            with suppress(anyio.ClosedResourceError, anyio.BrokenResourceError):  # the client is disconnecting
+                await session.send_tool_list_changed()  # for clients from before `subscriptions/listen`
                 await self.listeners.publish(ToolsListChanged())
 
 

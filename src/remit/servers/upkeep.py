@@ -74,7 +74,7 @@ class Upkeep:
 
 def find_jobs(gate: Gate) -> dict[str, Job]:
     """Return the jobs of this gate's worktree, by name. Raises OSError."""
-    # They bring parsers of source code, and what blame is made of, which no call may load.
+    # These load parsers of source code and the modules of blame: no call may load them.
     from remit.provenance.map.intent_map_file import IntentMap
     from remit.provenance.origins.token_index import update_token_index
 

@@ -53,7 +53,7 @@ class WorktreeWatcher:
 
     def watch_changes(self) -> None:
         """Start watching, and take in events as they come: the kernel's queue is bounded."""
-        # For start-up speed: a fresh process watches nothing, and loads none of it.
+        # For start-up speed: a fresh process never watches.
         from remit.workspace.observe.incremental import IncrementalObserver
 
         dirty = IncrementalObserver(self.workspace)
@@ -62,7 +62,7 @@ class WorktreeWatcher:
                 dirty.restart_watching()
                 self.dirty_set = dirty
                 self.wait_for_changes(dirty)
-            except (GitError, OSError, ValueError):  # a queue that was closed meanwhile: the next look is full
+            except (GitError, OSError, ValueError):  # the queue was closed meanwhile: the next observation is full
                 self.stopped.wait(SETTLE_S)
         dirty.close()
 

@@ -44,8 +44,8 @@ def evaluate_permission(call: ToolCall, line: str, root: Path, environment: Envi
     if found.effect != "ask" or found.rule is not None:
         return found
     launched = ShellCommand(line, (CommandPart(line),), plain=True)
-    named = evaluate_own_rules(call.agent, rules, launched, call.permission_mode, words)
-    return named if named.effect == "allow" else found
+    by_launcher = evaluate_own_rules(call.agent, rules, launched, call.permission_mode, words)
+    return by_launcher if by_launcher.effect == "allow" else found
 
 
 def describe_rules(row: AgentRow, root: Path, environment: Environment) -> str:
@@ -57,8 +57,8 @@ def describe_rules(row: AgentRow, root: Path, environment: Environment) -> str:
     listed = ", ".join(f"{counts[effect]} {effect}" for effect in ("allow", "ask", "deny") if counts[effect])
     files = ", ".join(dict.fromkeys(rule.path for rule in found.rules))
     unread = f"; not readable: {', '.join(found.unreadable)}" if found.unreadable else ""
-    said = f"{listed} about commands in {files}" if found.rules else "none about commands"
-    return f"your own rules: {said}{unread}; {RULES_IN_ENFORCE[row.agent]}"
+    summary = f"{listed} about commands in {files}" if found.rules else "none about commands"
+    return f"your own rules: {summary}{unread}; {RULES_IN_ENFORCE[row.agent]}"
 
 
 def find_rule_files(

@@ -220,8 +220,8 @@ class ApprovalRequests:
 
 def find_subject_path(call: ToolCall, facts: Facts, finding: Finding) -> str | None:
     """Return the path a wider yes would cover: the finding's path, or the first path of a file tool."""
-    named = target_paths(facts) if call.command is None else ()
-    return finding.path or next(iter(named), None)
+    targets = target_paths(facts) if call.command is None else ()
+    return finding.path or next(iter(targets), None)
 
 
 def format_diff(files: Sequence[ProposedFile]) -> str:
@@ -269,18 +269,20 @@ def add_reply(decision: Decision, reply: ApprovalReply) -> Decision:
         return decision
     words = f": {sanitise_line(reply.words)}" if reply.words else "."
     answer = "The person was asked and said no" if reply.by != "nobody" else "The person was asked"
-    told = replace(
+    answered = replace(
         leading, message=f"{leading.message} {answer}{words}", context={**leading.context, REFUSED_BY_PERSON: True}
     )
-    return replace(decision, findings=tuple(told if f is leading else f for f in decision.findings))
+    return replace(decision, findings=tuple(answered if f is leading else f for f in decision.findings))
 
 
 def describe_call(call: ToolCall) -> str:
     """Return the call as text without secrets; a long text is shortened in the middle and identified by its hash."""
     what = call.command if call.command is not None else ", ".join(call.paths)
     text = redact(f"{call.tool}: {what}")
-    left = len(text) - MAX_ACTION_CHARS
-    if left <= 0:
+    excess = len(text) - MAX_ACTION_CHARS
+    if excess <= 0:
         return text
-    missing = f" [… {left} CHARACTERS LEFT OUT HERE, sha256 {sha256(text.encode('utf-8', 'backslashreplace'))[:12]} …] "
+    missing = (
+        f" [… {excess} CHARACTERS LEFT OUT HERE, sha256 {sha256(text.encode('utf-8', 'backslashreplace'))[:12]} …] "
+    )
     return text[: MAX_ACTION_CHARS // 2] + missing + text[-MAX_ACTION_CHARS // 2 :]

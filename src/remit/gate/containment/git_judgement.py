@@ -125,10 +125,13 @@ class GitJudgement:
 
     def judge(self) -> GitVerdict:
         """Judge the git files, the history, the contents of commits and index, and the working tree."""
+        # 1 The git files themselves.
         why = self.git_changes.find_objection() or self.explain_foreign_change()
         self.history = CommandHistory(self.git_changes, self.scratch, () if why else self.fetched_commits)
         if why:
             return self.drop_all((git_part_dropped(GIT_FOLDER, why),))
+
+        # 2 The history: moved refs, dropped stashes, an index that hides changes.
         self.new_commits = self.history.find_new_commits(self.git_changes.list_tips().values())
         self.stash_commits = self.history.find_new_commits(self.git_changes.list_new_stashes().values())
         self.entries = self.history.list_commit_changes(
@@ -138,19 +141,27 @@ class GitJudgement:
         why = self.explain_ref_refusal() or self.explain_lost_stash() or self.explain_hidden_paths()
         if why:
             return self.drop_all((git_part_dropped(GIT_FOLDER, why),))
+
+        # 3 Contents of commits and index, and the working tree beside the new HEAD.
         settings, refused = self.judge_settings()
-        wrong = [*self.find_foreign_contents(), *self.find_stale_files()]
-        if wrong:
-            return self.drop_all(
-                (*wrong, git_part_dropped(GIT_FOLDER, "no branch was moved, and the index is as before"))
-            )
+        findings = [*self.find_foreign_contents(), *self.find_stale_files()]
+        if findings:
+            unchanged = git_part_dropped(GIT_FOLDER, "no branch was moved, and the index is as before")
+            return self.drop_all((*findings, unchanged))
+
+        # 4 Git's part stays, with the files that git brought.
         brought, excused = self.find_brought_paths()
-        about = {self.trees.to_workspace_path(path) for path in (*self.head_changes, *self.staged_changes)}
-        names = (
-            move.name for move in self.git_changes.ref_moves if move.name.startswith((HEADS, TAGS)) and not move.old
+        moves = self.git_changes.ref_moves
+        new_refs = (move.name for move in moves if move.name.startswith((HEADS, TAGS)) and not move.old)
+        return GitVerdict(
+            stays=True,
+            findings=tuple(refused),
+            brought=brought,
+            excused=excused,
+            paths=frozenset(map(self.trees.to_workspace_path, (*self.head_changes, *self.staged_changes))),
+            new_names=(*(c.name for c in (*self.new_commits, *self.stash_commits)), *new_refs),
+            settings=tuple(settings),
         )
-        made = (*(c.name for c in (*self.new_commits, *self.stash_commits)), *names)
-        return GitVerdict(True, tuple(refused), brought, excused, frozenset(about), made, tuple(settings))
 
     def drop_all(self, findings: tuple[Finding, ...]) -> GitVerdict:
         """Return the verdict that drops git's part with the files it brought."""
@@ -300,12 +311,12 @@ class GitJudgement:
                 return f"{move.name}: it names no commit"
         head = self.git_changes.worktree_path("HEAD")
         if head in self.git_changes.paths:
-            said = (self.git_changes.upper / head).read_text("utf-8", "replace").strip()
-            if not said.startswith(f"ref: {HEADS}") and not OBJECT_NAME.fullmatch(said):
+            target = (self.git_changes.upper / head).read_text("utf-8", "replace").strip()
+            if not target.startswith(f"ref: {HEADS}") and not OBJECT_NAME.fullmatch(target):
                 return "HEAD: it names no commit"
-        gone = [name for name in self.history.find_lost_commits(remote) if not is_session_made(self.command, name)]
-        if gone:
-            return f"it leaves commits behind that this session did not make: {gone[0][:12]}"
+        lost = [name for name in self.history.find_lost_commits(remote) if not is_session_made(self.command, name)]
+        if lost:
+            return f"it leaves commits behind that this session did not make: {lost[0][:12]}"
         return None
 
     def explain_hidden_paths(self) -> str | None:
@@ -350,21 +361,28 @@ class GitJudgement:
 
     def find_foreign_contents(self) -> list[Finding]:
         """Return findings for out-of-scope contents in new commits and the index that no person had put there."""
-        staged = {p: e for p, e in self.staged_changes.items() if e.conflict or self.earlier_index.get(p, "") != e.new}
-        objections = self.find_objections([*(e.path for e in self.entries), *staged])
-        wrong = [e for e in self.entries if e.path in objections]
-        rest = [e for p, e in staged.items() if p in objections]
-        if not wrong and not rest:
+        # 1 Out-of-scope contents of the new commits, and of the index beyond its earlier state.
+        index = {p: e for p, e in self.staged_changes.items() if e.conflict or self.earlier_index.get(p, "") != e.new}
+        objections = self.find_objections([*(e.path for e in self.entries), *index])
+        committed = [e for e in self.entries if e.path in objections]
+        staged = [e for path, e in index.items() if path in objections]
+        if not committed and not staged:
             return []
-        head = self.read_head_blobs([e.path for e in (*wrong, *rest)])
-        wrong = [e for e in wrong if not self.is_persons_version(e, head.get(e.path, ""))]
-        wrong = [e for e in wrong if not self.is_reapplied_change(e)]
-        conflicts = [unmerged_conflict(self.trees.to_workspace_path(e.path)) for e in rest if e.conflict]
-        rest = [e for e in rest if not e.conflict and not self.is_persons_version(e, head.get(e.path, ""))]
-        rest = [e for e in rest if not self.is_pending_change(e) and not self.is_reapplied_change(e)]
-        newest = {e.path: e for e in reversed([*wrong, *rest])}
-        names = {path: self.trees.to_workspace_path(path) for path in newest}
-        return [*conflicts, *(foreign_content(objections[p], names[p], e.commit) for p, e in newest.items())]
+
+        # 2 Contents of a person's, and changes that git made again from known ones, are no work of the command's.
+        head = self.read_head_blobs([e.path for e in (*committed, *staged)])
+        foreign = [
+            e
+            for e in (*committed, *(e for e in staged if not e.conflict and not self.is_pending_change(e)))
+            if not self.is_persons_version(e, head.get(e.path, "")) and not self.is_reapplied_change(e)
+        ]
+
+        # 3 One finding for each path, about its newest content.
+        newest = {e.path: e for e in reversed(foreign)}
+        to_workspace_path = self.trees.to_workspace_path
+        conflicts = [unmerged_conflict(to_workspace_path(e.path)) for e in staged if e.conflict]
+        contents = [foreign_content(objections[p], to_workspace_path(p), e.commit) for p, e in newest.items()]
+        return [*conflicts, *contents]
 
     def is_persons_version(self, entry: TreeChange, head: str) -> bool:
         """Return True if a person left or staged exactly this content before the command."""
@@ -372,10 +390,9 @@ class GitJudgement:
         if staged != head and staged == entry.new:
             return True
         place = self.trees.path_before(entry.path)
-        held = self.trees.holds_blob(place, entry.path, entry.new) and not self.trees.holds_blob(
-            place, entry.path, head
-        )
-        return held and not self.is_git_ignored(entry.path)
+        if not self.trees.holds_blob(place, entry.path, entry.new) or self.trees.holds_blob(place, entry.path, head):
+            return False
+        return not self.is_git_ignored(entry.path)
 
     def is_git_ignored(self, path: str) -> bool:
         """Return True if git ignores the path: any command may have left the file there without a record."""
@@ -419,21 +436,23 @@ class GitJudgement:
     @LazyProperty
     def all_open_changes(self) -> list[Mapping[str, tuple[str, str]]]:
         """Return the open changes of each source, by path."""
-        found: list[Mapping[str, tuple[str, str]]] = [
-            self.stash_changes(name) for name in self.git_changes.stashes_before
-        ]
-        for path in ("MERGE_HEAD", "CHERRY_PICK_HEAD", "REVERT_HEAD"):
-            for name in self.pending_commits(path):
-                words = (
-                    ("merge-base", self.history.head_after, name) if path == "MERGE_HEAD" else ("rev-parse", f"{name}^")
-                )
-                below = self.layered.output(*words, ok=(0, 1)).decode().strip()
-                sides = (name, below) if path == "REVERT_HEAD" else (below, name)
-                found.append({p: (e.old, e.new) for p, e in self.history.diff_commits(*sides).items()})
+        stashes = [self.stash_changes(name) for name in self.git_changes.stashes_before]
+        ranges: list[tuple[str, str]] = []
+        for name in self.pending_commits("MERGE_HEAD"):
+            ranges.append((self.read_commit_name("merge-base", self.history.head_after, name), name))
+        for name in self.pending_commits("CHERRY_PICK_HEAD"):
+            ranges.append((self.read_commit_name("rev-parse", f"{name}^"), name))
+        for name in self.pending_commits("REVERT_HEAD"):
+            ranges.append((name, self.read_commit_name("rev-parse", f"{name}^")))
         for name in self.history.find_lost_commits(()):
-            below = self.layered.output("rev-parse", "--verify", "--quiet", f"{name}^", ok=(0, 1, 128)).decode().strip()
-            found.append({p: (e.old, e.new) for p, e in self.history.diff_commits(below, name).items()})
-        return found
+            # A lost commit may be the first: its parent is empty.
+            words = ("rev-parse", "--verify", "--quiet", f"{name}^")
+            ranges.append((self.read_commit_name(*words, ok=(0, 1, 128)), name))
+        diffs = (self.history.diff_commits(old, new) for old, new in ranges)
+        return [*stashes, *({path: (e.old, e.new) for path, e in diff.items()} for diff in diffs)]
+
+    def read_commit_name(self, *words: str, ok: tuple[int, ...] = (0, 1)) -> str:
+        return self.layered.output(*words, ok=ok).decode().strip()
 
     def pending_commits(self, name: str) -> list[str]:
         """Return the commits in a git state file, such as MERGE_HEAD, before and after."""
@@ -485,7 +504,7 @@ class GitJudgement:
 
         Files in conflict are not excused: their next version is the agent's own.
         """
-        found: set[str] = set()
+        conflicts: set[str] = set()
         excused: set[str] = set()
         own = {(e.path, e.new) for e in self.entries if not self.is_reapplied_change(e)}
         stashing = {
@@ -495,26 +514,19 @@ class GitJudgement:
         }
         for path in self.changed_paths:
             name = self.trees.to_commit_path(path)
-            place, moved, staged = (
-                self.trees.path_after(name),
-                self.head_changes.get(name),
-                self.staged_changes.get(name),
-            )
+            moved, staged = self.head_changes.get(name), self.staged_changes.get(name)
             if staged is not None and staged.conflict:
-                found.add(path)
-            elif moved is not None and self.trees.holds_blob(place, name, moved.new):
-                clean = self.was_clean_file(name)
-                if (name, moved.new) not in own and clean:
-                    found.add(path)
+                conflicts.add(path)
+            elif moved is not None and self.holds_blob_after(name, moved.new):
+                if (name, moved.new) not in own and self.was_clean_file(name):
                     excused.add(path)
             elif (
                 self.is_result_of_change(name, self.open_changes(name))
                 or (name in stashing and self.trees.holds_blob(self.trees.path_before(name), name, stashing[name]))
                 or self.is_restored_to_head(name)
             ):
-                found.add(path)
                 excused.add(path)
-        return frozenset(found), frozenset(excused)
+        return frozenset(conflicts | excused), frozenset(excused)
 
     def is_restored_to_head(self, path: str) -> bool:
         """Return True if a file is back at HEAD's version after an aborted merge or a similar operation."""
@@ -550,13 +562,12 @@ class GitJudgement:
         loose = {p: n for p, n in loose.items() if not self.is_result_of_change(n, self.open_changes(n))}
         lasting = [commit for name, commit in self.history.names.items() if name.startswith(LASTING_REFS)]
         fetched = [move.new for move in self.git_changes.ref_moves if move.name.startswith(REMOTES)]
-        found: set[str] = set()
-        for tip in (
-            [*dict.fromkeys(filter(OBJECT_NAME.fullmatch, (*fetched, *lasting)))][:MAX_TIPS_COMPARED] if loose else []
-        ):
-            held = self.layered.read_blob_names(tip, loose.values())
-            found |= {path for path, name in loose.items() if name in held and self.holds_blob_after(name, held[name])}
-        return frozenset(loose) if found else frozenset()
+        tips = [*dict.fromkeys(filter(OBJECT_NAME.fullmatch, (*fetched, *lasting)))][:MAX_TIPS_COMPARED]
+        for tip in tips if loose else ():
+            blobs = self.layered.read_blob_names(tip, loose.values())
+            if any(self.holds_blob_after(name, blobs[name]) for name in loose.values() if name in blobs):
+                return frozenset(loose)
+        return frozenset()
 
     def is_foreign_version(self, path: str) -> bool:
         """Return True if a changed file came from dropped git changes: commits not made by the command, or a stash."""

@@ -153,10 +153,10 @@ def describe_result(ended: CommandEnd, kept: Sequence[str], findings: Sequence[F
         return "\n".join(lines)
     codes = ", ".join(dict.fromkeys(f.code for f in findings))
     lines.append(f"Remit [{codes}]: the command ran contained. Files kept: {len(kept)}; dropped:")
-    said = list(format_findings(findings))
-    lines += said[:MAX_NAMED_FINDINGS]
-    if len(said) > MAX_NAMED_FINDINGS:
-        lines.append(f"  … and {len(said) - MAX_NAMED_FINDINGS} more")
+    details = list(format_findings(findings))
+    lines += details[:MAX_NAMED_FINDINGS]
+    if len(details) > MAX_NAMED_FINDINGS:
+        lines.append(f"  … and {len(details) - MAX_NAMED_FINDINGS} more")
     if any(f.code == "STALE_FILE" for f in findings):
         lines.append(f"This command's version of what others changed is kept in {aside}.")
     lines.append(f"What was dropped is as it was before. {format_advice([f.code for f in findings])}")

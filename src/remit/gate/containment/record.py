@@ -160,7 +160,7 @@ def describe_sandbox_limits(command: ContainedCommand, ended: CommandEnd) -> str
     """Describe, from the command's text, the accesses that the sandbox denied."""
     workspace, settings = command.context.workspace, command.context.environment.settings
     text = command.call.command or ""
-    told = [describe_unreachable_processes(text, find_programs(text)), describe_ended_background(text)]
+    messages = [describe_unreachable_processes(text, find_programs(text)), describe_ended_background(text)]
     if ended.code:
         inside = [
             str(p.relative_to(workspace.root))
@@ -168,13 +168,13 @@ def describe_sandbox_limits(command: ContainedCommand, ended: CommandEnd) -> str
             if workspace.root in p.parents
         ]
         has_no_agent = any(may_be_ssh_socket(door) for door in command.find_hidden_sockets())
-        told = [
+        messages = [
             describe_protected_places(text, dict.fromkeys((*inside, *settings))),
             describe_missing_ssh_agent(text) if has_no_agent else "",
             describe_missing_signature(text, signs=has_signing_enabled(workspace)) if "git" in text else "",
-            *told,
+            *messages,
         ]
-    return join_lines(*told)
+    return join_lines(*messages)
 
 
 def has_signing_enabled(workspace: Workspace) -> bool:

@@ -81,10 +81,10 @@ def describe_differences(before: Intent | None, after: Intent) -> Iterator[str]:
         if old == new or name in IGNORED_FIELDS:
             continue
         if isinstance(getattr(after, name), tuple):
-            gone, come = [x for x in old if x not in new], [x for x in new if x not in old]
-            yield from (f"{name} - {item}" for item in gone)
-            yield from (f"{name} + {item}" for item in come)
-            if not gone and not come:
+            removed, added = [x for x in old if x not in new], [x for x in new if x not in old]
+            yield from (f"{name} - {item}" for item in removed)
+            yield from (f"{name} + {item}" for item in added)
+            if not removed and not added:
                 yield f"{name} in another order"
         else:
             yield f"{name} {' '.join(old) or '(none)'} → {' '.join(new) or '(none)'}"
@@ -94,5 +94,5 @@ def field_lines(intent: Intent, name: str) -> list[str]:
     """Return a field of an intent as lines, one for each list item; none if the field is empty."""
     value: object = getattr(intent, name)
     items = cast("tuple[object, ...]", value) if isinstance(value, tuple) else (value,)
-    told = (item.text if isinstance(item, Constraint | Criterion) else str(item or "") for item in items)
-    return [sanitise_line(line, 200) for line in told if line]
+    texts = (item.text if isinstance(item, Constraint | Criterion) else str(item or "") for item in items)
+    return [sanitise_line(line, 200) for line in texts if line]

@@ -94,8 +94,8 @@ def find_relevant_lessons(workspace: Workspace, intent: Intent, limit: int = MAX
         found = read_lessons(workspace)
     except (LessonError, OSError):
         return []
-    near = [e for e in reversed(found) if is_relevant(e, intent)]
-    return [LessonEntry(e.kind, e.summary) for e in near[:limit]]
+    relevant = [e for e in reversed(found) if is_relevant(e, intent)]
+    return [LessonEntry(e.kind, e.summary) for e in relevant[:limit]]
 
 
 def is_relevant(entry: BrainEntry, intent: Intent) -> bool:

@@ -29,7 +29,10 @@ ALTERED_LOG_STEP = (
     "where `remit ledger verify` finds the ledger whole, delete the file, and `remit ledger push` writes it anew"
 )
 MERGE_STEP = "`remit ledger push --stage` settles it, then go on with the merge or rebase"
-OTHER_LOG_STEP = f"its own machine writes it anew with `remit ledger push`, and `git log -- {TRACKED_LOGS_FOLDER}` has earlier versions"  # noqa: E501
+OTHER_LOG_STEP = (
+    "its own machine writes it anew with `remit ledger push`, "
+    f"and `git log -- {TRACKED_LOGS_FOLDER}` has earlier versions"
+)
 
 
 class _ChainPlace(Struct):
@@ -53,7 +56,7 @@ class _NumberedLine(Struct, frozen=True):
 
 
 def find_tracked_log_faults(context: WorkspaceContext) -> list[LedgerFinding]:
-    """What is wrong with each tracked log, all of it warnings: our ledger is not what they are. Raises GitError."""
+    """Return warnings about each tracked log: this machine's ledger does not depend on them. Raises GitError."""
     workspace = context.workspace
     here = list_log_names(workspace.tracked_logs)
     if workspace.common_dir is None:
@@ -69,9 +72,9 @@ def find_tracked_log_faults(context: WorkspaceContext) -> list[LedgerFinding]:
     logs = TrackedLogs(workspace)
     names = sorted({*here, *logs.list_committed_names()})
     own, sides = tracked_log_name(context.recorder.log) if names else None, logs.read_merge_sides() if names else {}
-    few = {path.name for path in list_readable_logs(workspace.tracked_logs)}
-    left = [name for name in here if name not in few and unreadable_reason(logs.log_path(name)) is None]
-    return [*map(unread_logs_finding, left[:1])] + [
+    readable = {path.name for path in list_readable_logs(workspace.tracked_logs)}
+    unread = [name for name in here if name not in readable and unreadable_reason(logs.log_path(name)) is None]
+    return [*map(unread_logs_finding, unread[:1])] + [
         LedgerFinding("tracked_damaged", "warning", f"{TRACKED_LOGS_FOLDER}/{name}: {what}; {step}")
         for name in names
         for what, step in check_tracked_log(context, logs, name, own=name == own, unsettled=name in sides)

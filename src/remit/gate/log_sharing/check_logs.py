@@ -49,7 +49,7 @@ def check_ledger(recorder: LogWriter, config: Config) -> LedgerReport:
     keys = trusted_keys(recorder.environment.home, config)
     for log in list_local_logs(own.root):
         if log.folder != own.folder:
-            # Its own word on itself counts as much as all that it says: it is evidence, proved or not.
+            # Acknowledgements of another log about itself are evidence like its records, proved or not.
             known |= {key: at for key, at in _read_acknowledgements(log).items() if key[0] == log.name}
             mistaken |= _find_misnamed_heads(log, heads)
             others += (replace(finding, log=log.name) for finding in _check_other_log(log, keys))
@@ -95,7 +95,7 @@ def _check_other_log(log: LocalLog, keys: Sequence[bytes]) -> Iterator[LedgerFin
         yield replace(finding, message=f"the log {log.name!r}: {finding.message}")
     heads = _check_log_heads(log, keys)
     count = sum(1 for _ in read_leaves(log.folder))
-    # The record of the newest head comes after what that covers.
+    # The newest head does not cover its own record.
     yield from (f for f in heads.findings if f.code not in ("unproved", "head_unreadable"))
     if heads.witnessed < count - 1 or not heads.witnessed:
         proved = f"only its first {heads.witnessed} records are" if heads.witnessed else "none of its records is"

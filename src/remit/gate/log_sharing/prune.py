@@ -18,7 +18,7 @@ from remit.workspace.git.tree_files import list_existing_paths
 
 
 class LedgerPruning(Struct, frozen=True):
-    """What would go of the records older than `before`; `newest` is the tree head that covers it."""
+    """Prunable records older than `before`; `newest` is the tree head that covers them."""
 
     before: str
     plan: PruningPlan

@@ -31,8 +31,8 @@ class PendingMessages:
         """Keep a contained command's result: in the background, the command ends after its call returned."""
         if not words:
             return
-        named = f"Remit: `{sanitise_line(call.command or '', MAX_COMMAND_CHARS)}` has ended."
-        entry = {call.call_id or token: f"{named}\n{words}"[-MAX_MESSAGE_CHARS:]}
+        heading = f"Remit: `{sanitise_line(call.command or '', MAX_COMMAND_CHARS)}` has ended."
+        entry = {call.call_id or token: f"{heading}\n{words}"[-MAX_MESSAGE_CHARS:]}
         with self.state.group_changes():
             self.store_messages(call.session, {**self.load_messages(call.session), **entry})
 
@@ -87,8 +87,8 @@ def can_tell_before(agent: str, answer: Answer) -> bool:
     row, effect = ROWS.get(agent), answer.decision.effect
     if row is None:
         return effect == "deny"
-    asked = effect == "ask" and row.can_ask
-    return "before" in row.context_events or not (asked or can_continue(row, answer.decision, answer.arguments))
+    is_question = effect == "ask" and row.can_ask
+    return "before" in row.context_events or not (is_question or can_continue(row, answer.decision, answer.arguments))
 
 
 def can_tell_after(agent: str, *, failed: bool) -> bool:

@@ -101,12 +101,12 @@ def describe_changes(files: Sequence[ChangedFile], intent_id: str | None) -> str
     outside = [f.path for f in files if f.in_scope is False]
     inside = [f.path for f in files if f.in_scope is not False]
     folder = find_main_folder(inside)
-    beside = [path for path in inside if not path.startswith(f"{folder}/")]
+    elsewhere = [path for path in inside if not path.startswith(f"{folder}/")]
     counted = f"{len(files)} file{'s' if len(files) > 1 else ''} changed"
     whose = f" for {intent_id}" if intent_id else ""
-    near = len(inside) - len(beside)
-    parts = [f"{near if beside or outside else 'all'} under {sanitise_line(folder, 120)}"] if folder and near else []
-    parts += [f"{len(beside)} elsewhere: {format_paths(beside)}"] if beside and folder else []
+    near = len(inside) - len(elsewhere)
+    parts = [f"{near if elsewhere or outside else 'all'} under {sanitise_line(folder, 120)}"] if folder and near else []
+    parts += [f"{len(elsewhere)} elsewhere: {format_paths(elsewhere)}"] if elsewhere and folder else []
     parts += [f"{len(outside)} outside the scope: {format_paths(outside)}"] if outside else []
     return f"Remit: {', '.join([counted + whose, *parts])}"
 
@@ -157,7 +157,7 @@ def propose_intent_name(context: WorkspaceContext, session_id: str) -> str:
 
 def find_first_prompt(agent: str, path: Path) -> str:
     """Return the person's first prompt in a transcript, without the client's own preamble."""
-    # For start-up speed: six readers of transcripts, and only the end of a session's first turn needs one.
+    # For start-up speed: only the end of a session's first turn needs one of the six transcript readers.
     from remit.adapters.transcripts import read_entries
 
     _, chunks = read_lines_after(path, ReadPosition())

@@ -142,7 +142,7 @@ class SnapshotTaker:
         """
         config, now = self.context.rules.config, self.context.environment.clock()
         found, pinned = self.context.snapshots.list_snapshots(), PinnedSnapshots(self.context.workspace).pinned_ids()
-        spared, rest = found[:MIN_KEPT_SNAPSHOTS], found[MIN_KEPT_SNAPSHOTS:]
+        spared, rest = found[:MIN_KEPT_SNAPSHOTS], found[MIN_KEPT_SNAPSHOTS:]  # newest first
         spared += [s for s in rest if s.occasion.kind == "restore"][:1]
         spared += [s for s in rest if s.id in pinned and s not in spared]
         kept = [s for s in rest if s.at >= now - config.snapshots.keep_days * DAY_S and s not in spared]

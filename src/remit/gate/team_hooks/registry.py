@@ -59,8 +59,8 @@ def join_findings(decision: Decision, found: tuple[Finding, ...], call: ToolCall
     if not found:
         return decision
     asking = tuple(f for f in found if f.verdict == "ask")
-    left, grants = split_waived(asking, call, facts)
-    every = (*decision.findings, *(f for f in found if f.verdict != "ask" or f in left))
+    unwaived, grants = split_waived(asking, call, facts)
+    every = (*decision.findings, *(f for f in found if f.verdict != "ask" or f in unwaived))
     verdict = find_strictest(tuple(f.verdict for f in every))
     return replace(
         decision,
@@ -150,7 +150,7 @@ def read_cache(home: Path, places: FolderTimes) -> InstalledChecks | None:
 
 def find_entry_points(home: Path, places: FolderTimes) -> InstalledChecks:
     """Read the metadata of every installed package, and cache the result for other processes."""
-    # it takes 30 ms to import and to look through the packages of a virtual environment
+    # Importing this and reading a virtual environment's packages takes 30 ms.
     from importlib.metadata import entry_points
 
     known = InstalledChecks(places, {point.name: point.value for point in entry_points(group=ENTRY_POINT_GROUP)})
@@ -164,7 +164,7 @@ def find_entry_points(home: Path, places: FolderTimes) -> InstalledChecks:
 
 def load_function(value: str) -> Callable[..., Any]:
     """Return the function named `package.module:name`. Raises its import errors, and TypeError for a non-function."""
-    # as above: only where there is something to load
+    # Imported only for an existing entry point: see above.
     from importlib.metadata import EntryPoint
 
     found = EntryPoint("hook", value, ENTRY_POINT_GROUP).load()
