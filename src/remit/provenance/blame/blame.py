@@ -60,9 +60,8 @@ class Blamer:
         names = {line.record for line in lines if line.record and lacks_class(line)}
         if not names:
             return list(lines)
-        from remit.provenance.map.change_classes import (
-            add_computed_classes,  # for start-up speed: not every answer tells classes
-        )
+        # Imported here for start-up speed: few answers tell classes.
+        from remit.provenance.map.change_classes import add_computed_classes
 
         classes = {
             str(document["id"]): document["metadata"][KEY].get("mutation_class", {}).get("computed")
@@ -79,7 +78,8 @@ class Blamer:
             return True
         if not self.workspace.tracked_logs.is_dir():
             return False
-        from remit.workspace.sharing.tracked_logs import list_other_logs  # few repositories have them
+        # Imported here for start-up speed: few repositories have imported records.
+        from remit.workspace.sharing.tracked_logs import list_other_logs
 
         return bool(list_other_logs(self.workspace.tracked_logs, self.workspace.state))
 
@@ -88,9 +88,8 @@ class Blamer:
         imported = bool(lines) and self.has_imported_records
         if not lines or not (imported or may_have_ref(self.workspace.common_dir, NOTES_REF)):
             return {}
-        from remit.provenance.blame.external_authors import (
-            find_external_authors,  # for start-up speed: few have such words
-        )
+        # Imported here for start-up speed: few repositories have notes or imported records.
+        from remit.provenance.blame.external_authors import find_external_authors
 
         return find_external_authors(self.attributor, lines, imported=imported)
 
@@ -165,9 +164,8 @@ class Blamer:
         suspects = [line for line in lines if line.version in uncertain]
         if not any(is_distinctive_line(line.content) for line in suspects):
             return {}
-        from remit.provenance.origins.reapplied_lines import (
-            ReappliedLines,  # for start-up speed: few files hold such lines
-        )
+        # Imported here for start-up speed: few files hold such lines.
+        from remit.provenance.origins.reapplied_lines import ReappliedLines
 
         return ReappliedLines(self.attributor).attribute_lines(suspects)
 

@@ -88,7 +88,8 @@ def find_external_authors(
     """Return blamed lines by notes and, if any records were imported, by those. Raises GitError."""
     authors = NotedLines(attributor.workspace).find_authors(lines)
     if imported:
-        from remit.provenance.blame.imported_lines import ImportedLines  # what reads signatures loads slowly
+        # Imported here for start-up speed: signature checks load slowly.
+        from remit.provenance.blame.imported_lines import ImportedLines
 
         authors = {**ImportedLines(attributor).find_authors([n for n in lines if n.line not in authors]), **authors}
     return {line.line: blame_external_author(line, authors[line.line]) for line in lines if line.line in authors}

@@ -66,9 +66,8 @@ class SuppliedLinesBlamer(Blamer):
         return {name: self.records_by_id[name] for name in wanted & self.records_by_id.keys()}
 
     def prefetch_classes(self, path: str) -> None:
-        from remit.provenance.map.change_classes import (
-            prefetch_contents,  # for start-up speed: not every answer tells classes
-        )
+        # Imported here for start-up speed: few answers tell classes.
+        from remit.provenance.map.change_classes import prefetch_contents
 
         changes = [change for change, _ in self.attributor.calls_by_path[path]]
         if len(changes) <= MAX_PREFETCHED_CHANGES:

@@ -12,6 +12,7 @@ from msgspec import Struct, ValidationError, convert
 from remit.core.diff.contents import LineRange, hash_line_range
 from remit.core.record import KEY
 from remit.ledger.file_changes import RecordedChange
+from remit.ledger.record_views import RecordMetadata
 from remit.provenance.map.map_text import ChangedPart, MapEntry
 from remit.workspace.contents.content_store import ContentStore
 from remit.workspace.git.refs import OID
@@ -76,14 +77,10 @@ class _FileTrace(Struct):
     conversations: list[_FileConversation] = []
 
 
-class _RecordMetadata(Struct, rename={"body": KEY}):
-    body: _MutationBody
-
-
 class _SyntaxRecord(Struct):
     id: str
     timestamp: str
-    metadata: _RecordMetadata
+    metadata: RecordMetadata[_MutationBody]
     files: list[_FileTrace] = []
 
 
@@ -168,7 +165,8 @@ def compute_class(body: _MutationBody, contents: Contents) -> str | None:
     ]
     if not available or any(len(contents[name]) > MAX_MAP_BYTES for name in blob_names(available)):
         return None
-    from remit.core.code.refactoring import FileChange, classify_change  # loads the grammars
+    # Imported here for start-up speed: loads the grammars.
+    from remit.core.code.refactoring import FileChange, classify_change
 
     computed = classify_change(
         [FileChange(f.path, side_content(f.before, contents), side_content(f.after, contents)) for f in available]
@@ -207,7 +205,8 @@ def split_range(path: str, lines: _RangeFields, after: bytes | None) -> Iterator
     if lines.node is not None or after is None:
         yield lines.start_line, lines.end_line, lines.node or _DefinitionNode(hash=lines.content_hash)
         return
-    from remit.core.code.definitions import split_by_definition  # loads the grammars
+    # Imported here for start-up speed: loads the grammars.
+    from remit.core.code.definitions import split_by_definition
 
     for span in split_by_definition(path, after, [LineRange(lines.start_line, lines.end_line)]):
         start, end = span.lines.start, span.lines.end

@@ -93,9 +93,8 @@ class LineAttributor(FileHistories):
             calls_by_version |= {version: call_times} if call_times else {}
         if not calls_by_version:
             return {}
-        from remit.provenance.origins.other_branches import (
-            drop_lines_committed_earlier,  # for start-up speed: few lines ask for it
-        )
+        # Imported here for start-up speed: few lines need the check.
+        from remit.provenance.origins.other_branches import drop_lines_committed_earlier
 
         return drop_lines_committed_earlier(self, attributed, calls_by_version)
 
@@ -176,10 +175,8 @@ class LineAttributor(FileHistories):
 
     def drop_moved_beside_branch(self, version: FileVersion, route: Route, attributions: Attributions) -> Attributions:
         """Drop attributions of moved lines if the content before the last step belongs to another branch."""
-        from remit.provenance.origins.other_branches import (  # for start-up speed: few have moved
-            drop_moved,
-            is_on_other_branch,
-        )
+        # Imported here for start-up speed: few lines have moved.
+        from remit.provenance.origins.other_branches import drop_moved, is_on_other_branch
 
         before = route[-1].before
         is_beside = version.has_commit and before is not None and is_on_other_branch(self, version, before)

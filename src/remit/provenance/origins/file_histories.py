@@ -18,7 +18,12 @@ from remit.core.record import KEY
 from remit.ledger.file_changes import RecordedChange
 from remit.ledger.index.index import Index
 from remit.provenance.origins.blame_porcelain import FileVersion
-from remit.provenance.origins.earlier_commits import PastContents
+from remit.provenance.origins.earlier_commits import (
+    PastContents,
+    backdated_query,
+    calls_begun_after_commit,
+    find_backdated_commits,
+)
 from remit.provenance.origins.evidence import Attribution
 from remit.provenance.origins.recorded_steps import (
     FileHistory,
@@ -116,10 +121,6 @@ class FileHistories(VersionContents):
     @cached_property
     def backdated_commits(self) -> frozenset[str]:
         """Commits younger than the first record that claim to be much older."""
-        from remit.provenance.origins.earlier_commits import (
-            find_backdated_commits,  # for start-up speed: loaded while git works
-        )
-
         return find_backdated_commits(self.git, self.backdated_query)
 
     @cached_property
@@ -127,8 +128,6 @@ class FileHistories(VersionContents):
         """Arguments for the git query of backdated commits; None if none can exist."""
         if not self.has_records or self.workspace.common_dir is None:
             return None
-        from remit.provenance.origins.earlier_commits import backdated_query  # loaded while git works, too
-
         return backdated_query(self.index, self.recorded_since - SLACK_S)
 
     def prefetch_backdated(self) -> None:
@@ -206,10 +205,6 @@ class FileHistories(VersionContents):
         }
         if not later:
             return
-        from remit.provenance.origins.earlier_commits import (
-            calls_begun_after_commit,  # for start-up speed: few are older than calls
-        )
-
         records = calls_begun_after_commit(
             self.git, self.index, {(version.commit, path): c for (version, path), c in later.items()}
         )

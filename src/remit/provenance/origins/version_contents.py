@@ -75,7 +75,8 @@ class VersionContents:
         """The workspace's place in its repository with a final `/`; empty at the repository's root."""
         if (self.workspace.root / ".git").exists() or self.workspace.common_dir is None:
             return ""
-        from remit.workspace.git.tree_files import prefix_in_repository  # for start-up speed: few lie deeper
+        # Imported here for start-up speed: few workspaces lie deeper in their repository.
+        from remit.workspace.git.tree_files import prefix_in_repository
 
         return prefix_in_repository(self.workspace)
 

@@ -60,7 +60,8 @@ def read_base_policy(git: Git, wanted: str, base: str | None) -> BasePolicy:
 
 
 def parse_intents_by_id(content: bytes) -> dict[str, Intent]:
-    from remit.workspace.intents_file.parse import parse_intents  # loads a YAML parser
+    # Imported here for start-up speed: loads a YAML parser.
+    from remit.workspace.intents_file.parse import parse_intents
 
     return {intent.id: intent for intent in parse_intents(content).intents}
 

@@ -145,7 +145,8 @@ def intent_when_decided(body: Document, load_intents_file: LoadIntentsFile) -> I
 @lru_cache(256)
 def parse_kept_intents(load_intents_file: LoadIntentsFile, digest: str) -> dict[str, Intent]:
     """Return the intents of the kept intents file; empty if lost or altered."""
-    from remit.workspace.intents_file.parse import parse_intents  # loads a YAML parser
+    # Imported here for start-up speed: loads a YAML parser.
+    from remit.workspace.intents_file.parse import parse_intents
 
     content = load_intents_file(digest)
     if content is None or sha256(content) != digest:
