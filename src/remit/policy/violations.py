@@ -105,11 +105,11 @@ def make_violation(finding: Finding, call: ToolCall, decision: Decision) -> Viol
 
 def next_step(finding: Finding) -> str:
     """Return the next step: to propose an intent if none is open, and another way after a person's refusal."""
-    said = HINTS[finding.code]
+    hint = HINTS[finding.code]
     if finding.context.get(REFUSED_BY_PERSON):
-        return HINTS_AFTER_REFUSAL.get(said, said)
+        return HINTS_AFTER_REFUSAL.get(hint, hint)
     none_open = finding.context.get("available_intents") == []
-    return "propose_intent" if said == "select_active_intent" and none_open else said
+    return "propose_intent" if hint == "select_active_intent" and none_open else hint
 
 
 def explain(violation: Violation) -> str:

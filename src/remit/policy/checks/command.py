@@ -42,9 +42,9 @@ def deny_fetch(command: str) -> Finding:
 
 def deny_unjudged_commits(command: str, names: tuple[str, ...]) -> Finding:
     """Refuse commits that were not judged and would leave this machine, or get a working tree of their own."""
-    few = ", ".join(f"`{sanitise_line(name, 80)}`" for name in names[:3])
+    listed = ", ".join(f"`{sanitise_line(name, 80)}`" for name in names[:3])
     why = (
-        f"{few} names a commit that no branch or tag leads to, and only what is on one is sent or checked out. "
+        f"{listed} names a commit that no branch or tag leads to, and only what is on one is sent or checked out. "
         "Commit your work on a branch, and name that branch."
     )
     return make_finding(command, why)
@@ -52,24 +52,24 @@ def deny_unjudged_commits(command: str, names: tuple[str, ...]) -> Finding:
 
 def deny_command_for_people(command: str, words: tuple[str, ...]) -> Finding:
     """Refuse a Remit command for people, and a program of that name at another path."""
-    said = sanitise_line(" ".join(("remit", *words)))
+    shown = sanitise_line(" ".join(("remit", *words)))
     why = (
         "names a program by its path, which anybody may have put there. Run it as plain `remit …`, or use the MCP tools"
         if is_for_agents(words)
         else "is for a person at a terminal. Say in your answer what you need and why"
     )
-    return make_finding(command, f"`{said}` {why}.")
+    return make_finding(command, f"`{shown}` {why}.")
 
 
 def find_danger(command: str, analysis: CommandAnalysis) -> Finding:
     """Return the finding of a dangerous command: a question, or a denial if no approval helps."""
     why = "; ".join(analysis.reasons)
-    told = (
+    advice = (
         "No agent may do that. Say in your answer what should change and why: the person changes it."
         if analysis.is_forbidden
         else "It needs a person's yes: say in your answer what you want and why, or take a way that can be undone."
     )
-    finding = make_finding(command, f"{sanitise_line(why)}. {told}")
+    finding = make_finding(command, f"{sanitise_line(why)}. {advice}")
     return replace(
         finding,
         verdict="deny" if analysis.is_forbidden else "ask",

@@ -44,11 +44,13 @@ def scope_violation(call: ToolCall, facts: Facts, intent: Intent, outside: list[
 
 def companion_remark(intent: Intent, companions: list[Target]) -> Finding:
     """Return a remark that allows companions; the record of the call names its rule."""
-    said = "; ".join(f"{sanitise_line(t.path or '')} mirrors {sanitise_line(', '.join(t.mirrors))}" for t in companions)
+    mirrored = "; ".join(
+        f"{sanitise_line(t.path or '')} mirrors {sanitise_line(', '.join(t.mirrors))}" for t in companions
+    )
     return Finding(
         rule="companion",
         code="SCOPE_VIOLATION",
-        message=f"Outside the scope of {intent.id}, and its companion: {said}.",
+        message=f"Outside the scope of {intent.id}, and its companion: {mirrored}.",
         verdict="allow",
         context={"companions": [str(t.path) for t in companions]},
     )

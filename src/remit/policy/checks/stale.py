@@ -35,5 +35,5 @@ def is_stale(call: ToolCall, target: Target) -> bool:
 
 def expected_sha256(call: ToolCall) -> str | None:
     """Return the hash that the call cites, without its `sha256:`."""
-    said = call.citation.expected_content_hash
-    return said.removeprefix("sha256:") if said else None
+    cited = call.citation.expected_content_hash
+    return cited.removeprefix("sha256:") if cited else None

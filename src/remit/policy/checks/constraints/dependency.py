@@ -22,9 +22,9 @@ def measure_manifest(constraint: Constraint, path: str, content: bytes) -> Breac
     if not found:
         return None
     bound = "no such dependency" if constraint.options.get("forbid") else str(constraint.options.get("version"))
-    said = ", ".join(sanitise_line(f"{r.name} {r.versions or 'in any version'}", 100) for r in found[:5])
+    measured = ", ".join(sanitise_line(f"{r.name} {r.versions or 'in any version'}", 100) for r in found[:5])
     lines, items = tuple(r.line for r in found if r.line), tuple(f"{r.name} {r.versions}" for r in found)
-    return Breach(said, bound, path, lines, len(found), items)
+    return Breach(measured, bound, path, lines, len(found), items)
 
 
 def violates_constraint(constraint: Constraint, requirement: Requirement) -> bool:

@@ -20,12 +20,12 @@ def measure_imports(constraint: Constraint, path: str, content: bytes) -> Breach
     found = [one for piece in split_pieces(path, content) for one in find_unwanted_imports(path, piece, wanted)]
     if not found:
         return None
-    said = ", ".join(
+    named = ", ".join(
         dict.fromkeys(f"`{sanitise_line(name, 80)}` ({place}line {line})" for place, name, line in found[:5])
     )
     lines = tuple(dict.fromkeys(line for _, _, line in found[:MAX_NAMED]))
     items = tuple(dict.fromkeys(name for _, name, _ in found))
-    return Breach(f"import of {said}", "none of it", path, lines, len(found), items=items)
+    return Breach(f"import of {named}", "none of it", path, lines, len(found), items=items)
 
 
 def find_unwanted_imports(path: str, piece: TextPiece, forbidden: tuple[str, ...]) -> Iterator[tuple[str, str, int]]:
@@ -48,11 +48,11 @@ def find_unwanted_imports(path: str, piece: TextPiece, forbidden: tuple[str, ...
 
 def imports_module(imported: Import, module: str, separator: str, path: str) -> bool:
     """Return True if an import brings in the module, a submodule, or all modules of its package."""
-    said = absolute_module(imported.module, path) if separator == "." else imported.module
-    inner = f"{separator}{said}{separator}"
-    if said == module or said.startswith(f"{module}{separator}"):
+    imported_module = absolute_module(imported.module, path) if separator == "." else imported.module
+    inner = f"{separator}{imported_module}{separator}"
+    if imported_module == module or imported_module.startswith(f"{module}{separator}"):
         return True
-    if imported.is_wildcard and module.startswith(f"{said}{separator}"):
+    if imported.is_wildcard and module.startswith(f"{imported_module}{separator}"):
         return True
     return imported.module.startswith(".") and f"{separator}{module}{separator}" in inner
 

@@ -12,8 +12,8 @@ def find_breaches(constraint: Constraint, change: ProposedChange) -> Iterable[Br
 
 
 def measure_lines(constraint: Constraint, path: str, content: bytes) -> Breach | None:
-    most = int(constraint.options["max"])
+    maximum = int(constraint.options["max"])
     number = len(split_text_lines(decode_text(content)))
-    if number <= most:
+    if number <= maximum:
         return None
-    return Breach(f"{number} lines", f"at most {most}", path, (most + 1,), number)
+    return Breach(f"{number} lines", f"at most {maximum}", path, (maximum + 1,), number)

@@ -59,12 +59,12 @@ def choose_language(constraint: Constraint, path: str, piece: TextPiece) -> str 
 
     A file whose name shows no language has the constraint's language if the constraint's `paths` name the file.
     """
-    asked, told = constraint.options.get("language"), piece.language or detect_language(path)
-    if asked is None:
-        return told
-    if told is None:
-        return str(asked) if constraint.options.get("paths") is not None else None
-    return told if told in find_related_languages(str(asked)) else None
+    wanted, detected = constraint.options.get("language"), piece.language or detect_language(path)
+    if wanted is None:
+        return detected
+    if detected is None:
+        return str(wanted) if constraint.options.get("paths") is not None else None
+    return detected if detected in find_related_languages(str(wanted)) else None
 
 
 def describe_pattern(constraint: Constraint) -> str:
