@@ -160,66 +160,50 @@ MAX_WRAPPED_STARTS = 12
 class CommandRisk(Struct, frozen=True):
     """The risk of commands whose words, joined by blanks, match: `irreversibility` 0 to 40, `reach` 0 to 25."""
 
-    words: re.Pattern[str]
+    words: str
     irreversibility: int
     reach: int
     why: str
 
 
-def command_risk(words: str, irreversibility: int, reach: int, reason: str) -> CommandRisk:
-    return CommandRisk(re.compile(words), irreversibility, reach, reason)
-
-
 COMMAND_RISKS = (
-    command_risk(
+    CommandRisk(
         r"git push\b.*(?: --force| -\w*f| --delete| -d\b| --mirror| \+)", 40, 25, "it rewrites a shared branch"
     ),
-    command_risk(r"git push\b", 30, 20, "it reaches a shared branch"),
-    command_risk(
+    CommandRisk(r"git push\b", 30, 20, "it reaches a shared branch"),
+    CommandRisk(
         r"git (?:reset\b.* --hard|clean\b|checkout\b.* (?:--|\.)(?: |$)|restore\b|stash (?:drop|clear)|branch\b.* -D|"
         r"filter-\w+|reflog (?:expire|delete)|gc\b.* --prune|update-ref\b.* -d|worktree remove)",
-        40,
-        0,
-        "it discards work that git does not keep",
+        40, 0, "it discards work that git does not keep"
     ),
-    command_risk(
+    CommandRisk(
         r"git (?:rebase|commit\b.* --amend|merge|cherry-pick|am|revert)\b", 25, 0, "it rewrites or adds history"
     ),
-    command_risk(r"(?:rm|rmdir|shred|unlink|truncate)\b", 40, 0, "it deletes"),
-    command_risk(r"(?:find)\b.* -delete\b", 40, 0, "it deletes"),
-    command_risk(r"(?:dd|mkfs[.\w]*|fdisk|parted|wipefs|mount|umount)\b", 40, 25, "it works on disks"),
-    command_risk(r"(?:sudo|doas|su)\b", 30, 25, "it acts as the administrator"),
-    command_risk(
+    CommandRisk(r"(?:rm|rmdir|shred|unlink|truncate)\b", 40, 0, "it deletes"),
+    CommandRisk(r"(?:find)\b.* -delete\b", 40, 0, "it deletes"),
+    CommandRisk(r"(?:dd|mkfs[.\w]*|fdisk|parted|wipefs|mount|umount)\b", 40, 25, "it works on disks"),
+    CommandRisk(r"(?:sudo|doas|su)\b", 30, 25, "it acts as the administrator"),
+    CommandRisk(
         r"(?:(?:npm|pnpm|yarn|bun|cargo|uv|poetry|flit|hatch|pdm) publish|twine upload|gem push|docker push|"
-        r"gh release)\b",
-        40,
-        25,
-        "it publishes",
+        r"gh release)\b", 40, 25, "it publishes"
     ),
-    command_risk(
+    CommandRisk(
         r"(?:kubectl|terraform|tofu|pulumi|helm|ansible[-\w]*|aws|gcloud|az|fly|flyctl|heroku|vercel|netlify)\b",
-        35,
-        25,
-        "it changes systems beyond this machine",
+        35, 25, "it changes systems beyond this machine"
     ),
-    command_risk(r"(?:psql|mysql|mongosh?|redis-cli|sqlite3|dropdb|createdb)\b", 35, 15, "it works on a database"),
-    command_risk(
+    CommandRisk(r"(?:psql|mysql|mongosh?|redis-cli|sqlite3|dropdb|createdb)\b", 35, 15, "it works on a database"),
+    CommandRisk(
         r"(?:systemctl|service|launchctl|crontab|at|apt|apt-get|dnf|yum|pacman|brew|snap|useradd|userdel|usermod|passwd|"
         r"iptables|ufw|sysctl|kill|pkill|killall|shutdown|reboot|chown|chgrp|chmod)\b",
-        30,
-        25,
-        "it changes this machine",
+        30, 25, "it changes this machine"
     ),
-    command_risk(r"(?:curl|wget|nc|ncat|netcat|ssh|scp|sftp|rsync|ftp|telnet)\b", 25, 15, "it reaches the network"),
-    command_risk(
+    CommandRisk(r"(?:curl|wget|nc|ncat|netcat|ssh|scp|sftp|rsync|ftp|telnet)\b", 25, 15, "it reaches the network"),
+    CommandRisk(
         r"(?:(?:pip3?|npm|pnpm|yarn|bun|uv|uv pip|poetry|pdm|pipx|cargo|go|gem|bundle|composer|conda)"
         r" (?:install|add|get|i|ci|sync|update|upgrade)|npx|uvx|bunx|docker (?:run|pull|build)|"
-        r"git (?:clone|fetch|pull))\b",
-        25,
-        15,
-        "it brings code from the network",
+        r"git (?:clone|fetch|pull))\b", 25, 15, "it brings code from the network"
     ),
-)
+)  # fmt: skip
 """Of several matches the heaviest counts; none weighs less than an unknown command."""
 
 
@@ -231,7 +215,7 @@ def weigh_command(command: str) -> tuple[RiskPart, RiskPart]:
         texts = list(find_program_texts(command))
     except UnreadableShell:
         return UNREADABLE_COMMAND, NO_RISK
-    found = [row for row in COMMAND_RISKS if any(row.words.match(text) for text in texts)]
+    found = [row for row in COMMAND_RISKS if any(re.match(row.words, text) for text in texts)]
     undone = heaviest_part([*(RiskPart(row.irreversibility, row.why) for row in found), UNKNOWN_CHANGES])
     return undone, heaviest_part([*(RiskPart(row.reach, row.why) for row in found), NO_RISK])
 

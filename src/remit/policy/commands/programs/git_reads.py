@@ -9,7 +9,7 @@ Source: the manual pages of git 2.39 and 2.51, read 2026-11.
 
 from collections.abc import Sequence
 
-from remit.policy.commands.parse.options import OptionRow, ParsedOptions, parse_options
+from remit.policy.commands.parse.options import OptionRow, ParsedOptions, parse_options, word_set
 from remit.policy.commands.parse.words import GLOB_CHARACTER, UnprovedCommand, Word
 from remit.policy.commands.programs.effects import CommandEffects, Lines
 from remit.policy.commands.programs.files import files_below
@@ -37,7 +37,6 @@ LOG_VALUED = (
 )
 
 LOG_OPTIONS = OptionRow("pusmctrzigEFPqwbaRW", "nSGL", LOG_LONG, LOG_VALUED, "UMCBD", takes_number=True)
-ANY_OPTIONS = OptionRow(allows_any=True, takes_number=True)
 
 
 def git_row(flags: str = "", valued: str = "", long: str = "", attached: str = "", valued_long: str = "") -> OptionRow:
@@ -46,16 +45,16 @@ def git_row(flags: str = "", valued: str = "", long: str = "", attached: str = "
 
 SELECTING_OPTIONS = "--contains --no-contains --merged --no-merged --points-at"
 
+LOGS = word_set("log show diff whatchanged diff-tree diff-index diff-files range-diff rev-list reflog stash")
+HARMLESS = word_set(
+    "ls-files ls-tree rev-parse merge-base name-rev show-ref check-ignore check-attr check-mailmap check-ref-format "
+    "count-objects var version"
+)
+"""Subcommands of which no option writes or runs anything."""
+
 READING_SUBCOMMANDS: dict[str, OptionRow] = {
-    "log": LOG_OPTIONS,
-    "show": LOG_OPTIONS,
-    "diff": LOG_OPTIONS,
-    "whatchanged": LOG_OPTIONS,
-    "diff-tree": LOG_OPTIONS,
-    "diff-index": LOG_OPTIONS,
-    "diff-files": LOG_OPTIONS,
-    "range-diff": LOG_OPTIONS,
-    "rev-list": LOG_OPTIONS,
+    **dict.fromkeys(LOGS, LOG_OPTIONS),
+    **dict.fromkeys(HARMLESS, OptionRow(allows_any=True, takes_number=True)),
     "cherry": git_row("v"),
     "status": git_row(
         "sbvz", long="short branch verbose porcelain long show-stash untracked-files ignored ignore-submodules "
@@ -77,8 +76,6 @@ READING_SUBCOMMANDS: dict[str, OptionRow] = {
                  "no-index exclude-standard recurse-submodules max-depth threads and or not all-match quiet "
                  "only-matching invert-match text function-context full-name max-count"),
     "remote": git_row("v", "", "verbose push all"),
-    "reflog": LOG_OPTIONS,
-    "stash": LOG_OPTIONS,
     "config": git_row("lz", "", "get get-all get-regexp list global local system worktree show-origin show-scope "
                    "name-only null type bool int path default includes no-includes all"),
     "worktree": git_row("vz", "", "porcelain verbose"),
@@ -87,22 +84,9 @@ READING_SUBCOMMANDS: dict[str, OptionRow] = {
     "bisect": git_row(),
     "symbolic-ref": OptionRow("q", long="short quiet", operands=1),
     "cat-file": git_row("tpse", "", "batch batch-check batch-all-objects buffer follow-symlinks unordered"),
-    "ls-files": ANY_OPTIONS,
-    "ls-tree": ANY_OPTIONS,
-    "rev-parse": ANY_OPTIONS,
-    "merge-base": ANY_OPTIONS,
-    "name-rev": ANY_OPTIONS,
     "for-each-ref": git_row("", "", "merged no-merged contains no-contains shell perl python tcl ignore-case", "",
                          "count sort format points-at exclude"),
-    "show-ref": ANY_OPTIONS,
     "show-branch": git_row("ar", "", "all remotes list sha1-name no-name current topo-order date-order color"),
-    "check-ignore": ANY_OPTIONS,
-    "check-attr": ANY_OPTIONS,
-    "check-mailmap": ANY_OPTIONS,
-    "check-ref-format": ANY_OPTIONS,
-    "count-objects": ANY_OPTIONS,
-    "var": ANY_OPTIONS,
-    "version": ANY_OPTIONS,
 }  # fmt: skip
 
 READING_VERBS: dict[str, frozenset[str]] = {
