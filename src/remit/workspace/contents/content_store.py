@@ -136,7 +136,7 @@ class ContentStore:
         try:
             out = Git(self.workspace.root).run("check-ignore", "-z", "--stdin", stdin=query, ok=(0, 1))
         except GitError:
-            # git stops at the first path that it refuses, so each path is asked alone.
+            # git stops at the first refused path, so each path is asked alone.
             return {p for path in paths for p in self.find_ignored_paths([path])} if len(paths) > 1 else set(paths)
         return set(out.split(b"\0"))
 

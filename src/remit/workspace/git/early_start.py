@@ -100,7 +100,7 @@ class EarlyGit:
 
 def read_until(descriptor: int, until: float, release: Callable[[], float]) -> Iterator[bytes]:
     """Yield the blocks of a pipe up to its end. Raises OSError, TimeoutError."""
-    from select import POLLIN, poll  # no built-in module, and git is to be started before it is loaded
+    from select import POLLIN, poll  # not built in: git starts before the import
 
     waiting = poll()
     waiting.register(descriptor, POLLIN)

@@ -19,7 +19,7 @@ def machine_id(home: Path) -> str:
 
 def create_machine_key(folder: Path) -> str:
     """Create the Ed25519 key (0600) and its name. Of concurrent callers, the first wins."""
-    # cryptography costs 40 ms to import, and a machine needs this once in its life.
+    # cryptography costs 40 ms to import, and a machine creates its key once.
     from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
     folder.mkdir(parents=True, exist_ok=True, mode=0o700)

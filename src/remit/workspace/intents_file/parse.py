@@ -251,7 +251,7 @@ def criteria_in(fields: FieldReader) -> Iterator[Criterion]:
 
 def _rule(fields: FieldReader, node: YamlMapping) -> Constraint | None:
     """Return a structured constraint; without its own text, the constraint gets a description of the rule."""
-    from remit.core.intents.constraints import (  # only where the file changed, and has one
+    from remit.core.intents.constraints import (  # costs start-up time; needed for changed files with rules
         CONSTRAINT_KINDS,
         find_constraint_problems,
     )

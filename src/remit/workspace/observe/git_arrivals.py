@@ -83,13 +83,12 @@ def find_arriving_paths(workspace: Workspace, known: tuple[str, ...]) -> frozens
     Restoring them would lose them from the merge. Empty if git fails.
     """
     try:
-        return frozenset(
-            path
-            for between in list_arriving_ranges(workspace, known)
-            for path in list_paths_in_range(workspace, between)
-        )
+        words = ("diff", "--name-only", "-z", "--no-renames", "--relative")
+        ranges = list_arriving_ranges(workspace, known)
+        diffs = b"".join(Git(workspace.root).run(*words, commits, "--") for commits in ranges)
     except GitError:
         return frozenset()
+    return frozenset(path for path in diffs.decode("utf-8", "surrogateescape").split("\0") if path)
 
 
 def list_arriving_ranges(workspace: Workspace, known: tuple[str, ...]) -> Iterator[str]:
@@ -99,8 +98,3 @@ def list_arriving_ranges(workspace: Workspace, known: tuple[str, ...]) -> Iterat
         for commit in commits if known else ():
             if commit not in list_new_objects(workspace, commit, (*known, *list_fetched_tips(workspace, known))):
                 yield between.format(commit)
-
-
-def list_paths_in_range(workspace: Workspace, between: str) -> list[str]:
-    out = Git(workspace.root).run("diff", "--name-only", "-z", "--no-renames", "--relative", between, "--")
-    return [path for path in out.decode("utf-8", "surrogateescape").split("\0") if path]

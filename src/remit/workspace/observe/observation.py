@@ -179,7 +179,7 @@ def find_files_hidden_by_new_rules(
     ]
     if head is None or not changed:
         return ()
-    from remit.workspace.git.committed_ignores import find_hidden  # for those who change rules: it asks git anew
+    from remit.workspace.git.committed_ignores import find_hidden  # costs start-up time; needed for changed rules
 
     above = tuple(path.removesuffix(IGNORE_FILE) for path in changed)
     return (*own, *find_hidden(workspace, head, [p for p in ignored if p not in own and p.startswith(above)]))

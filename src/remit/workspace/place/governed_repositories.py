@@ -4,6 +4,7 @@ import os
 from pathlib import Path
 
 from remit.core.diff.contents import sha256
+from remit.workspace.files.atomic import write_atomically
 from remit.workspace.place.workspace import Workspace, locate_workspace
 
 GOVERNED_FOLDER = ".local/state/remit/governed"
@@ -17,7 +18,7 @@ def register_repository(home: Path, workspace: Workspace) -> None:
     path = registry_file_path(home, workspace)
     if not path.exists():
         path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
-        path.write_bytes(repository_mark(workspace) + os.fsencode(workspace.root) + b"\n")
+        write_atomically(path, repository_mark(workspace) + os.fsencode(workspace.root) + b"\n", durable=False)
 
 
 def is_repository_registered(home: Path, workspace: Workspace) -> bool:

@@ -97,13 +97,9 @@ def find_ref_moves(upper: Path, common: Path, changes: Sequence[StagedChange]) -
     for name in sorted(names):
         old = read_ref_file(common / name) or before.get(name, "")
         change = loose.get(name)
-        new = (
-            read_ref_file(common / name)
-            if change is None
-            else read_ref_file(upper / name)
-            if change.kind == "file"
-            else ""
-        )
+        new = ""
+        if change is None or change.kind == "file":
+            new = read_ref_file((common if change is None else upper) / name)
         new = new or after.get(name, "")
         if old != new:
             found.append(RefMove(name, old, new))
@@ -193,13 +189,10 @@ class GitChanges:
 
         A stash, and the commits that a merge or rebase continues with, count as well: the next command ends there.
         """
-        found = {
-            move.name: move.new for move in self.ref_moves if move.is_branch_or_tag and OBJECT_NAME.fullmatch(move.new)
-        }
-        head = (
-            read_ref_file(self.upper / self.worktree_path("HEAD")) if self.worktree_path("HEAD") in self.paths else ""
-        )
-        found |= {"HEAD": head} if OBJECT_NAME.fullmatch(head) else {}
+        found = {m.name: m.new for m in self.ref_moves if m.is_branch_or_tag and OBJECT_NAME.fullmatch(m.new)}
+        head_path = self.worktree_path("HEAD")
+        if head_path in self.paths and OBJECT_NAME.fullmatch(head := read_ref_file(self.upper / head_path)):
+            found["HEAD"] = head
         for path in sorted(self.paths):
             if IN_PROGRESS_FILE.fullmatch(path) or REBASE_STEPS_FILE.fullmatch(path):
                 names = OBJECT_NAME.finditer(read_ref_file(self.upper / path))
@@ -239,10 +232,10 @@ class GitChanges:
             return f"it became a {change.kind}"
         if OBJECT_PATH.fullmatch(path):
             return "an object was rewritten" if (self.common / path).exists() else self.find_object_objection(path)
-        if REBASE_STEPS_FILE.fullmatch(path) and not all(
-            map(REBASE_STEP.fullmatch, (self.upper / path).read_text("utf-8").splitlines())
-        ):
-            return "what is left of the rebase is more than commits to pick"
+        if REBASE_STEPS_FILE.fullmatch(path):
+            steps = (self.upper / path).read_text("utf-8").splitlines()
+            if not all(map(REBASE_STEP.fullmatch, steps)):
+                return "what is left of the rebase is more than commits to pick"
         if STRATEGY_FILE.fullmatch(path) and (self.upper / path).read_bytes().strip() not in STRATEGIES:
             return "the rebase names a program"
         if WORKTREE_FILE.fullmatch(path) or HEAD_PATH.fullmatch(path):
@@ -317,7 +310,7 @@ def is_ignorable_change(change: StagedChange) -> bool:
 
 
 def write_order(path: str) -> int:
-    """Return a sort key, so that no reference precedes its target."""
+    """Return a sort key: targets before the refs that name them."""
     return (
         0 if path.startswith("objects/") else 2 if REF_PATH.fullmatch(path) else 3 if HEAD_PATH.fullmatch(path) else 1
     )

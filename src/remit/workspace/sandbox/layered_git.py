@@ -56,11 +56,6 @@ class LayeredGit:
         """Return whether git exits with 0. Raises GitError if git cannot run."""
         return self.run(*arguments).code == 0
 
-    def resolve_commit(self, name: str) -> str:
-        """Return the commit of the name; empty if none. Raises GitError."""
-        words = ("rev-parse", "--verify", "--quiet", f"{name}^{{commit}}")
-        return self.output(*words, ok=(0, 1, 128)).decode().strip()
-
     def empty_tree_name(self) -> str:
         return self.output("hash-object", "-t", "tree", "/dev/null").decode().strip()
 

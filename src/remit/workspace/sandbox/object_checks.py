@@ -50,7 +50,7 @@ def check_objects(workspace: Workspace, staging: Staging) -> None:
         try:
             is_whole_pack(LayeredGit(upper, workspace.common_dir), path)
         except GitError:
-            continue  # asked again where it matters, and told there
+            continue  # `is_whole_pack` is asked again when the pack matters, and reports the error
 
 
 def find_git_layer(workspace: Workspace, staging: Staging) -> Path | None:

@@ -59,7 +59,7 @@ def empty_folder(here: int) -> None:
                 os.close(here)
                 here = above
                 if folder_identity(here) != (levels[-1].device, levels[-1].inode):
-                    return  # somebody moved it: what lies around here is not ours to remove
+                    return  # the folder was moved, and its new neighbours are not ours to remove
                 with suppress(OSError):
                     os.rmdir(done.name, dir_fd=here)
     except OSError:

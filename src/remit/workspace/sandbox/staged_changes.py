@@ -117,7 +117,7 @@ def list_removed(lower: Path, path: str) -> list[StagedChange]:
     """
     found: list[StagedChange] = []
     waiting = [path]
-    while waiting:  # each folder before its content; turned round at the end
+    while waiting:  # folders before their content; reversed at the end
         here = waiting.pop()
         status = try_lstat(lower / here)
         if status is None:

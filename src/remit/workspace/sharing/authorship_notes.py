@@ -30,6 +30,9 @@ NETWORK_OPTIONS = tuple(
 )
 """Options that allow the network on a person's request, except `ext::`, which runs a program."""
 
+FETCH_OPTIONS = ("--quiet", "--no-tags", "--no-recurse-submodules", "--no-write-fetch-head", "--refmap=")
+PUSH_OPTIONS = ("--quiet", "--no-verify", "--no-follow-tags", "--recurse-submodules=no", "--no-signed")
+
 _NOTE_PATH = re.compile(r"[0-9a-f]{40}|[0-9a-f]{64}")
 _PLAIN_NAME = re.compile(r"[A-Za-z0-9_-]{1,80}")
 
@@ -157,8 +160,7 @@ class NotesRef:
 
         Raises GitError, NotesBusy, UnknownRemote.
         """
-        if not remote or remote.startswith("-") or "\n" in remote:
-            raise UnknownRemote(remote)
+        check_remote_name(remote)
         received: set[str] = set()
         unread: set[str] = set()
         for _ in range(MAX_TRIES):
@@ -182,8 +184,7 @@ class NotesRef:
         if NOTES_REF not in [line.partition("\t")[2] for line in out.splitlines()]:
             return None
         ref = tracking_ref(remote)
-        plain = ("--no-tags", "--no-recurse-submodules", "--no-write-fetch-head", "--refmap=")
-        self.run_over_network("fetch", "--quiet", *plain, "--", remote, f"+{NOTES_REF}:{ref}")
+        self.run_over_network("fetch", *FETCH_OPTIONS, "--", remote, f"+{NOTES_REF}:{ref}")
         return self.read_tip(ref)
 
     def run_over_network(self, *arguments: str) -> bytes:
@@ -228,15 +229,21 @@ class NotesRef:
 
     def push_notes(self, remote: str, tip: str) -> bool:
         """Push the notes; return False if a concurrent push came first."""
-        plain = ("--quiet", "--no-verify", "--no-follow-tags", "--recurse-submodules=no", "--no-signed")
         try:
-            self.run_over_network("push", *plain, "--", remote, f"{tip}:{NOTES_REF}")
+            self.run_over_network("push", *PUSH_OPTIONS, "--", remote, f"{tip}:{NOTES_REF}")
         except GitError as error:
             theirs = self.fetch_notes(remote)
             if theirs is None or self.is_ancestor(theirs, tip):
                 raise error
             return False
         return True
+
+
+def check_remote_name(remote: str) -> str:
+    """Return the remote. Raises UnknownRemote for a name that git would read as an option."""
+    if not remote or remote.startswith("-") or "\n" in remote:
+        raise UnknownRemote(remote)
+    return remote
 
 
 def note_paths(commit: str) -> tuple[str, ...]:

@@ -13,7 +13,12 @@ from msgspec import Struct
 
 from remit.workspace.git.command import Git, GitError
 from remit.workspace.place.workspace import TRACKED_LOGS_FOLDER, Workspace
-from remit.workspace.sharing.authorship_notes import NETWORK_OPTIONS, UnknownRemote
+from remit.workspace.sharing.authorship_notes import (
+    FETCH_OPTIONS,
+    NETWORK_OPTIONS,
+    PUSH_OPTIONS,
+    check_remote_name,
+)
 from remit.workspace.sharing.tracked_logs import folder_unreadable_reason, unreadable_reason
 
 LOG_REFS = "refs/remit/log/"
@@ -34,7 +39,7 @@ def find_shared_head_lines(workspace: Workspace) -> Iterator[tuple[bytes, str]]:
         return
     git = Git(workspace.root)
     for ref in git.text("for-each-ref", "--format=%(refname)", LOG_REFS).splitlines():
-        # No tree: somebody put another object there, which says nothing.
+        # A foreign object without a tree holds no log.
         if not git.text("rev-parse", "--verify", "--quiet", "--end-of-options", f"{ref}^{{tree}}", ok=(0, 1, 128)):
             continue
         out = git.run(
@@ -141,8 +146,7 @@ class LogRefs:
 
     def push_log(self, remote: str, ref: str, tip: str) -> None:
         """Push this machine's log; never forces. Raises GitError, UnknownRemote."""
-        plain = ("--quiet", "--no-verify", "--no-follow-tags", "--recurse-submodules=no", "--no-signed")
-        self.git.run(*NETWORK_OPTIONS, "push", *plain, "--", check_remote_name(remote), f"{tip}:{ref}")
+        self.git.run(*NETWORK_OPTIONS, "push", *PUSH_OPTIONS, "--", check_remote_name(remote), f"{tip}:{ref}")
 
     def fetch_logs(self, remote: str, machine: str) -> FetchedLogs:
         """Fetch the logs of other machines. Raises GitError, UnknownRemote."""
@@ -153,9 +157,8 @@ class LogRefs:
         )
         if not wanted:
             return FetchedLogs()
-        plain = ("--quiet", "--no-tags", "--no-recurse-submodules", "--no-write-fetch-head", "--refmap=")
         specs = [f"{ref}:{ref}" for ref in wanted]
-        self.git.run(*NETWORK_OPTIONS, "fetch", *plain, "--", remote, *specs, ok=(0, 1))
+        self.git.run(*NETWORK_OPTIONS, "fetch", *FETCH_OPTIONS, "--", remote, *specs, ok=(0, 1))
         taken = [ref for ref in wanted if self.has_commit(ref, theirs[ref])]
         return FetchedLogs(
             *(tuple(r.removeprefix(LOG_REFS) for r in refs) for refs in (taken, [r for r in wanted if r not in taken]))
@@ -208,10 +211,3 @@ def _git_blob_name(content: bytes, digits: int) -> str:
     """Return git's blob name for a content; `digits` selects the hash."""
     digest = hashlib.sha1 if digits == 40 else hashlib.sha256
     return digest(b"blob %d\0" % len(content) + content).hexdigest()
-
-
-def check_remote_name(remote: str) -> str:
-    """Return the remote. Raises UnknownRemote for a name that git would read as an option."""
-    if not remote or remote.startswith("-") or "\n" in remote:
-        raise UnknownRemote(remote)
-    return remote

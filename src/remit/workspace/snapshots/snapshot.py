@@ -212,14 +212,11 @@ def sort_files(workspace: Workspace, files: FilesByPath, max_mib: int, *, secret
 
 def missing_content_reason(workspace: Workspace, path: str) -> str:
     """Return why a path has no content although something exists; empty for a missing path or a folder."""
-    found = workspace.root / path
-    if (
-        is_beyond_link(workspace.root, path)
-        or not os.path.lexists(found)
-        or (found.is_dir() and not found.is_symlink())
-    ):
+    full = workspace.root / path
+    is_plain_folder = full.is_dir() and not full.is_symlink()
+    if is_beyond_link(workspace.root, path) or not os.path.lexists(full) or is_plain_folder:
         return ""
-    return "it cannot be read" if found.is_file() else "it is neither a file nor a link"
+    return "it cannot be read" if full.is_file() else "it is neither a file nor a link"
 
 
 def unusual_permissions(path: Path) -> int | None:
