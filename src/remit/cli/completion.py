@@ -69,11 +69,10 @@ def complete_records(context: click.Context, parameter: click.Parameter, incompl
     def find(repo: Path) -> Iterable[tuple[str, str]]:
         from remit.cli.output import governed_site
         from remit.core.record import KEY
-        from remit.ledger.index.index import Index
+        from remit.ledger.index.index import open_index
 
         workspace = governed_site(repo).workspace
-        with Index.open(workspace.state / "index.db", workspace.log_folder) as index:
-            index.catch_up()
+        with open_index(workspace.state, workspace.log_folder) as index:
             found = index.find(limit=MAX_ITEMS)
         return [(str(document["id"])[-12:], document["metadata"][KEY]["event"]) for document in found]
 

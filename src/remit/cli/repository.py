@@ -4,17 +4,16 @@ from collections.abc import Generator
 from contextlib import contextmanager
 from pathlib import Path
 
-from remit.ledger.index.index import Index
+from remit.ledger.index.index import Index, open_index
 from remit.workspace.contents.content_store import ContentStore
 from remit.workspace.place.workspace import Workspace
 
 
 @contextmanager
-def open_index(workspace: Workspace, *, governed: bool) -> Generator[Index]:
+def open_repository_index(workspace: Workspace, *, governed: bool) -> Generator[Index]:
     """The ledger's index, caught up; an empty one where there is no ledger."""
     if governed:
-        with Index.open(workspace.state / "index.db", workspace.log_folder) as index:
-            index.catch_up()
+        with open_index(workspace.state, workspace.log_folder) as index:
             yield index
         return
     from tempfile import TemporaryDirectory  # it costs a blame's start as much as reading the ledger does

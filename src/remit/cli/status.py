@@ -19,7 +19,7 @@ from remit.cli.terminal.screen import Screen
 from remit.cli.terminal.view import GAP, TextTable, ViewPart, facts, heading, join_texts, mark, styled_text
 from remit.gate.gate import Gate
 from remit.gate.rules.trust import describe_untrusted
-from remit.ledger.index.index import Index
+from remit.ledger.index.index import open_index
 from remit.ledger.parse_time import parse_time
 from remit.provenance.verify.coverage import Coverage, CoverageShare, measure_coverage
 from remit.wiring.agents import SettingsPlace
@@ -115,8 +115,7 @@ def report_coverage(gate: Gate) -> CoverageReport:
     """How much of what changed was judged before, overall, by session and in the last week."""
     workspace = gate.workspace
     week = parse_time("7d", datetime.fromtimestamp(gate.environment.clock(), UTC))
-    with Index.open(workspace.state / "index.db", workspace.log_folder) as index:
-        index.catch_up()
+    with open_index(workspace.state, workspace.log_folder) as index:
         return CoverageReport(measure_coverage(index), measure_coverage(index, since=week).overall)
 
 
@@ -201,8 +200,7 @@ def status_view(gate: Gate, loose: dict[Path, str], measured: CoverageReport, sc
         yield intent_table(intents[:MAX_INTENTS])
         if len(intents) > MAX_INTENTS:
             yield f"… and {len(intents) - MAX_INTENTS} more: `remit intent list`"
-    with Index.open(workspace.state / "index.db", workspace.log_folder) as index:
-        index.catch_up()
+    with open_index(workspace.state, workspace.log_folder) as index:
         newest = index.find(limit=MAX_NEWEST)
     if newest:
         yield ""

@@ -16,11 +16,10 @@ if TYPE_CHECKING:
 def open_index(workspace: Workspace) -> Generator["Index"]:
     """Open the index of the ledger. Raises OSError, LedgerError."""
     # Imported here: most calls need no index.
-    from remit.ledger.index.index import Index
+    from remit.ledger.index.index import open_index as open_current_index
 
     try:
-        with Index.open(workspace.state / "index.db", workspace.log_folder) as index:
-            index.catch_up()
+        with open_current_index(workspace.state, workspace.log_folder) as index:
             yield index
     except sqlite3.Error as error:
         raise LedgerError(f"the index of the ledger cannot be asked: {error}") from error

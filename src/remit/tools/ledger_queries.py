@@ -12,7 +12,7 @@ from remit.core.display_text import sanitise_line
 from remit.core.record import KEY
 from remit.core.scope.repopath import RepoPath
 from remit.gate.gate import Gate
-from remit.ledger.index.index import Index
+from remit.ledger.index.index import Index, open_index
 from remit.ledger.index.search import search_documents
 from remit.ledger.parse_time import parse_time
 from remit.provenance.blame.blame import Blamer
@@ -52,7 +52,7 @@ class ExplainLines(Struct, frozen=True, forbid_unknown_fields=True):
 
 def query_traces(gate: Gate, caller: Caller, given: QueryTraces) -> ToolAnswer:
     """Records, newest first."""
-    with open_index(gate) as index:
+    with open_index(gate.workspace.state, gate.workspace.log_folder) as index:
         found = find_matching_records(gate, index, given)[: given.limit]
     return ToolAnswer("\n".join(map(record_line, found)) or "No such record.", {"success": True, "records": found})
 
@@ -100,7 +100,7 @@ def record_line(document: dict[str, Any]) -> str:
 def explain_lines(gate: Gate, caller: Caller, given: ExplainLines) -> ToolAnswer:
     """What is behind those lines."""
     path = str(RepoPath.parse(given.path, str(gate.workspace.root)))
-    with open_index(gate) as index:
+    with open_index(gate.workspace.state, gate.workspace.log_folder) as index:
         blamer = Blamer(gate.workspace, index, gate.contents)
         telling = Telling(blamer, gate.contents, partial(conversations, gate), gate.rules.document)
         found = telling.explain(path, parse_line_range(given.line))
@@ -137,10 +137,3 @@ def parse_line_range(line: int | str | None) -> tuple[int, int] | None:
     if not 1 <= start <= end:
         raise ValueError(f"{str(line)[:60]!r} names no lines; expected the first one, from 1, before the last")
     return start, end
-
-
-def open_index(gate: Gate) -> Index:
-    """The index, caught up."""
-    index = Index.open(gate.workspace.state / "index.db", gate.workspace.log_folder)
-    index.catch_up()
-    return index

@@ -26,7 +26,7 @@ from remit.cli.blame.git_output import (
 )
 from remit.cli.colour import has_colour
 from remit.cli.failure import Failure
-from remit.cli.repository import open_content_store, open_index
+from remit.cli.repository import open_content_store, open_repository_index
 from remit.ledger.index.index import Index
 from remit.provenance.blame.blame import Blamer
 from remit.provenance.blame.blamed_line import BlamedLine, filter_by_grade
@@ -154,7 +154,7 @@ def answer_question(question: BlameQuestion, *, fewer: bool, only_lines: bool, n
     run = start_blame(git, asked, question.stdin, fewer=fewer, only_lines=only_lines)
     told = BackgroundTask(read_git_settings, git)
     with ExitStack() as stack:
-        index = stack.enter_context(open_index(workspace, governed=question.governed))
+        index = stack.enter_context(open_repository_index(workspace, governed=question.governed))
         store = open_content_store(workspace)
         content, options = substitute_content(question, stack)
         blamer = SuppliedLinesBlamer(workspace, index, store, content)

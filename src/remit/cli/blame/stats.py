@@ -20,7 +20,7 @@ from remit.cli.failure import Failure
 from remit.cli.output import emit_view, governed_site, json_option, repo_option, reports_failures, view_options
 from remit.core.display_text import sanitise_line
 from remit.gate.context import WorkspaceContext
-from remit.ledger.index.index import Filters, Index
+from remit.ledger.index.index import Filters, Index, open_index
 from remit.ledger.parse_time import parse_time
 from remit.provenance.blame.blame import Blamer
 from remit.provenance.stats.figures import Figures, measure_figures
@@ -110,8 +110,7 @@ def stats(
     workspace = gate.workspace
     begun, ended = (None if text is None else parse_time(text, datetime.now(UTC)) for text in (since, until))
     by = Filters(agent=agent, intent_id=intent_id, since=begun, until=ended)
-    with Index.open(workspace.state / "index.db", workspace.log_folder) as index:
-        index.catch_up()
+    with open_index(workspace.state, workspace.log_folder) as index:
         within = resolve_paths(gate, index, repo, (*paths, *more))
         found = measure_figures(Blamer(workspace, index, gate.contents), within, by, time.time(), model=model)
         data, lines = query_coverage(index, workspace, begun, ended, commits)

@@ -23,7 +23,7 @@ from remit.cli.output import (
     reports_failures,
     view_options,
 )
-from remit.cli.repository import open_content_store, open_index
+from remit.cli.repository import open_content_store, open_repository_index
 from remit.gate.context import WorkspaceContext
 from remit.ledger.prune import describe_pruned_part, list_pruned_parts
 from remit.provenance.blame.blame import Blamer
@@ -58,7 +58,7 @@ def why(spot: str, grade: str | None, full: bool, repo: Path, as_json: bool) -> 
     workspace = gate.workspace
     folder = Path() if repo == Path() else workspace.root
     file, lines = parse_spot(spot, folder)
-    with open_index(workspace, governed=gate.is_governed) as index:
+    with open_repository_index(workspace, governed=gate.is_governed) as index:
         store = open_content_store(workspace)
         blamer = Blamer(workspace, index, store)
         if lines is None and names_commits(blamer.git, spot, folder):

@@ -27,7 +27,7 @@ from remit.gate.gate import Gate
 from remit.gate.intents.intents import changes_in_record
 from remit.gate.intents.templates import load_template
 from remit.gate.sessions.turn_summary import propose_intent_name
-from remit.ledger.index.index import Index
+from remit.ledger.index.index import open_index
 from remit.provenance.stats.mode_suggestion import propose_scope
 from remit.workspace.git.command import Git, GitError
 from remit.workspace.observe.observation import walk_paths
@@ -181,7 +181,7 @@ def choose_name(gate: Gate, name: str | None, session: str | None) -> str:
 def list_session_paths(gate: Gate, session: str) -> tuple[str, ...]:
     """The scope that a session's changes propose. Raises Failure where it changed nothing."""
     workspace = gate.workspace
-    with Index.open(workspace.state / "index.db", workspace.log_folder) as index:
+    with open_index(workspace.state, workspace.log_folder) as index:
         found = index.find(event="mutation", session_id=session, limit=MAX_RECORDS)
     paths = sorted({change.path for document in found for change in changes_in_record(document)})
     if not paths:

@@ -100,8 +100,8 @@ def show(intent_id: str, block: bool, repo: Path, as_json: bool) -> None:
 def one_intent_view(gate: Gate, found: Intent, screen: Screen) -> "Iterator[ViewPart]":
     """Return an intent with the sessions and the newest records under it."""
     from remit.cli.intent.intent_view import intent_parts
-    from remit.cli.records.lookup import open_own_index
     from remit.cli.records.record_table import record_table
+    from remit.ledger.index.index import open_index
 
     sessions = [
         key.session_id
@@ -109,7 +109,7 @@ def one_intent_view(gate: Gate, found: Intent, screen: Screen) -> "Iterator[View
         if gate.state.active_session(key).intent_id == found.id
     ]
     yield from intent_parts(found, sessions)
-    with open_own_index(gate) as index:
+    with open_index(gate.workspace.state, gate.workspace.log_folder) as index:
         newest = index.find(intent_id=found.id, limit=MAX_NEWEST)
     if newest:
         yield ""

@@ -19,7 +19,7 @@ from remit.cli.output import (
 )
 from remit.core.display_text import sanitise_line
 from remit.gate.gate import Gate
-from remit.ledger.index.index import Index
+from remit.ledger.index.index import open_index
 from remit.provenance.blame.blame import Blamer
 from remit.provenance.notes.audit import audit_notes as audit_notes
 from remit.provenance.notes.note_writer import NoteWriter, WrittenNotes, resolve_commits
@@ -37,8 +37,7 @@ def notes() -> None:
 def open_note_writer(gate: Gate) -> Generator[NoteWriter]:
     """The writer of a governed repository's notes."""
     workspace = gate.workspace
-    with Index.open(workspace.state / "index.db", workspace.log_folder) as index:
-        index.catch_up()
+    with open_index(workspace.state, workspace.log_folder) as index:
         yield NoteWriter(Blamer(workspace, index, gate.contents))
 
 

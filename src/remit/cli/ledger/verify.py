@@ -23,7 +23,7 @@ from remit.cli.output import (
     reports_failures,
     require_governed,
 )
-from remit.cli.repository import open_content_store, open_index
+from remit.cli.repository import open_content_store, open_repository_index
 from remit.core.config import Config
 from remit.core.display_text import sanitise_line
 from remit.core.formats.commit_trailers import TrailerFinding, find_violations
@@ -181,7 +181,7 @@ def check_changes(gate: Gate, wanted: str | None, policy: VerifyPolicy, grades: 
         return path.read_bytes() if digest.isalnum() and path.is_file() else None
 
     patterns, store, git = secret_patterns(gate, policy), open_content_store(workspace), Git(workspace.root)
-    with open_index(workspace, governed=gate.is_governed) as index:
+    with open_repository_index(workspace, governed=gate.is_governed) as index:
         if wanted is None:
             return VerifyResult(verify_changes(index, store, load_intents_version, None, patterns))
         commits = list_commits(git, wanted)

@@ -29,7 +29,7 @@ from remit.gate.gate import Gate
 from remit.gate.gather import gather_facts
 from remit.gate.rules.copies import VERSIONS_FOLDER, copies_folder
 from remit.gate.rules.load import Rules
-from remit.ledger.index.index import Index
+from remit.ledger.index.index import open_index
 from remit.policy.fixtures import (
     FIXTURE_ROOT,
     VERSION,
@@ -178,7 +178,7 @@ def report_wrong(
 def newest_decision(gate: Gate, expected: Verdict) -> dict[str, Any]:
     """The newest decision that may be meant. Raises Failure."""
     event = "denied" if expected == "allow" else "tool_use"
-    with Index.open(gate.workspace.state / "index.db", gate.workspace.log_folder) as index:
+    with open_index(gate.workspace.state, gate.workspace.log_folder) as index:
         found = index.find(event=event, limit=1)
     if not found:
         raise Failure("NOT_FOUND", f"there is no {event} record yet", fix="name a RECORD; `remit log` lists them")

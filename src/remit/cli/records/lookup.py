@@ -15,16 +15,9 @@ from remit.gate.context import WorkspaceContext
 from remit.gate.log_sharing.check_logs import count_proved_records
 from remit.gate.records.tree_heads import trusted_keys
 from remit.ledger.foreign_logs import read_foreign_records
-from remit.ledger.index.index import Index
+from remit.ledger.index.index import open_index
 from remit.ledger.machine_logs import list_local_names
 from remit.workspace.sharing.tracked_logs import list_other_logs as others_tracked
-
-
-def open_own_index(gate: WorkspaceContext) -> Index:
-    """The index of the logs that lie here, caught up."""
-    index = Index.open(gate.workspace.state / "index.db", gate.workspace.log_folder)
-    index.catch_up()
-    return index
 
 
 def load_foreign_records(gate: WorkspaceContext) -> list[dict[str, Any]]:
@@ -51,7 +44,7 @@ def mark_unproved(gate: WorkspaceContext, documents: Iterable[dict[str, Any]]) -
 
 def find_by_id(gate: WorkspaceContext, named: str) -> list[dict[str, Any]]:
     """The records whose id is `named`, else those whose id begins with, or holds it."""
-    with open_own_index(gate) as index:
+    with open_index(gate.workspace.state, gate.workspace.log_folder) as index:
         own = list(mark_unproved(gate, index.find_by_id_prefix(named) or index.find_by_id_part(named)))
     found = [d for d in (*own, *load_foreign_records(gate)) if named in str(d["id"])]
     return [d for d in found if d["id"] == named] or found
@@ -83,7 +76,7 @@ def join_ids(names: Sequence[str]) -> str:
 
 def find_session(site: WorkspaceContext, given: str) -> str:
     """Return the session whose id is `given` or begins so, in any log. Raises Failure."""
-    with open_own_index(site) as index:
+    with open_index(site.workspace.state, site.workspace.log_folder) as index:
         own = index.list_values("session_id", MAX_SESSIONS, prefix=given)
     others = (
         (str(d["metadata"][KEY].get("session_id") or "") for d in load_foreign_records(site))
@@ -118,7 +111,7 @@ def records_by_subject(site: WorkspaceContext, given: str) -> dict[str, dict[str
     """
     if given in site.rules.intents.ids:
         raise Failure("NOT_FOUND", f"{given} is an intent", fix=f"`remit intent show {given}`", target=given)
-    with open_own_index(site) as index:
+    with open_index(site.workspace.state, site.workspace.log_folder) as index:
         sessions = index.list_values("session_id", 1, prefix=given)
         newest = index.find(limit=MAX_SEARCHED)
     if sessions:

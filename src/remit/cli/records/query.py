@@ -14,12 +14,12 @@ import click
 from remit.cli.blame.answer import path_in_workspace
 from remit.cli.completion import complete_events, complete_intents, complete_sessions
 from remit.cli.output import Failure
-from remit.cli.records.lookup import find_session, load_foreign_records, mark_unproved, open_own_index
+from remit.cli.records.lookup import find_session, load_foreign_records, mark_unproved
 from remit.core.display_text import sanitise_line
 from remit.core.record import EventName
 from remit.gate.context import WorkspaceContext
 from remit.ledger.foreign_logs import matches_filters, merge_documents
-from remit.ledger.index.index import Filters, Index
+from remit.ledger.index.index import Filters, Index, open_index
 from remit.ledger.index.search import build_query, search_documents
 from remit.ledger.parse_time import parse_time
 
@@ -93,7 +93,7 @@ def find_records(
     words, come those that say any. Raises Failure, NoWords.
     """
     others = load_foreign_records(gate)
-    with open_own_index(gate) as index:
+    with open_index(gate.workspace.state, gate.workspace.log_folder) as index:
         if words and build_query(words) and index.count_unsearchable() > MANY_RECORDS:
             click.echo(f"taking in the words of {index.count_unsearchable()} records, once …", err=True)
         fitting = [document for document in reversed(others) if matches_filters(document, asked)]
@@ -131,7 +131,7 @@ def follow_records(
 ) -> Iterator[list[dict[str, Any]]]:
     """Yield the records that are appended after the newest that was `seen`, the oldest first, without end."""
     known = {str(document["id"]) for document in seen}
-    with open_own_index(gate) as index:
+    with open_index(gate.workspace.state, gate.workspace.log_folder) as index:
         while True:
             fresh = index.find(words=words, limit=MAX_FOLLOWED_RECORDS, **asked)
             found = list(takewhile(partial(is_unknown, known), fresh))
@@ -159,7 +159,7 @@ def add_classes(site: WorkspaceContext, found: list[dict[str, Any]]) -> list[dic
 def each_record(gate: WorkspaceContext, asked: Filters) -> Iterator[dict[str, Any]]:
     """All records that are asked for, the oldest first, few of them in memory. Raises Failure."""
     others = load_foreign_records(gate)
-    with open_own_index(gate) as index:
+    with open_index(gate.workspace.state, gate.workspace.log_folder) as index:
         fitting = [document for document in others if matches_filters(document, asked)]
         if not fitting and not index.find(limit=1, **asked):
             check_names_exist(gate, index, others, asked)

@@ -32,7 +32,7 @@ from remit.cli.terminal.view import GAP, Meaning, TextTable, ViewPart, heading, 
 from remit.core.display_text import sanitise_line
 from remit.gate.gate import Gate
 from remit.ledger.file_changes import SessionChange, join_session_changes
-from remit.ledger.index.index import Index
+from remit.ledger.index.index import Index, open_index
 from remit.provenance.why.causes import body_of
 from remit.provenance.why.conversations import AgentSession
 from remit.provenance.why.session_story import Consent, StepKind, StoryStep, tell_session_story
@@ -192,8 +192,7 @@ def session(session_id: str, full: bool, diff: bool, repo: Path, as_json: bool) 
     if diff:
         emit_diff(gate, wanted, as_json)
         return
-    with Index.open(workspace.state / "index.db", workspace.log_folder) as index:
-        index.catch_up()
+    with open_index(workspace.state, workspace.log_folder) as index:
         agent = session_agent(index, wanted)
         with conversations(gate, [AgentSession(agent, wanted)]) as kept:
             steps = tell_session_story(index, kept, wanted)
@@ -221,8 +220,7 @@ def emit_diff(gate: Gate, session: str, as_json: bool) -> None:
 
 def changes_of_session(gate: Gate, session: str) -> tuple[SessionChange, ...]:
     """Return what the session changed, from its records. Raises Failure where none names it."""
-    with Index.open(gate.workspace.state / "index.db", gate.workspace.log_folder) as index:
-        index.catch_up()
+    with open_index(gate.workspace.state, gate.workspace.log_folder) as index:
         if not index.find(session_id=session, limit=1):
             raise Failure("NOT_FOUND", f"no record names a session {session!r}", fix="`remit status` lists sessions")
         return join_session_changes(index.iterate_records(session_id=session, event="mutation"))

@@ -15,13 +15,14 @@ from rich.text import Text
 
 from remit.cli.completion import complete_records
 from remit.cli.output import emit_view, governed_site, json_option, repo_option, reports_failures, view_options
-from remit.cli.records.lookup import find_record, open_own_index
+from remit.cli.records.lookup import find_record
 from remit.cli.records.query import add_classes
 from remit.cli.records.record_table import EXTENT_NAMES, OPERATION_SIGNS, actor_mark, record_table, summarize_record
 from remit.cli.terminal.screen import Screen
 from remit.cli.terminal.view import GAP, TextTable, ViewPart, facts, heading, join_texts, mark, styled_text
 from remit.core.record import KEY
 from remit.gate.context import WorkspaceContext
+from remit.ledger.index.index import open_index
 
 FORMATTED_KEYS = frozenset(
     {"event", "schema", "chain", "call", "decision", "violation", "files", "result", "approval", "changed"}
@@ -144,7 +145,7 @@ def find_related(site: WorkspaceContext, document: dict[str, Any]) -> list[dict[
         return []
     at = datetime.fromisoformat(str(document["timestamp"]))
     since, until = ((at + shift).isoformat().replace("+00:00", "Z") for shift in (-RELATED_WINDOW, RELATED_WINDOW))
-    with open_own_index(site) as index:
+    with open_index(site.workspace.state, site.workspace.log_folder) as index:
         near = index.find(session_id=str(body["session_id"]), since=since, until=until, limit=MAX_RELATED)
     key = "id" if call.get("id") else "arguments_sha256"
     return [d for d in near if d["id"] != document["id"] and call_of(d).get(key) == call[key]][::-1]

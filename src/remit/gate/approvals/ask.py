@@ -26,7 +26,7 @@ from remit.gate.evidence.constraint_facts import propose_contents
 from remit.gate.records.recorder import Recorder
 from remit.gate.rules.load import Rules
 from remit.gate.state.questions import CLIENT_GONE, ApprovalReply, Question, QuestionStore
-from remit.ledger.index.index import Index
+from remit.ledger.index.index import open_index
 from remit.ledger.segments import LedgerError
 from remit.policy.approval.command_prefix import propose_prefix
 from remit.policy.approval.grants import GrantRuleError, make_rule, target_paths
@@ -80,7 +80,7 @@ class ApprovalRequests:
             return None
         workspace = self.recorder.workspace
         try:
-            with Index.open(workspace.state / "index.db", workspace.log_folder) as index:
+            with open_index(workspace.state, workspace.log_folder) as index:
                 found = index.find(event="mutation", intent_id=intent_id, limit=MAX_FAMILIAR_RECORDS)
         except (sqlite3.Error, OSError, LedgerError):
             return None

@@ -10,7 +10,7 @@ from remit.core.diff.edits import ProposedFile
 from remit.core.facts import Facts, Target
 from remit.core.intent import Intent
 from remit.gate.evidence.file_tool_lines import predict_contents
-from remit.ledger.index.index import Index
+from remit.ledger.index.index import open_index
 from remit.ledger.segments import LedgerError
 from remit.workspace.observe.observation import Change, try_observe_file
 from remit.workspace.place.workspace import Workspace
@@ -87,8 +87,7 @@ def find_paths_changed_under(intent_id: str, workspace: Workspace) -> dict[str, 
     A file with its original content is left out: the change was undone. Raises OSError, LedgerError.
     """
     try:
-        with Index.open(workspace.state / "index.db", workspace.log_folder) as index:
-            index.catch_up()
+        with open_index(workspace.state, workspace.log_folder) as index:
             found = index.list_files_of_intent(intent_id)
     except sqlite3.Error as error:
         raise LedgerError(f"the index of the ledger cannot be asked: {error}") from error

@@ -12,7 +12,7 @@ from remit.core.intent import Constraint, Criterion, Intent
 from remit.gate.context import WorkspaceContext
 from remit.gate.intents.intents import record_body
 from remit.gate.rules.copies import VERSIONS_FOLDER, copies_folder
-from remit.ledger.index.index import Index
+from remit.ledger.index.index import open_index
 from remit.workspace.intents_file.storage import read_intents
 
 MAX_VERSIONS = 10_000
@@ -36,7 +36,7 @@ class IntentVersion(Struct, frozen=True):
 
 def intent_history(context: WorkspaceContext, intent_id: str, limit: int) -> list[IntentVersion]:
     """Return the newest versions of an intent, oldest first. Raises OSError, LedgerError, sqlite3.Error."""
-    with Index.open(context.workspace.state / "index.db", context.workspace.log_folder) as index:
+    with open_index(context.workspace.state, context.workspace.log_folder) as index:
         documents = index.find(event="intent_changed", intent_id=intent_id, limit=MAX_VERSIONS)[::-1]
     first = max(0, len(documents) - limit)
     before = load_version(context, intent_id, first, documents[first - 1], None).intent if first else None

@@ -34,7 +34,7 @@ from remit.gate.rules.load import Rules, load_rules
 from remit.gate.rules.markers import update_marker
 from remit.gate.state.sessions import SessionState
 from remit.gate.state.workspace_state import State
-from remit.ledger.index.index import Index
+from remit.ledger.index.index import open_index
 from remit.ledger.segments import LedgerError
 from remit.workspace.place.governed_repositories import register_repository
 from remit.workspace.place.workspace import Workspace
@@ -142,7 +142,7 @@ class Intents:
                 f"{intent_id} is {intent.status}; only a DRAFT can be deleted. "
                 f"`remit intent set-status {intent_id} ABORTED` ends it."
             )
-        with Index.open(self.workspace.state / "index.db", self.workspace.log_folder) as index:
+        with open_index(self.workspace.state, self.workspace.log_folder) as index:
             documents = index.find(intent_id=intent_id, limit=50)
         if any(record_body(document).get("event") != "intent_changed" for document in documents):
             raise IntentError(f"{intent_id} has records; `remit intent set-status {intent_id} ABORTED` ends it.")
@@ -273,7 +273,7 @@ class Intents:
     def find_recent_changes(self, intent_id: str, limit: int = 10) -> list[RecentChange]:
         """Return the newest changes under an intent; none if the ledger's index is unusable."""
         try:
-            with Index.open(self.workspace.state / "index.db", self.workspace.log_folder) as index:
+            with open_index(self.workspace.state, self.workspace.log_folder) as index:
                 found = index.find(event="mutation", intent_id=intent_id, limit=limit)
         except (sqlite3.Error, OSError, LedgerError):
             return []

@@ -19,7 +19,7 @@ from remit.core.secrets.redaction import redact
 from remit.gate.answer import RECORDING_ERRORS, join_lines
 from remit.gate.context import WorkspaceContext
 from remit.gate.rules.trust import describe_untrusted, find_untrusted, untrusted_notice_once
-from remit.ledger.index.index import Index
+from remit.ledger.index.index import open_index
 from remit.workspace.agents.transcripts import ReadPosition, find_transcript, read_lines_after
 
 TURNS_FACT = "turns_told"
@@ -59,7 +59,7 @@ def summarize_changes(context: WorkspaceContext, session: SessionKey) -> str:
     since = told.pop(session.session_id, None)
 
     workspace = context.workspace
-    with Index.open(workspace.state / "index.db", workspace.log_folder) as index:
+    with open_index(workspace.state, workspace.log_folder) as index:
         found = index.find(event="mutation", session_id=session.session_id, since=since, limit=MAX_RECORDS)
     bodies: list[dict[str, Any]] = [document["metadata"][KEY] for document in found]
     files = {file.path: file for body in reversed(bodies) for file in read_changed_files(body)}

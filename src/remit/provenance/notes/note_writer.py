@@ -36,7 +36,7 @@ from remit.core.formats.authorship_notes import (
 )
 from remit.core.formats.commit_trailers import AgentContribution
 from remit.core.record import KEY
-from remit.ledger.index.index import Index
+from remit.ledger.index.index import open_index
 from remit.ledger.integrity.tree_heads import read_stored_heads
 from remit.provenance.blame.blame import Blamer, model_of
 from remit.provenance.notes.added_lines import Addition, find_additions, find_staged_additions
@@ -355,8 +355,7 @@ def write_new_notes(workspace: Workspace, store: ContentStore) -> int:
     kept = read_noted_head(workspace)
     if head is None or kept == head:
         return 0
-    with Index.open(workspace.state / "index.db", workspace.log_folder) as index:
-        index.catch_up()
+    with open_index(workspace.state, workspace.log_folder) as index:
         writer = NoteWriter(Blamer(workspace, index, store))
         try:
             done = writer.write(new_commits(writer.blamer.git, head, kept)) if writer.attributor.has_records else None

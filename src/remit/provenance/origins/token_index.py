@@ -14,7 +14,7 @@ from remit.core.diff.contents import Hunk
 from remit.core.diff.distinctive_lines import find_distinctive_words, has_distinctive_word, has_unknown_word
 from remit.core.diff.edit_script import split_lines
 from remit.ledger.file_changes import RecordedChange
-from remit.ledger.index.index import Index, PutMarks
+from remit.ledger.index.index import Index, PutMarks, open_index
 from remit.provenance.origins.evidence import strip_whitespace
 from remit.provenance.origins.similarity import tokens_without_commas
 from remit.workspace.contents.content_store import ContentStore
@@ -210,8 +210,7 @@ def update_token_index(workspace: Workspace, machine: str, must_stop: Callable[[
     """Update the index and the token marks until `must_stop`; return whether more remain. Raises OSError, GitError,
     LedgerError, sqlite3.Error.
     """
-    with Index.open(workspace.state / "index.db", workspace.log_folder) as index:
-        index.catch_up()
+    with open_index(workspace.state, workspace.log_folder) as index:
         return TokenIndex(index, ContentStore(workspace, machine)).index_all(must_stop, BATCH_PRIORITY_CALLS)
 
 
