@@ -1,1 +1,1 @@
-"""Intents."""
+"""Intents: reading, changing, selecting and completing them, with their lessons, templates and history."""

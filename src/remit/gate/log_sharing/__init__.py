@@ -1,1 +1,1 @@
-"""Log sharing."""
+"""Sharing, checking and pruning of ledgers."""

@@ -1,4 +1,4 @@
-"""Ledger sharing by tracked files: this machine's log as a file made at commit time, other logs from the history."""
+"""Ledger sharing by tracked files: the local log as a file made at commit time, imported logs from the history."""
 
 from collections.abc import Sequence
 from pathlib import Path
@@ -18,7 +18,7 @@ from remit.workspace.sharing.tracked_logs import MAX_LOG_BYTES, TrackedLogs, is_
 
 
 class TrackedLogDiffers(RuntimeError):
-    """Tracked log with records of this machine that its ledger lacks: the log was cut, or the file was altered."""
+    """Tracked log of the machine with records missing in the ledger: the log was cut, or the file was altered."""
 
     def __init__(self, path: str, line: int) -> None:
         super().__init__(
@@ -69,7 +69,7 @@ class TrackedLogReport(Struct, frozen=True):
 
 
 def write_tracked_log(context: WorkspaceContext, *, commit: bool, index: Path | None = None) -> TrackedLogReport:
-    """Write this machine's log into its tracked file under a fresh tree head; commit only that file, or stage it.
+    """Write the machine's log into its tracked file under a fresh tree head; commit only the file, or stage it.
 
     `index` is the index locked by a running commit for its hook. During a merge or rebase the file is only staged.
     Raises OSError, LedgerError, GitError, GitHoldsIndex, TrackedLogDiffers, TooLargeToTrack, NothingToTrack.
@@ -111,7 +111,7 @@ def write_tracked_log(context: WorkspaceContext, *, commit: bool, index: Path | 
 
 
 def assemble_log(folder: Path, known: Sequence[bytes]) -> tuple[bytes, int]:
-    """Return the lines of the log, and the number of absent ones; pruned lines come from `known`.
+    """Return the lines of the log, and the number of absent lines; pruned lines come from `known`.
 
     Raises TooLargeToTrack.
     """
@@ -151,13 +151,13 @@ def count_junk_lines(log_name: str, file_name: str, present: bytes, content: byt
 
 
 def join_sides(both: Sequence[bytes]) -> bytes | None:
-    """Return the side of a merge that continues the other; None if neither does, for a person to settle."""
+    """Return the longer side of a merge if it continues the shorter; None for a person to settle."""
     longest = max(both, key=len)
     return longest if all(longest.startswith(side) for side in both) else None
 
 
 def import_tracked_logs(context: WorkspaceContext) -> dict[str, int]:
-    """Store other machines' tracked logs from the history; return the number of new records by log.
+    """Store imported tracked logs from the history; return the number of new records by log.
 
     Raises OSError, GitError.
     """

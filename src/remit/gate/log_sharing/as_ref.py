@@ -1,4 +1,4 @@
-"""Ledger sharing by git refs: this machine's log is written to a ref, other machines' logs are fetched from theirs."""
+"""Ledger sharing by git refs: the local log is written to a ref, remote machines' logs are fetched from refs."""
 
 from functools import partial
 from pathlib import Path
@@ -24,7 +24,7 @@ class FetchedLogs(Struct, frozen=True):
 
 
 def write_log_ref(context: WorkspaceContext) -> SharedLog:
-    """Write this machine's log to its ref, under a fresh tree head. No data leaves the machine.
+    """Write the machine's log to a ref, under a fresh tree head. No data leaves the machine.
 
     Raises OSError, LedgerError, GitError, SharedLogDiffers.
     """
@@ -50,19 +50,19 @@ def sign_log(context: WorkspaceContext) -> None:
 
 
 def has_current_head(folder: Path) -> bool:
-    """Return True if the newest tree head covers every record before its own."""
+    """Return True if the newest tree head covers every record before the head's own record."""
     covered, last = read_frontier(folder), read_head(folder)
     return covered is not None and last is not None and last.seq == covered.seq + 1
 
 
 def read_complete_lines(folder: Path, segment: str) -> bytes:
-    """Return the complete lines of a segment: another process may be writing the last one."""
+    """Return the complete lines of a segment: a concurrent process may be writing the last line."""
     content = read_bytes(folder, segment, 0, measure_segment(folder, segment))
     return content[: content.rfind(b"\n") + 1]
 
 
 def fetch_logs(context: WorkspaceContext, remote: str) -> FetchedLogs:
-    """Fetch the logs of other machines and store them as evidence, unproved without a key.
+    """Fetch remote machines' logs and store them as evidence, unproved without a key.
 
     Raises OSError, LedgerError, GitError, UnknownRemote.
     """

@@ -56,7 +56,7 @@ class _NumberedLine(Struct, frozen=True):
 
 
 def find_tracked_log_faults(context: WorkspaceContext) -> list[LedgerFinding]:
-    """Return warnings about each tracked log: this machine's ledger does not depend on them. Raises GitError."""
+    """Return warnings about each tracked log; the machine's ledger does not depend on them. Raises GitError."""
     workspace = context.workspace
     here = list_log_names(workspace.tracked_logs)
     if workspace.common_dir is None:
@@ -150,7 +150,7 @@ def is_next_in_chain(one: _NumberedLine, after: _NumberedLine) -> bool:
 
 
 def find_foreign_lines(context: WorkspaceContext, content: bytes) -> list[int]:
-    """Return the numbers of records in this machine's file that its ledger lacks."""
+    """Return the numbers of records in the machine's own file that are missing in the ledger."""
     known = set(read_leaves(context.recorder.log.folder))
     return [one.number for one in read_lines(content) if one.chain is not None and hash_leaf(one.raw) not in known]
 

@@ -1,4 +1,4 @@
-"""Verification of every log in a repository: this machine's own and imported ones."""
+"""Verification of every log in a repository: the machine's own log, and imported logs."""
 
 from collections.abc import Iterator, Sequence
 
@@ -28,7 +28,7 @@ from remit.ledger.reader import read_lines
 
 
 class LedgerReport(Struct, frozen=True):
-    """Findings about the logs. `chain_findings` concern the chain of this machine's own log."""
+    """Findings about the logs. `chain_findings` concern the chain of the machine's own log."""
 
     findings: tuple[LedgerFinding, ...]
     chain_findings: tuple[LedgerFinding, ...]
@@ -76,7 +76,7 @@ def _check_log_heads(log: LocalLog, keys: Sequence[bytes]) -> HeadsReport:
 
 
 def _find_misnamed_heads(log: LocalLog, heads: HeadsReport) -> frozenset[str]:
-    """Return heads that this machine signed in its own name over another log, as older versions did."""
+    """Return heads signed in the machine's own name over an imported log, as older versions did."""
     asked = [finding.about for finding in heads.findings if finding.about]
     return find_confirmed_heads(read_leaves(log.folder), asked) if asked and is_readable(log.folder) else frozenset()
 
@@ -86,7 +86,7 @@ def _read_acknowledgements(log: LocalLog) -> dict[tuple[str, str], str]:
 
 
 def _check_other_log(log: LocalLog, keys: Sequence[bytes]) -> Iterator[LedgerFinding]:
-    """Yield findings about an imported log; without its key the log proves nothing."""
+    """Yield findings about an imported log, proved only by a trusted key."""
     if not is_readable(log.folder):
         text = f"the log {log.name!r} in {log.place!r} cannot be read by this user: its records are not shown"
         yield LedgerFinding("unreadable", "warning", text)
@@ -107,7 +107,7 @@ def _check_other_log(log: LocalLog, keys: Sequence[bytes]) -> Iterator[LedgerFin
 
 
 def acknowledge_findings(recorder: LogWriter, findings: Sequence[LedgerFinding]) -> None:
-    """Record that a person has seen these findings, and sign the record. Raises OSError, LedgerError."""
+    """Record that a person has seen the findings, and sign the record. Raises OSError, LedgerError."""
     recorder.log.append(
         [recorder.recovery_record(build_acknowledgement(recorder.log.name, findings))], views=recorder.views
     )

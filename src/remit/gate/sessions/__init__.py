@@ -1,1 +1,1 @@
-"""Sessions."""
+"""Sessions of agents: their start and end, turn summaries, and pending messages."""

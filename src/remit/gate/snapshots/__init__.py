@@ -1,1 +1,1 @@
-"""Snapshots."""
+"""Snapshots of the working tree, and restores."""

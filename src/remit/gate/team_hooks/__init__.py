@@ -1,1 +1,1 @@
-"""Team hooks."""
+"""A team's own hooks, registered checks, verification commands, and constraints."""

@@ -1,7 +1,7 @@
 """Trusted repository hooks before a call.
 
 A hook can object, ask, add text for the model, or replace the call's arguments. Hooks only tighten: a rewritten call
-passes every check again, and an agent that cannot take other arguments gets a denial.
+passes every check again, and an agent without support for new arguments gets a denial.
 """
 
 import time
@@ -31,7 +31,7 @@ MAX_SHOWN_CHARS = 4_000
 class HookReplies(Struct, frozen=True):
     """Replies of the hooks before a call.
 
-    `call` has the latest arguments, `rewriters` are the hooks that replaced them.
+    `call` has the latest arguments, `rewriters` are the hooks with replacements.
     """
 
     call: ToolCall
@@ -49,7 +49,7 @@ class HookReplies(Struct, frozen=True):
 
 
 class RepositoryHooks:
-    """Trusted hooks of one workspace, for one call."""
+    """Trusted hooks of a workspace, for a single call."""
 
     def __init__(self, hooks: tuple[NamedHook, ...], workspace: Workspace, environment: Environment) -> None:
         self.hooks = hooks
@@ -102,7 +102,7 @@ def select_hooks(hooks: tuple[NamedHook, ...], on: HookMoment, event: HookCall) 
 
 
 def apply_answer(named: NamedHook, answer: HookAnswer, replies: HookReplies, facts: Facts) -> HookReplies:
-    """Return the replies with one more hook's answer."""
+    """Return the replies with the answer of a further hook."""
     name, call = named.name, replies.call
     if answer.context.strip():
         replies = replies.with_message(f"Hook {name}: {clean_text(answer.context)}")

@@ -72,7 +72,7 @@ def join_findings(decision: Decision, found: tuple[Finding, ...], call: ToolCall
 
 
 def objection_code(verdict: Verdict) -> ErrorType:
-    """Return the error code of a verdict: a finding that only asks is a person's to answer."""
+    """Return the error code of a verdict: only a person answers an asking finding."""
     return "USER_REJECTED" if verdict == "ask" else "HOOK_BLOCKED"
 
 
@@ -111,7 +111,7 @@ class LoadedChecks:
 
 
 def load_installed_checks(home: Path) -> Mapping[str, Check]:
-    """Return the installed checks by name; a check that cannot be loaded denies like a broken one."""
+    """Return the installed checks by name; an unloadable check denies like a broken check."""
     now = time.monotonic()
     if now - LoadedChecks.checked_at < RECHECK_INTERVAL_S:
         return LoadedChecks.checks
@@ -140,7 +140,7 @@ def folder_mtime_ns(path: str) -> int:
 
 
 def read_cache(home: Path, places: FolderTimes) -> InstalledChecks | None:
-    """Return the entry points cached by another process; None if a package folder changed since."""
+    """Return the cached entry points; None if a package folder changed since."""
     try:
         known = msgspec.json.decode((home / CACHE_PATH).read_bytes(), type=InstalledChecks)
     except (OSError, msgspec.MsgspecError, UnicodeDecodeError):
@@ -149,7 +149,7 @@ def read_cache(home: Path, places: FolderTimes) -> InstalledChecks | None:
 
 
 def find_entry_points(home: Path, places: FolderTimes) -> InstalledChecks:
-    """Read the metadata of every installed package, and cache the result for other processes."""
+    """Read the metadata of every installed package, and cache the result for later processes."""
     # Importing this and reading a virtual environment's packages takes 30 ms.
     from importlib.metadata import entry_points
 

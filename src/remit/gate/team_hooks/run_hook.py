@@ -1,4 +1,4 @@
-"""Execution of one hook: a command with JSON on its standard input and output, or a Python entry point in a thread."""
+"""Execution of a hook: a command with JSON on standard input and output, or a Python entry point in a thread."""
 
 import json
 import threading
@@ -31,9 +31,9 @@ class HookFailed(Exception):
 
 
 class HookCall(Struct, frozen=True):
-    """A call as the hooks of one workspace see it; `outcome` and `changed` are set after the call.
+    """Call as seen by the workspace's hooks; `outcome` and `changed` are set after the call.
 
-    `changed` are the paths that differ, whether the call named them or not.
+    `changed` are the differing paths, whether the call named them or not.
     """
 
     call: ToolCall
@@ -50,7 +50,7 @@ class HookCall(Struct, frozen=True):
 
 
 def ask_hook(named: NamedHook, event: HookCall, timeout_s: float) -> HookAnswer:
-    """Return a hook's answer before a call; other calls may run meanwhile. Raises HookFailed."""
+    """Return a hook's answer before a call; further calls may run meanwhile. Raises HookFailed."""
     if named.hook.entry_point is None:
         ran = run_hook_command(named, event, timeout_s)
         if ran.failure or ran.exit_code != 0:
@@ -67,7 +67,7 @@ def ask_hook(named: NamedHook, event: HookCall, timeout_s: float) -> HookAnswer:
 
 
 def inform_hook(named: NamedHook, event: HookCall, timeout_s: float) -> str:
-    """Return a hook's message after a call; other calls may run meanwhile. Raises HookFailed."""
+    """Return a hook's message after a call; further calls may run meanwhile. Raises HookFailed."""
     if named.hook.entry_point is not None:
         found = call_entry_point(named, event, timeout_s, event.outcome)
         return clean_text(found) if isinstance(found, str) else ""
@@ -144,13 +144,13 @@ def decode_answer(output: bytes, kind: type[T]) -> T:
 
 
 def clean_text(text: str) -> str:
-    """Return a hook's text as shown to a model: bounded, and without characters that hide others."""
+    """Return a hook's text as shown to a model: bounded, and without invisible characters."""
     clean = remove_invisible(text[: MAX_CONTEXT_CHARS + 1]).strip()
     return clean if len(clean) <= MAX_CONTEXT_CHARS else clean[:MAX_CONTEXT_CHARS] + "…"
 
 
 def make_document(event: HookCall) -> dict[str, Any]:
-    """Return the hook's input. The facts leave out the intents of the workspace, except the active one."""
+    """Return the hook's input. Of the workspace's intents, only the active intent is included."""
     call, facts, active, outcome = event.call, event.facts, event.facts.active, event.outcome
     document: dict[str, Any] = {
         "version": DOCUMENT_VERSION,

@@ -48,7 +48,7 @@ minutes.
 
 
 class CommandProof(Struct, frozen=True):
-    """Result of one command. `paths` are the files it changed, `reverted_paths` the governing files among them."""
+    """Result of a command. `paths` are the changed files, `reverted_paths` the governing files among them."""
 
     command: str
     result: CommandResult
@@ -78,7 +78,7 @@ def run_verification(
     intent_id: str | None,
     session_id: str | None,
 ) -> CommandProof:
-    """Run one command on behalf of an intent and record it with its changes; other calls may run meanwhile.
+    """Run a command on behalf of an intent and record it with its changes; further calls may run meanwhile.
 
     `command` is the name shown to people, `words` are executed. Raises the errors in RECORDING_ERRORS.
     """
@@ -160,7 +160,7 @@ def make_edit_record(
 
 
 def output_tail(ran: CommandResult) -> str:
-    """Return the end of a command's output, without secrets and characters that hide others."""
+    """Return the end of a command's output, without secrets and invisible characters."""
     return redact(remove_invisible(ran.output.decode("utf-8", "replace"))).strip()
 
 
@@ -223,7 +223,7 @@ def is_plain_file(path: Path) -> bool:
 
 
 def describe_proof(proof: CommandProof, paths: list[str]) -> str:
-    """Return the message about one run: the failure with a suggested lesson, and the rewritten files."""
+    """Return the message about a run: the failure with a suggested lesson, and the rewritten files."""
     rewrote = ""
     if proof.paths:
         names = ", ".join(sanitise_line(path, 120) for path in proof.paths[:MAX_NAMED_FILES])
@@ -251,7 +251,7 @@ def suggest_lesson(proof: CommandProof, paths: list[str]) -> str:
 
 
 def split_by_trust(context: WorkspaceContext, intent: Intent) -> tuple[tuple[str, ...], tuple[str, ...]]:
-    """Return the commands of the criteria, each once: those trusted by a person, and the rest."""
+    """Return the commands of the criteria, each once: the trusted, and the untrusted."""
     commands = tuple(dict.fromkeys(c.verify for c in intent.acceptance_criteria if c.verify))
     if not commands:
         return (), ()
@@ -261,7 +261,7 @@ def split_by_trust(context: WorkspaceContext, intent: Intent) -> tuple[tuple[str
 
 
 def run_trusted_criteria(context: WorkspaceContext, intent: Intent, session_id: str | None) -> tuple[str, ...]:
-    """Run the trusted commands one after another and describe the failures. Other calls may run meanwhile.
+    """Run the trusted commands in turn and describe the failures. Further calls may run meanwhile.
 
     Raises the errors in RECORDING_ERRORS.
     """
