@@ -40,16 +40,15 @@ class Answer(Struct, frozen=True):
 
 
 class Attempts:
-    """Steps after a tool has run: a step that fails is noted, and the next one is still taken.
+    """Steps after a tool has run: a failed step is noted, and the next step is taken.
 
-    `with attempts.step(): ...` catches RECORDING_ERRORS; a variable that the step sets keeps its earlier value.
+    `with attempts.step(): ...` catches RECORDING_ERRORS; variables of a failed step keep their earlier values.
     """
 
     def __init__(self) -> None:
         self.failures: list[str] = []
 
     def step(self) -> Self:
-        """Return the context manager of one step."""
         return self
 
     def __enter__(self) -> Self:
@@ -62,19 +61,17 @@ class Attempts:
         return True
 
     def attempt(self, step: Callable[[], T], otherwise: T) -> T:
-        """Return the result of `step`, or `otherwise` where the step fails."""
         with self:
             return step()
         return otherwise
 
     @property
     def failure_notice(self) -> str:
-        """The failures, each one once, in words for the model."""
         if not self.failures:
             return ""
         return f"Remit could not do all of its work ({'; '.join(dict.fromkeys(self.failures))}). Tell the person."
 
 
 def join_lines(*parts: str) -> str:
-    """Return the parts that are not empty, one per line."""
+    """Return the parts that are not empty, a line each."""
     return "\n".join(filter(None, parts))

@@ -36,7 +36,7 @@ class UnclearWrite(Exception):
 
 
 class CommandTargets(Struct, frozen=True):
-    """Targets of a command: those that it certainly writes, and those (`perhaps`) that it may leave alone."""
+    """Targets of a command: certain writes, and possible writes in `perhaps`."""
 
     call: ToolCall
     targets: tuple[Target, ...] = ()
@@ -57,7 +57,7 @@ def resolve_targets(call: ToolCall, workspace: Workspace, environment: Environme
 def paths_in_workspace(
     workspace: Workspace, call: ToolCall, raws: Iterable[str], environment: Environment
 ) -> list[str]:
-    """Return those of the paths `raws` that lie in the workspace, relative to its root."""
+    """Return the paths of `raws` inside the workspace, relative to the root."""
     found: list[str] = []
     for raw in raws:
         try:
@@ -73,7 +73,7 @@ def make_surroundings(environment: Environment) -> MachinePlaces:
 
 
 def find_command_targets(call: ToolCall, workspace: Workspace, environment: Environment) -> CommandTargets:
-    """Return the targets that a command's text names; none where the text does not tell."""
+    """Return the targets that a command's text names; none if the text does not tell."""
     analysis = analyse(call.command) if call.command is not None else None
     if analysis is None or not analysis.writes:
         return CommandTargets(call)
@@ -94,7 +94,7 @@ def find_command_targets(call: ToolCall, workspace: Workspace, environment: Envi
 
 
 class NamedFile(Struct, frozen=True):
-    """A file as the command names it; `follows` if a link at its end is followed."""
+    """A file named by the command; `follows` if a final link is followed."""
 
     raw: str
     follows: bool
@@ -116,7 +116,7 @@ class TargetFinder:
         return os.path.join(self.cwd, expanded)  # noqa: PTH118  Path would tidy `..` away
 
     def check_entered_folders(self, folders: Iterable[str], writes: Iterable[Write]) -> None:
-        """Require that the folders which the command enters exist, or are made by it. Raises UnclearWrite."""
+        """Require every entered folder to exist, or to be made by the command. Raises UnclearWrite."""
         made = {posixpath.normpath(write.path) for write in writes if write.makes_folder or write.adds_names}
         for folder in folders:
             if not Path(self.absolute_path(folder)).is_dir() and posixpath.normpath(folder) not in made:
@@ -133,7 +133,7 @@ class TargetFinder:
             yield from self.expand_path(write, raw)
 
     def expand_path(self, write: Write, raw: str) -> Iterator[NamedFile]:
-        """Yield the files that one path stands for; for a folder that is made, the files to come into it."""
+        """Yield the files of a path; for a new folder, a pattern for future files."""
         is_folder = Path(self.absolute_path(raw)).is_dir()
         if is_folder and write.names_inside:
             for name in write.names_inside:
@@ -144,7 +144,7 @@ class TargetFinder:
             yield from self.expand_file(write, raw)
 
     def expand_file(self, write: Write, raw: str) -> Iterator[NamedFile]:
-        """Yield a file; for a folder, the files in it, or those that may come into it."""
+        """Yield a file; for a folder, the present files, or a pattern for future ones."""
         full = Path(self.absolute_path(raw))
         is_folder = full.is_dir() and not (full.is_symlink() and not write.follows_links)
         if write.adds_names:
@@ -260,5 +260,4 @@ class TargetFinder:
 
 
 def join_path(folder: str, name: str) -> str:
-    """Return `folder/name`; `name` alone in the present folder."""
     return f"{folder.rstrip('/')}/{name}" if folder not in ("", "/") else f"{folder}{name}"

@@ -1,4 +1,4 @@
-"""The context of one workspace: its state, recorder, contents, snapshots and rules, for every step of a call."""
+"""The context of a workspace: its state, recorder, contents, snapshots and rules, for every step of a call."""
 
 from collections.abc import Iterable, Iterator
 from contextlib import AbstractContextManager
@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 
 
 class WorkspaceContext:
-    """One workspace with everything that is kept about it; each part is opened at its first use."""
+    """A workspace with its state, log, contents and snapshots, each opened at first use."""
 
     serves_many_calls = False
     """Whether the process stays: then answers are remembered in memory, and contents are folded between calls."""
@@ -51,12 +51,11 @@ class WorkspaceContext:
 
     @classmethod
     def open(cls, path: Path | str, environment: Environment | None = None) -> Self:
-        """Return the context of the workspace that holds `path`, which need not exist."""
         return cls(locate_workspace(Path(path)), environment or Environment.of_this_process())
 
     @property
     def workspace(self) -> Workspace:
-        """The workspace. Raises LookupError where there is none."""
+        """The workspace. Raises LookupError without a workspace."""
         if self.found_workspace is None:
             raise LookupError(
                 "there is no workspace here: run this in a git repository, or `remit init` in a folder without git"
@@ -65,7 +64,6 @@ class WorkspaceContext:
 
     @property
     def is_governed(self) -> bool:
-        """Whether Remit governs here. Where only Remit's state was deleted, governing resumes."""
         if self.found_workspace is None:
             return False
         return self.found_workspace.is_governed or self.restore_from_registry(self.found_workspace)
@@ -95,7 +93,7 @@ class WorkspaceContext:
 
     @LazyProperty
     def contents(self) -> ContentStore:
-        """The store of file contents. Raises OSError where this machine has no name."""
+        """The store of file contents. Raises OSError if this machine has no name."""
         return ContentStore(self.workspace, self.recorder.machine)
 
     @LazyProperty
@@ -107,7 +105,6 @@ class WorkspaceContext:
 
     @property
     def rules(self) -> Rules:
-        """The rules in force now; they are read anew only when one of their files has changed."""
         self.last_rules = load_rules(self.workspace)
         self.recorder.patterns = self.last_rules.config.redact.patterns
         return self.last_rules
@@ -124,7 +121,6 @@ class WorkspaceContext:
         return open_index(self.workspace)
 
     def is_current(self) -> bool:
-        """Return True if the open state is still the file on disk: it may have been replaced."""
         try:
             return self.state.is_current()
         except StateError:
@@ -132,7 +128,7 @@ class WorkspaceContext:
 
     @property
     def repair_notice(self) -> str:
-        """The message about a state that was damaged when it was opened."""
+        """The message about a damaged state."""
         state = vars(self).get("state")
         if not isinstance(state, State) or state.damaged_copy is None:
             return ""
@@ -142,7 +138,6 @@ class WorkspaceContext:
         )
 
     def close(self) -> None:
-        """Close what was opened."""
         for name in ("state", "recorder", "snapshots"):
             if name in vars(self):
                 vars(self)[name].close()
@@ -154,7 +149,7 @@ class WorkspaceContext:
         return self.observer.observe(fully=fully) if self.observer else observe_workspace(self.workspace)
 
     def keep_contents(self, contents: Iterable[tuple[str, bytes]]) -> None:
-        """Keep the contents of these paths that are not kept yet. Raises StateError, OSError."""
+        """Keep new contents. Raises StateError, OSError."""
         found = [(hash_git_blob(content), path, content) for path, content in contents]
         fresh = find_unkept(self.state, {name for name, _, _ in found})
         self.contents.keep_contents(each for each in found if each[0] in fresh or self.contents.has_own_file(each[0]))
@@ -167,13 +162,12 @@ class WorkspaceContext:
             mark_kept(self.state, folded)
 
     def load_version(self, version: ContentVersion | None) -> ObservedFile | None:
-        """Return a version with its content, where that was kept."""
         if version is None:
             return None
         return ObservedFile(version, self.contents.load(version.git_blob) if version.size <= MAX_KEPT_BYTES else None)
 
     def mark_files_seen(self, session: SessionKey, paths: Iterable[str]) -> None:
-        """Note that a session knows the present content of these files."""
+        """Store the present content of files as seen by a session."""
         now = {path: try_observe_file(self.workspace.root / path) for path in paths}
         if not now:
             return
@@ -181,16 +175,13 @@ class WorkspaceContext:
         self.state.put_seen_files(session, {path: seen.version if seen else None for path, seen in now.items()})
 
     def paths_of_call(self, call: ToolCall) -> list[str]:
-        """Return the call's paths that lie in the workspace, relative to the root."""
         return self.workspace_paths(call, call.paths)
 
     def workspace_paths(self, call: ToolCall, raws: Iterable[str]) -> list[str]:
-        """Return those of the paths `raws` that lie in the workspace, relative to the root."""
         return paths_in_workspace(self.workspace, call, raws, self.environment)
 
 
 def contents_to_keep(files: Iterable[tuple[str, ObservedFile | None]]) -> Iterator[tuple[str, bytes]]:
-    """Yield path and content of the files that may be kept: not git's own files, and none that hold secrets."""
     for path, seen in files:
         if seen is not None and seen.content is not None and can_keep_content(path):
             yield path, seen.content
@@ -201,5 +192,4 @@ def can_keep_content(path: str) -> bool:
 
 
 def contents_of_changes(changes: Iterable[Change]) -> Iterator[tuple[str, bytes]]:
-    """Yield the contents of both sides of each change that may be kept."""
     return contents_to_keep((change.path, side) for change in changes for side in (change.before, change.after))

@@ -1,7 +1,7 @@
-"""Double firing: one event that two agents' hooks report, because a program also runs another agent's hooks.
+"""Double firing: an event reported by the hooks of two agents, because a program also runs a second agent's hooks.
 
-The first hook stores that it has begun, the second one waits for its answer. Where the state cannot be used, each hook
-answers by itself. The mechanism is off unless a row of the agents' table says that its program fires hooks twice.
+The first hook stores the event, the second hook waits for the answer. Without a usable state, each hook answers by
+itself. The mechanism is off unless a row of the agents' table has `fires_twice`.
 """
 
 import json
@@ -14,7 +14,6 @@ import msgspec
 from msgspec import Struct
 from msgspec.structs import replace
 
-from remit.adapters import ROWS
 from remit.core.call import SessionKey, ToolCall
 from remit.gate.answer import Answer
 from remit.gate.state.database import StateError
@@ -27,12 +26,8 @@ MAX_DELAY_S = 2.0
 POLL_INTERVAL_S = 0.01
 
 
-def is_double_firing_possible() -> bool:
-    return any(row.fires_twice for row in ROWS.values())
-
-
 class FiredEvent(Struct, frozen=True):
-    """An event as one agent's hook reported it, with the answer; `digest` is the hash of the arguments."""
+    """An event reported by an agent's hook, with the answer; `digest` is the hash of the arguments."""
 
     phase: str
     agent: str
@@ -46,7 +41,7 @@ class FiredEvent(Struct, frozen=True):
 
 
 class DoubleFiring:
-    """One event of a call, `before` or `after`, and the same event from another agent's hook."""
+    """An event of a call, `before` or `after`, with a possible twin from a second agent's hook."""
 
     def __init__(
         self,
@@ -66,10 +61,7 @@ class DoubleFiring:
         self.row: int | None = None
 
     def find_answer(self) -> Answer | None:
-        """Return the answer to the same event under another agent's name; each answer serves once.
-
-        Where there is none, the event is stored as begun.
-        """
+        """Return the answer to the twin event; each answer serves once. Without a twin, store the event as begun."""
         with suppress(StateError):
             with self.state.group_changes():
                 found = [(row, decode_event(blob)) for row, blob in find_events(self.state, self.event.digest)]
@@ -81,7 +73,7 @@ class DoubleFiring:
         return None
 
     def wait_for_answer(self, row: int) -> Answer | None:
-        """Return the answer of the hook that was first; None if it does not come in time, or cannot be reused."""
+        """Return the answer of the first hook; None if late, or not reusable."""
         until = time.monotonic() + MAX_DELAY_S
         while time.monotonic() < until:
             blob = read_event(self.state, row)
@@ -96,14 +88,13 @@ class DoubleFiring:
         return None
 
     def store_answer(self, answer: Answer) -> None:
-        """Store the answer for another hook of the same event."""
         if self.row is not None:
             with suppress(StateError):
                 replace_event(self.state, self.row, encode_event(replace(self.event, answer=answer)))
 
 
 def is_same_event(first: FiredEvent, second: FiredEvent) -> bool:
-    """Return True if two agents' hooks reported one event, each with its own words for session and tool."""
+    """Return True if two agents' hooks reported one event, with their own words for session and tool."""
     return (
         first.agent != second.agent
         and (first.phase, first.digest) == (second.phase, second.digest)
@@ -116,8 +107,8 @@ def is_same_event(first: FiredEvent, second: FiredEvent) -> bool:
 def can_reuse(first: FiredEvent, second: FiredEvent) -> bool:
     """Return True if the answer to the first event holds for the second.
 
-    Two sessions that only share a folder may be two agents at work: then permission to change something is not
-    shared. Arguments that a hook rewrote are in one agent's terms.
+    Two sessions in a shared folder may be two agents at work: a permission to write is not shared. Rewritten arguments
+    are in the terms of a single agent.
     """
     answer = first.answer
     if answer is None or answer.arguments is not None:
@@ -127,7 +118,6 @@ def can_reuse(first: FiredEvent, second: FiredEvent) -> bool:
 
 
 def encode_event(event: FiredEvent) -> bytes:
-    """Return the event as ASCII JSON, without findings: names that are not UTF-8 survive as escapes."""
     if event.answer is not None:
         decision = replace(event.answer.decision, findings=())
         event = replace(event, answer=replace(event.answer, decision=decision))
@@ -135,7 +125,7 @@ def encode_event(event: FiredEvent) -> bytes:
 
 
 def decode_event(blob: bytes) -> FiredEvent | None:
-    """Return the event that `encode_event` wrote; None for anything else."""
+    """Decode an event; None for invalid data."""
     try:
         return msgspec.convert(json.loads(blob), FiredEvent)
     except (ValueError, TypeError):

@@ -89,8 +89,9 @@ def enforce(context: WorkspaceContext, call: ToolCall, hooks: RegisteredHooks) -
         return with_hook_output(deny(context, call, facts, decision), replies)
 
     # 6.5 Keep what the call may change.
-    rewriter, kept = CommandRewriter(context), NO_SNAPSHOT
-    if decision.effect == "contain" and rewriter.has_overlay:
+    kept = NO_SNAPSHOT
+    rewriter = CommandRewriter(context) if decision.effect == "contain" else None
+    if rewriter is not None and rewriter.has_overlay:
         rewriter.put_pending_call(call, facts, decision, rules)
     elif decision.call_class == "destructive" or call.remit_tool is not None:
         kept = prepare_call(context, call, facts, decision, rules)
@@ -101,18 +102,19 @@ def enforce(context: WorkspaceContext, call: ToolCall, hooks: RegisteredHooks) -
     use = tool_use_record(context.recorder, call, facts, decision, rules, replies.rewriters, plan.uncontained)
     failed = failed_check_records(context.recorder, call, decision)
     context.recorder.append([*kept.records, use, *failed])
-    remarks = join_lines(warn_remark(call, decision), describe_way_back(decision, kept), kept.trouble)
+    way_back = describe_way_back(decision, kept) if kept.records else ""
+    remarks = join_lines(warn_remark(call, decision), way_back, kept.trouble)
     answer = with_hook_output(Answer(decision, reason=question_text(decision), context=remarks), replies)
-    return rewriter.rewrite_answer(answer, call, facts, plan.permission) if decision.effect == "contain" else answer
+    return answer if rewriter is None else rewriter.rewrite_answer(answer, call, facts, plan.permission)
 
 
 # 6.1 Hooks
 
 
 def ask_repository_hooks(context: WorkspaceContext, call: ToolCall, rules: Rules) -> HookReplies:
-    """Ask the repository's trusted hooks about a call; where some rewrite it, all are asked once more.
+    """Ask the repository's trusted hooks about a call, twice if a hook rewrites the call.
 
-    The hooks run before Remit's checks and while other calls pass, so the facts are gathered again after them.
+    The hooks run before Remit's checks and while concurrent calls pass: the facts are gathered again afterwards.
     """
     trusted = trusted_hooks(rules, context.recorder) if rules.hooks else ()
     if not trusted:
@@ -147,8 +149,8 @@ def judge(
     call, facts = gathered.call, gathered.facts
     questions = QuestionStore(context.state, context.environment.clock)
     facts = replace(facts, grants=questions.active_grants(rules.config.grants), waived=waived)
-    rewriter = CommandRewriter(context)
     if call.command is not None:
+        rewriter = CommandRewriter(context)
         is_available = rewriter.is_available(call, rules, waived)
         bare = rewriter.explain_bare_run(call, rules, available=is_available)
         facts = replace(facts, containable=is_available, bare=bare)
@@ -168,7 +170,7 @@ def judge(
     decision = hold_irreversible(decision)
     plan = ContainmentPlan(decision)
     if decision.effect == "contain":
-        plan = rewriter.resolve_containment(call, decision)
+        plan = CommandRewriter(context).resolve_containment(call, decision)
     return Judgement(call, facts, plan)
 
 
@@ -198,7 +200,6 @@ def apply_reply(call: ToolCall, decision: Decision, reply: ApprovalReply | None)
 
 
 def question_text(decision: Decision) -> str:
-    """Return the question to the agent's own person; the agent reads it where no person is there."""
     leading = decision.leading
     return f"[{leading.code}] {leading.message}" if leading is not None and decision.effect == "ask" else ""
 
@@ -207,7 +208,7 @@ def question_text(decision: Decision) -> str:
 
 
 def deny(context: WorkspaceContext, call: ToolCall, facts: Facts, decision: Decision) -> Answer:
-    """Record a denial, count it as a setback, and return it in words."""
+    """Record a denial, count a setback, and return the denial in words."""
     violation = record_denial(context.recorder, call, facts, decision)
     leading = tuple(f for f in decision.findings if f is decision.leading)
     findings = (*leading, *(f for f in decision.findings if f is not decision.leading))
@@ -310,14 +311,13 @@ def prepare_call(
 
 
 def declared_writes(call: ToolCall, facts: Facts) -> tuple[str, ...] | None:
-    """Return all files of the workspace that a command writes; None where its text does not tell."""
+    """Return the files written by a command; None for an unclear text."""
     if call.command is None or call.unproved or analyse(call.command).outcome != "literal_writes":
         return None
     return tuple(str(t.path) for t in (*facts.targets, *facts.perhaps) if t.path is not None)
 
 
 def announce_remit_call(context: WorkspaceContext, call: ToolCall) -> None:
-    """Tell the MCP server whose call is about to arrive: the hook knows the session, the server does not."""
     digest = hash_arguments([call.remit_tool, call.arguments_sha256])
     announced = RemitCall(call.session, call.agent)
     context.state.put_remit_call(announced, call.call_id, digest, context.environment.clock())

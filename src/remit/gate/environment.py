@@ -36,5 +36,4 @@ class Environment(Struct, frozen=True):
 
     @classmethod
     def of_this_process(cls) -> "Environment":
-        """Return the environment of this process, for programs that embed the library."""
         return cls(home=Path.home(), temporary=Path(tempfile.gettempdir()))

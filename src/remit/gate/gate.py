@@ -12,6 +12,7 @@ The other steps of a call (`docs/explanation/one-tool-call.md`) lie outside: kno
 
 from collections.abc import Callable
 
+from remit.adapters import ROWS
 from remit.core.call import Outcome, SessionKey, ToolCall
 from remit.core.decision import UNGOVERNED_DECISION
 from remit.core.events import SessionEnded, SessionStarted
@@ -20,7 +21,7 @@ from remit.core.team_hooks import TrustItem
 from remit.gate.answer import RECORDING_ERRORS, Answer
 from remit.gate.containment.rewrite_call import CommandRewriter, find_token
 from remit.gate.context import WorkspaceContext
-from remit.gate.double_firing import DoubleFiring, is_double_firing_possible
+from remit.gate.double_firing import DoubleFiring
 from remit.gate.enforce import answer_unrecordable, enforce
 from remit.gate.intents.complete import IntentCompletion
 from remit.gate.intents.intents import Intents, notice_rules
@@ -37,7 +38,7 @@ from remit.policy.decide import Check
 
 
 class Gate(WorkspaceContext):
-    """The gate of one workspace. Where nothing is governed, every call is allowed, and nothing is recorded."""
+    """The gate of a workspace. Without governing, every call is allowed and no record is made."""
 
     def before(self, call: ToolCall) -> Answer:
         """Steps 4 to 6: gather, decide, enforce. The decision is recorded before it is returned."""
@@ -79,8 +80,8 @@ class Gate(WorkspaceContext):
         return answer
 
     def find_double_firing(self, phase: str, call: ToolCall) -> DoubleFiring | None:
-        """Return the event of a call, if another agent's hook may report the same one."""
-        if not is_double_firing_possible():
+        """Return the event of a call, if a second agent's hook may report the same event."""
+        if not any(row.fires_twice for row in ROWS.values()):
             return None
         try:
             return DoubleFiring(self.state, phase, call, self.environment.clock(), self.environment.release_lock)
@@ -96,31 +97,26 @@ class Gate(WorkspaceContext):
     def add_hook(self, name: str, check: Check) -> Callable[[], None]:
         """Register a check that objects to calls as Remit's own checks do; the returned function removes it.
 
-        A check can only tighten: its objection is HOOK_BLOCKED, and one that raises denies. Raises ValueError for a
-        name that is taken.
+        A check can only tighten: an objection is HOOK_BLOCKED, an exception denies. Raises ValueError for a taken name.
         """
         return self.hooks.add_check(name, check)
 
     def add_after_hook(self, name: str, listener: AfterListener) -> Callable[[], None]:
-        """Register a listener to calls that came back; its result is told to the model.
+        """Register a listener to completed calls; the model gets its result.
 
-        A listener that raises is recorded and reported, and changes nothing else. Raises ValueError for a name that is
-        taken.
+        A listener that raises is recorded and reported, without further effect. Raises ValueError for a taken name.
         """
         return self.hooks.add_listener(name, listener)
 
     # Sessions
 
     def begin_session(self, event: SessionStarted, agent: str) -> str:
-        """Record that a session began, or lost its context; return the protocol, and its intent if it has one."""
         return SessionLifecycle(self).start_session(event, agent) if self.is_governed else ""
 
     def receive_prompt(self, session: SessionKey, agent: str) -> str:
-        """Return the intent's block if it changed since the session was told, and messages that wait."""
         return SessionLifecycle(self).handle_prompt(session, agent) if self.is_governed else ""
 
     def end_turn(self, session: SessionKey) -> str:
-        """Settle what a turn left open; return the failures in words."""
         return SessionLifecycle(self).end_turn(session) if self.is_governed else ""
 
     def describe_turn(self, session: SessionKey) -> str:
@@ -128,7 +124,6 @@ class Gate(WorkspaceContext):
         return summarize_turn(self, session) if self.is_governed else ""
 
     def end_session(self, event: SessionEnded, agent: str) -> str:
-        """Record that a session ended; its intent stays, for a resume. Return the failures in words."""
         return SessionLifecycle(self).end_session(event, agent) if self.is_governed else ""
 
     # What commands, servers and pages ask for
@@ -146,16 +141,14 @@ class Gate(WorkspaceContext):
         return QuestionStore(self.state, self.environment.clock)
 
     def notice_rules(self, rules: Rules) -> None:
-        """Record that the intents file changed, whoever changed it, and keep the client's marker true."""
         notice_rules(self, rules)
 
     @property
     def untrusted_commands(self) -> tuple[TrustItem, ...]:
-        """Commands of the repository that no person on this machine trusts. Raises OSError, GitError."""
+        """Commands of the repository that no person on the machine trusts. Raises OSError, GitError."""
         return find_untrusted(self.rules, self.recorder)
 
     def untrusted_notice(self, session: SessionKey) -> str:
-        """Return the notice of untrusted commands, once per session; in observe, the person gets it at a turn's end."""
         rules = self.last_rules or self.rules
         if rules.mode == "observe" or not rules.repository_commands:
             return ""

@@ -35,7 +35,7 @@ CUT_NOTE = "\n… (cut: read the file)"
 
 
 class GatheredCall(Struct, frozen=True):
-    """A call as it can be judged, and its facts; a path that can name no file makes the call malformed."""
+    """A call with marks for judgement, and the facts; a path without a possible file makes the call malformed."""
 
     call: ToolCall
     facts: Facts
@@ -107,7 +107,7 @@ def gather_facts(context: WorkspaceContext, call: ToolCall, rules: Rules) -> Gat
 
 
 def observe_target(context: WorkspaceContext, target: Target, call: ToolCall) -> Target:
-    """Return the target with its present content, and the content that the session last saw there."""
+    """Return the target with the present content, and the content last seen by the session."""
     if target.path is None:
         return target
     file = context.workspace.root / target.path
@@ -124,7 +124,7 @@ def observe_target(context: WorkspaceContext, target: Target, call: ToolCall) ->
 
 
 def diff_since_seen(context: WorkspaceContext, seen_blob: str, now: bytes | None) -> str:
-    """Return the difference from the content that the session saw; empty where that content is not at hand."""
+    """Return the difference from the content seen by the session; empty if missing."""
     old = context.contents.load(seen_blob)
     if old is None or now is None:
         return ""
@@ -133,7 +133,6 @@ def diff_since_seen(context: WorkspaceContext, seen_blob: str, now: bytes | None
 
 
 def mark_unproved_git(call: ToolCall) -> ToolCall:
-    """Mark a git command that only reads as unproved if the repository's settings name programs that git would run."""
     if call.command is None or classify(call) != "safe" or "git" not in " ".join(analyse(call.command).reasons):
         return call
     named = find_programs(Path(call.cwd))
@@ -141,10 +140,10 @@ def mark_unproved_git(call: ToolCall) -> ToolCall:
 
 
 def explain_race(call: ToolCall, targets: Iterable[Target], state: State) -> str:
-    """Return why other processes may move what a command writes to before it does; empty if none can.
+    """Return the reason for a possible race on the targets of a command; empty without a race.
 
-    The paths are looked up before the command runs. A command that writes later, or while another one runs, may meet a
-    link where a file was: made by a command that was harmless by itself. Raises StateError.
+    The paths are resolved before the command runs. A later write, or a concurrent command, may meet a link in place of
+    a file, made by a command without harm in itself. Raises StateError.
     """
     if any(call.arguments.get(key) for key in BACKGROUND_ARGUMENTS) or leaves_process_running(call.command or ""):
         return "it writes in the background, where others may move what it writes to"
@@ -157,7 +156,7 @@ def explain_race(call: ToolCall, targets: Iterable[Target], state: State) -> str
 def mark_generated(
     targets: tuple[Target, ...], intent: Intent | None, workspace: Workspace, state: State
 ) -> tuple[Target, ...]:
-    """Mark the targets of a command that are generated files, which any intent may write. Raises StateError."""
+    """Mark generated files among the targets of a command: any intent may write them. Raises StateError."""
     outside = [str(t.path) for t in targets if t.path is not None and intent is not None and not owns_target(intent, t)]
     if not outside:
         return targets
@@ -172,7 +171,6 @@ def mark_generated(
 
 
 def mark_leases(targets: tuple[Target, ...], call: ToolCall, state: State, since: float) -> tuple[Target, ...]:
-    """Mark each target with another session whose pending call, allowed after `since`, may change the file."""
     return tuple(
         t if t.path is None else replace(t, leased_by=state.find_lease_holder(call.session, str(t.path), since))
         for t in targets
@@ -180,7 +178,7 @@ def mark_leases(targets: tuple[Target, ...], call: ToolCall, state: State, since
 
 
 def mark_ignored(targets: tuple[Target, ...], workspace: Workspace, rules: Rules) -> tuple[Target, ...]:
-    """Mark the targets that `.intentignore` bars; all of them where git cannot be asked."""
+    """Mark the targets barred by `.intentignore`; without git's answer, every target."""
     inside = [t.path for t in targets if t.path is not None]
     try:
         barred = find_barred_paths(workspace, rules.ignore, inside)
@@ -196,9 +194,9 @@ def intents_state(rules: Rules) -> IntentsState:
 
 
 def find_unjudged_commits(call: ToolCall, workspace: Workspace) -> tuple[str, ...]:
-    """Return the commits that the command sends or checks out and that no branch, tag or remote branch leads to.
+    """Return commits sent or checked out by the command, but outside of every branch, tag and remote branch.
 
-    A name that does not exist yet may be a branch that the command makes: its content is judged with the command.
+    An unknown name may be a branch made by the command: the branch is judged with the command.
     """
     names = find_sent_commits(call.command) if call.command and workspace.common_dir else ()
     if not names:
@@ -217,6 +215,5 @@ def find_unjudged_commits(call: ToolCall, workspace: Workspace) -> tuple[str, ..
 
 
 def scope_at_decision(facts: Facts, decision: Decision) -> tuple[str, ...]:
-    """Return the scope that the call's changes are judged by: the intent's, and the companions that it may touch."""
     companions = [path for finding in decision.findings for path in finding.context.get("companions", ())]
     return (*facts.active.owned_scope, *map(escape_pattern, map(str, companions))) if facts.active else ()

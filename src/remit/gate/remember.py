@@ -55,7 +55,10 @@ def remember(context: WorkspaceContext, call: ToolCall, outcome: Outcome, hooks:
     pending: PendingCall | None = None
     with attempts.step():
         row, pending = context.state.find_pending_call(call.session, call.call_id, call.tool, call.arguments_sha256)
-    vcs, effects = context.recorder.vcs, Effects()
+    vcs: Vcs | None = None
+    with attempts.step():
+        vcs = context.recorder.vcs
+    effects = Effects()
     if pending is not None or classify(call) == "destructive":
         with attempts.step():
             effects = observe_effects(context, call, pending, vcs)
@@ -79,7 +82,7 @@ def remember(context: WorkspaceContext, call: ToolCall, outcome: Outcome, hooks:
         with Attempts().step():
             messages.add_unheard_message(call, outcome, undo.notice)
     checks = check_changes(context, call, effects.own_paths) if effects.own_paths else ""
-    heard = run_after_hooks(context, hooks, call, outcome, effects.paths)
+    heard = run_after_hooks(context, hooks, call, outcome, effects.paths) if has_after_hooks(context, hooks) else ""
     after_command = finish_command(context, call, outcome, token) if call.whole_workspace else ""
 
     # 8.6 Tell the model.
@@ -90,7 +93,7 @@ def remember(context: WorkspaceContext, call: ToolCall, outcome: Outcome, hooks:
         outside_warning(call, effects.redirected.outside) if pending is not None and pending.mode != "observe" else "",
         revert_notice(undo.reverted),
         undo.notice,
-        stray_commit_warning(recorded.stray),
+        stray_commit_warning(recorded.stray) if recorded.stray else "",
         scope_warning(call, pending, [c for c in effects.changes if c.path not in undo.handled]),
         spool_notice(recorded.spooled),
         attempts.failure_notice,
@@ -195,15 +198,17 @@ def check_changes(context: WorkspaceContext, call: ToolCall, changed: tuple[str,
 
     The call is done and recorded: no failure here turns it into a failure.
     """
-    attempts, rules = Attempts(), context.last_rules or context.rules
+    attempts = Attempts()
     verified = broken = ""
-    if rules.config.verify.on_write:
-        # Imported here: few repositories have such commands.
-        from remit.gate.team_hooks.verify_commands import verify_write
+    with attempts.step():
+        rules = context.last_rules or context.rules
+        if rules.config.verify.on_write:
+            # Imported here: few repositories have such commands.
+            from remit.gate.team_hooks.verify_commands import verify_write
 
-        with attempts.step():
             verified = verify_write(context, call, changed)
     with attempts.step():
+        rules = context.last_rules or context.rules
         intent = rules.intents.get(context.state.active_session(call.session).intent_id)
         if intent is not None and intent.rules:
             # Imported here: the module loads all kinds of constraints.
@@ -211,6 +216,13 @@ def check_changes(context: WorkspaceContext, call: ToolCall, changed: tuple[str,
 
             broken = check_after_call(context, call, intent, rules.mode, changed)
     return join_lines(verified, broken, attempts.failure_notice)
+
+
+def has_after_hooks(context: WorkspaceContext, hooks: RegisteredHooks) -> bool:
+    """Return True if a hook may want to hear of the call; in doubt, too."""
+    with Attempts().step():
+        return bool(hooks.listeners or (context.last_rules or context.rules).hooks)
+    return True
 
 
 def finish_command(context: WorkspaceContext, call: ToolCall, outcome: Outcome, token: str) -> str:
@@ -259,7 +271,6 @@ def scope_warning(call: ToolCall, pending: PendingCall | None, changes: Sequence
 
 
 def spool_notice(why: str | None) -> str:
-    """Return the message to the model about records that wait in the spool."""
     if not why:
         return ""
     return f"Remit could not write its log ({why.splitlines()[0]}); the record waits in the spool. Tell the person."

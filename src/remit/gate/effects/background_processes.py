@@ -1,10 +1,10 @@
-"""Background processes that calls left running: which files they change while no call is pending.
+"""Background processes left by calls: their changes while no call is pending.
 
-A process counts as the author of a change only where that is seen: it has the file open for writing, its command line
-says that it writes the file, or names it and the process ended in that moment. In enforce, a change is then undone that
-the process's session had no right to. Every other change stays, and is recorded: a person may have made it.
+A process counts as the author of a change with evidence only: an open file for writing, a command line with the file as
+output, or a command line with the file's name and an end at the moment of the change. In enforce, an author's change is
+undone if the session had no right to make the change. Changes without an author stay: a person may have made them.
 
-Red-team case: a command that cannot run contained, whose text does not show that it leaves something running
+Red-team case: a command outside of containment leaves a process running, and the text does not show it
 (`tests/servers/test_lingering.py`).
 """
 
@@ -37,7 +37,7 @@ CLOCK_SKEW_S = 0.05
 
 
 class BackgroundProcesses:
-    """The background processes of one workspace. Its methods raise RECORDING_ERRORS."""
+    """The background processes of a workspace. Methods raise RECORDING_ERRORS."""
 
     def __init__(self, context: WorkspaceContext) -> None:
         self.context = context
@@ -149,7 +149,7 @@ def change_time(path: Path) -> float | None:
 
 
 def process_outputs(process: SessionProcess) -> set[Path]:
-    """Return the files that a process's command line says it writes."""
+    """Return the outputs named in a process's command line."""
     # Imported here: only a change that no call explains needs the module.
     from remit.policy.commands.outputs import find_outputs
 

@@ -40,14 +40,14 @@ SESSIONS_FACT = "sessions_with_commands"
 
 
 class ChangesBetweenCalls:
-    """Finds and records what changed between the calls of one workspace. Its methods raise RECORDING_ERRORS."""
+    """Finds and records what changed between the calls of a workspace. Methods raise RECORDING_ERRORS."""
 
     def __init__(self, context: WorkspaceContext) -> None:
         self.context = context
         self.state = context.state
 
     def record_changed_files(self, when: str, files: Mapping[str, ObservedFile | None], session: SessionKey) -> None:
-        """Record how these files differ from the baseline; files without an entry there are left out."""
+        """Record differences of files from the baseline; files without an entry are left out."""
         known = find_known_versions(self.state, files)
         found = tuple(
             Change(path, ObservedFile(version, None) if version else None, files[path])
@@ -91,7 +91,7 @@ class ChangesBetweenCalls:
         return Observation(head or None, files)
 
     def find_changes(self, before: Observation, after: Observation) -> tuple[Change, ...]:
-        """Return the changes; none where the commit of the baseline is gone."""
+        """Return the changes; none if the commit of the baseline is gone."""
         try:
             found = find_changes(self.context.workspace, before, after)
         except GitError:
@@ -99,7 +99,7 @@ class ChangesBetweenCalls:
         return tuple(c for c in found if c.path != INTENTS_FILE)
 
     def load_contents(self, found: tuple[Change, ...]) -> tuple[Change, ...]:
-        """Return the changes with their former contents, where they were kept."""
+        """Return the changes with their former contents, if kept."""
         kept = self.context.contents.load_many(c.before.version.git_blob for c in found if c.before)
         return tuple(
             replace(c, before=ObservedFile(c.before.version, kept.get(c.before.version.git_blob)) if c.before else None)
@@ -114,9 +114,9 @@ class ChangesBetweenCalls:
         origin: str = "",
         writers: Mapping[str, list[str]] | None = None,
     ) -> None:
-        """Record changes that no call made; the record says in which session they were noticed.
+        """Record changes without a call; the record names the session of the observation.
 
-        `writers` are processes that were seen to make them, by path.
+        `writers` are the seen authors by path.
         """
         if not found:
             return
@@ -159,7 +159,7 @@ class ChangesBetweenCalls:
 
 
 def sessions_with_commands(state: State) -> set[str]:
-    """Return the open sessions that ran commands, and so may have left something running. Raises StateError."""
+    """Return the open sessions with commands: background processes may remain. Raises StateError."""
     return set(json.loads(state.read_fact(SESSIONS_FACT) or "[]"))
 
 

@@ -1,4 +1,4 @@
-"""Changes that a call made: observed by comparing, attributed line by line, and taken into the state."""
+"""Changes of a call: observed by comparing, attributed line by line, and taken into the state."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
@@ -54,7 +54,7 @@ CONFLICT_START = b"<<<<<<< "
 
 
 class Effects(Struct, frozen=True):
-    """Changes of one call, and the observation that they were found in; None where the call was never prepared."""
+    """Changes of a call, and the observation after the call; None without a pending call."""
 
     changes: tuple[Change, ...] = ()
     observation: Observation | None = None
@@ -66,12 +66,10 @@ class Effects(Struct, frozen=True):
 
     @property
     def own_paths(self) -> tuple[str, ...]:
-        """Paths that the call wrote itself: without what git brought, and what other sessions may have written."""
         return tuple(change.path for change in self.changes if not change.from_git and not change.possible_sessions)
 
     @property
     def remarks(self) -> tuple[str, ...]:
-        """What the observation left out."""
         remarks = self.observation.remarks if self.observation else ()
         return tuple(sanitise_line(remark, 200) for remark in remarks[:MAX_REMARKS])
 
@@ -147,7 +145,7 @@ def mark_undeclared(change: Change, call: ToolCall, pending: PendingCall) -> Cha
 def find_line_differences(
     context: WorkspaceContext, call: ToolCall, outcome: Outcome, changes: Sequence[Change]
 ) -> dict[str, Difference]:
-    """Return the lines that each change added, from the tool's answer and arguments where they tell."""
+    """Return the added lines of each change, preferably from the tool's answer and arguments."""
     positions = {
         path: lines for raw, lines in outcome.positions.items() for path in context.workspace_paths(call, (raw,))
     }
@@ -166,7 +164,7 @@ def make_call_records(
     vcs: Vcs | None,
     attempts: Attempts,
 ) -> list[Record]:
-    """Return the records of a call's changes, then that of its result."""
+    """Return the records of a call's changes, followed by the record of the result."""
     session = SessionState()
     with attempts.step():
         session = context.state.active_session(call.session)
@@ -187,10 +185,9 @@ def make_call_records(
 
 
 def find_model(call: ToolCall) -> str | None:
-    """Return the model that the call's transcript names.
+    """Return the model named in the call's transcript.
 
-    A sub-agent's own transcript is not written yet at its first call; it takes over its parent's model unless it was
-    given another one.
+    A sub-agent has no transcript at its first call: the parent's model is the default.
     """
     own = call.transcript or ""
     parent = own.rpartition("/subagents/")[0]
@@ -243,9 +240,9 @@ def find_unproved(
     changes: Sequence[Change],
     differences: Mapping[str, Difference],
 ) -> dict[str, tuple[LineRange, ...]]:
-    """Return the added lines that nothing proves to be the call's, by path.
+    """Return the unproved lines by path.
 
-    What a contained command left is its own, apart from conflict lines that it only carried.
+    All changes of a contained command are proved, except for conflict lines.
     """
     unproved: dict[str, tuple[LineRange, ...]] = {}
     if pending is None or pending.whole:
@@ -270,7 +267,7 @@ def find_likely_paths(
     row: int | None,
     changes: Sequence[Change],
 ) -> frozenset[str]:
-    """Return the paths that no process but this command can be seen to have written."""
+    """Return the paths without signs of a second writer."""
     if pending is None or not pending.whole or not changes:
         return frozenset()
     # Imported here: only commands with unproved lines need the module.

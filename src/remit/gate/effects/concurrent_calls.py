@@ -1,8 +1,8 @@
-"""Calls of several sessions at the same time: which session made a change, as far as anything tells.
+"""Concurrent calls of several sessions, and the likely session of each change.
 
-The changes of a command are the differences after it, so the writes of other sessions are among them. A change that
-another session's record names belongs to that session; of a change that both commands could have made both sessions
-become candidates.
+The changes of a command are the differences after the command: writes of concurrent sessions are among them. A change
+in a record of a second session belongs to the second session; a change with two possible commands makes both sessions
+candidates.
 """
 
 import json
@@ -35,7 +35,7 @@ class RecordedChange(Struct, frozen=True):
 
 
 class ConcurrentCalls:
-    """The calls of other sessions that are pending when a call comes back. Its methods raise StateError."""
+    """Pending calls of concurrent sessions at the return of a call. Methods raise StateError."""
 
     def __init__(self, state: State, now: float) -> None:
         self.state = state
@@ -44,7 +44,7 @@ class ConcurrentCalls:
     def exclude_other_sessions(
         self, call: ToolCall, pending: PendingCall, changes: tuple[Change, ...]
     ) -> tuple[Change, ...]:
-        """Drop changes that another session recorded, or that only another session's running command declares.
+        """Drop changes recorded by other sessions, or declared only by their running commands.
 
         Changes of unclear origin are returned with their candidate sessions.
         """
@@ -61,7 +61,7 @@ class ConcurrentCalls:
         return tuple(replace(c, possible_sessions=find_candidates(c, call.session, pending, others)) for c in left)
 
     def other_calls(self, session: SessionKey) -> list[OpenCall]:
-        """Return the pending calls of other sessions that may change something."""
+        """Return the pending calls of other sessions."""
         if not self.state.has_other_call(session, self.now - MAX_CALL_S):
             return []
         return [
@@ -71,7 +71,7 @@ class ConcurrentCalls:
         ]
 
     def describe_candidates(self, sessions: Iterable[str], own: ToolCall) -> list[dict[str, str]]:
-        """Return the candidates as records name them: session, agent, intent and command, where known."""
+        """Return the candidates as records name them: session, agent, intent and command, if known."""
         known = {call.session.session_id: describe_call(call.pending) for call in self.other_calls(own.session)}
         known[own.session.session_id] = {
             **intent_entry(self.state.active_session(own.session).intent_id),
@@ -81,13 +81,12 @@ class ConcurrentCalls:
         return [{"session_id": session, **known.get(session, {})} for session in sessions]
 
     def recorded_changes(self) -> list[RecordedChange]:
-        """Return the changes that were recorded lately while other sessions had calls pending."""
         text = self.state.read_fact(RECORDED_FACT)
         found = msgspec.convert(json.loads(text), list[RecordedChange]) if text else []
         return [change for change in found if change.at > self.now - MAX_CALL_S]
 
     def record_changes(self, session: SessionKey, changes: Iterable[Change]) -> None:
-        """Note recorded changes for the pending calls of other sessions, which will see them as well."""
+        """Store recorded changes for the pending calls of concurrent sessions."""
         if not self.other_calls(session):
             return
         fresh = [RecordedChange(session.session_id, c.path, content_identity(c.after), self.now) for c in changes]
@@ -106,9 +105,9 @@ def intent_entry(intent_id: str | None) -> dict[str, str]:
 def find_candidates(
     change: Change, own: SessionKey, pending: PendingCall, others: Iterable[OpenCall]
 ) -> tuple[str, ...]:
-    """Return the sessions that may have made a change; empty if only the call itself can have.
+    """Return the possible sessions of a change; empty if the call is the only possible author.
 
-    A file tool that came back wrote the path that it named.
+    A returned file tool wrote the path in its arguments.
     """
     if change.from_git or not pending.whole or change.path in pending.judged:
         return ()
@@ -117,22 +116,19 @@ def find_candidates(
 
 
 def is_output_of_any(others: Iterable[OpenCall], path: str) -> bool:
-    """Return True if the text of one of these commands declares a write to the path."""
     return any(c.pending and c.pending.whole and declares_write(c.pending, path) for c in others)
 
 
 def declares_write(call: PendingCall, path: str) -> bool:
-    """Return True if a call says that it writes there: a file tool by its path, a command by its text."""
     return is_in_paths(path, call.writes or ()) if call.whole else path in call.judged
 
 
 def is_in_paths(path: str, places: Iterable[str]) -> bool:
-    """Return True if a path is one of `places`, or lies in one."""
     return any(path == place or path.startswith(f"{place.rstrip('/')}/") for place in places)
 
 
 def can_be_author(change: Change, other: PendingCall) -> bool:
-    """Return True if another call may have made the change: it may write there, and began before the change."""
+    """Return True if a concurrent call may have made the change: with write access, and an earlier start."""
     if not other.whole or other.writes is not None:
         return declares_write(other, change.path)
     return change.path not in other.before or version_identity(other.before[change.path]) != content_identity(
@@ -141,5 +137,4 @@ def can_be_author(change: Change, other: PendingCall) -> bool:
 
 
 def candidate_sessions(changes: Iterable[Change]) -> list[str]:
-    """Return all candidates of the changes, each one once."""
     return list(dict.fromkeys(session for change in changes for session in change.possible_sessions))

@@ -72,7 +72,7 @@ def describe_session(context: WorkspaceContext, name: str) -> str:
 def find_solely_written(
     context: WorkspaceContext, call: ToolCall, pending: PendingCall, row: int | None, changes: Iterable[Change]
 ) -> frozenset[str]:
-    """Return the paths that nothing but this call can be seen to have written. Raises StateError.
+    """Return the paths without signs of a second writer. Raises StateError.
 
     `row` is the call's row in the state.
     """
@@ -96,7 +96,6 @@ def find_solely_written(
 
 
 def was_changed_since(path: Path, began: float) -> bool:
-    """Return True if the file's own time is after `began`; a file that was copied or unpacked may be older."""
     try:
         return path.lstat().st_mtime >= began - CLOCK_SKEW_S
     except OSError:

@@ -41,7 +41,7 @@ class RedirectedPaths(Struct, frozen=True):
 
 
 def find_redirected(context: WorkspaceContext, call: ToolCall, pending: PendingCall) -> RedirectedPaths:
-    """Resolve the paths of a file tool again, and return those that were not judged. Raises OSError."""
+    """Resolve the paths of a file tool again, and return the unjudged ones. Raises OSError."""
     if pending.whole or not pending.places or call.command is not None or classify(call) != "destructive":
         return RedirectedPaths()
     try:
@@ -62,9 +62,9 @@ def is_link_free(root: Path, path: str) -> bool:
 def find_redirected_changes(
     context: WorkspaceContext, call: ToolCall, redirected: RedirectedPaths, head: str | None
 ) -> tuple[Change, ...]:
-    """Return the changes where the call was led to, compared with the baseline, else with the commit `head`.
+    """Return the changes at redirected paths, compared with the baseline or the commit `head`.
 
-    A content that the call's arguments do not make may be another process's: its change is marked as shared.
+    A content not predicted by the call's arguments may be a second process's: the change gets possible sessions.
     Raises RECORDING_ERRORS.
     """
     paths = redirected.inside
@@ -84,7 +84,6 @@ def find_redirected_changes(
 
 
 def outside_record(context: WorkspaceContext, call: ToolCall, pending: PendingCall, paths: Sequence[str]) -> Record:
-    """Return the record of a call that wrote outside the workspace, at a place that was not judged."""
     why = "a link on the way led out of the workspace after the call was judged; its former content was not kept"
     detail: dict[str, object] = {"paths": [], "why": "the call wrote where it was not judged"}
     detail |= {"left": {quote_path(path): why for path in paths}}
@@ -103,7 +102,7 @@ def outside_warning(call: ToolCall, paths: Sequence[str]) -> str:
 
 
 def awaited_paths(call: ToolCall, others: Iterable[OpenCall]) -> set[str]:
-    """Return the absolute paths that other pending file tools were allowed to write."""
+    """Return the absolute paths of pending file tools, except for the call itself."""
     own = (call.session, call.call_id)
     pending = (other.pending for other in others if (other.session, other.call_id) != own)
     return {

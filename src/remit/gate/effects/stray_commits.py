@@ -59,7 +59,6 @@ def find_stray_changes(
 
 
 def can_name_commits(command: str) -> bool:
-    """Return True if a command may put a commit on a branch: its text names git, or its writes are unknown."""
     return "git" in command or analyse(command).outcome == "unknown"
 
 
@@ -77,7 +76,7 @@ def new_blobs(raw: bytes) -> Iterable[tuple[str, str, str]]:
 
 
 def stray_change(workspace: Workspace, path: str, commit: str) -> Change:
-    """Return the change that a commit made to one path. Raises GitError."""
+    """Return a commit's change of a path. Raises GitError."""
     parent = Git(workspace.root).text("rev-parse", "--verify", "--quiet", f"{commit}^", ok=(0, 1, 128))
     before = read_at_commit(workspace, parent, [path])[path] if parent else None
     return Change(path, before, read_at_commit(workspace, commit, [path])[path])

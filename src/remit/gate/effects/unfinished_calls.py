@@ -30,17 +30,17 @@ MAX_RECORDS_SEARCHED = 1000
 
 
 class UnfinishedCalls:
-    """Settles the unfinished calls of one workspace; steps that fail are in `attempts`."""
+    """Settles the unfinished calls of a workspace; steps that fail are in `attempts`."""
 
     def __init__(self, context: WorkspaceContext) -> None:
         self.context = context
         self.state = context.state
         self.attempts = Attempts()
         self.observation: Observation | None = None
-        """The workspace as it was observed last; None where files were restored since."""
+        """The workspace as it was observed last; None if files were restored since."""
 
     def settle_calls(self, when: str, is_mine: Callable[[SessionKey], bool], session: SessionKey | None = None) -> str:
-        """Settle the calls of sessions for which `is_mine` holds, and those idle too long; then record other changes.
+        """Settle calls selected by `is_mine` or idle too long, and record unexplained changes.
 
         Returns the failures in words. `when` and `session` name the occasion in the records.
         """
@@ -55,7 +55,6 @@ class UnfinishedCalls:
         return self.attempts.failure_notice
 
     def settle_idle_calls(self) -> str:
-        """Settle calls that are idle too long, if there are any; return the failures in words."""
         if any(call.at < self.idle_since for call in self.list_open_calls()):
             return self.settle_calls("idle", lambda _: False)
         return self.attempts.failure_notice
@@ -67,7 +66,6 @@ class UnfinishedCalls:
 
     @property
     def idle_since(self) -> float:
-        """Time before which a pending call was allowed too long ago."""
         return self.context.environment.clock() - self.context.rules.config.session.idle_minutes * 60
 
     def settle_call(self, open_call: OpenCall) -> None:
@@ -122,7 +120,7 @@ class UnfinishedCalls:
         return result
 
     def find_command(self, call: ToolCall) -> str:
-        """Return the command of a call from its record; empty if there is none. Raises OSError, LedgerError."""
+        """Return the command of a call from the record, or an empty text. Raises OSError, LedgerError."""
         with self.context.index() as index:
             records = index.find(event="tool_use", session_id=call.session.session_id, limit=MAX_RECORDS_SEARCHED)
         parts = (record["metadata"][KEY].get("call", {}) for record in records)
@@ -130,7 +128,6 @@ class UnfinishedCalls:
 
 
 def is_record_of(part: Mapping[str, Any], call: ToolCall) -> bool:
-    """Return True if the `call` of a record is this one."""
     if call.call_id:
         return part.get("id") == call.call_id
     return (part.get("name"), part.get("arguments_sha256")) == (call.tool, call.arguments_sha256)

@@ -57,7 +57,7 @@ MAX_STEPS = 100
 
 
 def find_moved_source(change: Change, done: Iterable[Change]) -> ObservedFile | None:
-    """Return the deleted file of which the new one holds most lines; None if there is none."""
+    """Return the deleted file with most lines of the new file, or None."""
     if change.before is not None or change.after is None or not change.after.content:
         return None
     gone = [c.before for c in done if c.after is None and c.before and c.before.content]
@@ -74,7 +74,7 @@ def distinct_lines(content: bytes) -> set[bytes]:
 
 
 def is_own_content(workspace: Workspace, session_id: str, sha256: str) -> bool:
-    """Return True if records prove that calls of this session alone made the content."""
+    """Return True if records prove the session to be the only author of the content."""
     with suppress(*INDEX_ERRORS), open_index(workspace) as index:
         for _ in range(MAX_STEPS):
             last = next(iter(reversed(index.list_changes_to_content(sha256))), None)
@@ -106,7 +106,7 @@ def find_unproved_lines(
     workspace: Workspace,
     environment: Environment,
 ) -> dict[str, tuple[LineRange, ...]]:
-    """Return the added lines that nothing proves to be the command's, by path."""
+    """Return the unproved added lines by path."""
     # Imported here: only a command that changed something needs the module.
     from remit.policy.commands.outputs import find_outputs
 
@@ -133,14 +133,13 @@ def find_unproved_lines(
 
 
 def text_beside_diffs(call: ToolCall, told: Mapping[str, Counter[bytes]], done: Sequence[Change]) -> CommandText | None:
-    """Return the text of a call for files that its diffs do not name; None if the diffs may name other files."""
+    """Return the text of a call for files outside of its diffs; None if the diffs may mean further files."""
     if not told or not call.command or not told.keys() <= {change.path for change in done}:
         return None
     return CommandText(remove_added_lines(call.command)[:MAX_TEXT_BYTES].encode("utf-8", "replace"))
 
 
 def lines_added_by_diffs(call: ToolCall, workspace: Workspace, environment: Environment) -> dict[str, Counter[bytes]]:
-    """Return the counts of lines that diffs in the call's text add, by path."""
     diffs = parse_added_lines(call.command or "").items()
     return {path: added for raw, added in diffs for path in paths_in_workspace(workspace, call, [raw], environment)}
 
@@ -167,7 +166,7 @@ def unproved_moved_lines(
     call: ToolCall,
     workspace: Workspace,
 ) -> tuple[LineRange, ...]:
-    """Return the lines of a moved file, without those that the call wrote itself."""
+    """Return the lines of a moved file, without the call's own lines."""
     after = change.after.content if change.after else None
     hunks = diff_small(was.content, after) if was.content is not None and after is not None else None
     if hunks is None:
@@ -194,7 +193,6 @@ def is_change_in_text(change: Change, known: Difference | None, words: str) -> b
 
 
 def text_of_call(call: ToolCall) -> bytes:
-    """Return the call's own text: its command, or all strings of its arguments."""
     words = [call.command] if call.command is not None else list(json_strings(call.arguments))
     return "\n".join(words)[:MAX_TEXT_BYTES].encode("utf-8", "replace")
 
@@ -244,7 +242,6 @@ UnprovedLines = dict[str, tuple[LineRange, ...]]
 
 
 def add_conflict_lines(left: UnprovedLines, done: Iterable[Change], known: Mapping[str, Difference]) -> UnprovedLines:
-    """Add the lines that were taken out of a conflict and put in again at another place."""
     found = {c.path: spans for c in done if (spans := make_spans(find_settled_lines(c, known.get(c.path))))}
     both = {path: [*((one.start, one.end) for one in left.get(path, ())), *spans] for path, spans in found.items()}
     return {**left, **{path: tuple(LineRange(*span) for span in merge_spans(spans)) for path, spans in both.items()}}

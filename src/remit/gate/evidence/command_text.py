@@ -85,10 +85,9 @@ class CommandText:
         return line.strip() in self.positions
 
     def find_surplus_lines(self, fresh: Iterable[bytes], whole: Iterable[bytes]) -> set[bytes]:
-        """Return the added lines that the text holds less often than they were added.
+        """Return the added lines with more copies in the file than in the text.
 
-        Some of their copies were then written by someone else. `whole` is the file's content, if the text should hold
-        all of it.
+        Some copies have a second author. `whole` is the file's content, if the text should hold the whole file.
         """
         came, there = Counter(line.strip() for line in fresh), Counter(line.strip() for line in whole)
         return {text for text, count in came.items() if text and 0 < self.counts[text] < max(count, there[text])}
@@ -136,11 +135,10 @@ class CommandText:
         return start, end
 
     def has_quoted_part(self, line: bytes) -> bool:
-        """Return True if a distinctive line is a part of another line: an argument of a program, or its output."""
         return is_distinctive_line(line) and self.has_part(line, self.quoted_cache) and self.stands_alone(line)
 
     def stands_alone(self, line: bytes) -> bool:
-        """Return True if the part is not followed by more words, which would make it a part of another line."""
+        """Return True if no more words follow the part at some place of the text."""
         at = -1
         for _ in range(MAX_OCCURRENCES):
             at = self.text.find(line, at + 1)
@@ -246,7 +244,7 @@ def parse_added_lines(command: str) -> AddedLines:
 
 
 def read_added_lines(lines: Iterable[str]) -> Iterator[tuple[str, str]]:
-    """Yield the added lines, each with its file."""
+    """Yield the added lines, with their file."""
     path = ""
     for line in lines:
         if named := FILE_HEADER.match(line):
@@ -256,7 +254,7 @@ def read_added_lines(lines: Iterable[str]) -> Iterator[tuple[str, str]]:
 
 
 def remove_added_lines(command: str) -> str:
-    """Return the text without the lines that its diffs add, since those name their file."""
+    """Return the text without the added lines of diffs."""
     inside, left = False, list[str]()
     for line in command.split("\n"):
         inside = inside or FILE_HEADER.match(line) is not None
@@ -266,5 +264,4 @@ def remove_added_lines(command: str) -> str:
 
 
 def contains_all(new: Iterable[bytes], told: Counter[bytes]) -> bool:
-    """Return True if a diff adds all these lines."""
     return Counter(line.strip() for line in new) <= told

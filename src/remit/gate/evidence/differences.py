@@ -25,9 +25,9 @@ class Difference(Struct, frozen=True):
 def find_differences(
     changes: Iterable[Change], positions: Mapping[str, tuple[LineRange, ...]], contents: ContentStore
 ) -> dict[str, Difference]:
-    """Return the difference of each change whose contents are at hand, by path.
+    """Return the differences of changes with available contents, by path.
 
-    `positions` are the lines that the tool's own answer named. Git is asked once, for all that are large.
+    `positions` are lines from the tool's own answer. Git is asked once, for the large files.
     """
     found: dict[str, Difference] = {}
     large: dict[str, tuple[bytes, bytes]] = {}
@@ -53,11 +53,9 @@ def find_difference(old: bytes, new: bytes, positions: tuple[LineRange, ...]) ->
 
 
 def whole_file(change: Change) -> tuple[LineRange]:
-    """Return all lines of the changed file as one range."""
     return (LineRange(1, max(1, change.after.version.lines if change.after else 1)),)
 
 
 def exclude_lines(lines: Sequence[LineRange], excluded: Sequence[LineRange]) -> tuple[LineRange, ...]:
-    """Return the parts of `lines` that are not in `excluded`."""
     spans = subtract_spans([(one.start, one.end) for one in lines], [(one.start, one.end) for one in excluded])
     return tuple(LineRange(*span) for span in spans)

@@ -69,7 +69,7 @@ def predict_blobs(call: ToolCall, targets: Iterable[Target], before: Observation
 
 
 class FileToolLines:
-    """The call of a file tool that came back, or never did."""
+    """The call of a file tool after its return, or never did."""
 
     def __init__(self, call: ToolCall, outcome: Outcome, pending: PendingCall, store: ContentStore) -> None:
         self.call = call
@@ -80,7 +80,7 @@ class FileToolLines:
     def find_unproved_lines(
         self, done: Sequence[Change], known: Mapping[str, Difference], workspace: Workspace, environment: Environment
     ) -> dict[str, tuple[LineRange, ...]]:
-        """Return the added lines that nothing proves to be the call's, by path."""
+        """Return the unproved added lines by path."""
         doubtful = [c for c in done if c.after is not None and not self.is_as_predicted(c)]
         if not doubtful:
             return {}
@@ -124,7 +124,7 @@ class FileToolLines:
         return {paths[raw]: text for raw, text in found.items() if text is not None and raw in paths}
 
     def unproved_in_file(self, change: Change, known: Difference | None, told: bytes | None) -> tuple[LineRange, ...]:
-        """Return the unproved lines of one file; `told` is its predicted content."""
+        """Return the unproved lines of a file; `told` is the predicted content."""
         after = change.after.content if change.after else None
         before = change.before.content if change.before else b""
         given_anew = self.outcome.changed_by_person and told == after
@@ -147,12 +147,10 @@ class FileToolLines:
 
 
 def added_numbers(hunks: Iterable[Hunk]) -> set[int]:
-    """Return the numbers of the lines that the hunks add."""
     return {number for hunk in hunks for number in hunk.new_range}
 
 
 def count_added_lines(content: bytes, hunks: Iterable[Hunk]) -> Counter[bytes]:
-    """Return the counts of the lines that the hunks add to a content."""
     lines = split_lines(content)
     return Counter(lines[number - 1] for number in added_numbers(hunks) if number <= len(lines))
 
@@ -160,9 +158,9 @@ def count_added_lines(content: bytes, hunks: Iterable[Hunk]) -> Counter[bytes]:
 def find_own_lines(
     before: bytes, told: bytes, after: bytes, hunks: Callable[[bytes, bytes], Sequence[Hunk]]
 ) -> Iterator[int]:
-    """Yield the 1-based numbers of lines of `after` that the call added.
+    """Yield the 1-based numbers of the call's lines in `after`.
 
-    A line is the call's if it is new in `told`, the predicted content, and still there, perhaps in another layout.
+    A line is the call's if new in `told`, the predicted content, and present in `after`, perhaps in a changed layout.
     """
     wrote = added_numbers(hunks(before, told))
     told, after = match_encodings(told, after)
@@ -190,7 +188,7 @@ def match_encodings(told: bytes, after: bytes) -> tuple[bytes, bytes]:
 def find_reformatted_lines(
     gone: range, came: range, wrote: set[int], old: Sequence[bytes], new: Sequence[bytes]
 ) -> Iterator[int]:
-    """Yield the new lines that repeat replaced lines of the call in another layout: all together, or one by one."""
+    """Yield new lines equal to replaced lines of the call except for layout: as a block, or line by line."""
     was, now = [strip_layout(old[n - 1]) for n in gone], [strip_layout(new[n - 1]) for n in came]
     if any(was) and wrote.issuperset(gone) and b"".join(was) == b"".join(now):
         yield from came
@@ -209,7 +207,7 @@ def find_stated_differences(
     workspace: Workspace,
     environment: Environment,
 ) -> Iterator[tuple[str, Difference]]:
-    """Yield the differences that the call's arguments state better than those that are `known`, with their paths."""
+    """Yield paths with differences from the call's arguments, if better than the `known` ones."""
     if call.edit is None or call.proposal is not None:
         return
     names = {path: raw for raw in call.paths for path in paths_in_workspace(workspace, call, [raw], environment)}
@@ -243,7 +241,6 @@ def stated_difference(call: ToolCall, raw: str, change: Change, known: Differenc
 
 
 def makes_content(call: ToolCall, raw: str, before: bytes, after: bytes) -> bool:
-    """Return True if the arguments make exactly this content from the former one."""
     try:
         return call.edit is not None and apply_edit(call.edit, raw, {raw: before}.get).get(raw) == after
     except UnclearEdit:
@@ -251,5 +248,5 @@ def makes_content(call: ToolCall, raw: str, before: bytes, after: bytes) -> bool
 
 
 def contradicted_lines(hunks: Iterable[Hunk], sure: LineOrigins) -> list[int]:
-    """Return the 0-based lines that the hunks add and that the arguments kept."""
+    """Return the 0-based lines kept by the arguments but added by the hunks."""
     return [number - 1 for hunk in hunks for number in hunk.new_range if number - 1 in sure]

@@ -1,4 +1,4 @@
-"""Records of one call: its decision, its changes and its result."""
+"""Records of a call: decision, changes and result."""
 
 from collections.abc import Iterable, Mapping, Sequence
 
@@ -64,7 +64,7 @@ def tool_use_record(
     rewriters: Sequence[str],
     uncontained: str,
 ) -> Record:
-    """Return the record of an allowed call, with the hooks that rewrote it, and why it does not run contained."""
+    """Return the record of an allowed call, with its rewriting hooks, and the reason for running uncontained."""
     detail: dict[str, object] = {"rewritten_by": list(rewriters)} if rewriters else {}
     detail |= {"uncontained": uncontained} if uncontained else {}
     body = Body(
@@ -149,10 +149,9 @@ def mutation_record(
 def git_record(
     recorder: Recorder, call: ToolCall, pending: PendingCall | None, changes: Iterable[Change], vcs: Vcs | None
 ) -> Record:
-    """Return the record of contents that git brought from older commits during the call.
+    """Return the record of contents brought by git from older commits during the call.
 
-    The call wrote none of the lines, but it ran git: the record names the call, its session and intent, and the
-    decision with the grant that allowed it.
+    The call wrote no line, but ran git: the record names call, session, intent and the decision with grants.
     """
     body = Body(
         event="human_edit",
@@ -235,7 +234,7 @@ def restore_record(recorder: Recorder, call: ToolCall, intent_id: str | None, de
 def generated_record(
     recorder: Recorder, call: ToolCall, intent_id: str | None, changes: Sequence[GeneratedChange], listing: bytes
 ) -> Record:
-    """Return the record that counts generated files; the digest of `listing` tells which they were."""
+    """Return the record of generated files: counts, and the digest of `listing`."""
     folders: dict[str, int] = {}
     for change in changes:
         folders[change.top] = folders.get(change.top, 0) + 1
@@ -263,7 +262,6 @@ def generated_record(
 
 
 def intent_at_decision(pending: PendingCall | None) -> Intent | None:
-    """Return the intent with its scope as it was when the call was allowed."""
     if pending is None or pending.intent_id is None:
         return None
     return Intent(pending.intent_id, pending.owned_scope)

@@ -48,7 +48,6 @@ def file_operation(change: Change) -> Literal["create", "modify", "delete"]:
 
 
 def is_in_scope(path: str, intent: Intent | None) -> bool:
-    """Return True if the intent owned the path when it was changed."""
     return intent is not None and Scope(intent.owned_scope).matches(path)
 
 
@@ -139,7 +138,6 @@ def call_part(call: ToolCall, paths: Iterable[str] = ()) -> CallPart:
 
 
 def redact_command(command: str) -> str:
-    """Return a command without the secrets that its text shows, cut to MAX_COMMAND_CHARS."""
     return redact(command[:MAX_SEARCHED_CHARS])[:MAX_COMMAND_CHARS]
 
 
@@ -173,7 +171,7 @@ def compute_mutation_class(files: Iterable[MutatedFile]) -> str | None:
 
 
 def decision_part(decision: Decision, rules: Rules | None = None) -> DecisionPart:
-    """Return a decision as records hold it; `rules` name the intents file by its hash."""
+    """Return a decision in the form of records; `rules` give the hash of the intents file."""
     document = rules.document if rules else None
     return DecisionPart(
         effect=decision.effect,
@@ -200,7 +198,6 @@ def pending_decision_part(pending: PendingCall) -> DecisionPart:
 
 
 def violation_document(violation: Violation) -> dict[str, Any]:
-    """Return the violation as its JSON object, without the diff: records hold no file contents."""
     document = msgspec.to_builtins(violation)
     context = {key: value for key, value in document.get("context", {}).items() if key != "diff"}
     return clean_value({**document, "context": context})

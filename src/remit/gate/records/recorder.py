@@ -51,7 +51,7 @@ SPOOL_FOLDER = ".local/state/remit/spool"
 
 
 class Recorder:
-    """Writer of the records of one workspace."""
+    """Writer of the records of a workspace."""
 
     def __init__(self, workspace: Workspace, environment: Environment) -> None:
         self.workspace = workspace
@@ -75,7 +75,7 @@ class Recorder:
 
     @property
     def log(self) -> MachineLog:
-        """The machine's log. Raises OSError where machine or repository have no name, and none can be written."""
+        """The machine's log. Raises OSError if machine or repository have no name, and none can be written."""
         return self._open_log
 
     @LazyProperty
@@ -90,7 +90,6 @@ class Recorder:
 
     @LazyProperty
     def spool(self) -> Spool:
-        """The file in which records wait that could not be appended."""
         name = self.workspace.root.name + "-" + str(path_hash(str(self.workspace.root)))
         return Spool(self.environment.home / SPOOL_FOLDER / f"{name}.jsonl")
 
@@ -108,9 +107,9 @@ class Recorder:
         *,
         vcs: Vcs | UnsetType | None = UNSET,
     ) -> Record:
-        """Return a record with the present time. Secrets are taken out of all its fields here, and nowhere else.
+        """Return a record with the present time. Secrets are taken out here, from every field, and only here.
 
-        `vcs` is HEAD, if the caller has read it already.
+        `vcs` is HEAD, if known to the caller.
         """
         now = self.environment.clock()
         if self.patterns is None:
@@ -126,13 +125,12 @@ class Recorder:
         )
 
     def recovery_record(self, detail: dict[str, Any]) -> Record:
-        """Return the record of a repair."""
         return self.make_record(Body(event="recovery", intent_id=None, session_id=None, detail=detail))
 
     def append(self, records: Sequence[Record], *, sync: bool = True) -> tuple[AppendedRecord, ...]:
-        """Append records, after those that wait in the spool; `sync` makes them durable.
+        """Append records, after the spooled ones; `sync` makes them durable.
 
-        Raises OSError, LedgerError: then none of them is in the log.
+        Raises OSError, LedgerError: then no record is in the log.
         """
         if self.spool.count_pending():
             self.spool.drain(self.log, views=self.views)
@@ -140,14 +138,13 @@ class Recorder:
 
     @property
     def views(self) -> tuple[Path, ...]:
-        """The live view of the log, if the workspace has its folder."""
         return (self.workspace.view_path,) if is_folder(self.workspace.folder) else ()
 
     def append_or_spool(self, records: Sequence[Record], *, sync: bool = True) -> str | None:
-        """Append records of what already happened, or let them wait in the spool.
+        """Append records of past events, or spool them.
 
-        Returns the reason if they had to wait; raises OSError if even that failed. No decision waits for this, so the
-        log is signed here when that is due.
+        Returns the reason for spooling; raises OSError if spooling fails too. No decision waits for these records: the
+        log is signed here when due.
         """
         try:
             appended = self.append(records, sync=sync)
@@ -159,7 +156,6 @@ class Recorder:
         return None
 
     def sign_when_due(self, records: Sequence[Record], newest_seq: int) -> None:
-        """Sign the log if that is due. A failure loses nothing: the log is signed the next time."""
         with suppress(OSError, LedgerError, GitError):
             sign_after_append(self, records, newest_seq)
 
@@ -173,12 +169,11 @@ def path_hash(text: str) -> int:
 
 
 def split_records(records: Iterable[Record]) -> list[Record]:
-    """Return the records, with those too long for a line in several parts, or cut."""
     return [part for record in records for part in split_record(record)]
 
 
 def split_record(record: Record) -> Iterator[Record]:
-    """Return one record, or as many as its files need."""
+    """Yield the record, or a part per group of files."""
     if encoded_size(record) <= MAX_RECORD_BYTES:
         yield record
         return
@@ -208,7 +203,6 @@ FilePair = tuple[MutatedFile, TracedFile | None]
 
 
 def pair_files(record: Record) -> list[FilePair]:
-    """Return each changed file with its published form."""
     files = () if isinstance(record.body.files, UnsetType) else record.body.files
     traced = {one.path: one for one in record.files}
     return [(file, traced.get(file.path)) for file in files]
@@ -260,9 +254,9 @@ def is_deletion(file: MutatedFile) -> bool:
 
 
 def shrink_file(pair: FilePair, room: int) -> FilePair:
-    """Return a file that has room on a line by itself; a reader finds the rest by its blobs.
+    """Return a file cut to the length of a line; readers find the rest through the blobs.
 
-    Unproved lines never become the call's own: where they are too many, all lines are unproved.
+    Unproved lines never become the call's own: too many unproved ranges make the whole file unproved.
     """
     file, traced = pair
     if encoded_size(pair) <= room // 2:
@@ -285,7 +279,7 @@ def first_entries(entries: "tuple[T, ...] | UnsetType", limit: int) -> "tuple[T,
 
 
 def cut_record(record: Record) -> Record:
-    """Return a record with its lists and texts cut until it has room on a line."""
+    """Return a record with lists and texts cut to the length of a line."""
     entries, chars = MAX_ENTRIES, MAX_CHARS
     while True:
         part = replace(record, body=cut_body(record.body, entries, chars))
@@ -328,6 +322,5 @@ def shorten_value(value: Any, entries: int, chars: int) -> Any:
 
 
 def count_entries(name: str, entries: Any) -> dict[str, Any]:
-    """Return the count and the digest of all entries."""
     digest = sha256(msgspec.json.encode(entries, order="sorted"))
     return {f"{name}_count": len(entries), f"{name}_digest": f"sha256:{digest}"}

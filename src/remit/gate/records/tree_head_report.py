@@ -31,7 +31,7 @@ def tracked_log_name(log: MachineLog) -> str | None:
 
 
 def heads_report(recorder: LogWriter, config: Config) -> HeadsReport:
-    """Check every head of this log that is found. Raises OSError, LedgerError, GitError, InvalidKey."""
+    """Check every known head of the log. Raises OSError, LedgerError, GitError, InvalidKey."""
     folder = recorder.log.folder
     outside = [*heads_in_notes(recorder.workspace), *heads_in_logs(recorder.workspace, recorder.log)]
     found = [*outside, *read_stored_heads(folder), *read_recorded_heads(read_lines(folder))]

@@ -73,7 +73,7 @@ class LogWriter(Protocol):
 
 
 class KeyUnusable(LedgerError):
-    """An error of this machine's key, which cannot sign."""
+    """An error of the machine's signing key."""
 
     def __init__(self, path: Path, why: str) -> None:
         super().__init__(
@@ -87,7 +87,7 @@ def key_path(home: Path) -> Path:
 
 
 def read_private_key(home: Path) -> bytes:
-    """Return the private key, which is made at its first use. Raises OSError, KeyUnusable."""
+    """Return the private key; the first use makes the key. Raises OSError, KeyUnusable."""
     machine_id(home)
     path = key_path(home)
     try:
@@ -100,7 +100,6 @@ def read_private_key(home: Path) -> bytes:
 
 
 def trusted_keys(home: Path, config: Config) -> tuple[bytes, ...]:
-    """Return the trusted public keys: this machine's, and those in `[ledger] trusted_keys`."""
     trusted = tuple(map(parse_public_key, config.ledger.trusted_keys))
     return (derive_public_key(read_private_key(home)), *trusted)
 
@@ -151,12 +150,11 @@ def sign_after_append(recorder: LogWriter, records: Sequence[Record], newest_seq
 
 
 def newest_head(folder: Path) -> str | None:
-    """Return the newest head beside the log."""
     return next((head.note for head in reversed(list(read_stored_heads(folder)))), None)
 
 
 def write_head_note(recorder: LogWriter, commit: str, note: str, *, shown: bool) -> str | None:
-    """Write a head into a commit's note, and return the commit; None if there is none. Raises GitError, OSError.
+    """Write a head into a commit's note, and return the commit, or None. Raises GitError, OSError.
 
     Heads of other logs in the note stay. Only the notes ref changes: with `shown` the one of the user's repository,
     which `git log --all` lists; else the one of Remit's own.

@@ -1,4 +1,4 @@
-"""Companions: the tests and pages of an intent's files, which it may touch if its `companions` setting says so."""
+"""Companions: tests and pages of an intent's files, in scope if the intent's `companions` setting is on."""
 
 from msgspec.structs import replace
 
@@ -30,7 +30,7 @@ def mark_mirrored_files(
 
 
 def files_mirrored(path: str, workspace: Workspace) -> tuple[str, ...]:
-    """Return the files of which `path` is the test or the page; none where git cannot tell.
+    """Return the files of which `path` is the test or the page; none if git cannot tell.
 
     Tracked files count. A new file counts only for a new companion: otherwise an agent could make an old test its own
     by writing a file of the right name.

@@ -1,4 +1,4 @@
-"""Copies of the governing files, which stay in force where `.orchestration/` is missing."""
+"""Copies of the governing files, in force while `.orchestration/` is missing."""
 
 import os
 from pathlib import Path
@@ -29,13 +29,11 @@ def source_folder(workspace: Workspace) -> Path:
 
 
 def copies_folder(workspace: Workspace) -> Path:
-    """Return the folder of the copies: one for all worktrees, and one for each nested workspace."""
     folder = workspace.state / COPIES_FOLDER
     return folder / sha256(os.fsencode(workspace.root))[:16] if workspace.is_nested else folder
 
 
 def state_root(workspace: Workspace) -> Path:
-    """Return the folder that Remit's state cannot lie outside of: git's, or the workspace itself."""
     return workspace.common_dir or workspace.root
 
 
@@ -71,14 +69,12 @@ def save_hooks(root: Path, source: Path, copies: Path) -> None:
 
 
 def copies_signature(workspace: Workspace) -> str:
-    """Return a text that changes whenever one of the copied files does."""
     folder = source_folder(workspace)
     paths = (*(folder / name for name in GOVERNING_FILES), *list_governed_hooks(folder / HOOKS_FOLDER))
     return repr([read_file_state(path) for path in paths])
 
 
 def list_governed_hooks(folder: Path) -> list[Path]:
-    """Return the files of the hooks folder; none if there are too many, which is reported as an error elsewhere."""
     try:
         return list_hook_files(folder) if is_folder(folder) else []
     except ConfigError:
@@ -86,7 +82,7 @@ def list_governed_hooks(folder: Path) -> list[Path]:
 
 
 def read_file_state(path: Path | str) -> tuple[int, ...]:
-    """Return numbers of which one changes whenever the file does."""
+    """Return device, inode, size and times of a file: any change of the file shows in them."""
     try:
         status = os.stat(path)  # noqa: PTH116  a Path would be made anew for each of ten files, for every call
     except OSError:

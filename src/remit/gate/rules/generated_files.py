@@ -1,4 +1,4 @@
-"""Generated files: files that git ignores, or that a person's patterns name. A command may write them under any intent.
+"""Generated files: files ignored by git, or that a person's patterns name. A command may write them under any intent.
 
 A change of a generated file is judged by every rule except the scope, and counted instead of recorded by its path. A
 file is generated if it lies in an ignored folder, or is new and has an ignored name. An ignored file outside of ignored
@@ -50,7 +50,7 @@ class GeneratedFiles:
     def find_generated(
         self, paths: Collection[str], folders: Collection[str] = (), existing: Callable[[str], bool] | None = None
     ) -> dict[str, str]:
-        """Return the generated ones of `paths` and `folders`, each with its ignored folder, or itself.
+        """Return the generated ones of `paths` and `folders`, with their ignored folder, or itself.
 
         `existing` tells if a path existed before; by default, if it exists now. No file is generated where git cannot
         be asked.
@@ -76,7 +76,7 @@ class GeneratedFiles:
 
 
 def find_tracked_matches(workspace: Workspace, patterns: tuple[str, ...]) -> list[str]:
-    """Return the tracked files that patterns match: they are not generated all the same. Raises GitError."""
+    """Return tracked files with a matching pattern: tracking outweighs the pattern. Raises GitError."""
     if not patterns or workspace.common_dir is None:
         return []
     scope = Scope(patterns)
@@ -93,7 +93,6 @@ def is_exempt_from_scope(top: str) -> bool:
 
 
 def has_loaded_name(path: str) -> bool:
-    """Return True if a part of the path is a name that programs load by themselves."""
     return any(is_autoloaded_name(part) for part in path.split("/"))
 
 
@@ -119,6 +118,5 @@ class GeneratedChange(Struct, frozen=True):
 
 
 def format_listing(changed: Iterable[GeneratedChange]) -> bytes:
-    """Return the hash and path of each file, one per line."""
     lines = (f"{one.sha256 or 'deleted'} {quote_path(one.path)}\n" for one in sorted(changed, key=lambda c: c.path))
     return "".join(lines).encode()

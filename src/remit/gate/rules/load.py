@@ -62,7 +62,7 @@ def load_rules(workspace: Workspace) -> Rules:
 
 
 def read_file_states(workspace: Workspace) -> FileStates:
-    """Return the states of the governing files; empty if one changed so lately that its times prove nothing."""
+    """Return the states of the governing files; empty if a file changed too lately for reliable times."""
     folder = source_folder(workspace)
     paths = (*governing_paths(workspace, folder), *list_governed_hooks(folder / HOOKS_FOLDER))
     states = tuple(read_file_state(path) for path in paths)
@@ -132,7 +132,6 @@ def load_config(workspace: Workspace) -> tuple[Config | None, str | None]:
 
 
 def load_hooks(workspace: Workspace) -> tuple[HookFolder, str | None]:
-    """Return the hooks of the folder and their error. One broken file is enough for none of them to run."""
     try:
         return read_hooks(source_folder(workspace) / HOOKS_FOLDER), None
     except ConfigError as error:

@@ -1,4 +1,4 @@
-"""Markers of governing: the files that tell Remit and its client if a workspace is governed, and in which mode."""
+"""Markers of governing: files for Remit and the hook client about governed workspaces and their mode."""
 
 import os
 import re
@@ -27,7 +27,7 @@ MODE_LINE = re.compile(r"""^[ \t]*mode[ \t]*=[ \t]*(?:"[^"\r\n]*"|'[^'\r\n]*'|[^
 """The mode's line up to the end of its value: a comment behind it stays."""
 
 MARKER_CACHE: dict[Path, tuple[bytes, Mode, tuple[int, ...]]] = {}
-"""Markers that were found true (root, mode), with the state of their file: they are checked at every call."""
+"""Markers found true (root, mode), with the state of their file: they are checked at every call."""
 
 
 def govern_workspace(workspace: Workspace) -> None:
@@ -42,14 +42,14 @@ def govern_workspace(workspace: Workspace) -> None:
 
 
 def resume_governing(workspace: Workspace) -> None:
-    """Govern again where Remit's state was deleted; nothing else is made. Raises OSError."""
+    """Govern again after a deletion of Remit's state. Raises OSError."""
     workspace.state.mkdir(parents=True, exist_ok=True)
     set_governed_marker(workspace)
     update_marker(workspace, load_rules(workspace).mode)
 
 
 def set_governed_marker(workspace: Workspace) -> None:
-    """Set the marker; it names a nested workspace by its root. Raises OSError."""
+    """Set the marker, with the root of a nested workspace. Raises OSError."""
     marker = workspace.state / GOVERNED_MARKER
     marker.touch()
     if workspace.is_nested and os.fsencode(workspace.root) not in workspace.governed_nested_roots:
@@ -60,7 +60,7 @@ def set_governed_marker(workspace: Workspace) -> None:
 def update_marker(workspace: Workspace, mode: Mode) -> None:
     """Keep the marker true that tells a failing hook client whether to deny. Raises OSError.
 
-    Several workspaces may share a repository: the marker names those that enforce, and is deleted with the last one.
+    The marker names the enforcing workspaces of a repository, and is deleted with the last of them.
     """
     marker, own = workspace.state / ENFORCE_MARKER, os.fsencode(workspace.root)
     if MARKER_CACHE.get(marker) == (own, mode, read_file_state(marker)):
@@ -81,7 +81,6 @@ def update_marker(workspace: Workspace, mode: Mode) -> None:
 
 
 def is_workspace(root: Path) -> bool:
-    """Return True if the folder still is a workspace."""
     return is_folder(root / ORCHESTRATION_FOLDER) or path_exists(root / ".git")
 
 

@@ -1,4 +1,4 @@
-"""Trust: the commands that a repository would have Remit run, and those that a person on this machine trusts."""
+"""Trust: commands of a repository, and the person's decisions on the machine about them."""
 
 from typing import Protocol
 
@@ -21,7 +21,7 @@ MAX_NAMED = 5
 
 
 class NamedRepository(Protocol):
-    """A repository with its name, which is worked out at its first use (as a `Recorder` does)."""
+    """A repository with a lazily computed name, like a `Recorder`."""
 
     @property
     def environment(self) -> Environment: ...
@@ -51,7 +51,6 @@ def trusted_patterns(rules: Rules, repository: NamedRepository) -> tuple[str, ..
 
 
 def find_untrusted(rules: Rules, repository: NamedRepository) -> tuple[TrustItem, ...]:
-    """Return the commands that do not run, since no person trusts them."""
     if not rules.repository_commands:
         return ()
     digests = trusted_digests(repository)
@@ -70,12 +69,11 @@ def describe_untrusted(found: tuple[TrustItem, ...]) -> str:
 
 
 def exclude_patterns(found: tuple[TrustItem, ...]) -> tuple[TrustItem, ...]:
-    """Return the items that would run, without patterns of generated files."""
     return tuple(one for one in found if one.kind != "generated")
 
 
 def untrusted_notice(found: tuple[TrustItem, ...]) -> str:
-    """Return the message to a session about commands that do not run; empty if there are none."""
+    """Return the message to a session about untrusted commands, or an empty text."""
     found = exclude_patterns(found)
     if not found:
         return ""

@@ -19,7 +19,7 @@ HEAD_FACT = "observed_head"
 
 
 class ObservedPath(Struct, frozen=True):
-    """One path of the baseline; `version` is None where there was no file."""
+    """A path of the baseline; `version` is None for a missing file."""
 
     path: str
     version: ContentVersion | None
@@ -31,7 +31,6 @@ def baseline_head(state: State) -> str | None:
 
 
 def read_baseline(state: State) -> list[ObservedPath]:
-    """Return every path of the baseline."""
     rows = state.fetch_rows("SELECT version FROM baseline WHERE workspace=?", state.workspace)
     return [msgspec.convert(json.loads(row[0]), ObservedPath) for row in rows]
 
@@ -58,7 +57,7 @@ def replace_baseline(state: State, observation: Observation) -> None:
 
 
 def mark_recorded(state: State, changes: Iterable[Change]) -> None:
-    """Take recorded changes into the baseline, so that the next comparison does not report them again."""
+    """Take recorded changes into the baseline: the next comparison leaves them out."""
     entries = [ObservedPath(c.path, c.after.version if c.after else None) for c in changes]
     if not entries or state.read_fact(HEAD_FACT) is None:
         return
@@ -67,12 +66,10 @@ def mark_recorded(state: State, changes: Iterable[Change]) -> None:
 
 
 def make_rows(state: State, entries: Iterable[ObservedPath]) -> list[tuple[str, str, bytes]]:
-    """Return rows of the table; a name that is not UTF-8 survives as an ASCII escape."""
     return [(state.workspace, quote_path(e.path), json.dumps(msgspec.to_builtins(e)).encode("ascii")) for e in entries]
 
 
 def version_identity(version: ContentVersion | None) -> tuple[str, str] | None:
-    """Return what makes two versions the same: the SHA-256 and the mode."""
     return None if version is None else (version.sha256, version.mode)
 
 
@@ -80,7 +77,7 @@ def version_identity(version: ContentVersion | None) -> tuple[str, str] | None:
 
 
 def find_unkept(state: State, blobs: set[str]) -> set[str]:
-    """Return those of the git names whose content is not kept yet."""
+    """Return the git names without kept content."""
     if not blobs:
         return set()
     marks = ",".join("?" * len(blobs))

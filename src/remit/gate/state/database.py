@@ -68,7 +68,7 @@ class StateError(RuntimeError):
 
 
 class StateDatabase:
-    """The open database of one workspace; `damaged_copy` is the file that it replaced, if that was damaged."""
+    """The open database of a workspace; `damaged_copy` is the path of a damaged predecessor."""
 
     def __init__(self, path: Path, workspace: Path) -> None:
         self.path = path
@@ -90,7 +90,7 @@ class StateDatabase:
 
     @contextmanager
     def transaction(self) -> Generator[sqlite3.Connection]:
-        """Run a transaction, or a part of the one that `group_changes` began. Raises StateError."""
+        """Run a transaction, or a part of the group that `group_changes` began. Raises StateError."""
         try:
             if self.connection.in_transaction:
                 yield self.connection
@@ -120,20 +120,18 @@ class StateDatabase:
             raise StateError(self.path, explain_error(error)) from error
 
     def read_fact(self, name: str) -> str | None:
-        """Return a named value of this workspace."""
         row = self.fetch_row("SELECT value FROM facts WHERE workspace=? AND name=?", self.workspace, name)
         return None if row is None else row[0]
 
     def put_fact(self, name: str, value: str) -> None:
-        """Store a named value for this workspace."""
         with self.transaction() as connection:
             connection.execute("INSERT OR REPLACE INTO facts VALUES(?,?,?)", (self.workspace, name, value))
 
 
 def open_database(path: Path) -> tuple[sqlite3.Connection, Path | None]:
-    """Open the database, or make a new one; return it with the path of a damaged file that was moved aside.
+    """Open or make the database; return the connection, and the path of a damaged file moved aside.
 
-    Where this user may not write, the connection is to a copy in memory, and every change fails. Raises StateError.
+    Without write permission, the connection is to a copy in memory, and every change fails. Raises StateError.
     """
     try:
         if path.parent.is_dir() and is_unwritable(path):

@@ -4,7 +4,6 @@ from remit.gate.state.workspace_state import State
 
 
 def find_events(state: State, digest: str) -> list[tuple[int, bytes]]:
-    """Return row and content of the events with these arguments, oldest first."""
     rows = state.fetch_rows(
         "SELECT id, event FROM told WHERE workspace=? AND digest=? ORDER BY id", state.workspace, digest
     )
@@ -31,6 +30,5 @@ def replace_event(state: State, row: int, event: bytes) -> None:
 
 
 def delete_event(state: State, row: int) -> bool:
-    """Delete an event; return False if another process did."""
     with state.transaction() as connection:
         return connection.execute("DELETE FROM told WHERE id=?", (row,)).rowcount > 0

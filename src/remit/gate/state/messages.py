@@ -17,12 +17,11 @@ def load_messages(state: State, session: SessionKey) -> dict[str, str]:
 
 
 def store_messages(state: State, session: SessionKey, messages: dict[str, str]) -> None:
-    """Replace the waiting messages."""
     state.put_fact(messages_fact(session), json.dumps(messages))
 
 
 def add_message(state: State, session: SessionKey, text: str) -> None:
-    """Add a general message to those that wait."""
+    """Add a general message for a session."""
     if not text:
         return
     with state.group_changes():

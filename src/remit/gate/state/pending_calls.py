@@ -20,9 +20,9 @@ REMIT_CALL_LIFETIME_S = 3600
 
 
 class PendingCall(Struct, frozen=True):
-    """A call that was allowed and has not come back; `head` and `before` are the observation before it.
+    """An allowed call without a result; `head` and `before` are the observation before the call.
 
-    `owned_scope` is the scope of its intent at the decision: a call that widens the scope is not judged by the new one.
+    `owned_scope` is the intent's scope at the decision: a call cannot widen the scope of its own judgement.
     """
 
     intent_id: str | None
@@ -40,7 +40,7 @@ class PendingCall(Struct, frozen=True):
     owned_scope: tuple[str, ...] = ()
     known_commits: tuple[str, ...] = ()
     writes: tuple[str, ...] | None = None
-    """All files that a command writes, where its text tells; None where it does not."""
+    """All files that a command writes, where its text tells; None if it does not."""
     announced: dict[str, str] = {}
     """Git names of the contents that a file tool is going to leave, by path, as far as its arguments tell."""
     grants: tuple[str, ...] = ()
@@ -66,19 +66,19 @@ class OpenCall(Struct, frozen=True):
 
 
 class RemitCall(Struct, frozen=True):
-    """A call to one of Remit's own tools, as the agent's hook announced it."""
+    """A call to Remit's own tools, as announced by the agent's hook."""
 
     session: SessionKey
     agent: str
 
 
 class CallTable(StateDatabase):
-    """The tables `calls` and `remit_calls`. Its methods raise StateError."""
+    """The tables `calls` and `remit_calls`. Methods raise StateError."""
 
     def put_pending_call(
         self, key: SessionKey, call_id: str, tool: str, digest: str, call: PendingCall, at: float
     ) -> None:
-        """Store a call that is allowed at the time `at`; `digest` is the hash of its arguments."""
+        """Store a call allowed at the time `at`; `digest` is the hash of the arguments."""
         blob = encode_call(call)
         with self.transaction() as connection:
             connection.execute(
@@ -90,9 +90,9 @@ class CallTable(StateDatabase):
     def find_pending_call(
         self, key: SessionKey, call_id: str, tool: str, digest: str
     ) -> tuple[int | None, PendingCall | None]:
-        """Return the call that came back, with its row: by its id, else the oldest with the same tool and arguments.
+        """Return row and content of a returned call: by id, or the oldest with equal tool and arguments.
 
-        The call stays pending until `delete_call`, once its effects are recorded.
+        The call stays pending until `delete_call`, after the recording of effects.
         """
         where = (self.workspace, key.session_id, key.agent_id)
         if call_id:
@@ -111,7 +111,6 @@ class CallTable(StateDatabase):
         return [OpenCall(r[0], SessionKey(r[1], r[2]), r[3], r[4], r[5], r[6], decode_call(r[7])) for r in rows]
 
     def has_other_call(self, key: SessionKey, since: float) -> bool:
-        """Return True if another session has a call pending that was allowed after `since`."""
         row = self.fetch_row(
             "SELECT 1 FROM calls WHERE workspace=? AND session_id<>? AND at>?", self.workspace, key.session_id, since
         )
@@ -122,12 +121,11 @@ class CallTable(StateDatabase):
             connection.execute("UPDATE calls SET before=? WHERE id=?", (encode_call(call), row))
 
     def delete_call(self, row: int) -> bool:
-        """Delete a pending call; return False if another process did."""
         with self.transaction() as connection:
             return connection.execute("DELETE FROM calls WHERE id=?", (row,)).rowcount > 0
 
     def find_lease_holder(self, key: SessionKey, path: str, since: float) -> str | None:
-        """Return another session whose call, allowed after `since`, may change `path`."""
+        """Return a second session with a pending call on `path`, allowed after `since`."""
         # The query narrows the rows down; the decoded call decides.
         spelled = json.dumps(path).encode("ascii")
         rows = self.fetch_rows(
@@ -151,7 +149,7 @@ class CallTable(StateDatabase):
             )
 
     def take_remit_call(self, call_id: str, digest: str, since: float) -> RemitCall | None:
-        """Return and delete the announced call: by its id and arguments, else the oldest with these arguments."""
+        """Return and delete an announced call: by id and arguments, or the oldest with equal arguments."""
         with self.transaction() as connection:
             row = connection.execute(
                 "SELECT id, session_id, agent_id, agent FROM remit_calls WHERE digest=? AND at>=?"
@@ -168,12 +166,11 @@ PENDING_DECODER = msgspec.json.Decoder(PendingCall)
 
 
 def encode_call(call: Struct) -> bytes:
-    """Return a call as ASCII JSON: a path that is not UTF-8 survives as an escape."""
     return json.dumps(msgspec.to_builtins(call)).encode("ascii")
 
 
 def decode_call(blob: bytes) -> PendingCall | None:
-    """Return the call that `encode_call` wrote; None for anything else."""
+    """Decode a call; None for invalid data."""
     try:
         return PENDING_DECODER.decode(blob)
     except ValueError:

@@ -78,13 +78,11 @@ class Question(Struct, frozen=True):
 
     @property
     def subject(self) -> GrantSubject:
-        """The subject of a grant that answers the question."""
         command = self.action.removeprefix(f"{self.tool}: ") if self.is_command else ""
         return GrantSubject(self.tool, self.risk, self.path, self.prefix, self.is_command, command)
 
     @property
     def group_key(self) -> tuple[str, ...]:
-        """The key of questions that can be answered together: agent, intent, rule, and folder or first words."""
         place = " ".join(self.prefix) or self.action if self.path is None else self.path.rpartition("/")[0]
         return (self.agent, self.intent_id or "", self.code, self.tool if self.path is None else "", place)
 
@@ -107,7 +105,7 @@ class ListedQuestion(Struct, frozen=True):
 
 
 class QuestionStore:
-    """The questions and grants of one workspace. Its methods raise StateError."""
+    """The questions and grants of a workspace. Methods raise StateError."""
 
     def __init__(self, state: State, clock: Callable[[], float]) -> None:
         self.state = state
@@ -116,7 +114,6 @@ class QuestionStore:
     # Asking
 
     def is_watcher_present(self) -> bool:
-        """Return True if a person can answer now."""
         return self.clock() - float(self.state.read_fact("watched_at") or 0) < WATCHER_TIMEOUT_S
 
     def put_question(self, question: Question, digest: str = "") -> None:
@@ -159,12 +156,11 @@ class QuestionStore:
         return False
 
     def send_heartbeat(self, question: Question) -> None:
-        """Sign that a process still waits for the answer."""
         with self.state.transaction() as connection:
             connection.execute("UPDATE approvals SET seen_at=? WHERE id=?", (self.clock(), question.id))
 
     def close_question(self, question: Question) -> ApprovalReply | None:
-        """Close the question and use up its answer, if there is one."""
+        """Close the question and use up its answer."""
         with self.state.transaction() as connection:
             row = connection.execute(
                 "UPDATE approvals SET closed=1, used=(reply IS NOT NULL) WHERE id=? AND closed=0 RETURNING reply",
@@ -180,7 +176,7 @@ class QuestionStore:
         return msgspec.json.decode(row[0], type=ApprovalReply) if row and row[0] else None
 
     def take_late_approval(self, digest: str) -> ApprovalReply | None:
-        """Return an approval of this very call that came too late, and use it up."""
+        """Return and use up a late approval of the same call."""
         since = self.clock() - LATE_ANSWER_S
         rows = self.state.fetch_rows(
             "SELECT id, reply FROM approvals WHERE workspace=? AND digest=? AND digest<>'' AND closed=1 AND used=0"
@@ -194,7 +190,6 @@ class QuestionStore:
         return None
 
     def use_reply(self, question_id: str) -> bool:
-        """Use an answer up; return False if another process did."""
         with self.state.transaction() as connection:
             done = connection.execute("UPDATE approvals SET used=1 WHERE id=? AND used=0", (question_id,))
             return done.rowcount > 0
@@ -216,13 +211,11 @@ class QuestionStore:
         ]
 
     def try_close(self, question_id: str) -> bool:
-        """Close a question; return False if another process did."""
         with self.state.transaction() as connection:
             done = connection.execute("UPDATE approvals SET closed=1 WHERE id=? AND closed=0", (question_id,))
             return done.rowcount > 0
 
     def has_no_asker(self, owner: bytes | None, seen_at: float, expires_at: float) -> bool:
-        """Return True if no process waits for the answer; a waiting process closes its question itself at the end."""
         now = self.clock()
         gone = has_process_ended(msgspec.json.decode(owner, type=ProcessIdentity)) if owner else None
         silent = owner is not None and gone is None and now - seen_at > ASKER_TIMEOUT_S
@@ -231,19 +224,16 @@ class QuestionStore:
     # Answering
 
     def mark_watcher_present(self) -> None:
-        """Sign that a person can answer."""
         self.state.put_fact("watched_at", str(self.clock()))
 
     def mark_watcher_gone(self) -> None:
-        """Sign that no person can answer any more."""
         self.state.put_fact("watched_at", "0")
 
     def list_open_questions(self) -> list[Question]:
-        """Return the questions that wait for an answer, oldest first."""
         return [asked.question for asked in self.list_unanswered() if asked.status == "open"]
 
     def list_unanswered(self) -> list[ListedQuestion]:
-        """Return the questions without an answer, oldest first: open ones, and those that expired lately."""
+        """Return the unanswered questions, oldest first: open or lately expired."""
         now = self.clock()
         rows = self.state.fetch_rows(
             "SELECT question, closed OR expires_at<=? FROM approvals"
@@ -292,7 +282,6 @@ class QuestionStore:
         return (*(msgspec.json.decode(row[0], type=Grant) for row in rows), *(entry.grant for entry in project))
 
     def revoke_grant(self, grant_id: str) -> bool:
-        """Delete a grant; return False if there is none."""
         with self.state.transaction() as connection:
             done = connection.execute("DELETE FROM grants WHERE id=? AND workspace=?", (grant_id, self.state.workspace))
             return bool(done.rowcount)

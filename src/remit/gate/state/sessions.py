@@ -9,7 +9,7 @@ from remit.gate.state.database import StateDatabase
 
 
 class SessionState(Struct, frozen=True):
-    """A session as it is known; `told` is the hash of the last context block that reached it."""
+    """A known session; `told` is the hash of the last delivered context block."""
 
     agent: str = ""
     model: str | None = None
@@ -19,7 +19,7 @@ class SessionState(Struct, frozen=True):
 
 
 class SessionTable(StateDatabase):
-    """The tables `sessions`, `transcripts` and `reads`. Its methods raise StateError."""
+    """The tables `sessions`, `transcripts` and `reads`. Methods raise StateError."""
 
     def find_session(self, key: SessionKey) -> SessionState | None:
         row = self.fetch_row(
@@ -30,7 +30,7 @@ class SessionTable(StateDatabase):
         return None if row is None else SessionState(*row)
 
     def active_session(self, key: SessionKey) -> SessionState:
-        """Return the session with the intent in force: a sub-agent inherits its parent's until it selects its own."""
+        """Return the session with the intent in force: a sub-agent without a selection inherits the parent's."""
         own = self.find_session(key)
         if key.parent is None or (own is not None and own.source not in ("", "parent")):
             return own or SessionState()
@@ -55,7 +55,6 @@ class SessionTable(StateDatabase):
             )
 
     def list_session_keys(self, session_id: str) -> list[SessionKey]:
-        """Return a session and its sub-agents, as far as they are known here."""
         rows = self.fetch_rows(
             "SELECT agent_id FROM sessions WHERE workspace=? AND session_id=?", self.workspace, session_id
         )
@@ -72,7 +71,7 @@ class SessionTable(StateDatabase):
     # Transcripts
 
     def put_transcript(self, key: SessionKey, agent: str, path: str) -> None:
-        """Store where the agent writes a session's conversation; nothing is written if that is known."""
+        """Store the path of a session's transcript, unless known."""
         where, value = (self.workspace, key.session_id, key.agent_id), (agent, escape_surrogates(path))
         known = self.fetch_row(
             "SELECT agent, path FROM transcripts WHERE workspace=? AND session_id=? AND agent_id=?", *where
@@ -101,7 +100,7 @@ class SessionTable(StateDatabase):
         return None if row is None else (row[0], row[1])
 
     def put_seen_files(self, key: SessionKey, versions: dict[str, ContentVersion | None]) -> None:
-        """Note that the session has seen these contents; None forgets a path."""
+        """Store contents as seen by the session; None forgets a path."""
         if not versions:
             return
         named = [((self.workspace, key.session_id, key.agent_id, quote_path(path)), v) for path, v in versions.items()]

@@ -20,12 +20,11 @@ ERROR_TYPES: dict[str, ErrorType] = {code: code for code in PATH_DENIALS}
 
 
 def broken_constraints(finding: Finding) -> str:
-    """Return the names of the broken constraints: a denial for other constraints counts as a new one."""
     return "".join(sorted({f" {broken['constraint']}" for broken in finding.context.get("broken", ())}))
 
 
 class Setbacks:
-    """The setbacks of the sessions in one workspace. Its methods raise StateError."""
+    """The setbacks of the sessions in one workspace. Methods raise StateError."""
 
     def __init__(self, state: State, now: float) -> None:
         self.state = state
@@ -40,7 +39,7 @@ class Setbacks:
         return ("", 0, 0) if row is None else (row[0], row[1], row[2])
 
     def denied_paths(self, key: SessionKey, root: str, cwd: str, minutes: float) -> tuple[DeniedPath, ...]:
-        """Return the paths that were denied to the session or its sub-agents in the last `minutes`."""
+        """Return the paths denied to the session or sub-agents in the last `minutes`."""
         rows = self.state.fetch_rows(
             "SELECT path, code, tool FROM denied WHERE workspace=? AND session_id=? AND at>? ORDER BY path",
             *(self.state.workspace, key.session_id, self.now - minutes * 60),
@@ -99,7 +98,6 @@ class Setbacks:
                 connection.execute(f"DELETE {known}", where)
 
     def allow_paths(self, key: SessionKey, paths: tuple[str, ...]) -> None:
-        """Forget the denials of paths that a person allowed."""
         rows = [(self.state.workspace, key.session_id, quote_path(path)) for path in paths]
         with self.state.transaction() as connection:
             connection.executemany("DELETE FROM denied WHERE workspace=? AND session_id=? AND path=?", rows)

@@ -1,6 +1,6 @@
-"""Tickets of contained commands: the hook that rewrites a call issues one, and the launcher uses it once.
+"""Tickets of contained commands: issued by the hook for a rewritten call, used once by the launcher.
 
-A launcher without an issued ticket runs nothing, and a used ticket is used up.
+A launcher without an issued ticket refuses to run.
 """
 
 import os
@@ -41,7 +41,7 @@ class Ticket(Struct, frozen=True):
     folder: str = ""
 
     def make_call(self, command: str, cwd: str = "") -> ToolCall:
-        """Return the call as the agent made it; `cwd` is the real folder of its shell."""
+        """Return the agent's original call; `cwd` is the real folder of the shell."""
         return ToolCall(
             agent=self.agent,
             session=self.session,
@@ -56,7 +56,6 @@ class Ticket(Struct, frozen=True):
         )
 
     def is_for_call(self, call: ToolCall, command: str) -> bool:
-        """Return True if the ticket was issued for this call and command."""
         same = (self.session, self.tool, self.call_id) == (call.session, call.tool, call.call_id)
         return same and self.command_sha256 == command_digest(command)
 
@@ -72,13 +71,13 @@ class TicketNotFound(RuntimeError):
 
 
 class Tickets:
-    """The tickets of one workspace. Its methods raise StateError."""
+    """The tickets of a workspace. Methods raise StateError."""
 
     def __init__(self, state: State) -> None:
         self.state = state
 
     def issue_ticket(self, call: ToolCall, command: str, intent_id: str | None, temporary: str, now: float) -> Ticket:
-        """Store and return a new ticket, and delete those that are too old."""
+        """Store and return a new ticket, and delete expired tickets."""
         found = Ticket(
             token=os.urandom(8).hex(),
             session=call.session,
@@ -167,12 +166,11 @@ def is_running(folder: str) -> bool:
 
 
 def running_launchers(state: State) -> list[int]:
-    """Return the launcher processes that tickets name and that still run. Raises StateError."""
+    """Return the running launcher processes of tickets. Raises StateError."""
     folders = [ticket.folder for ticket in Tickets(state).list_tickets()]
     running = (folder for folder in folders if os.sep in folder and is_running(folder))
     return [int(Path(folder).name.partition("-")[0]) for folder in running]
 
 
 def changes_files(call: OpenCall) -> bool:
-    """Return True if a call writes to the workspace while it runs; a contained call does so when it has ended."""
     return call.pending is None or (call.pending.effect == "execute" and call.pending.verdict != "contain")

@@ -1,4 +1,4 @@
-"""The status of the daemon's file watching, where other processes can read it."""
+"""The status of the daemon's file watching, readable by other processes."""
 
 import json
 

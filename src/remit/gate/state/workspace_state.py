@@ -1,6 +1,6 @@
-"""The state of a workspace: everything that must outlive a process and is no record.
+"""The state of a workspace, kept from process to process outside of the ledger.
 
-One SQLite file holds the state of a repository, shared by all its worktrees; rows name the workspace they belong to.
+A SQLite file holds the state of a repository, shared by the worktrees; each row names a workspace.
 """
 
 from remit.gate.state.pending_calls import CallTable
@@ -8,4 +8,4 @@ from remit.gate.state.sessions import SessionTable
 
 
 class State(SessionTable, CallTable):
-    """The state of one workspace: sessions and pending calls; the modules beside this one hold the other tables."""
+    """The state of a workspace: sessions and pending calls. Further tables have modules of their own."""

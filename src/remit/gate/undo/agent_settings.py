@@ -38,7 +38,7 @@ RUNNING_VERDICTS: frozenset[Verdict] = frozenset({"allow", "contain"})
 
 
 class AgentSettings:
-    """Copies of the wired settings files. Its methods raise RECORDING_ERRORS."""
+    """Copies of the wired settings files. Methods raise RECORDING_ERRORS."""
 
     def __init__(self, context: WorkspaceContext) -> None:
         self.context = context
@@ -57,14 +57,13 @@ class AgentSettings:
         return {path: (key, real) for path, (key, real) in kept.items()}
 
     def wired_files(self) -> Iterator[tuple[Path, bytes]]:
-        """Yield the settings files that hold Remit's hooks, with their content."""
         for setting in self.context.environment.settings:
             content = read_file(self.home / setting)
             if CLIENT_PATH.encode() in content:
                 yield self.home / setting, content
 
     def restore_hooks(self, call: ToolCall) -> str:
-        """Put back the settings that a command unhooked, record that, and return the message to the model."""
+        """Put back unhooked settings, record the restoring, and return the message to the model."""
         if not call.whole_workspace or classify(call) != "destructive" or self.context.read_mode() != "enforce":
             return ""
         before = self.settings_before()
@@ -90,7 +89,7 @@ class AgentSettings:
         )
 
     def settings_before(self) -> dict[Path, tuple[bytes, Path]]:
-        """Return (content, real path) of the settings before the command, without those that were unwired since."""
+        """Return (content, real path) of the settings before the command, without unwired files."""
         wired = read_file(self.home / MANIFEST_PATH)
         kept = {path: found for path, found in self.kept_settings().items() if msgspec.json.encode(path)[1:-1] in wired}
         return {Path(path): (self.copies.load(key), Path(real)) for path, (key, real) in kept.items()}
@@ -109,7 +108,7 @@ def can_execute(decision: Decision) -> bool:
 
 
 def write_through(path: Path, real: Path, content: bytes) -> None:
-    """Write the file that `path` led to, and make `path` lead there again if a link was put in its place."""
+    """Write the real file behind `path`, and restore the link at `path` if replaced."""
     if path.resolve() != real:
         path.unlink(missing_ok=True)
     real.parent.mkdir(parents=True, exist_ok=True)
@@ -119,7 +118,6 @@ def write_through(path: Path, real: Path, content: bytes) -> None:
 
 
 def read_file(path: Path) -> bytes:
-    """Return the content of a regular file of at most MAX_FILE_BYTES; else nothing."""
     with suppress(OSError):
         if path.is_file() and path.stat().st_size <= MAX_FILE_BYTES:
             return path.read_bytes()

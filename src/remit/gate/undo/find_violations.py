@@ -1,4 +1,4 @@
-"""Violations among the changes of a call that came back, found path by path."""
+"""Violations among the changes of a call after its return, found path by path."""
 
 from collections.abc import Iterable, Sequence
 from typing import TypeAlias
@@ -76,14 +76,12 @@ def find_broken_constraints(
 
 
 def exclude_git_changes(context: WorkspaceContext, changes: Iterable[Change], pending: PendingCall) -> list[Change]:
-    """Return the changes of the user's files, without those that an unfinished git operation brings."""
     files = [change for change in changes if not is_git_path(change.path)]
     from_git = find_arriving_paths(context.workspace, pending.known_commits) if files else frozenset[str]()
     return [change for change in files if change.path not in from_git]
 
 
 def gather_facts_for_effects(context: WorkspaceContext, call: ToolCall, pending: PendingCall) -> tuple[ToolCall, Facts]:
-    """Return the call as a file tool, and the facts that its effects are judged by."""
     tool, rules = as_file_tool(call), context.rules
     facts = gather_facts(context, tool, rules).facts
     grants = QuestionStore(context.state, context.environment.clock).active_grants(rules.config.grants)
@@ -113,9 +111,9 @@ def make_targets(context: WorkspaceContext, changes: Iterable[Change]) -> tuple[
 
 
 def find_violation(call: ToolCall, facts: Facts, changed: Target, pending: PendingCall) -> ErrorType | None:
-    """Return the rule that a change of this file breaks: by the scope at the decision, by all other rules as of now.
+    """Return the rule broken by a change: by the scope at the decision, and by the present form of further rules.
 
-    A call that a person allowed may have any effect except on protected files.
+    A call allowed by a person may have any effect except on protected files.
     """
     decision = decide(call, replace(facts, targets=(changed,)))
     if decision.effect == "allow":
@@ -129,7 +127,6 @@ def find_violation(call: ToolCall, facts: Facts, changed: Target, pending: Pendi
 
 
 def find_move_sources(broken: Reasons, changes: Iterable[Change]) -> Reasons:
-    """Return the deleted files whose content a broken file now has: undone by half, a move would leave neither."""
     changes = tuple(changes)
     made = {c.after.version.sha256: c.path for c in changes if c.path in broken and c.before is None and c.after}
     deleted = {c.path: c.before.version.sha256 for c in changes if c.after is None and c.before}
@@ -137,10 +134,8 @@ def find_move_sources(broken: Reasons, changes: Iterable[Change]) -> Reasons:
 
 
 def constraint_finding(path: str, why: str) -> Finding:
-    """Return the finding that a file tool's write of this content would have met."""
     return Finding(rule="constraints", code=BROKEN_CODE, message=why, path=path)
 
 
 def is_remit_path(path: str) -> bool:
-    """Return True if a path lies in the folder that Remit itself writes to."""
     return path.startswith(f"{ORCHESTRATION_FOLDER}/")

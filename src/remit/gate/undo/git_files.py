@@ -26,13 +26,13 @@ BRANCH_SETTINGS = re.compile(
 
 
 class GitFileCopies:
-    """The copies of one workspace, by the SHA-256 of their content."""
+    """The copies of a workspace, by the SHA-256 of their content."""
 
     def __init__(self, workspace: Workspace) -> None:
         self.copies = BlobFolder(workspace.state / "guarded")
 
     def keep_files(self, files: Mapping[str, ObservedFile | None]) -> None:
-        """Copy those of the files that are git's own. Raises OSError."""
+        """Copy the files that are git's own. Raises OSError."""
         for path, seen in files.items():
             if seen is not None and seen.content is not None and is_git_path(path):
                 self.copies.store(seen.content)
@@ -50,7 +50,7 @@ class GitFileCopies:
         return self.copies.blob_path(sha256)
 
     def is_harmless(self, change: Change) -> bool:
-        """Return True if the change makes git run nothing and overlook nothing."""
+        """Return True if git runs and overlooks no more files after the change."""
         if not CONFIG_PATH.fullmatch(change.path):
             return change.path not in HIDING_FILES and not change.path.startswith(f"{GIT_PREFIX}hooks/")
         before, after = self.read_settings(change.before), self.read_settings(change.after)
@@ -71,5 +71,4 @@ class GitFileCopies:
 
 
 def is_git_path(path: str) -> bool:
-    """Return True if a path of an observation is one of git's own files."""
     return path.startswith(GIT_PREFIX)

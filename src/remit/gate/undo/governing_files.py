@@ -1,4 +1,4 @@
-"""Governing files that a call changed: intents, configuration, ignore rules and hooks go back to what they were."""
+"""Governing files changed by a call: intents, configuration, ignore rules and hooks are put back."""
 
 from collections.abc import Iterable
 from pathlib import Path
@@ -65,7 +65,7 @@ def is_bookkeeping(change: Change) -> bool:
 
 
 def parse_intent_rules(content: bytes | None) -> dict[str, Intent] | None:
-    """Return the intents by id, without their progress; None if the file has errors, and so allows nothing."""
+    """Return the intents by id, without their progress; None for a file with errors."""
     # Imported here: the parser takes milliseconds to load, and few calls change the file.
     from remit.workspace.intents_file.parse import parse_intents
 
@@ -74,13 +74,12 @@ def parse_intent_rules(content: bytes | None) -> dict[str, Intent] | None:
 
 
 def without_progress(intent: Intent) -> Intent:
-    """Return the intent without what changes while an agent works under it."""
     status = intent.status if intent.status in FINAL_STATUSES or intent.status == "BLOCKED" else "DRAFT"
     return replace(intent, status=status, updated_at=None, created_at=None)
 
 
 def restore_file(root: Path, path: str, before: ObservedFile | None) -> None:
-    """Write the former content of a file, or delete a file that was not there. Raises OSError."""
+    """Write the former content of a file, or delete a new file. Raises OSError."""
     if before is None:
         remove_below(root, root / path)
     elif before.content is not None:

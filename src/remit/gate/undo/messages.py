@@ -29,7 +29,6 @@ def undone_message(call: ToolCall, pending: PendingCall, result: UndoResult) -> 
 
 
 def rules_message(pending: PendingCall, result: UndoResult) -> str:
-    """Return the scope, if a path lay outside of it, and the broken constraints."""
     outside = result.undone.keys() - result.broken_constraints.keys()
     scope = f" {pending.intent_id} owns {', '.join(pending.owned_scope[:MAX_NAMED])}."
     broken = list(result.broken_constraints.values())[:MAX_NAMED]
@@ -64,7 +63,6 @@ def not_undone_message(call: ToolCall, result: UndoResult) -> str:
 
 
 def list_paths(paths: Iterable[str]) -> str:
-    """Return up to MAX_NAMED paths on one line, and the count of the rest."""
     found = list(paths)
     more = f" and {len(found) - MAX_NAMED} more" if len(found) > MAX_NAMED else ""
     return ", ".join(sanitise_line(quote_path(path), 120) for path in found[:MAX_NAMED]) + more

@@ -41,9 +41,9 @@ Violations: TypeAlias = Mapping[str, Change]
 
 
 class UndoResult(Struct, frozen=True):
-    """Changes that were undone with the broken rule, and those that were not with the reason, by path.
+    """Undone changes with the broken rule, and remaining changes with the reason, by path.
 
-    `snapshot_id` names the snapshot of the agent's version, `copies` the files that hold its version of git's files.
+    `snapshot_id` names the snapshot of the agent's version, `copies` the agent's versions of git's own files.
     """
 
     undone: Reasons = {}
@@ -55,7 +55,6 @@ class UndoResult(Struct, frozen=True):
     broken_constraints: Reasons = {}
 
     def apply_undo(self, changes: Sequence[Change]) -> tuple[Change, ...]:
-        """Return the changes as the files are now: an undone change ends where it began."""
         return tuple(replace(c, after=c.before) if c.path in self.undone else c for c in changes)
 
 
@@ -110,7 +109,7 @@ def undo_violations(
 
 
 def find_claimed(context: WorkspaceContext, call: ToolCall, pending: PendingCall, wrong: Violations) -> Reasons:
-    """Return the paths that somebody else may have written, and who. Raises StateError."""
+    """Return the paths with another possible author, and the author. Raises StateError."""
     recorded = find_known_versions(context.state, wrong)
     others = [other for other in context.state.list_open_calls() if not is_same_call(other, call)]
     people = find_editing_people(context.workspace.root, list(wrong), AGENT_BINARIES)
@@ -184,7 +183,7 @@ def find_in_snapshot(context: WorkspaceContext, missing: list[Change], point: Sn
 
 
 def private_permissions(change: Change) -> int | None:
-    """Return the permissions of a secret that is written anew; None where the file's own apply."""
+    """Return the permissions of a secret that is written anew; None if the file's own apply."""
     return PRIVATE_MODE if change.after is None and is_secret_file(change.path) else None
 
 
@@ -199,7 +198,7 @@ def keep_agent_version(
     after: Observation,
     copies: GitFileCopies,
 ) -> tuple[str, Reasons, list[Record]]:
-    """Keep the agent's version; return its snapshot, the files that could not be kept, and the snapshot's record."""
+    """Keep the agent's version; return the snapshot, the lost files, and the snapshot's record."""
     copies.keep_files({path: c.after for path, c in wrong.items()})
     made = {path: c.after for path, c in wrong.items() if c.after and not is_git_path(path)}
     if not made:
@@ -221,7 +220,6 @@ def keep_agent_version(
 
 
 def is_hidden_from_git(seen: ObservedFile | None) -> bool:
-    """Return True if an observation holds a small file without its content: then no snapshot holds it either."""
     return seen is not None and seen.content is None and seen.version.size <= MAX_KEPT_BYTES
 
 
@@ -229,7 +227,7 @@ def is_hidden_from_git(seen: ObservedFile | None) -> bool:
 
 
 def restore_files(context: WorkspaceContext, files: Mapping[str, FileToWrite], wrong: Violations) -> Reasons:
-    """Delete the files that did not exist, then write the others; return those that could not be restored, and why."""
+    """Delete new files, write the former ones, and return the failures with their reasons."""
     failed = {path: "it changed again meanwhile" for path, c in wrong.items() if has_new_content(context, c)}
     rest = exclude_paths(wrong, failed)
     for path, change in rest.items():
@@ -246,13 +244,11 @@ def restore_files(context: WorkspaceContext, files: Mapping[str, FileToWrite], w
 
 
 def has_new_content(context: WorkspaceContext, change: Change) -> bool:
-    """Return True if the file is no longer what the comparison found."""
     root, name = locate_file(context, change.path)
     return content_identity(try_observe_file(root / name)) != content_identity(change.after)
 
 
 def locate_file(context: WorkspaceContext, path: str) -> tuple[Path, str]:
-    """Return the folder that holds a path of an observation, and the name there: git's files lie in its own folder."""
     common = context.workspace.common_dir
     return (common, path[len(GIT_PREFIX) :]) if common and is_git_path(path) else (context.workspace.root, path)
 
@@ -263,7 +259,7 @@ def locate_file(context: WorkspaceContext, path: str) -> tuple[Path, str]:
 def make_records(
     context: WorkspaceContext, call: ToolCall, pending: PendingCall, result: UndoResult, point: Snapshot | None
 ) -> list[Record]:
-    """Return the records of undone files: which, why, and where the agent's version is."""
+    """Return the records of undone files, with the reasons and the place of the agent's version."""
     paths = list(result.undone)
     records: list[Record] = []
     for start in range(0, len(paths), MAX_RECORDED):
