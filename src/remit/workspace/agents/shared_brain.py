@@ -21,7 +21,7 @@ MAX_PART_CHARS = 2_000
 """Limit per part, in characters."""
 
 MAX_BRAIN_BYTES = 4 * 1024 * 1024
-"""Bytes of the file."""
+"""Limit of the file."""
 
 CLOSE_MARK = "<!-- /remit -->"
 OPEN_MARK = re.compile(r"<!-- remit:(?P<kind>[a-z]+) (?P<id>[^\s<>]{1,200}) -->")

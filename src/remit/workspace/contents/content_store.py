@@ -59,7 +59,6 @@ class ContentStore:
             self.recent.popitem(last=False)
 
     def has_own_file(self, blob: str) -> bool:
-        """Return whether the content lies in a file of Remit's own, outside git."""
         return self.files.has_blob(blob)
 
     def list_pending(self) -> list[PendingContent]:

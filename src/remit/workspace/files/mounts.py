@@ -24,7 +24,6 @@ def find_mount_below(place: Path | str) -> str:
 
 @lru_cache(4)
 def parse_mount_table(table: bytes) -> tuple[tuple[str, str], ...]:
-    """The same from the kernel's table."""
     found: list[tuple[str, str]] = []
     for line in table.splitlines():
         words, _, rest = line.partition(b" - ")

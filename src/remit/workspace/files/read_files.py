@@ -54,7 +54,6 @@ def compute_version(content: bytes, mode: str = "100644") -> ContentVersion:
 
 
 def read_bytes(path: Path) -> bytes:
-    """The bytes of a regular file."""
     descriptor = os.open(path, READ_FLAGS)
     try:
         parts = list(iter(lambda: os.read(descriptor, BLOCK_BYTES), b""))

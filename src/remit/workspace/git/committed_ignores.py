@@ -103,7 +103,6 @@ def find_hidden(workspace: Workspace, commit: str, entries: Iterable[str]) -> li
 
 
 def list_files_below(root: Path, folder: str) -> Iterator[str]:
-    """Yield the files in a folder, relative to the root, without following links."""
     for path, _, names in os.walk(root / folder):
         yield from (os.path.relpath(os.path.join(path, name), root) for name in names)  # noqa: PTH118
 
@@ -130,7 +129,6 @@ class IgnoreQuery:
 
 
 def intersect_ignored(one: IgnoredPaths, other: IgnoredPaths) -> IgnoredPaths:
-    """Return paths ignored in both answers, as in the first."""
     every = {*other.by_folder, *other.by_name}
     return IgnoredPaths({p: top for p, top in one.by_folder.items() if p in every}, one.by_name & every)
 

@@ -114,7 +114,7 @@ def read_id(entry: IntentNode) -> str | None:
 
 
 def is_block_scalar(node: YamlNode) -> bool:
-    """Return whether the value is text on lines of its own, after `|` or `>`."""
+    """Return whether the value is text on its own lines, after `|` or `>`."""
     return isinstance(node, YamlScalar) and node.style in ("|", ">")
 
 
@@ -165,12 +165,10 @@ def skip_comments(text: str, at: int, column: int) -> int:
 
 
 def line_start(text: str, at: int) -> int:
-    """Return the start of the line around `at`."""
     return text.rfind("\n", 0, at) + 1
 
 
 def starts_line(text: str, at: int) -> bool:
-    """Return whether only spaces come before `at` in the line."""
     return not text[line_start(text, at) : at].strip(" ")
 
 

@@ -103,7 +103,6 @@ def compose_nodes(text: str, *, pure: bool = False) -> YamlNode | None:
 
 
 def is_null(node: YamlNode) -> bool:
-    """Return whether the value is empty or null."""
     return isinstance(node, YamlScalar) and not node.style and node.tag is None and node.text in _NULLS
 
 

@@ -1,4 +1,4 @@
-"""An intent's fields as the lines of a YAML file that a person would write."""
+"""Spelling of intents as YAML lines, as a person would write them."""
 
 import json
 import re
@@ -11,7 +11,7 @@ from remit.workspace.intents_file.parse import Value
 from remit.workspace.intents_file.storage import EditRefused
 
 FieldValue: TypeAlias = str | bool | None | tuple[str, ...] | tuple[Constraint, ...] | tuple[Criterion, ...]
-"""What a field of an Intent can hold."""
+"""A field's value in an Intent."""
 
 BLANK_INTENT = Intent(id="", owned_scope=())
 _REQUIRED_FIELDS = frozenset({"status", "priority"})
@@ -22,7 +22,7 @@ _NOT_LITERAL = re.compile("[\x00-\x09\x0b-\x1f\x7f-\xa0\u2028\u2029\ufeff\ufffe\
 
 
 def shown_fields(intent: Intent) -> list[tuple[str, Value]]:
-    """The fields worth writing, id first."""
+    """Return the fields that are not at their default, id first."""
     shown = ((name, getattr(intent, name)) for name in Intent.__struct_fields__)
     return [
         (name, plain_value(value))
@@ -32,12 +32,13 @@ def shown_fields(intent: Intent) -> list[tuple[str, Value]]:
 
 
 def plain_value(value: FieldValue) -> Value:
-    """The field as plain data, as YAML holds it."""
     return [plain_item(item) for item in value] if isinstance(value, tuple) else value
 
 
 def plain_item(item: object) -> Value:
-    """A list item as the file holds it. A rule's text is left out where reading it would give the same."""
+    """Return a list item as written in the file. A constraint's text is left out if reading
+    would derive the same text.
+    """
     match item:
         case Constraint(text=text, kind=str(kind), options=options):
             said = {} if text == describe_constraint(kind, options) else {"text": text}
@@ -51,13 +52,13 @@ def plain_item(item: object) -> Value:
 
 
 def item_lines(intent: Intent, dash: int, offset: int) -> list[str]:
-    """The intent as lines of a list: the dash in column `dash` (0-based), its keys `offset` further."""
+    """Return the intent as lines of a list item: the dash in column `dash` (0-based), its keys `offset` further."""
     first, *rest = field_lines(shown_fields(intent), dash + offset)
     return [" " * dash + "-" + first[dash + 1 :], *rest]
 
 
 def field_lines(fields: Iterable[tuple[str, Value]], margin: int) -> list[str]:
-    """The fields as lines of a mapping, `margin` spaces in."""
+    """Return the fields as lines of a mapping, indented by `margin` spaces."""
     return [line for name, value in fields for line in _lines(name, value, margin)]
 
 
@@ -72,18 +73,18 @@ def _lines(name: str, value: Value, margin: int) -> list[str]:
 
 
 def is_literal(text: str) -> bool:
-    """Whether `text` has lines, and a literal block would hold them as they are."""
+    """Return whether `text` has several lines that a literal block would keep unchanged."""
     return "\n" in text and text != "\n" and _NOT_LITERAL.search(text) is None
 
 
 def literal_lines(text: str, margin: int) -> list[str]:
-    """The text as a literal block: its header, then its lines, `margin` spaces in."""
+    """Return the text as a literal block, header first, indented by `margin` spaces."""
     lines = text.removesuffix("\n").split("\n")
     return ["|" if text.endswith("\n") else "|-", *(" " * margin + line if line else "" for line in lines)]
 
 
 def flow_text(value: Value, *, strict: bool = False) -> str:
-    """The value on one line; `strict` spells it as JSON does."""
+    """Return the value on a single line; `strict` spells as JSON does."""
     match value:
         case str():
             return scalar_text(value, strict=strict)
@@ -97,7 +98,7 @@ def flow_text(value: Value, *, strict: bool = False) -> str:
 
 
 def scalar_text(text: str, *, strict: bool) -> str:
-    """Plain where YAML 1.1 and 1.2 both read exactly this text, else in double quotes."""
+    """Return the text plain if YAML 1.1 and 1.2 both read exactly the same text, else in double quotes."""
     plain = _PLAIN_TEXT.fullmatch(text) is not None and text.lower() not in _YAML_WORDS
     if not strict and (plain or parse_time(text) is not None):
         return text

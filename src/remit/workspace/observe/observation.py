@@ -205,7 +205,6 @@ def observe_governing_files(workspace: Workspace) -> Iterator[tuple[str, Observe
 
 
 def observe_tree(root: Path) -> Iterator[tuple[str, ObservedFile | None]]:
-    """Observe each file below `root`, except Remit's state."""
     return ((path, try_observe_file(root / path)) for path in walk_paths(root))
 
 
@@ -286,5 +285,4 @@ def read_at_commit(workspace: Workspace, commit: str, paths: list[str]) -> dict[
 
 
 def versions_by_path(observation: Observation) -> dict[str, ContentVersion | None]:
-    """Return the observation without contents, for storage."""
     return {path: found.version if found else None for path, found in observation.files.items()}

@@ -163,7 +163,6 @@ def remove_grant(text: str, grant_id: str) -> str:
 
 
 def table_start(kept: list[str], start: int) -> int:
-    """Return the first line of the table, including a blank line before."""
     return start - 1 if start and not kept[start - 1].strip() else start
 
 

@@ -59,6 +59,5 @@ def forget_trust(home: Path, repository: str) -> bool:
 
 
 def list_trusts(home: Path) -> Iterator[Trust]:
-    """Return each trust on this machine, by file name."""
     found = (read_trust_file(path) for path in sorted((home / TRUST_FOLDER).glob("*.json")))
     return (trust for trust in found if trust is not None)

@@ -144,7 +144,6 @@ def cached_workspace(root: str, git_dir: str | None, common_dir: str | None) -> 
 
 
 def find_git_root(start: Path) -> Path | None:
-    """Return the nearest folder at or above `start` that has a `.git`."""
     found = find_git_root_name(str(start))
     return Path(found) if found else None
 

