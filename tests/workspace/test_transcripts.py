@@ -13,7 +13,6 @@ SESSION = "0af7c1d2-4c5d-48f0-8d71-31c8028691f6"
 PLACES = {
     "claude-code": f".claude/projects/-repo/{SESSION}.jsonl",
     "codex": f".codex/sessions/2026/11/22/rollout-2026-11-22T03-03-28-{SESSION}.jsonl",
-    "copilot": f".copilot/session-state/{SESSION}/events.jsonl",
     "gemini": f".gemini/tmp/repo/chats/session-2026-11-22T03-03-{SESSION[:8]}.jsonl",
     "qwen": f".qwen/projects/-repo/chats/{SESSION}.jsonl",
 }

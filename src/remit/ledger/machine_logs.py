@@ -94,7 +94,7 @@ def list_log_places(root: "Path") -> list[str]:
 
 
 def list_readable_places(root: "Path") -> list[str]:
-    """Those of `list_log_places` whose log this user may read: `sudo` leaves logs that only root can."""
+    """Return the log places readable for this user: `sudo` leaves logs that only root can read."""
     return [place for place in list_log_places(root) if not place or is_readable(root / place)]
 
 

@@ -3,15 +3,14 @@
 from collections.abc import Iterator, Sequence
 from itertools import pairwise
 
-from msgspec import Struct, json
+from msgspec import Struct
 
 from remit.core.formats.merkle import hash_leaf
 from remit.gate.context import WorkspaceContext
 from remit.gate.records.tree_head_report import tracked_log_name
 from remit.ledger.integrity.findings import LedgerFinding
 from remit.ledger.integrity.tree_heads import read_leaves
-from remit.ledger.record_views import RecordLine
-from remit.ledger.segments import DECODE_ERRORS
+from remit.ledger.record_views import ChainView, decode_header
 from remit.workspace.place.workspace import TRACKED_LOGS_FOLDER
 from remit.workspace.sharing.tracked_logs import (
     MAX_LOG_FILES,
@@ -35,24 +34,12 @@ OTHER_LOG_STEP = (
 )
 
 
-class _ChainPlace(Struct):
-    seq: int
-    prev: str
-
-
-class _ChainBody(Struct):
-    chain: _ChainPlace
-
-
-_LINE_DECODER = json.Decoder(RecordLine[_ChainBody])
-
-
 class _NumberedLine(Struct, frozen=True):
     """Line of a tracked log with its number; `chain` is None for junk."""
 
     number: int
     raw: bytes
-    chain: _ChainPlace | None
+    chain: ChainView | None
 
 
 def find_tracked_log_faults(context: WorkspaceContext) -> list[LedgerFinding]:
@@ -131,15 +118,8 @@ def read_lines(content: bytes) -> Iterator[_NumberedLine]:
         raw = line.removesuffix(b"\r")
         if raw and raw not in seen:
             seen.add(raw)
-            yield _NumberedLine(number, raw, decode_chain(raw))
-
-
-def decode_chain(raw: bytes) -> _ChainPlace | None:
-    try:
-        raw.decode()
-        return _LINE_DECODER.decode(raw).metadata.body.chain
-    except DECODE_ERRORS:
-        return None
+            header = decode_header(raw)
+            yield _NumberedLine(number, raw, header.chain if header else None)
 
 
 def is_next_in_chain(one: _NumberedLine, after: _NumberedLine) -> bool:

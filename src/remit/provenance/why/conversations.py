@@ -22,11 +22,9 @@ from remit.provenance.why import conversation_search
 from remit.provenance.why.conversation_database import delete_database, open_in_memory, open_or_replace
 from remit.provenance.why.explanation import Talk, Utterance
 from remit.workspace.agents.transcripts import (
-    DATABASE_AGENT,
     MAX_READ_BYTES,
     ReadPosition,
     TranscriptLine,
-    read_database_rows,
     read_lines_after,
 )
 
@@ -140,10 +138,6 @@ class Conversations:
     def read_transcript(self, source: TranscriptSource, now: float) -> int:
         """Read one transcript on from the last position."""
         transcript, position = self.find_transcript(source)
-        if source.agent == DATABASE_AGENT:
-            return self.store_chunks(
-                source, transcript, position, read_database_rows(Path(source.path), source.session_id), now
-            )
         start, chunks = read_lines_after(Path(source.path), position)
         count = self.store_chunks(source, transcript, start, chunks, now)
         if self.find_transcript(source)[1].offset - start.offset >= MAX_READ_BYTES:

@@ -2,12 +2,9 @@
 
 import os
 import re
-import sqlite3
 import stat
 from collections.abc import Iterator
-from contextlib import closing
 from pathlib import Path
-from urllib.parse import quote
 
 import msgspec
 from msgspec import Struct
@@ -27,22 +24,14 @@ MAX_READ_BYTES = 512 * 1024 * 1024
 DOCUMENT_SUFFIX = ".json"
 """A transcript with this suffix is a single document, rewritten each time."""
 
-DATABASE_AGENT = "opencode"
-"""The agent with transcripts as database rows, read only at the agent's own place."""
-
 SESSION_ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]{7,127}")
 TRANSCRIPT_PATTERNS = {
     "claude-code": ".claude/projects/*/{session}.jsonl",
     "codex": ".codex/sessions/*/*/*/rollout-*-{session}.jsonl",
-    "copilot": ".copilot/session-state/{session}/events.jsonl",
     "gemini": ".gemini/tmp/*/chats/session-*-{start}.json*",
-    "opencode": ".local/share/opencode/opencode.db",
     "qwen": ".qwen/projects/*/chats/{session}.jsonl",
 }
 """Transcript paths relative to HOME, as found 2026-11; `start` is the first 8 characters of the session id."""
-
-PARTS_QUERY = """select p.id, p.time_created, m.data, p.data from part p join message m on m.id = p.message_id
-  where p.session_id = ? and length(p.data) < ? order by p.time_created, p.id"""
 
 CODEX_TAIL_BYTES = 8 * 1024 * 1024
 TURN_SIGN = b'"turn_context"'
@@ -132,27 +121,6 @@ def read_document(descriptor: int, size: int, start: int) -> Iterator[Transcript
     with os.fdopen(descriptor, "rb") as file:
         if size not in (0, start):
             yield TranscriptLine(file.read(MAX_LINE_BYTES) if size <= MAX_LINE_BYTES else b"", size)
-
-
-def read_database_rows(path: Path, session: str) -> Iterator[TranscriptLine]:
-    """Yield the parts of an OpenCode session as lines. The database is opened read-only."""
-    try:
-        with closing(sqlite3.connect(f"file:{quote(str(path))}?mode=ro", uri=True, timeout=1.0)) as database:
-            for name, created, message, part in database.execute(PARTS_QUERY, (session, MAX_LINE_BYTES)):
-                yield TranscriptLine(encode_row(name, created, message, part), 0)
-    except sqlite3.Error:
-        return
-
-
-def encode_row(name: object, created: object, message: object, part: object) -> bytes:
-    """Return a part as a line of JSON; empty for an unknown shape."""
-    if not isinstance(message, str) or not isinstance(part, str):
-        return b""
-    try:
-        parts = {"message": msgspec.Raw(message.encode()), "part": msgspec.Raw(part.encode())}
-        return msgspec.json.encode({"id": name, "time_created": created, **parts})
-    except (ValueError, TypeError):
-        return b""
 
 
 class SandboxPolicy(Struct, frozen=True):
