@@ -1,6 +1,5 @@
 """The gate's answer to an event, and the attempts at steps of which none may stop the next."""
 
-from collections.abc import Callable
 from types import TracebackType
 from typing import Any, Literal, Self, TypeVar
 
@@ -59,11 +58,6 @@ class Attempts:
             return False
         self.failures.append(str(error).partition("\n")[0])
         return True
-
-    def attempt(self, step: Callable[[], T], otherwise: T) -> T:
-        with self:
-            return step()
-        return otherwise
 
     @property
     def failure_notice(self) -> str:

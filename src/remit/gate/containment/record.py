@@ -91,8 +91,11 @@ def record_result(
         records = make_call_records(context, call, outcome, pending, row, effects, context.recorder.vcs, tries)
     if ticket is not None:
         records = records[:-1]  # the call's own hook records its end
-    waiting = tries.attempt(lambda: context.recorder.append_or_spool(records), None)
-    tries.attempt(lambda: record_dropped(command, findings), None)
+    waiting: str | None = None
+    with tries.step():
+        waiting = context.recorder.append_or_spool(records)
+    with tries.step():
+        record_dropped(command, findings)
     if ticket is None:
         is_recorded = not tries.failures
         with tries.step():
@@ -107,8 +110,8 @@ def record_result(
         tries.failure_notice,
     )
     if ticket is not None:
-        token = ticket.token
-        Attempts().attempt(lambda: PendingMessages(context.state).add_contained_result(call, token, message), None)
+        with Attempts().step():
+            PendingMessages(context.state).add_contained_result(call, ticket.token, message)
     return ContainedResult(ended.code, kept, {str(f.path): f.message for f in findings}, message)
 
 

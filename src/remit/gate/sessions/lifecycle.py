@@ -38,24 +38,24 @@ class SessionLifecycle:
         context, session = self.context, event.session
         rules, tries = context.rules, Attempts()
         unfinished = UnfinishedCalls(context)
-        tries.attempt(
-            lambda: unfinished.settle_calls("session start", partial(belongs_to_session, session), session), ""
-        )
-        tries.attempt(lambda: self.record_start(event, agent, rules), None)
-        snapshots = SnapshotTaker(context)
-        tries.attempt(lambda: snapshots.take_at_session_start(session, agent, unfinished.observation), None)
-        block = tries.attempt(lambda: self.find_start_block(session, agent), "")
-        todo = notice = ""
+        with tries.step():
+            unfinished.settle_calls("session start", partial(belongs_to_session, session), session)
+        with tries.step():
+            self.record_start(event, agent, rules)
+        with tries.step():
+            SnapshotTaker(context).take_at_session_start(session, agent, unfinished.observation)
+        block = todo = notice = ""
+        with tries.step():
+            bound = self.intents.bind_unselected_session(session, agent, self.find_binding())
+            block = bound or self.intents.deliver_block(session)
         if rules.mode != "observe":
-            todo = tries.attempt(lambda: describe_open_items(context.workspace, session), "")
-            notice = tries.attempt(lambda: untrusted_notice(find_untrusted(context.rules, context.recorder)), "")
+            with tries.step():
+                todo = describe_open_items(context.workspace, session)
+            with tries.step():
+                notice = untrusted_notice(find_untrusted(context.rules, context.recorder))
         protocol = format_protocol(rules.mode, rules.document)
         parts = (protocol, block, todo, notice, context.repair_notice, tries.failure_notice)
         return "\n\n".join(filter(None, parts))
-
-    def find_start_block(self, session: SessionKey, agent: str) -> str:
-        bound = self.intents.bind_unselected_session(session, agent, self.find_binding())
-        return bound or self.intents.deliver_block(session)
 
     def record_start(self, event: SessionStarted, agent: str, rules: Rules) -> None:
         """Store the session and record its start."""
@@ -87,16 +87,18 @@ class SessionLifecycle:
     def handle_prompt(self, session: SessionKey, agent: str) -> str:
         """Return pending messages, and the intent's block if it changed, after a person's prompt."""
         context, tries = self.context, Attempts()
-        tries.attempt(lambda: notice_rules(context, context.rules), None)
-        tries.attempt(lambda: Setbacks(context.state, context.environment.clock()).reset(session), None)
-        tries.attempt(
-            lambda: ChangesBetweenCalls(context).record_unattributed_changes(
-                "prompt", context.observe(fully=True), session
-            ),
-            None,
-        )
-        block = tries.attempt(lambda: self.find_prompt_block(session, agent), "")
-        waiting = tries.attempt(lambda: PendingMessages(context.state).take_messages(session), "")
+        with tries.step():
+            notice_rules(context, context.rules)
+        with tries.step():
+            Setbacks(context.state, context.environment.clock()).reset(session)
+        with tries.step():
+            between = ChangesBetweenCalls(context)
+            between.record_unattributed_changes("prompt", context.observe(fully=True), session)
+        block = waiting = ""
+        with tries.step():
+            block = self.find_prompt_block(session, agent)
+        with tries.step():
+            waiting = PendingMessages(context.state).take_messages(session)
         return join_lines(waiting, block, context.repair_notice, tries.failure_notice)
 
     def find_prompt_block(self, session: SessionKey, agent: str) -> str:
@@ -109,24 +111,31 @@ class SessionLifecycle:
     def end_session(self, event: SessionEnded, agent: str) -> str:
         """Record the session's end and describe failures; the intent stays selected for a resume."""
         context, tries = self.context, Attempts()
-        settled = tries.attempt(lambda: self.settle_open_calls("session end", event.session, whole=True), "")
-        tries.attempt(lambda: remove_session_with_commands(context.state, event.session.session_id), None)
-        session = tries.attempt(lambda: context.state.active_session(event.session), SessionState())
+        settled, session = "", SessionState()
+        with tries.step():
+            settled = self.settle_open_calls("session end", event.session, whole=True)
+        with tries.step():
+            remove_session_with_commands(context.state, event.session.session_id)
+        with tries.step():
+            session = context.state.active_session(event.session)
         body = Body(
             event="session_end",
             intent_id=session.intent_id,
             session_id=event.session.session_id,
             detail={"reason": sanitise_line(event.reason, 100)},
         )
-        tries.attempt(lambda: context.recorder.append_or_spool([context.recorder.make_record(body, agent)]), None)
+        with tries.step():
+            context.recorder.append_or_spool([context.recorder.make_record(body, agent)])
         return join_lines(settled, tries.failure_notice)
 
     def end_turn(self, session: SessionKey) -> str:
         """Settle open calls and fold contents into git; describe failures."""
-        tries = Attempts()
-        settled = tries.attempt(lambda: self.settle_open_calls("turn end", session), "")
+        tries, settled = Attempts(), ""
+        with tries.step():
+            settled = self.settle_open_calls("turn end", session)
         if not self.context.serves_many_calls:  # the daemon folds later, while no call waits
-            tries.attempt(self.context.fold_contents, None)
+            with tries.step():
+                self.context.fold_contents()
         return join_lines(settled, tries.failure_notice)
 
     def settle_open_calls(self, when: str, session: SessionKey, *, whole: bool = False) -> str:

@@ -33,8 +33,10 @@ def run_after_hooks(
     """Return the messages for the model, with the names of failed hooks."""
     tries = Attempts()
     reports = call_listeners(registered, call, outcome)
-    reports += tries.attempt(lambda: run_repository_hooks(context, call, outcome, changed), [])
-    tries.attempt(lambda: record_failures(context, call, reports), None)
+    with tries.step():
+        reports += run_repository_hooks(context, call, outcome, changed)
+    with tries.step():
+        record_failures(context, call, reports)
     return join_lines(*(report.message for report in reports), tries.failure_notice)
 
 
