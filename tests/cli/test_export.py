@@ -14,7 +14,8 @@ import pytest
 from cli.test_ledger import MAIN, data, remit
 from gate.driving import Agent, governed
 from remit.core.diff.contents import hash_git_blob, sha256
-from remit.core.formats.foreign_records import convert_older_record, export_record
+from remit.core.formats.foreign_records import convert_older_record
+from remit.core.formats.record_export import export_record
 
 
 @pytest.fixture

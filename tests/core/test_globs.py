@@ -20,11 +20,11 @@ from remit.core.scope.globs import (
     GlobError,
     Scope,
     expand_braces,
-    find_overlap,
     glob_error,
     is_absolute_pattern,
     wildmatch,
 )
+from remit.core.scope.overlap import find_overlap
 
 TESTS = Path(__file__).parent.parent
 

@@ -6,15 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from remit.core.diff.patch import (
-    FileOperation,
-    Patch,
-    PatchError,
-    PatchHunk,
-    find_shell_patches,
-    list_patch_paths,
-    parse_patch,
-)
+from remit.core.diff.patch import FileOperation, Patch, PatchError, PatchHunk, parse_patch
+from remit.core.diff.shell_patches import find_shell_patches
 
 WHOLE = """\
 *** Begin Patch
@@ -54,11 +47,11 @@ def test_every_kind_of_operation_is_read() -> None:
 
 
 def test_every_file_is_named_once_targets_of_moves_too() -> None:
-    assert list_patch_paths(WHOLE) == ("docs/new file.md", "src/app.py", "src/main.py", "old.txt")
+    assert parse_patch(WHOLE).paths == ("docs/new file.md", "src/app.py", "src/main.py", "old.txt")
 
 
 def test_a_tilde_is_a_name() -> None:
-    assert list_patch_paths(wrap("*** Delete File: ~/a")) == ("./~/a",)
+    assert parse_patch(wrap("*** Delete File: ~/a")).paths == ("./~/a",)
 
 
 def wrap(*lines: str) -> str:
@@ -77,7 +70,7 @@ def wrap(*lines: str) -> str:
     ],
 )
 def test_what_the_client_forgives_is_forgiven(text: str) -> None:
-    assert list_patch_paths(text) == ("a",)
+    assert parse_patch(text).paths == ("a",)
 
 
 def test_the_first_hunk_may_do_without_its_mark() -> None:
@@ -88,7 +81,7 @@ def test_the_first_hunk_may_do_without_its_mark() -> None:
 @pytest.mark.parametrize("line", ["*** Add File: evil", " *** Add File: evil"])
 def test_an_added_line_is_content_and_a_header_after_it_is_a_header(line: str) -> None:
     text = wrap("*** Add File: a", "+*** Delete File: b", line, "+x")
-    assert list_patch_paths(text) == ("a", "evil")
+    assert parse_patch(text).paths == ("a", "evil")
 
 
 def test_only_updates_in_place_check_themselves() -> None:

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from core.secrets import CORPUS, SECRETS
+from core.secret_corpus import CORPUS, SECRETS
 from gate.driving import governed, machine
 from remit.core.record import (
     Body,

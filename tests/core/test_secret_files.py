@@ -21,7 +21,7 @@ def test_a_name_of_secrets_is_known(path: str) -> None:
     "path",
     [".env.example", ".env.sample", "env.py", "src/environment.ts", "id_rsa.pub", "src/secrets.py",
      "src/credentials.ts",
-     "tests/core/secrets.py", "tokens.css", "src/token.py", "docs/keys.md", "keyboard.json", "secretary.md",
+     "tests/core/secret_corpus.py", "tokens.css", "src/token.py", "docs/keys.md", "keyboard.json", "secretary.md",
      "a/b/c.txt"],
 )  # fmt: skip
 def test_other_names_are_not(path: str) -> None:

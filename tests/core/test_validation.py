@@ -10,7 +10,8 @@ from hypothesis import strategies as st
 
 from remit.core.intent import Intent, LintFinding
 from remit.core.intents.validation import FilePosition, PlacedIntent, describe_constraint, parse_time, validate_intents
-from remit.core.scope.globs import Scope, find_overlap
+from remit.core.scope.globs import Scope
+from remit.core.scope.overlap import find_overlap
 
 
 def placed(*intents: Intent) -> list[PlacedIntent]:

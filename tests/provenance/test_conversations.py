@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from core.secrets import CORPUS, SECRETS
-from remit.core.secrets.redaction import compile_team_pattern
+from core.secret_corpus import CORPUS, SECRETS
+from remit.core.secrets.bounded_regex import compile_team_pattern
 from remit.ledger.index.search import NoSearchWords
 from remit.provenance.why.conversation_search import search_conversations
 from remit.provenance.why.conversations import (

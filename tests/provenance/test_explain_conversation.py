@@ -9,7 +9,7 @@ from typing import Literal
 import pytest
 
 from conftest import run_git
-from core.secrets import SECRETS
+from core.secret_corpus import SECRETS
 from gate.driving import INTENTS, Agent, governed, machine
 from provenance.speaker import MESSAGE_TIME, MODEL, Speaker
 from remit.core.call import SessionKey

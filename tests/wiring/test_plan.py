@@ -10,10 +10,11 @@ from pathlib import Path
 import pytest
 
 from remit.adapters import ROWS
+from remit.core.machine_paths import MANIFEST_PATH
 from remit.wiring.agents import TRUST_FUNCTIONS, SettingsPlace, find_agents
 from remit.wiring.hook_client import CLIENT_FOLDER, client_words, install_client, is_own_handler
 from remit.wiring.json_merge import merge_json, unmerge_json
-from remit.wiring.manifest import MANIFEST_PATH, Manifest, ManifestError, read_manifest
+from remit.wiring.manifest import Manifest, ManifestError, read_manifest
 from remit.wiring.plan import FilePlan, WiringProblem, plan_settings, write_plans
 from remit.wiring.unwire import find_leftovers, remove_leftovers, unwire
 from remit.workspace.agents.settings_files import SettingsChanged, write_settings

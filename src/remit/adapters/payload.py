@@ -12,7 +12,8 @@ from remit.adapters.agent_row import AdapterError, AgentRow, ToolRow
 from remit.core.call import REMIT_TOOLS, SessionKey, ToolCall, hash_arguments
 from remit.core.diff.contents import LineRange
 from remit.core.diff.edits import CellEdit, Edit, Patching, Replacement, Replacements, WholeFile
-from remit.core.diff.patch import Patch, PatchError, find_shell_patches, parse_patch
+from remit.core.diff.patch import Patch, PatchError, parse_patch
+from remit.core.diff.shell_patches import find_shell_patches
 from remit.core.events import SessionStarted, StartSource
 from remit.core.json_guards import as_array, as_object
 

@@ -20,6 +20,7 @@ import msgspec
 
 from remit.cli.agents.wiring import own_command
 from remit.cli.output import FINDINGS
+from remit.core.timestamps import format_utc
 from remit.wiring.doctor_checks import describe_containment_warning
 
 STORY = """\
@@ -49,7 +50,7 @@ class ScriptedAgent:
 
     def say(self, role: str, content: object) -> None:
         """Write one entry of the conversation: text of the `user`, or blocks of the `assistant`."""
-        at = datetime.now(UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
+        at = format_utc(datetime.now(UTC), "milliseconds")
         message = {"role": role, "model": MODEL_NAME, "content": content}
         with self.transcript.open("ab") as file:
             file.write(

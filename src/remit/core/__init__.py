@@ -1,1 +1,1 @@
-"""NOUNS: frozen values and pure functions that every other room shares."""
+"""Nouns of Remit: frozen values and pure functions, without I/O."""

@@ -1,4 +1,4 @@
-"""What an agent asks to do, and what came of it, whichever agent it is."""
+"""Tool calls of agents and their outcomes, independent of the agent."""
 
 import hashlib
 from typing import Any, Literal, TypeAlias
@@ -27,7 +27,7 @@ REMIT_TOOLS = frozenset(
         "why",
     }
 )
-"""The agent-facing tools that exist; `tools` offers exactly these."""
+"""Names of the agent-facing tools; `remit.tools` offers exactly these."""
 
 REMIT_COMMANDS = frozenset(
     {
@@ -47,23 +47,25 @@ REMIT_COMMANDS = frozenset(
         ("--version",),
     }
 )
-"""The first words of those `remit …` commands that an agent may run; the rest are for people."""
+"""First words of the `remit …` commands open to agents; all others are for people."""
 
 
 class SessionKey(Struct, frozen=True):
-    """One conversation of one agent. A sub-agent carries its parent's id and an `agent_id` of its own."""
+    """A conversation of an agent. A sub-agent carries its parent's session id and its own `agent_id`."""
 
     session_id: str
     agent_id: str = ""
 
     @property
     def parent(self) -> "SessionKey | None":
-        """The session that started this sub-agent; None for a session of its own."""
+        """Return the session that started this sub-agent, or None for a main session."""
         return SessionKey(self.session_id) if self.agent_id else None
 
 
 class Citation(Struct, frozen=True):
-    """What a write tool of Remit's own agent says about itself; other agents' calls have none."""
+    """The intent, mutation class and expected hash declared by a write tool of Remit's own agent; empty for other
+    agents.
+    """
 
     intent_id: str | None = None
     mutation_class: str | None = None
@@ -71,10 +73,10 @@ class Citation(Struct, frozen=True):
 
 
 class ToolCall(Struct, frozen=True):
-    """One tool call, normalised by an adapter. Nothing in it has been believed yet.
+    """A tool call normalised by an adapter, and still untrusted.
 
-    `paths` are as the agent wrote them: absolute, or relative to `cwd`. `call_id` is empty where the agent
-    gives none. `malformed` says why the arguments do not fit the agent's row.
+    `paths` are as the agent wrote them: absolute, or relative to `cwd`. `call_id` is empty for agents that send none.
+    `malformed` explains arguments that do not fit the agent's row.
     """
 
     agent: str
@@ -90,33 +92,33 @@ class ToolCall(Struct, frozen=True):
     malformed: str | None = None
     citation: Citation = Citation()
     whole_workspace: bool = False
-    """Its effects cannot be told from its arguments: compare the whole workspace around it."""
+    """Effects cannot be derived from the arguments: compare the whole workspace."""
     transcript: str | None = None
-    """Where the agent says it writes the conversation."""
+    """Path of the conversation's transcript, according to the agent."""
     checks_itself: bool = False
-    """A search/replace edit: it fails by itself on a file that changed, so it is never stale."""
+    """A search-and-replace edit, which fails by itself on a changed file and so is never stale."""
     has_unwatched_stdin: bool = False
     """The agent may type into a running command without asking its hooks."""
     arguments: dict[str, Any] = {}
-    """As the agent gave them, for a team's own hooks. Remit's rules go by what the adapter read from them."""
+    """Arguments as sent by the agent, for a team's own hooks. Remit's rules use the fields above."""
     edit: Edit | None = None
-    """What a file tool would do to its files; None where the arguments do not tell."""
+    """The change that a file tool would make; None if the arguments do not determine the change."""
     proposal: str | None = None
-    """What the agent had proposed, where a person changed that before they let the call pass."""
+    """The agent's original proposal, if a person edited the call before approving."""
     permission_mode: str = ""
-    """The agent's word for how it asks its person (`default`, `auto`, `bypassPermissions`), where it says one."""
+    """The agent's permission mode (`default`, `auto`, `bypassPermissions`), if known."""
     hook_pid: int = 0
-    """The process that brought the call: the agent is above it. 0 where that is not known."""
+    """Process that delivered the call, a descendant of the agent; 0 if unknown."""
     unproved: str | None = None
-    """Why what the command's text proves does not hold where it runs: settings make git start a program."""
+    """Reason why the command's proven effects do not hold here: git settings start a program."""
 
 
 class Outcome(Struct, frozen=True):
-    """What the agent says came of a call. Evidence of last resort: the workspace is compared all the same.
+    """The agent's report of a finished call. The workspace is compared anyway: reports are weak evidence.
 
-    `positions` are the lines that the tool's own answer says it wrote, by the path as the agent wrote it;
-    `changed_by_person`, that it says a person changed what the agent had proposed; `read_only`, that its output speaks
-    of a file system that cannot be written to.
+    `positions` are lines that the tool claims to have written, by path as the agent wrote the path;
+    `changed_by_person`: the tool reports that a person edited the proposal; `read_only`: the output mentions a
+    read-only file system.
     """
 
     ok: bool = True
@@ -129,5 +131,5 @@ class Outcome(Struct, frozen=True):
 
 
 def hash_arguments(arguments: object) -> str:
-    """SHA-256 of a call's arguments in canonical JSON: the same in the hook and in the MCP server."""
+    """Return the SHA-256 of a call's arguments in canonical JSON, equal in the hook and the MCP server."""
     return hashlib.sha256(json.encode(arguments or {}, order="sorted")).hexdigest()

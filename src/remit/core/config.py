@@ -1,4 +1,4 @@
-"""`remit.toml`: the shape of contracts §10. All of it is optional; an unknown key is an error, not a silence."""
+"""Settings of `remit.toml`. Every key is optional; unknown keys are errors."""
 
 from typing import Literal, TypeAlias, get_args
 
@@ -8,16 +8,16 @@ from remit.core.decision import ErrorType, Mode
 from remit.core.diff.contents import sha256
 from remit.core.grant import UNWAIVABLE_CODES, ProjectGrant
 from remit.core.scope.globs import glob_error
-from remit.core.secrets.redaction import MAX_PATTERNS, compile_team_pattern
+from remit.core.secrets.bounded_regex import MAX_PATTERNS, compile_team_pattern
 from remit.core.team_hooks import Hook, OnWriteCommand, TrustItem
 from remit.core.tree_head import parse_public_key
 
 
 class ShareSettings(Struct, frozen=True, forbid_unknown_fields=True):
-    """What leaves the machine.
+    """Data that leaves the machine.
 
-    `log` "ref" is a git ref for each machine, `refs/remit/log/<machine>`; "tree" a tracked file for each under
-    `.orchestration/log/`, of which every commit keeps a piece for good.
+    `log` "ref" pushes a git ref per machine, `refs/remit/log/<machine>`; "tree" keeps a tracked file per machine under
+    `.orchestration/log/`, and so in every commit.
     """
 
     notes: bool = False
@@ -25,7 +25,7 @@ class ShareSettings(Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class LedgerSettings(Struct, frozen=True, forbid_unknown_fields=True):
-    """Witnesses of the ledger, and the keys that a team trusts: 64 hex digits, or as verifiers take them."""
+    """The ledger's witness, and keys that a team trusts: 64 hex digits, or verifier keys."""
 
     witness: str | None = None
     trusted_keys: tuple[str, ...] = ()
@@ -36,23 +36,23 @@ class LedgerSettings(Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class Redact(Struct, frozen=True, forbid_unknown_fields=True):
-    """Regular expressions for a team's own secrets: what they match is masked before a record is written."""
+    """Regular expressions for a team's secrets; matches are masked before a record is written."""
 
     patterns: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
         if len(self.patterns) > MAX_PATTERNS:
-            raise ValueError(f"[redact] patterns: there are {len(self.patterns)}; the most is {MAX_PATTERNS}")
+            raise ValueError(f"[redact] patterns: there are {len(self.patterns)}; at most {MAX_PATTERNS} are allowed")
         for pattern in self.patterns:
             compile_team_pattern(pattern)
 
 
 class ApprovalRules(Struct, frozen=True, forbid_unknown_fields=True):
-    """When a person is asked, and how long their yes lasts.
+    """When a person is asked, and how long an approval lasts.
 
-    `threshold` is a risk, 0 to 100: a destructive call that weighs as much needs a person's yes even where every rule
-    allows it; 0 asks about each of them. Unset, people are asked about denials only, those that `overrides` names.
-    `timeout_s` is how long a question waits; the agent's own time-out less 5 s by default.
+    `threshold` is a risk from 0 to 100: destructive calls of at least this risk need approval even if every rule allows
+    them; 0 asks about every destructive call. Unset, people are asked only about denials named by `overrides`.
+    `timeout_s` is the lifetime of a question, by default the agent's own timeout minus 5 s.
     """
 
     threshold: int | None = None
@@ -71,11 +71,11 @@ OVERRIDABLE: tuple[ErrorType, ...] = (
     "STALE_FILE",
     "INTENT_CLOSED",
 )
-"""The denials that are offered to a person, unless the configuration says otherwise."""
+"""Denials offered to a person unless the configuration says otherwise."""
 
 
 class SessionSettings(Struct, frozen=True, forbid_unknown_fields=True):
-    """Times that concern sessions."""
+    """Time limits of sessions, leases and detours."""
 
     idle_minutes: float = 30
     lease_s: int = 60
@@ -83,15 +83,15 @@ class SessionSettings(Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class LessonSettings(Struct, frozen=True, forbid_unknown_fields=True):
-    """Where lessons are written: `AGENT.md` beside the intents, or a file at the workspace's root."""
+    """The file for lessons: `AGENT.md` beside the intents, or a file at the workspace root."""
 
     file: Literal["AGENT.md", "CLAUDE.md", "AGENTS.md"] = "AGENT.md"
 
 
 class TranscriptSettings(Struct, frozen=True, forbid_unknown_fields=True):
-    """How long what agents and people said to each other is kept, on this machine only, without secrets.
+    """Retention of conversations, stored without secrets on this machine only.
 
-    `retain_days` 0 keeps nothing: `remit why` then reads what the agents themselves still have.
+    `retain_days` 0 stores nothing: `remit why` then reads the agents' own transcripts.
     """
 
     retain_days: float = 90
@@ -102,9 +102,9 @@ class TranscriptSettings(Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class SnapshotSettings(Struct, frozen=True, forbid_unknown_fields=True):
-    """How long states of the working tree are kept, how much room they take, and the largest file they hold.
+    """Retention and size limits of snapshots.
 
-    `secret_days` is how long they hold files whose names speak of secrets; with 0 they never do.
+    `secret_days` applies to files with secret-like names; 0 never stores them.
     """
 
     keep_days: float = 14
@@ -119,13 +119,14 @@ class SnapshotSettings(Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class ContainmentRules(Struct, frozen=True, forbid_unknown_fields=True):
-    """Whether agents' shell commands run contained where their text does not tell what they write.
+    """Rules for running shell commands contained if their text does not show their writes.
 
-    `rewrite` "auto" does so in enforce, where the agent takes another command from its hook; "off" never does, and
-    effects are compared afterwards. `generated` are patterns of files that tools make anew and git does not ignore: a
-    contained command may write them under any intent, once a person trusts the patterns, and where git does not track
-    them. After `time_limit_s` it is ended, and what it did till then is judged; 0 is no limit.
-    One that writes more than `size_limit_mib` is ended and keeps nothing. With `ssh_agent` it reaches the ssh-agent.
+    `rewrite` "auto" contains commands in enforce mode if the agent accepts a rewritten command; "off" never does, and
+    effects are compared afterwards.
+    `generated` are patterns of unignored files that tools regenerate: contained commands may write untracked matches
+    under any intent, once a person trusts the patterns.
+    After `time_limit_s` a command is ended and judged by its effects so far; 0 means no limit. A command that writes
+    more than `size_limit_mib` is ended and keeps nothing. `ssh_agent` gives access to the ssh-agent.
     """
 
     rewrite: Literal["auto", "off"] = "auto"
@@ -136,7 +137,7 @@ class ContainmentRules(Struct, frozen=True, forbid_unknown_fields=True):
 
     @property
     def trust_items(self) -> tuple[TrustItem, ...]:
-        """What a person has to trust before it counts."""
+        """Return the patterns that a person must trust before they count."""
         if not self.generated:
             return ()
         digest = sha256(b"generated\0" + json.encode(self.generated))
@@ -149,9 +150,9 @@ class ContainmentRules(Struct, frozen=True, forbid_unknown_fields=True):
         if self.size_limit_mib < 1:
             raise ValueError(f"[containment] size_limit_mib: expected 1 or more, not {self.size_limit_mib}")
         for pattern in self.generated:
-            why = glob_error(pattern)
-            if why is not None:
-                raise ValueError(f"[containment] generated: {pattern!r}: {why}")
+            fault = glob_error(pattern)
+            if fault is not None:
+                raise ValueError(f"[containment] generated: {pattern!r}: {fault}")
 
 
 TrailerStyle: TypeAlias = Literal["none", "kernel", "apache", "coauthor", "Remit-Intent"]
@@ -159,23 +160,23 @@ TRAILER_STYLES: tuple[TrailerStyle, ...] = get_args(TrailerStyle)
 
 
 class Trailers(Struct, frozen=True, forbid_unknown_fields=True):
-    """How a commit message says that an agent helped: `Assisted-by`, `Generated-by`, `Co-authored-by`, the intent.
+    """Trailers of commit messages that name an agent: `Assisted-by`, `Generated-by`, `Co-authored-by`, the intent.
 
-    Nothing is ever said by `Signed-off-by`: only a person can.
+    `Signed-off-by` is never used: only a person can certify.
     """
 
     style: TrailerStyle = "none"
 
 
 class Verify(Struct, frozen=True, forbid_unknown_fields=True):
-    """Commands that look at what agents write. What they rewrite is recorded as theirs, a failure is told."""
+    """Commands that check agents' writes. Their rewrites are recorded as their own, their failures reported."""
 
     on_write: tuple[OnWriteCommand, ...] = ()
 
 
 class Config(Struct, frozen=True, forbid_unknown_fields=True):
-    """The file. `mode` is None where it is not set: in a governed workspace an intents file then means enforce, none
-    observe.
+    """The whole file. Without `mode`, a governed workspace enforces if an intents file exists, and observes
+    otherwise.
     """
 
     mode: Mode | None = None

@@ -1,4 +1,4 @@
-"""What Remit answers: findings, the decision they add up to, and the violation an agent reads."""
+"""Findings of checks, the decision they add up to, and the violation shown to an agent."""
 
 from typing import Any, Literal, TypeAlias
 
@@ -39,12 +39,12 @@ ErrorType: TypeAlias = Literal[
 
 
 def find_strictest(verdicts: tuple[Verdict, ...]) -> Verdict:
-    """The strictest of these; `allow` of none."""
+    """Return the strictest verdict, or `allow` for none."""
     return STRICTNESS[max(map(STRICTNESS.index, verdicts), default=0)]
 
 
 class Finding(Struct, frozen=True):
-    """One check's objection to one call. `message` says what is wrong and what to do next."""
+    """A check's objection to a call. `message` names the fault and the next step."""
 
     rule: str
     code: ErrorType
@@ -55,10 +55,10 @@ class Finding(Struct, frozen=True):
 
 
 class Decision(Struct, frozen=True):
-    """What all checks together say of a call.
+    """The combined result of every check for a call.
 
-    `verdict` is the strictest finding; `effect` is what is done about it in the mode in force: in `observe`
-    and `warn` a call passes whatever the verdict. `findings` are in the order in which they lead.
+    `verdict` is the strictest finding; `effect` is the action in the current mode: `observe` and `warn` let every call
+    pass. `findings` are ordered by precedence.
     """
 
     effect: Verdict
@@ -69,11 +69,11 @@ class Decision(Struct, frozen=True):
     intent_id: str | None = None
     governed: bool = True
     grants: tuple[str, ...] = ()
-    """The yeses that a finding was waived by."""
+    """Ids of the grants that waived a finding."""
 
     @property
     def leading(self) -> Finding | None:
-        """The finding that the agent is told first: the strictest, and of those the first in order; never a remark."""
+        """Return the finding to report first: the first of the strictest, never a remark."""
         return next((f for f in self.findings if f.verdict == self.verdict != "allow"), None)
 
 
@@ -81,7 +81,7 @@ UNGOVERNED_DECISION = Decision(effect="allow", verdict="allow", call_class="safe
 
 
 class Violation(Struct, frozen=True):
-    """Why a call was denied, in a form that a model can act on. The wire shape of contracts §5."""
+    """A denial in a form that a model can act on. Wire format of contracts §5."""
 
     error_type: ErrorType
     error: str

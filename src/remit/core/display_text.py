@@ -1,4 +1,4 @@
-"""Showing text that somebody else wrote."""
+"""Untrusted text for terminals, logs and JSON: sanitised, truncated, escaped."""
 
 import re
 import unicodedata
@@ -7,35 +7,37 @@ CONTROL_CHARS = (
     "\x1b\\[(?:[0-2]|[39][0-7])(?:;(?:[0-2]|[39][0-7]))*m|([\x00-\x08\x0b-\x1f\x7f-\x9f\u061c\u200b-\u200f\u2028-\u202e\u2060-\u206f"
     "\ufeff\ufff9-\ufffb\U000e0000-\U000e007f])"
 )
-"""What moves the cursor, speaks to the terminal, turns text round or cannot be seen; before it, colours as they are.
-This and the next are compiled when they are needed: few commands come to it.
+"""Characters that move the cursor, control the terminal, reverse text or are invisible; colour sequences match first
+and stay.
+
+Compiled on use, like INVISIBLE_CHARS: few commands need the pattern.
 """
 
 INVISIBLE_CHARS = "[\x7f-\x9f\u061c\u200b-\u200f\u2028-\u202e\u2060-\u206f\ufeff\ufff9-\ufffb\U000e0000-\U000e007f]"
-"""The same, as far as JSON does not write it as an escape anyhow."""
+"""Invisible characters that JSON does not escape by itself."""
 
 
 def sanitise_text(text: str) -> str:
-    """`text` of several lines for a terminal: what would do something there stands as an escape, but for colours.
+    """Escape control characters in multi-line text for a terminal, keeping colours.
 
-    The last thing before text is printed. What others wrote goes through `shown` before, which keeps it on its line.
+    Applied last before printing. Untrusted parts pass through `sanitise_line` earlier, to keep each on its line.
     """
-    return re.sub(CONTROL_CHARS, lambda found: f"\\x{ord(found[1]):02x}" if found[1] else found[0], text)
+    return re.sub(CONTROL_CHARS, lambda match: f"\\x{ord(match[1]):02x}" if match[1] else match[0], text)
 
 
 def escape_json(text: str) -> str:
-    """The same JSON, with what a terminal would obey, or nobody sees, as escapes."""
-    return re.sub(INVISIBLE_CHARS, lambda found: escape_json_char(found[0]), text)
+    """Escape characters in JSON that a terminal would obey or hide."""
+    return re.sub(INVISIBLE_CHARS, lambda match: escape_json_char(match[0]), text)
 
 
 def escape_json_char(character: str) -> str:
-    """As `json.dumps` writes it, which the start of a command has no time to load: one escape, or a surrogate pair."""
+    """Return a JSON escape, or a surrogate pair, without importing `json`: commands start faster."""
     raw = character.encode("utf-16-be")
     return "".join(f"\\u{high:02x}{low:02x}" for high, low in zip(raw[::2], raw[1::2], strict=True))
 
 
 def sanitise_line(text: str, limit: int = 300) -> str:
-    """`text` on one line, without characters that move the cursor or hide others, cut at `limit`."""
+    """Return `text` on a single line without control or invisible characters, truncated at `limit`."""
     if len(text) <= limit and text.isprintable():
         return text
     clean = "".join(
@@ -46,14 +48,14 @@ def sanitise_line(text: str, limit: int = 300) -> str:
 
 
 def sanitise_full_line(text: str) -> str:
-    """All of `text` on one line: for what somebody says yes to. An escape is longer than what it stands for."""
+    """Return the whole text on a single line, for approvals. An escape is longer than its character."""
     return sanitise_line(text, 10 * len(text))
 
 
 def quote_path(path: str) -> str:
-    """`path` as text that any file can hold: one that is not UTF-8 is written the way git quotes it.
+    """Return `path` as encodable text; paths outside UTF-8 are quoted as git does.
 
-    Bytes that are not UTF-8 come in as lone surrogates; no JSON and no database takes those.
+    Bytes outside UTF-8 arrive as lone surrogates, which neither JSON nor databases accept.
     """
     if path.isascii() or escape_surrogates(path) == path:
         return path
@@ -62,5 +64,4 @@ def quote_path(path: str) -> str:
 
 
 def escape_surrogates(text: str) -> str:
-    """`text` with each lone surrogate as a visible escape, so that it can be encoded."""
     return text.encode("utf-8", "backslashreplace").decode("utf-8")

@@ -1,4 +1,4 @@
-"""What an agent's hook tells us, whichever agent it is."""
+"""Events reported by agents' hooks, independent of the agent."""
 
 from typing import Literal, TypeAlias
 
@@ -10,7 +10,7 @@ StartSource: TypeAlias = Literal["startup", "resume", "clear", "compact", "other
 
 
 class BeforeCall(Struct, frozen=True):
-    """A tool is about to run: the only event that can refuse."""
+    """A tool is about to run. Only this event can refuse."""
 
     call: ToolCall
 
@@ -21,7 +21,7 @@ class AfterCall(Struct, frozen=True):
     call: ToolCall
     outcome: Outcome
     failed: bool = False
-    """The agent has an event of its own for a tool that failed, and this is it."""
+    """The agent sent its separate event for failed tools."""
 
 
 class SessionStarted(Struct, frozen=True):
@@ -35,7 +35,7 @@ class SessionStarted(Struct, frozen=True):
 
 
 class PromptGiven(Struct, frozen=True):
-    """A person wrote to the agent. The same `prompt_id` again is no new prompt; empty where the agent gives none."""
+    """A person wrote to the agent. A repeated `prompt_id` is no new prompt; empty for agents that send none."""
 
     session: SessionKey
     cwd: str
@@ -43,14 +43,14 @@ class PromptGiven(Struct, frozen=True):
 
 
 class TurnEnded(Struct, frozen=True):
-    """The agent stopped, for now."""
+    """The agent finished its turn."""
 
     session: SessionKey
     cwd: str
 
 
 class SessionEnded(Struct, frozen=True):
-    """The conversation is over."""
+    """The conversation ended."""
 
     session: SessionKey
     cwd: str
@@ -58,7 +58,7 @@ class SessionEnded(Struct, frozen=True):
 
 
 class IgnoredEvent(Struct, frozen=True):
-    """An event that Remit has no use for."""
+    """An event without meaning for Remit."""
 
     name: str
     cwd: str = ""

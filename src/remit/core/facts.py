@@ -1,4 +1,4 @@
-"""Everything a decision may depend on, gathered before it: `policy` sees facts, not the world."""
+"""Facts that a decision may depend on, gathered before the decision: `policy` never looks at the world."""
 
 from typing import Literal, TypeAlias
 
@@ -13,10 +13,10 @@ from remit.core.scope.repopath import RepoPath
 
 
 class Target(Struct, frozen=True):
-    """One path that a call names, as the workspace resolved it, links followed.
+    """A path named by a call, as resolved by the workspace with links followed.
 
-    `path` is None where it lies outside the workspace. `sha256` is None where there is no file.
-    `seen_sha256` is what this session last read or wrote there. `diff` is what changed since.
+    `path` is None outside the workspace. `sha256` is None for a missing file. `seen_sha256` is the content last read or
+    written by the session. `diff` is the change since then.
     """
 
     raw: str
@@ -24,30 +24,30 @@ class Target(Struct, frozen=True):
     path: RepoPath | None
     protected: str | None = None
     tolerated: bool = False
-    """Outside, but a temporary folder or the agent's own: allowed, and recorded."""
+    """Outside the workspace, but a temporary folder or the agent's own: allowed, and recorded."""
     sha256: str | None = None
     seen_sha256: str | None = None
     diff: str = ""
     ignored_by: str | None = None
     generated: bool = False
-    """A command may write it under any intent: git ignores it, or a person's own patterns name it."""
+    """Open to commands under any intent: ignored by git, or matched by a person's own patterns."""
     folds: bool = False
-    """The file system takes two spellings of a name for one."""
+    """The file system ignores case or Unicode form."""
     leased_by: str | None = None
-    """The session whose running call may change the file; None where there is none but the caller's own."""
+    """Another session whose running call may change the file, or None."""
     mirrors: tuple[str, ...] = ()
-    """The files that it is the test or the page of; looked for only where an intent has companions."""
+    """Subjects of this test or page; resolved only for intents with companions."""
     strange: str | None = None
-    """What it is beside a plain file of one name; looked for only before a file tool writes."""
+    """Kind of a special file, such as a pipe or a hard link; checked only before a file tool writes."""
 
 
 NO_INTENTS = IntentSet()
 
 
 class SessionFacts(Struct, frozen=True):
-    """What is known of the session that calls. `source` is who bound the intent: a selection, a branch, …
+    """State of the calling session. `source` names how the intent was bound: selection, branch, …
 
-    `denials` counts how often in a row it was refused for the same reason, `denial`; `failures` its failed tools.
+    `denials` counts consecutive denials for the same reason, `denial`; `failures` counts failed tools.
     """
 
     intent_id: str | None = None
@@ -58,7 +58,7 @@ class SessionFacts(Struct, frozen=True):
 
 
 class DeniedPath(Struct, frozen=True):
-    """A path that was lately refused to the session. `names` are its spellings: from the root, from `cwd`, absolute."""
+    """A path recently denied to the session. `names` are its spellings: from the root, from `cwd`, absolute."""
 
     path: str
     code: ErrorType
@@ -73,7 +73,7 @@ Waiver: TypeAlias = tuple[ErrorType, tuple[tuple[str, str | None], ...]]
 
 
 class Facts(Struct, frozen=True):
-    """The situation a call meets. A pure value: the same facts give the same decision for ever."""
+    """The situation of a call. A pure value: equal facts always give equal decisions."""
 
     mode: Mode
     session: SessionFacts = SessionFacts()
@@ -84,30 +84,28 @@ class Facts(Struct, frozen=True):
     ignored_intents: frozenset[str] = frozenset()
     targets: tuple[Target, ...] = ()
     perhaps: tuple[Target, ...] = ()
-    """What a command may write, and may leave alone."""
+    """Files that a command may write."""
     denied: tuple[DeniedPath, ...] = ()
     temporary: str = ""
-    """Where scratch files may lie, outside the workspace; empty where nothing outside is tolerated for that."""
+    """Folder for scratch files outside the workspace; empty if none is tolerated."""
     grants: tuple[Grant, ...] = ()
     containable: bool = False
-    """Commands can be run contained here, and the configuration wants it."""
+    """Commands can run contained here, and the configuration allows containment."""
     bare: str = ""
-    """Why this command, which leaves something running, would run as it is; empty where it can be contained."""
+    """Reason why this command, which leaves a background process, cannot be contained; empty otherwise."""
     waived: frozenset[Waiver] = frozenset()
-    """What a person waived for this very call: a rule, about these paths, with the contents that they had then."""
+    """Approvals for exactly this call: a rule, with its paths and their contents at that time."""
 
     proposed: tuple[ProposedFile, ...] = ()
-    """What the call would leave in its files; gathered only for an intent with structured constraints."""
+    """Resulting files of the call; gathered only for intents with structured constraints."""
     unjudged: tuple[str, ...] = ()
-    """What the command's words name as commits to send or check out, and no branch, tag or remote's branch leads to."""
+    """Commits named by the command that no branch, tag or remote branch leads to."""
     changed: tuple[str, ...] = ()
-    """The files that the intent has changed before; likewise."""
+    """Files changed earlier under the intent; gathered only for intents with structured constraints."""
 
     def intent(self, intent_id: str | None) -> Intent | None:
-        """The intent of that id, if there is one."""
         return self.intents.get(intent_id)
 
     @property
     def active(self) -> Intent | None:
-        """The intent this session works under, if it still exists."""
         return self.intent(self.session.intent_id)

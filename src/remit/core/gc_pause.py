@@ -1,4 +1,4 @@
-"""The cycle collector of Python, kept away while many values are made of which none is in a cycle."""
+"""Pausing Python's cyclic garbage collector while many acyclic values are built."""
 
 import gc
 from collections.abc import Generator
@@ -7,7 +7,7 @@ from contextlib import contextmanager
 
 @contextmanager
 def pause_gc() -> Generator[None]:
-    """Keep the collector from looking through millions of rows again and again: it takes up to a third of the whole."""
+    """Pause the garbage collector: scanning millions of fresh rows takes up to a third of the time."""
     running = gc.isenabled()
     gc.disable()
     try:

@@ -1,29 +1,29 @@
-"""A person's yes: what it covers, for how long, and whose it is."""
+"""Approvals by a person: their rule, extent, expiry and owner."""
 
 from typing import Literal, TypeAlias
 
 from msgspec import Struct
 
 from remit.core.decision import ErrorType
-from remit.core.scope.globs import glob_error, is_absolute_pattern
+from remit.core.scope.globs import relative_glob_error
 
 Extent: TypeAlias = Literal["once", "session", "intent", "project"]
 EXTENTS: tuple[Extent, ...] = ("once", "session", "intent", "project")
 
 HIGH_RISK = 60
-"""A yes to what weighs more is a yes for this once."""
+"""Risk above which an approval holds for a single call only."""
 
 
 UNWAIVABLE_CODES: tuple[ErrorType, ...] = ("PROTECTED_PATH", "OUTSIDE_WORKSPACE")
-"""No yes reaches there, whatever the configuration says."""
+"""Denials that no approval overrides, whatever the configuration."""
 
 
 class Grant(Struct, frozen=True):
-    """One yes. `code` is the rule that it waives; what it covers is one of three.
+    """An approval. `code` is the waived rule; exactly one kind of subject is set.
 
-    `pattern` are paths, `command` the first words of a command, `tool` the calls of a tool that name neither.
-    Who holds it is told by `session_id` (once, session) or `intent_id` (intent); a project's grant is everybody's.
-    `until` is in seconds since the epoch; None does not end by itself.
+    Subjects are paths (`pattern`), the first words of a command (`command`), or calls of a tool without paths and
+    command (`tool`). `session_id` (once, session) or `intent_id` (intent) names the owner; a project's grant is owned
+    by everyone. `until` is in seconds since the epoch; None never expires.
     """
 
     id: str
@@ -39,15 +39,15 @@ class Grant(Struct, frozen=True):
 
     @property
     def rule(self) -> str:
-        """What it covers, for people."""
+        """Return the subject as text for people."""
         return self.pattern or " ".join(self.command) or self.tool or ""
 
 
 class ProjectGrant(Struct, frozen=True, forbid_unknown_fields=True):
-    """One `[[grants]]` entry of `remit.toml`: a yes that holds for everybody who works here.
+    """A `[[grants]]` entry of `remit.toml`: an approval for everyone in this project.
 
-    `code` is the rule that it waives, `id` the answer that it comes from. It covers paths (`pattern`), commands by
-    their first words (`command`), or the calls of one tool that name neither (`tool`): one of the three.
+    `code` is the waived rule, `id` the answer it came from. Exactly one of `pattern` (paths), `command` (first words)
+    and `tool` (calls without paths and command) is set.
     """
 
     id: str
@@ -62,20 +62,18 @@ class ProjectGrant(Struct, frozen=True, forbid_unknown_fields=True):
             raise ValueError(f"[[grants]] code: {self.code} is never waived")
         if sum(map(bool, (self.pattern, self.command, self.tool))) != 1:
             raise ValueError(f"[[grants]] {self.id}: expected one of `pattern`, `command` and `tool`")
-        absolute = self.pattern and is_absolute_pattern(self.pattern)
-        if self.pattern and (why := "it is absolute" if absolute else glob_error(self.pattern)):
-            raise ValueError(f"[[grants]] pattern: {self.pattern!r} cannot be used: {why}")
+        if self.pattern and (fault := relative_glob_error(self.pattern)):
+            raise ValueError(f"[[grants]] pattern: {self.pattern!r} cannot be used: {fault}")
 
     @property
     def grant(self) -> Grant:
-        """As it is held against a call."""
         return Grant(
             self.id, self.code, "project", pattern=self.pattern, by=self.by, command=self.command, tool=self.tool
         )
 
 
 def applies_to_session(grant: Grant, session_id: str, intent_id: str | None) -> bool:
-    """Whether this session, under this intent, holds the grant."""
+    """Return whether the grant belongs to this session under this intent."""
     if grant.extent == "project":
         return True
     if grant.extent == "intent":
@@ -84,7 +82,7 @@ def applies_to_session(grant: Grant, session_id: str, intent_id: str | None) -> 
 
 
 def suggest_pattern(path: str | None, extent: Extent) -> str | None:
-    """The paths that a yes of this extent would cover: the file itself once, else its folder."""
+    """Return the pattern to offer for an approval: the file itself for `once`, otherwise its folder."""
     if path is None:
         return None
     literal = escape_pattern(path)
@@ -93,6 +91,5 @@ def suggest_pattern(path: str | None, extent: Extent) -> str | None:
 
 
 def escape_pattern(path: str) -> str:
-    """The pattern that means exactly this path."""
     spelled = "".join(f"[{c}]" if c in "*?[" else f"\\{c}" if c in "\\{}" else c for c in path)
     return f"\\{spelled}" if spelled.startswith("!") else spelled

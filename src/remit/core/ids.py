@@ -1,4 +1,4 @@
-"""Names that sort by time, and the parts of names that people type."""
+"""Ids that sort by time, and completion of typed ids."""
 
 from collections.abc import Iterable
 
@@ -6,7 +6,7 @@ from remit.core.diff.contents import sha256
 
 
 def make_uuid7(milliseconds: int, random_bytes: bytes) -> str:
-    """A UUID version 7 of that Unix time and 10 random bytes. Source: RFC 9562 §5.7, read 2026-11."""
+    """Return a UUID version 7 of a Unix time and 10 random bytes. Source: RFC 9562 §5.7, read 2026-11."""
     value = (milliseconds & (1 << 48) - 1) << 80 | int.from_bytes(random_bytes[:10])
     value = value & ~(0xF << 76) | 0x7 << 76
     value = value & ~(0x3 << 62) | 0x2 << 62
@@ -15,9 +15,9 @@ def make_uuid7(milliseconds: int, random_bytes: bytes) -> str:
 
 
 def match_ids(given: str, known: Iterable[str]) -> tuple[str, ...]:
-    """Return the ids that a person may mean: the one of that very name, else those that begin so, else hold it.
+    """Return ids that a person may mean: an exact match, otherwise those beginning with, otherwise containing `given`.
 
-    An id that sorts by time is shown by its end, and a name by its beginning.
+    Ids that sort by time are displayed by their end, names by their beginning.
     """
     ids = tuple(dict.fromkeys(known))
     if given in ids:
@@ -28,7 +28,7 @@ def match_ids(given: str, known: Iterable[str]) -> tuple[str, ...]:
 
 
 def derive_part_id(first: str, number: int) -> str:
-    """The id of a part of a record that became several lines: the first, number 1, keeps the record's own."""
+    """Return the id of a part of a split record; part 1 keeps the record's id."""
     if number == 1:
         return first
     milliseconds = int(first.replace("-", "")[:12], 16)
@@ -36,7 +36,7 @@ def derive_part_id(first: str, number: int) -> str:
 
 
 def list_part_ids(part: object, max_count: int) -> list[str]:
-    """The ids of all parts that a record's `part` speaks of, no more than `most`; none where it is no such thing."""
+    """Return the ids of at most `max_count` parts of a record's `part` field; empty for a malformed field."""
     match part:
         case {"first": str(first), "of": int(count)}:
             try:

@@ -1,4 +1,4 @@
-"""A unit of work: its scope, constraints and definition of done. The shape of contracts §3."""
+"""Intents: units of work with scope, constraints and definition of done (contracts §3)."""
 
 import re
 from typing import Any, Literal, TypeAlias, get_args
@@ -23,7 +23,6 @@ INTENT_ID = re.compile(r"[A-Z]{2,8}-\d{3,}", re.ASCII)
 
 
 def is_intent_id(text: str) -> bool:
-    """Whether `text` is shaped like an intent id, such as `INT-001`."""
     return INTENT_ID.fullmatch(text) is not None
 
 
@@ -36,14 +35,14 @@ class Constraint(Struct, frozen=True):
 
 
 class Criterion(Struct, frozen=True):
-    """One acceptance criterion; `verify` is a command that exits 0 when it is met."""
+    """An acceptance criterion; `verify` is a command that exits 0 once the criterion is met."""
 
     text: str
     verify: str | None = None
 
 
 class Intent(Struct, frozen=True):
-    """One intent, as `active_intents.yaml` holds it. Times are ISO 8601 text, as written."""
+    """An intent of `active_intents.yaml`. Times are ISO 8601 text as written."""
 
     id: str
     owned_scope: tuple[str, ...]
@@ -65,12 +64,10 @@ class Intent(Struct, frozen=True):
 
     @property
     def title(self) -> str:
-        """The name, or the id where no name was given."""
         return self.name or self.id
 
     @property
     def rules(self) -> tuple[Constraint, ...]:
-        """The constraints that are more than words."""
         return tuple(constraint for constraint in self.constraints if constraint.kind is not None)
 
 
@@ -102,7 +99,7 @@ LintCode: TypeAlias = Literal[
 
 
 class LintFinding(Struct, frozen=True):
-    """One thing wrong with an intents file. `line` and `column` are 1-based."""
+    """A fault of an intents file. `line` and `column` are 1-based."""
 
     code: LintCode
     severity: Severity
@@ -114,11 +111,11 @@ class LintFinding(Struct, frozen=True):
 
 
 MAX_FILE_BYTES = 4 * 1024 * 1024
-"""Bytes of an intents file. A larger one is refused unread."""
+"""Bytes of an intents file. Larger files are refused unread."""
 
 
 class IntentsDocument(Struct, frozen=True):
-    """What a reader made of an intents file. One bad intent does not hide the others."""
+    """A parsed intents file. A faulty intent does not hide the rest."""
 
     intents: tuple[Intent, ...] = ()
     findings: tuple[LintFinding, ...] = ()
@@ -126,5 +123,5 @@ class IntentsDocument(Struct, frozen=True):
 
     @property
     def errors(self) -> tuple[LintFinding, ...]:
-        """The findings that make the file fail closed."""
+        """Return the findings that make the file fail closed."""
         return tuple(f for f in self.findings if f.severity == "error")

@@ -1,7 +1,7 @@
-"""A property that is worked out at its first use and kept: `functools.cached_property` without its lock.
+"""A cached property without a lock.
 
-Before Python 3.12 that lock is one for all objects of a class: while git tells one repository's name, no thread could
-open the log of another.
+Before Python 3.12, `functools.cached_property` holds a lock per class: while git reads a repository's name, no thread
+could open the log of a different repository.
 """
 
 from collections.abc import Callable
@@ -11,7 +11,9 @@ T = TypeVar("T")
 
 
 class LazyProperty(Generic[T]):
-    """Decorates a method. Two threads that come first together may both work it out; the later result is kept."""
+    """Decorator for a method whose result is cached on the instance. Two racing threads may both compute; the later
+    result stays.
+    """
 
     def __init__(self, work_out: Callable[[Any], T]) -> None:
         self.compute = work_out
@@ -22,14 +24,14 @@ class LazyProperty(Generic[T]):
         self.name = name
 
     @overload
-    def __get__(self, found: None, owner: type) -> Self: ...
+    def __get__(self, instance: None, owner: type) -> Self: ...
 
     @overload
-    def __get__(self, found: object, owner: type) -> T: ...
+    def __get__(self, instance: object, owner: type) -> T: ...
 
-    def __get__(self, found: object | None, owner: type) -> T | Self:
-        if found is None:
+    def __get__(self, instance: object | None, owner: type) -> T | Self:
+        if instance is None:
             return self
-        value = self.compute(found)
-        found.__dict__[self.name] = value
+        value = self.compute(instance)
+        instance.__dict__[self.name] = value
         return value

@@ -1,4 +1,4 @@
-"""The ledger's line for one event: an Agent Trace record that carries Remit's own part under `dev.remit`.
+"""Ledger records: Agent Trace records with Remit's own part under `dev.remit`.
 
 Source of the outer shape: the Agent Trace schema 0.1.0, read 2026-11.
 """
@@ -38,11 +38,11 @@ EventName: TypeAlias = Literal[
 
 
 class RecordPart(Struct, frozen=True, omit_defaults=True):
-    """Base of the parts of a record: absent parts are left out of the line."""
+    """Base of a record's parts: absent parts are left out of the line."""
 
 
 class Vcs(RecordPart, frozen=True):
-    """HEAD when the record was made; left out where there is no commit yet."""
+    """HEAD at the time of the record; absent before the first commit."""
 
     type: Literal["git"] | UnsetType = UNSET
     revision: str | UnsetType = UNSET
@@ -50,14 +50,14 @@ class Vcs(RecordPart, frozen=True):
 
 
 class Tool(RecordPart, frozen=True):
-    """The agent, as the Agent Trace schema calls it."""
+    """The agent, in the field names of the Agent Trace schema."""
 
     name: str | UnsetType = UNSET
     version: str | UnsetType = UNSET
 
 
 class Contributor(RecordPart, frozen=True):
-    """Who wrote the lines; the field names of the published schema and their older twins."""
+    """The author of lines, in the field names of the published schema and its predecessor."""
 
     type: Literal["human", "ai", "mixed", "unknown"] | UnsetType = UNSET
     entity_type: str | UnsetType = UNSET
@@ -66,7 +66,7 @@ class Contributor(RecordPart, frozen=True):
 
 
 class Range(RecordPart, frozen=True):
-    """Lines that the call put there, and the hash of exactly those lines."""
+    """Lines written by the call, and their hash."""
 
     start_line: int | UnsetType = UNSET
     end_line: int | UnsetType = UNSET
@@ -74,7 +74,7 @@ class Range(RecordPart, frozen=True):
 
 
 class Related(RecordPart, frozen=True):
-    """A pointer from a conversation to what it served."""
+    """A link from a conversation to its purpose."""
 
     type: str | UnsetType = UNSET
     url: str | UnsetType = UNSET
@@ -82,7 +82,7 @@ class Related(RecordPart, frozen=True):
 
 
 class Conversation(RecordPart, frozen=True):
-    """The part of a file that one session wrote. `ranges` is always present, as the schema asks."""
+    """The part of a file written in a session. The schema requires `ranges`."""
 
     ranges: tuple[Range, ...] | UnsetType = UNSET
     url: str | UnsetType = UNSET
@@ -91,7 +91,7 @@ class Conversation(RecordPart, frozen=True):
 
 
 class TracedFile(RecordPart, frozen=True):
-    """One file of a mutation, in the published shape."""
+    """A changed file in the published shape."""
 
     path: str | UnsetType = UNSET
     relative_path: str | UnsetType = UNSET
@@ -99,7 +99,7 @@ class TracedFile(RecordPart, frozen=True):
 
 
 class Content(RecordPart, frozen=True):
-    """One side of a mutation: hashes, never the content."""
+    """A side of a change: hashes, never contents."""
 
     sha256: str | UnsetType = UNSET
     git_blob: str | UnsetType = UNSET
@@ -108,7 +108,7 @@ class Content(RecordPart, frozen=True):
 
 
 class MutatedFile(RecordPart, frozen=True):
-    """What happened to one file. `before` is absent on create, `after` on delete."""
+    """A change of a file. `before` is absent for a created, `after` for a deleted file."""
 
     path: str | UnsetType = UNSET
     operation: Literal["create", "modify", "delete", "rename"] | UnsetType = UNSET
@@ -117,17 +117,17 @@ class MutatedFile(RecordPart, frozen=True):
     in_scope: bool | UnsetType = UNSET
     ranges: tuple[Range, ...] | UnsetType = UNSET
     hunks: tuple[tuple[int, int, int, int], ...] | UnsetType = UNSET
-    """The differences as `@@ -old,lines +new,lines @@` of a diff without context: attribution needs no contents."""
+    """Differences as `@@ -old,lines +new,lines @@` without context, to attribute lines without contents."""
     told: bool | UnsetType = UNSET
-    """Whether the tool's own answer gave the place of the lines, and not a comparison."""
+    """The tool's own answer gave the positions, instead of a comparison."""
     unproved: tuple[tuple[int, int], ...] | UnsetType = UNSET
-    """First and last of the new lines of which nothing proves that the call wrote them: it is a candidate."""
+    """First and last of new lines without proof that the call wrote them: the call is a candidate."""
     likely: bool | UnsetType = UNSET
-    """Whether nothing but the call can be seen to have written the unproved lines: they are likely its own."""
+    """No different writer is known for the unproved lines: they are likely the call's own."""
 
 
 class CallPart(RecordPart, frozen=True):
-    """The call that a record is about."""
+    """The recorded call."""
 
     id: str | UnsetType = UNSET
     name: str | UnsetType = UNSET
@@ -138,7 +138,7 @@ class CallPart(RecordPart, frozen=True):
 
 
 class DecisionPart(RecordPart, frozen=True):
-    """What was decided, by which rules, under which version of the intents file."""
+    """The decision: effect, rules, and version of the intents file."""
 
     effect: str | UnsetType = UNSET
     verdict: str | UnsetType = UNSET
@@ -150,14 +150,14 @@ class DecisionPart(RecordPart, frozen=True):
 
 
 class MutationClass(RecordPart, frozen=True):
-    """What the agent called the change, and what the syntax trees say. None is: not said, not known."""
+    """The class declared by the agent, and the class computed from syntax trees. None means unknown."""
 
     declared: str | None | UnsetType = UNSET
     computed: str | None | UnsetType = UNSET
 
 
 class Chain(RecordPart, frozen=True):
-    """Where the record stands: log `<repository>/<machine>`, 0-based `seq`, the previous line's leaf hash."""
+    """Position of the record: log `<repository>/<machine>`, 0-based `seq`, leaf hash of the previous line."""
 
     log: str | UnsetType = UNSET
     seq: int | UnsetType = UNSET
@@ -165,7 +165,7 @@ class Chain(RecordPart, frozen=True):
 
 
 class Body(RecordPart, frozen=True):
-    """Remit's own part of a record. `intent_id` and `session_id` are always written, if only as null."""
+    """Remit's own part of a record. `intent_id` and `session_id` are always written, possibly as null."""
 
     event: EventName | UnsetType = UNSET
     schema: str | UnsetType = UNSET
@@ -182,7 +182,7 @@ class Body(RecordPart, frozen=True):
     covered: bool | UnsetType = UNSET
     result: dict[str, Any] | UnsetType = UNSET
     detail: dict[str, Any] | UnsetType = UNSET
-    """The event's own keys; on the line they stand beside the others."""
+    """Keys of the event itself, written beside the fixed keys."""
     branch: str | UnsetType = UNSET
     dirty: bool | UnsetType = UNSET
     duration_ms: int | UnsetType = UNSET
@@ -190,7 +190,7 @@ class Body(RecordPart, frozen=True):
 
 
 class Record(Struct, frozen=True):
-    """One event. `id` is a UUID v7, `timestamp` is UTC with microseconds and a `Z`."""
+    """An event. `id` is a UUID v7, `timestamp` is UTC with microseconds and `Z`."""
 
     id: str
     timestamp: str
@@ -201,7 +201,7 @@ class Record(Struct, frozen=True):
 
 
 def encode_record(record: Record, chain: Chain) -> bytes:
-    """The record as its line, without the newline: sorted keys, UTF-8, no control character unescaped."""
+    """Return the record's line without newline: sorted keys, UTF-8, control characters escaped."""
     body: dict[str, Any] = to_builtins(record.body)
     detail = body.pop("detail", {})
     document: dict[str, Any] = {

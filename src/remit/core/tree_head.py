@@ -1,8 +1,9 @@
-"""A log's signed tree head, as text that other tools read: a checkpoint in a signed note.
+"""Signed tree heads of logs: a checkpoint in a signed note.
 
-Source: the C2SP specifications `tlog-checkpoint` and `signed-note`, read 2026-11. The text is three lines (origin,
-size, root in base64); after a blank line come signatures, each a line `— <name> <base64 of key id and signature>`.
-The key id is the first four bytes of SHA-256 over name, newline, the byte 1 for Ed25519, and the public key.
+A note's text is three lines (origin, size, root in base64); a blank line and signatures follow, a line each:
+`— <name> <base64 of key id and signature>`. The key id is the first four bytes of SHA-256 over name, newline, the byte
+1 for Ed25519, and the public key.
+Source: the C2SP specifications `tlog-checkpoint` and `signed-note`, read 2026-11.
 """
 
 import base64
@@ -21,21 +22,21 @@ _HEX_KEY = re.compile(r"[0-9a-f]{64}")
 
 
 class InvalidTreeHead(ValueError):
-    """A text is no signed tree head."""
+    """Error for text that is not a signed tree head."""
 
     def __init__(self, why: str) -> None:
-        super().__init__(f"this is no signed tree head: {why}")
+        super().__init__(f"this is not a signed tree head: {why}")
 
 
 class InvalidPublicKey(ValueError):
-    """A text is no public key."""
+    """Error for text that is not a public key."""
 
     def __init__(self, text: str, why: str) -> None:
-        super().__init__(f"{text[:200]!r} is no public key: {why}; expected 64 hex digits, or `name+hash+base64`")
+        super().__init__(f"{text[:200]!r} is not a public key: {why}; expected 64 hex digits, or `name+hash+base64`")
 
 
 class TreeHead(Struct, frozen=True):
-    """What is signed. `origin` is the log's name, `root` covers its first `size` lines."""
+    """The signed data. `origin` is the log's name, `root` covers its first `size` lines."""
 
     origin: str
     size: int
@@ -43,7 +44,7 @@ class TreeHead(Struct, frozen=True):
 
 
 class Signature(Struct, frozen=True):
-    """One signature line."""
+    """A signature line."""
 
     name: str
     key_id: bytes
@@ -51,7 +52,7 @@ class Signature(Struct, frozen=True):
 
 
 class SignedHead(Struct, frozen=True):
-    """A tree head with who signed it, none of them verified yet. `text` is what they signed."""
+    """A tree head with unverified signatures. `text` is the signed text."""
 
     head: TreeHead
     text: str
@@ -59,19 +60,19 @@ class SignedHead(Struct, frozen=True):
 
 
 def format_checkpoint(head: TreeHead) -> str:
-    """The text that is signed. Raises NotATreeHead for an origin that would not be read back."""
+    """Return the signed text. Raises InvalidTreeHead for an origin that cannot be parsed back."""
     if not re.fullmatch(r"[^\s+]+", head.origin):
         raise InvalidTreeHead(f"the origin {head.origin!r} has a space or a plus, or is empty")
     return f"{head.origin}\n{head.size}\n{base64.b64encode(head.root).decode()}\n"
 
 
 def compute_key_id(name: str, public: bytes) -> bytes:
-    """The four bytes by which a signature names its key."""
+    """Return the four bytes by which a signature names its key."""
     return hashlib.sha256(name.encode() + b"\n" + ED25519 + public).digest()[:4]
 
 
 def derive_public_key(seed: bytes) -> bytes:
-    """The public key of a private one; both are 32 bytes. Raises ValueError."""
+    """Return the public key of a private key; both are 32 bytes. Raises ValueError."""
     # cryptography costs 40 ms to import; hook calls must not pay for it.
     from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
@@ -79,7 +80,7 @@ def derive_public_key(seed: bytes) -> bytes:
 
 
 def sign_head(head: TreeHead, seed: bytes) -> str:
-    """The signed note, under the log's own name. Raises ValueError where `seed` is not 32 bytes."""
+    """Return the signed note under the log's own name. Raises ValueError unless `seed` has 32 bytes."""
     from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
     text = format_checkpoint(head)
@@ -89,12 +90,12 @@ def sign_head(head: TreeHead, seed: bytes) -> str:
 
 
 def parse_signed_head(note: str) -> SignedHead:
-    """The tree head in a signed note, its signatures not verified. Raises NotATreeHead."""
+    """Parse a signed note without verifying its signatures. Raises InvalidTreeHead."""
     if len(note) > MAX_NOTE_CHARS:
-        raise InvalidTreeHead(f"it has {len(note)} characters, and the most is {MAX_NOTE_CHARS}")
-    text, blank, rest = note.rpartition("\n\n")
-    lines = rest.removesuffix("\n").split("\n")
-    if not blank or not rest.endswith("\n") or len(lines) > _MAX_SIGNATURES:
+        raise InvalidTreeHead(f"it has {len(note)} characters; at most {MAX_NOTE_CHARS} are allowed")
+    text, blank, signature_lines = note.rpartition("\n\n")
+    lines = signature_lines.removesuffix("\n").split("\n")
+    if not blank or not signature_lines.endswith("\n") or len(lines) > _MAX_SIGNATURES:
         raise InvalidTreeHead("a text, a blank line and at most a hundred signature lines were expected")
     return SignedHead(_read_checkpoint(text), text + "\n", tuple(map(_read_signature, lines)))
 
@@ -110,11 +111,11 @@ def _read_checkpoint(text: str) -> TreeHead:
 
 
 def _read_signature(line: str) -> Signature:
-    found = _LINE.fullmatch(line)
-    blob = _decode_base64(found["blob"]) if found else None
-    if found is None or blob is None or len(blob) < 5:
-        raise InvalidTreeHead(f"{line[:100]!r} is no signature line")
-    return Signature(found["name"], blob[:4], blob[4:])
+    match = _LINE.fullmatch(line)
+    blob = _decode_base64(match["blob"]) if match else None
+    if match is None or blob is None or len(blob) < 5:
+        raise InvalidTreeHead(f"{line[:100]!r} is not a signature line")
+    return Signature(match["name"], blob[:4], blob[4:])
 
 
 def _decode_base64(text: str) -> bytes | None:
@@ -125,37 +126,37 @@ def _decode_base64(text: str) -> bytes | None:
 
 
 def verify_signature(signed: SignedHead, public: bytes) -> bool | None:
-    """Whether the log's own name was signed with that key; None where nothing claims to be.
+    """Return whether the log's own name was signed with the key; None without such a signature.
 
-    The first line that names the key decides, as in the reference implementation.
+    The first line naming the key decides, as in the reference implementation.
     """
     from cryptography.exceptions import InvalidSignature
     from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
 
     origin = signed.head.origin
-    claimed = (origin, compute_key_id(origin, public))
-    found = next((s for s in signed.signatures if (s.name, s.key_id) == claimed), None)
-    if found is None:
+    identity = (origin, compute_key_id(origin, public))
+    signature = next((s for s in signed.signatures if (s.name, s.key_id) == identity), None)
+    if signature is None:
         return None
     try:
-        Ed25519PublicKey.from_public_bytes(public).verify(found.value, signed.text.encode())
+        Ed25519PublicKey.from_public_bytes(public).verify(signature.value, signed.text.encode())
     except InvalidSignature:
         return False
     return True
 
 
 def format_verifier_key(name: str, public: bytes) -> str:
-    """The public key as a text that others can keep: `name+hash+base64`."""
+    """Return the public key as a verifier key: `name+hash+base64`."""
     return f"{name}+{compute_key_id(name, public).hex()}+{base64.b64encode(ED25519 + public).decode()}"
 
 
 def parse_public_key(text: str) -> bytes:
-    """The 32 bytes of a key written as 64 hex digits or as `format_verifier_key` writes it. Raises InvalidKey."""
+    """Return the 32 bytes of a key in 64 hex digits or as a verifier key. Raises InvalidPublicKey."""
     if _HEX_KEY.fullmatch(text):
         return bytes.fromhex(text)
     # Base64 may hold a plus itself, a name may not.
-    name, _, rest = text.partition("+")
-    hashed, _, encoded = rest.partition("+")
+    name, _, key_parts = text.partition("+")
+    hashed, _, encoded = key_parts.partition("+")
     blob = _decode_base64(encoded)
     if not name or blob is None or len(blob) != 33 or blob[:1] != ED25519:
         raise InvalidPublicKey(text, "it is neither")

@@ -3,6 +3,8 @@
 import re
 from datetime import UTC, datetime, timedelta
 
+from remit.core.timestamps import format_utc
+
 UNITS = {
     "second": timedelta(seconds=1),
     "minute": timedelta(minutes=1),
@@ -48,7 +50,7 @@ def parse_time(text: str, now: datetime) -> str:
         found = None
     if found is None:
         raise NotATime(text)
-    return found.isoformat(timespec="microseconds").replace("+00:00", "Z")
+    return format_utc(found)
 
 
 def _parse_relative(asked: str, now: datetime) -> datetime | None:

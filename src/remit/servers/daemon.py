@@ -26,6 +26,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from remit.adapters import HookReply
+from remit.core.machine_paths import STATE_FOLDER
 from remit.gate.effects.between_calls import ChangesBetweenCalls
 from remit.gate.effects.unfinished_calls import UnfinishedCalls
 from remit.gate.gate import Gate
@@ -40,7 +41,6 @@ from remit.servers.upkeep import Upkeep
 from remit.servers.watchers import WorktreeWatcher, WorktreeWatchers
 from remit.tools.conversations import TranscriptIntake, intake_of_all_sessions
 
-STATE_FOLDER = ".local/state/remit"
 IDLE_TIMEOUT_S = 30 * 60.0
 READ_TIMEOUT_S = 10.0
 """A client sends its whole request at once; a stalled client is dropped."""

@@ -10,6 +10,7 @@ from pathlib import Path
 from msgspec import DecodeError, Struct, json
 
 from remit.adapters import ROWS, AgentRow
+from remit.core.machine_paths import MANIFEST_PATH
 from remit.gate.environment import Environment
 from remit.servers.environ_checks import NoHome, drop_git_variables
 from remit.workspace.processes.process_info import process_start_time
@@ -17,8 +18,6 @@ from remit.workspace.processes.process_info import process_start_time
 PASSED_VARIABLES = ("PATH", "USER", "LOGNAME", "LANG", "LC_ALL", "LC_CTYPE", "TZ", "VIRTUAL_ENV")
 """Variables passed to a repository's commands: those that programs need, and none that may be a secret."""
 
-MANIFEST_PATH = ".local/state/remit/wired.json"
-"""Below HOME; same as `wiring.manifest`'s path."""
 
 FORWARDED_VARIABLES = ("REMIT_INTENT", "TMPDIR")
 """Variables read by Remit; the thin client forwards these and no others."""

@@ -7,7 +7,7 @@ from pathlib import Path
 from msgspec import Struct
 
 from remit.core.call import SessionKey
-from remit.core.secrets.redaction import compile_team_pattern
+from remit.core.secrets.bounded_regex import compile_team_pattern
 from remit.gate.context import WorkspaceContext
 from remit.gate.state.database import StateError
 from remit.provenance.why.conversations import AgentSession, Conversations, TranscriptSource

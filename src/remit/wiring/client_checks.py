@@ -12,6 +12,7 @@ from msgspec import Struct
 
 from remit.adapters import ROWS, AgentRow
 from remit.core.json_guards import as_object
+from remit.core.machine_paths import STATE_FOLDER
 from remit.wiring.agents import SettingsPlace, build_hook_settings
 from remit.wiring.doctor_checks import PROBE_TIMEOUT_S, DoctorCheck
 from remit.wiring.hook_client import NoClient, client_path, client_words, is_client_altered, is_client_current
@@ -21,7 +22,7 @@ from remit.wiring.manifest import Manifest
 from remit.wiring.plan import display_path
 from remit.workspace.agents.settings_files import read_settings
 
-DAEMON_LOG_PATH = ".local/state/remit/daemon.log"
+DAEMON_LOG_PATH = f"{STATE_FOLDER}/daemon.log"
 """Relative to HOME."""
 
 DROPPED_CALL = b"a call was dropped"

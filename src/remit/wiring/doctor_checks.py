@@ -11,6 +11,7 @@ from msgspec import Struct
 
 from remit.core.code.grammars import GRAMMARS, list_missing_grammars
 from remit.core.display_text import sanitise_line
+from remit.core.machine_paths import KEY_PATH
 from remit.core.tree_head import InvalidPublicKey
 from remit.gate.approvals.agent_permissions import describe_rules
 from remit.gate.gate import Gate
@@ -237,7 +238,7 @@ def check_state(gate: Gate) -> DoctorCheck:
 
 def check_key(home: Path) -> DoctorCheck:
     """Check that only the owner can read the signing key."""
-    key = home / ".local/state/remit/key"
+    key = home / KEY_PATH
     if not key.is_file():
         return DoctorCheck("warn", "key", "there is none yet; it is made with the first record")
     if key.stat().st_mode & 0o077:

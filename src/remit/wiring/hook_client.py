@@ -17,6 +17,7 @@ from pathlib import Path
 
 from remit.core.diff.contents import sha256
 from remit.core.json_guards import as_object
+from remit.core.machine_paths import STATE_FOLDER
 from remit.workspace.files.atomic import write_atomically
 
 CLIENT_FOLDER = ".local/share/remit/bin"
@@ -48,7 +49,7 @@ known["run"]()
 The code and the module `_socket` are loaded from known paths: the import search takes as long as the import.
 """
 
-SOCKET_PATH = ".local/state/remit/daemon.sock"
+SOCKET_PATH = f"{STATE_FOLDER}/daemon.sock"
 """The daemon's socket, relative to HOME; `servers.daemon` uses the same path."""
 
 LAUNCHES_LINE = "exec"

@@ -9,11 +9,10 @@ import msgspec
 from msgspec import Struct
 from msgspec.structs import replace
 
+from remit.core.machine_paths import MANIFEST_PATH
 from remit.wiring.insertions import Insertions
 from remit.workspace.files.atomic import write_atomically
 
-MANIFEST_PATH = ".local/state/remit/wired.json"
-"""Relative to HOME."""
 MANIFEST_FORMAT = 1
 
 

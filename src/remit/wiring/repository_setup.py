@@ -7,6 +7,7 @@ from msgspec import Struct
 
 from remit.core.config import ShareSettings
 from remit.core.decision import Mode
+from remit.core.machine_paths import STATE_FOLDER
 from remit.gate.records.tree_heads import NOTES_REF as NOTES
 from remit.gate.rules.load import load_config, load_rules
 from remit.gate.rules.markers import govern_workspace, set_mode
@@ -189,7 +190,7 @@ def count_tracked_files(workspace: Workspace) -> int:
 
 def list_remains(workspace: Workspace, home: Path) -> list[tuple[str, str]]:
     """Return the files and refs that stay after an uninstall, each with a description."""
-    state = home / ".local/state/remit"
+    state = home / STATE_FOLDER
     places = [
         (workspace.folder, "intents and configuration"),
         (workspace.log_folder, "the ledger"),

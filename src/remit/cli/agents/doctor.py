@@ -12,6 +12,7 @@ import msgspec
 from remit.cli.agents.wiring import reports_wiring, user_place
 from remit.cli.output import FINDINGS, emit, json_option, repo_option, reports_failures
 from remit.cli.person_only import require_person
+from remit.core.timestamps import format_utc
 from remit.gate.gate import Gate
 from remit.gate.rules.load import load_rules
 from remit.gate.rules.markers import update_marker
@@ -141,7 +142,7 @@ def repair_wiring(gate: Gate, user: SettingsPlace, manifest: Manifest, agents: l
     words = install_client(home, manifest.client or UNKNOWN_CLIENT_HASH)
     manifest = msgspec.structs.replace(manifest, client=hash_client(home))
     write_manifest(home, manifest)
-    now = datetime.now(UTC).isoformat(timespec="seconds").replace("+00:00", "Z")
+    now = format_utc(datetime.now(UTC), "seconds")
     for agent in agents:
         place = find_wired_place(agent, user, workspace_root(gate), manifest)
         files = plan_settings([agent], place, words, server_command(), manifest, set()) if place else []

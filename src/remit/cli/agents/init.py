@@ -19,6 +19,7 @@ from remit.cli.output import USAGE, Failure, emit, json_option, repo_option, rep
 from remit.cli.person_only import require_person
 from remit.core.config import ShareSettings
 from remit.core.decision import Mode
+from remit.core.timestamps import format_utc
 from remit.gate.rules.load import load_rules
 from remit.gate.rules.trust import describe_untrusted
 from remit.servers.environment import read_environment
@@ -194,7 +195,7 @@ def perform_setup(setup: Setup) -> None:
     if setup.agents:
         install_client(setup.home, manifest.client)
         manifest = replace(manifest, client=hash_client(setup.home))
-    now = datetime.now(UTC).isoformat(timespec="seconds").replace("+00:00", "Z")
+    now = format_utc(datetime.now(UTC), "seconds")
     manifest = write_plans(setup.files, setup.home, manifest, now, version("remit"))
     write_manifest(setup.home, manifest)
     start_governing(setup.workspace, setup.start)

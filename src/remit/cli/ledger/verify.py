@@ -27,7 +27,7 @@ from remit.cli.repository import open_content_store, open_repository_index
 from remit.core.config import Config
 from remit.core.display_text import sanitise_line
 from remit.core.formats.commit_trailers import TrailerFinding, find_violations
-from remit.core.secrets.redaction import compile_team_pattern
+from remit.core.secrets.bounded_regex import compile_team_pattern
 from remit.gate.gate import Gate
 from remit.gate.log_sharing.check_file import find_tracked_log_faults
 from remit.gate.log_sharing.check_logs import check_ledger

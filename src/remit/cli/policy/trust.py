@@ -10,6 +10,7 @@ from remit.cli.output import Failure, emit, governed_gate, json_option, repo_opt
 from remit.cli.policy.approvals import require_terminal
 from remit.core.display_text import sanitise_full_line, sanitise_line
 from remit.core.team_hooks import TrustItem
+from remit.core.timestamps import format_utc
 from remit.gate.gate import Gate
 from remit.servers.environment import read_environment
 from remit.workspace.place.config import HOOKS_FOLDER, list_hook_files
@@ -71,7 +72,7 @@ def confirm_trust(gate: Gate, old: tuple[TrustItem, ...], new: tuple[TrustItem, 
         raise Failure("NOT_TRUSTED", "nothing was changed", fix="`remit trust` asks again")
     if brought_commands(gate) != new:
         raise Failure("CHANGED", "it was changed while you read it; nothing is trusted", fix="run `remit trust` again")
-    now = datetime.now(UTC).isoformat(timespec="seconds").replace("+00:00", "Z")
+    now = format_utc(datetime.now(UTC), "seconds")
     write_trust(gate.environment.home, Trust(gate.recorder.repository, str(gate.workspace.root), now, new))
     click.echo(f"trusted: {len(new)} commands")
 

@@ -11,7 +11,7 @@ import click
 from remit.cli.output import Failure, encode_json, governed_gate, json_option, print_text, repo_option, reports_failures
 from remit.cli.records.query import each_record, filter_options, resolve_filters
 from remit.core.display_text import sanitise_text
-from remit.core.formats.foreign_records import Format, export_record, format_csv_header
+from remit.core.formats.record_export import Format, export_record, format_csv_header
 
 PARQUET = "parquet"
 

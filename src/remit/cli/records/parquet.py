@@ -5,7 +5,7 @@ from itertools import islice
 from typing import IO, Any
 
 from remit.cli.output import Failure
-from remit.core.formats.foreign_records import COLUMNS, make_csv_row
+from remit.core.formats.record_export import COLUMNS, make_csv_row
 
 BATCH_ROWS = 10_000
 

@@ -21,6 +21,7 @@ from remit.cli.records.record_table import EXTENT_NAMES, OPERATION_SIGNS, actor_
 from remit.cli.terminal.screen import Screen
 from remit.cli.terminal.view import GAP, TextTable, ViewPart, facts, heading, join_texts, mark, styled_text
 from remit.core.record import KEY
+from remit.core.timestamps import format_utc
 from remit.gate.context import WorkspaceContext
 from remit.ledger.index.index import open_index
 
@@ -144,7 +145,7 @@ def find_related(site: WorkspaceContext, document: dict[str, Any]) -> list[dict[
     if not body.get("session_id") or not (call.get("id") or call.get("arguments_sha256")):
         return []
     at = datetime.fromisoformat(str(document["timestamp"]))
-    since, until = ((at + shift).isoformat().replace("+00:00", "Z") for shift in (-RELATED_WINDOW, RELATED_WINDOW))
+    since, until = (format_utc(at + shift, "auto") for shift in (-RELATED_WINDOW, RELATED_WINDOW))
     with open_index(site.workspace.state, site.workspace.log_folder) as index:
         near = index.find(session_id=str(body["session_id"]), since=since, until=until, limit=MAX_RELATED)
     key = "id" if call.get("id") else "arguments_sha256"

@@ -1,8 +1,8 @@
-"""How each language binds names: the part of the table that says which of them nobody outside a definition can see.
+"""Binding rules of each language: the syntax that binds names visible only inside a definition.
 
-Only what is listed is ever taken for local. What is left out costs a renaming that is not recognised; what is listed
-wrongly would call a change of behaviour a renaming. So parameters that callers may name (Python, C#, PHP) are not here,
-nor are names that a string, a macro or a framework could mean.
+Only listed syntax counts as local. A missing entry costs an unrecognised renaming; a wrong entry would call a change of
+behaviour a renaming. Hence parameters that callers may name (Python, C#, PHP), and names that a string, macro or
+framework could mean, are not listed.
 """
 
 from typing import Literal, TypeAlias
@@ -26,87 +26,90 @@ Scope: TypeAlias = Literal[
     "comprehension",
     "callers",
 ]
-"""Where a name that is bound there is visible: in the body of the nearest function (`outer`: that is not this node;
-`quiet`: only if it is a function whose parameters nobody names; `unseen`: unless a framework may read them); in the
-nearest block (`hoisted`: within a function: elsewhere it leaks to the whole program); in the rest of it; in the node's
-own body; in all of the node, or of its parent; in a comprehension, but for what it goes through; to callers as well."""
+"""Visibility of a bound name.
+
+`function`: the body of the nearest function (`outer`: excluding this node; `quiet`: only if nobody names its
+parameters; `unseen`: unless a framework may read them). `block`: the nearest block (`hoisted`: within a function, since
+elsewhere the name leaks to the whole program). `rest`: the rest of the block. `body`: the node's body. `whole`: the
+node. `parent`: its parent. `comprehension`: a comprehension without its iterables. `callers`: also callers.
+"""
 
 Kinds: TypeAlias = frozenset[str]
 
 
 class Naming(Struct, frozen=True, kw_only=True):
-    """The names of one language. Edges are written as in `rows`; `parent>kind` is a leaf below that parent.
+    """Binding rules of a language. Edges are written as in `languages`; `parent>kind` is a leaf below a parent.
 
-    `variables` are leaves that name variables, unless the edge they hang on is `fixed`: then they name a member, a
-    keyword or a label, which lives apart; leaves in `labels` always do. `poison` edges make every name below them one
-    that is not renamed. A target pattern is followed through the edges in `through` to its `bindings`.
-    `needs` and `unless`: a child that the binding node must, or must not, have.
+    Leaves of `variable_leaves` name variables, unless their edge is in `member_edges` (a member, keyword or label);
+    those of `label_leaves` never do. Names below `barred` edges are never renamed. Target patterns are followed through
+    the edges in `through` to their `bindings`. A binding node needs one of its `required_children`, and none of its
+    `excluded_children`.
     """
 
-    variables: Kinds = frozenset()
-    fixed: Kinds = frozenset()
-    labels: Kinds = frozenset()
-    poison: Kinds = frozenset()
-    poison_if: dict[str, str] = {}
-    poison_unless: dict[str, str] = {}
-    """What the first leaf in a node of that kind has to match: a macro, or a template, may see how names are spelt."""
+    variable_leaves: Kinds = frozenset()
+    member_edges: Kinds = frozenset()
+    label_leaves: Kinds = frozenset()
+    barred: Kinds = frozenset()
+    barred_if: dict[str, str] = {}
+    barred_unless: dict[str, str] = {}
+    """Expected first leaf in a node of that kind; unlisted macros and templates may see spellings."""
     through: Kinds = frozenset()
     bindings: dict[str, Scope] = {}
-    needs: dict[str, Kinds] = {}
-    unless: dict[str, Kinds] = {}
+    required_children: dict[str, Kinds] = {}
+    excluded_children: dict[str, Kinds] = {}
     functions: Kinds = frozenset()
-    quiet: Kinds = frozenset()
-    quiet_in: Kinds = frozenset()
+    positional_kinds: Kinds = frozenset()
+    positional_parents: Kinds = frozenset()
     blocks: Kinds = frozenset()
-    walls: Kinds = frozenset()
-    """Kinds inside which names may mean something else."""
-    sealed: Kinds = frozenset()
-    """Kinds that a binding does not reach out of."""
+    scope_walls: Kinds = frozenset()
+    """Kinds inside which names may have a different meaning."""
+    sealed_kinds: Kinds = frozenset()
+    """Kinds that bindings do not reach out of."""
     comprehensions: Kinds = frozenset()
-    dynamic: Kinds = frozenset()
-    """Words, or kinds, that reach local names as text."""
-    silent: Kinds = frozenset()
-    """Kinds of strings that name no local variable, though they say the same word."""
-    frames: Kinds = frozenset()
-    """Words of what looks for local names in the strings that it is given."""
-    dynamic_members: Kinds = frozenset()
-    """Methods that reach local names as text, whatever the object."""
-    used: bool = False
-    """Whether the name of what is never used may be what it is there for."""
-    positional: Kinds = frozenset()
-    """Functions that pass parameters by position, and look at no names; all do where this is empty."""
+    name_readers: Kinds = frozenset()
+    """Words, or kinds, that read local names as text."""
+    inert_strings: Kinds = frozenset()
+    """Kinds of strings that never name local variables."""
+    string_readers: Kinds = frozenset()
+    """Functions that look up local names in strings."""
+    name_reading_methods: Kinds = frozenset()
+    """Methods that read local names as text on any object."""
+    unused_names_matter: bool = False
+    """The name of an unused variable may have a purpose."""
+    positional_callers: Kinds = frozenset()
+    """Functions that pass parameters by position and ignore names; every function if empty."""
     injectors: Kinds = frozenset()
-    """Functions that choose what to pass by the names of parameters."""
-    titled: Kinds = frozenset()
-    """Edges on which a function gets a name that it carries with it."""
-    private_uses: Kinds = frozenset()
-    """Parents below which a function may stand without being given away, with its name; all are where this is empty."""
-    revealing: Kinds = frozenset()
-    """Words by which a file finds functions by their names, or tells these."""
-    reserved: Kinds = frozenset()
-    never: str = r"(?!)"
-    """Names that have a meaning of their own."""
-    implicit: bool = False
-    """Every variable in a function is that function's."""
-    lower_case: bool = False
-    """A pattern that begins with a capital letter is a constant."""
+    """Functions that choose arguments by parameter names."""
+    naming_edges: Kinds = frozenset()
+    """Edges at which a function receives a name that it carries along."""
+    harmless_parents: Kinds = frozenset()
+    """Parents below which a function is not given away with its name; every parent if empty."""
+    name_revealers: Kinds = frozenset()
+    """Words with which a file finds functions by name, or reveals names."""
+    reserved_names: Kinds = frozenset()
+    special_names: str = r"(?!)"
+    """Names with a meaning of their own."""
+    function_wide: bool = False
+    """Every variable in a function belongs to the function."""
+    capitals_are_constants: bool = False
+    """Capitalised patterns are constants."""
     private: Literal["underscore", "module", "static", "unmarked", "none"] = "none"
-    """Which functions of a file no other file can name."""
+    """Rule for functions that no other file can name."""
 
 
 kinds = reserved_words.split_words
-"""Node kinds, or edges, written in one line."""
+"""Node kinds, or edges, written on a line."""
 
 
 PYTHON = Naming(
-    variables=kinds("identifier"),
-    fixed=kinds("attribute.attribute keyword_argument.name"),
-    poison=kinds(
+    variable_leaves=kinds("identifier"),
+    member_edges=kinds("attribute.attribute keyword_argument.name"),
+    barred=kinds(
         "import_statement import_from_statement future_import_statement global_statement case_pattern keyword_pattern"
         " type_alias_statement type_parameter"
     ),
-    poison_if={"interpolation": "="},
-    poison_unless={"string": "[^tT]*"},
+    barred_if={"interpolation": "="},
+    barred_unless={"string": "[^tT]*"},
     through=kinds("pattern_list tuple_pattern list_pattern as_pattern_target"),
     bindings={
         "assignment.left": "function",
@@ -125,37 +128,37 @@ PYTHON = Naming(
         "typed_default_parameter.name": "callers",
     },
     functions=kinds("function_definition lambda"),
-    quiet=kinds("lambda"),
-    quiet_in=kinds("argument_list keyword_argument"),
-    walls=kinds("class_definition"),
-    sealed=kinds("for_in_clause lambda_parameters typed_parameter"),
+    positional_kinds=kinds("lambda"),
+    positional_parents=kinds("argument_list keyword_argument"),
+    scope_walls=kinds("class_definition"),
+    sealed_kinds=kinds("for_in_clause lambda_parameters typed_parameter"),
     comprehensions=kinds("list_comprehension set_comprehension dictionary_comprehension generator_expression"),
-    dynamic=kinds(
+    name_readers=kinds(
         "locals vars eval exec globals dir compile f_locals _getframe currentframe getouterframes ic nameof argname"
         " co_varnames co_freevars co_cellvars getclosurevars"
     ),
-    silent=kinds("string string_content"),
-    dynamic_members=kinds("sql"),
-    frames=kinds(
+    inert_strings=kinds("string string_content"),
+    name_reading_methods=kinds("sql"),
+    string_readers=kinds(
         "query evaluate re_evaluate execute executemany runctx run timeit repeat ols gls wls glm logit probit mixedlm"
         " dmatrix dmatrices inline from_query sqldf shell"
     ),
-    positional=kinds(
+    positional_callers=kinds(
         "sorted sort min max map filter reduce groupby takewhile dropwhile filterfalse starmap accumulate nlargest"
         " nsmallest defaultdict sub subn partial bisect_left bisect_right insort"
     ),
-    titled=kinds("function_definition.name"),
-    private_uses=kinds("call"),
-    revealing=kinds("getattr setattr hasattr modules import_module __import__ __dict__ getmembers"),
-    reserved=reserved_words.PYTHON,
-    never=r"__\w*",
+    naming_edges=kinds("function_definition.name"),
+    harmless_parents=kinds("call"),
+    name_revealers=kinds("getattr setattr hasattr modules import_module __import__ __dict__ getmembers"),
+    reserved_names=reserved_words.PYTHON,
+    special_names=r"__\w*",
     private="underscore",
 )
 
 JAVASCRIPT = Naming(
-    variables=kinds("identifier"),
-    labels=kinds("property_identifier private_property_identifier statement_identifier"),
-    poison=kinds(
+    variable_leaves=kinds("identifier"),
+    label_leaves=kinds("property_identifier private_property_identifier statement_identifier"),
+    barred=kinds(
         "jsx_opening_element.name jsx_closing_element.name jsx_self_closing_element.name import_statement export_clause"
         " decorator"
     ),
@@ -172,27 +175,27 @@ JAVASCRIPT = Naming(
         "arrow_function.parameter": "unseen",
         "function_declaration.name": "hoisted",
     },
-    needs={"for_in_statement": kinds("const let")},
+    required_children={"for_in_statement": kinds("const let")},
     functions=kinds(
         "function_declaration function_expression arrow_function method_definition generator_function"
         " generator_function_declaration"
     ),
     blocks=kinds("statement_block for_statement for_in_statement switch_body class_static_block"),
-    dynamic=kinds("eval Function with_statement"),
-    silent=kinds("string string_fragment"),
+    name_readers=kinds("eval Function with_statement"),
+    inert_strings=kinds("string string_fragment"),
     injectors=kinds(
         "controller factory service directive filter config run provider decorator component inject invoke"
     ),
-    titled=kinds("function_declaration.name"),
-    reserved=reserved_words.SCRIPT,
-    never=r"arguments|undefined|NaN|Infinity|require|module|exports|\$\w+",
+    naming_edges=kinds("function_declaration.name"),
+    reserved_names=reserved_words.SCRIPT,
+    special_names=r"arguments|undefined|NaN|Infinity|require|module|exports|\$\w+",
     private="module",
 )
 TYPESCRIPT = replace(
     JAVASCRIPT,
-    poison=JAVASCRIPT.poison | kinds("ambient_declaration module"),
+    barred=JAVASCRIPT.barred | kinds("ambient_declaration module"),
     bindings={**JAVASCRIPT.bindings, "required_parameter.pattern": "unseen", "optional_parameter.pattern": "unseen"},
-    unless={
+    excluded_children={
         "required_parameter": kinds("accessibility_modifier readonly decorator override_modifier"),
         "optional_parameter": kinds("accessibility_modifier readonly decorator override_modifier"),
     },
@@ -201,9 +204,9 @@ TYPESCRIPT = replace(
 )
 
 GO = Naming(
-    variables=kinds("identifier"),
-    labels=kinds("field_identifier label_name package_identifier"),
-    poison=kinds("keyed_element.key"),
+    variable_leaves=kinds("identifier"),
+    label_leaves=kinds("field_identifier label_name package_identifier"),
+    barred=kinds("keyed_element.key"),
     through=kinds("expression_list"),
     bindings={
         "parameter_declaration.name": "function",
@@ -213,22 +216,22 @@ GO = Naming(
         "const_spec.name": "rest",
         "range_clause.left": "rest",
     },
-    needs={"range_clause": kinds(":=")},
+    required_children={"range_clause": kinds(":=")},
     functions=kinds("function_declaration method_declaration func_literal function_type method_elem"),
     blocks=kinds(
         "block for_statement if_statement expression_switch_statement type_switch_statement expression_case"
         " default_case type_case communication_case select_statement"
     ),
-    silent=kinds("interpreted_string_literal_content raw_string_literal_content"),
-    reserved=reserved_words.GO,
-    never=r"_|init|main",
+    inert_strings=kinds("interpreted_string_literal_content raw_string_literal_content"),
+    reserved_names=reserved_words.GO,
+    special_names=r"_|init|main",
 )
 
 RUST = Naming(
-    variables=kinds("identifier"),
-    fixed=kinds("scoped_identifier lifetime label macro_invocation.macro"),
-    labels=kinds("field_identifier"),
-    poison=kinds("shorthand_field_initializer attribute_item inner_attribute_item use_declaration"),
+    variable_leaves=kinds("identifier"),
+    member_edges=kinds("scoped_identifier lifetime label macro_invocation.macro"),
+    label_leaves=kinds("field_identifier"),
+    barred=kinds("shorthand_field_initializer attribute_item inner_attribute_item use_declaration"),
     through=kinds("tuple_pattern mut_pattern ref_pattern reference_pattern tuple_struct_pattern. match_pattern."),
     bindings={
         "let_declaration.pattern": "rest",
@@ -239,25 +242,25 @@ RUST = Naming(
     },
     functions=kinds("function_item closure_expression function_signature_item function_type"),
     blocks=kinds("block match_arm"),
-    walls=kinds("function_item impl_item mod_item trait_item macro_definition"),
-    dynamic=kinds("stringify dbg concat_idents asm"),
-    poison_unless={
+    scope_walls=kinds("function_item impl_item mod_item trait_item macro_definition"),
+    name_readers=kinds("stringify dbg concat_idents asm"),
+    barred_unless={
         "macro_invocation": "e?print(ln)?|format|write(ln)?|panic|vec|(debug_)?assert_(eq|ne)|matches|todo|unreachable"
         "|unimplemented|format_args|anyhow|bail"
     },
-    revealing=kinds("type_name type_name_of_val"),
-    reserved=reserved_words.RUST,
-    lower_case=True,
+    name_revealers=kinds("type_name type_name_of_val"),
+    reserved_names=reserved_words.RUST,
+    capitals_are_constants=True,
     private="unmarked",
 )
 
 JAVA = Naming(
-    variables=kinds("identifier"),
-    fixed=kinds(
+    variable_leaves=kinds("identifier"),
+    member_edges=kinds(
         "field_access.field method_invocation.name method_reference labeled_statement break_statement"
         " continue_statement element_value_pair.key marker_annotation.name annotation.name"
     ),
-    poison=kinds("scoped_identifier"),
+    barred=kinds("scoped_identifier"),
     through=kinds("variable_declarator.name inferred_parameters"),
     bindings={
         "local_variable_declaration.declarator": "rest",
@@ -267,39 +270,39 @@ JAVA = Naming(
         "catch_formal_parameter.name": "parent",
         "enhanced_for_statement.name": "body",
     },
-    unless={"formal_parameter": kinds("modifiers"), "spread_parameter": kinds("modifiers")},
+    excluded_children={"formal_parameter": kinds("modifiers"), "spread_parameter": kinds("modifiers")},
     functions=kinds("method_declaration constructor_declaration lambda_expression"),
     blocks=kinds("block for_statement switch_block constructor_body"),
-    walls=kinds("class_body"),
-    silent=kinds("string_fragment"),
-    reserved=reserved_words.JAVA,
+    scope_walls=kinds("class_body"),
+    inert_strings=kinds("string_fragment"),
+    reserved_names=reserved_words.JAVA,
 )
 
 C = Naming(
-    variables=kinds("identifier"),
-    labels=kinds("field_identifier statement_identifier"),
-    poison=kinds("asm_expression gnu_asm_expression preproc_def preproc_function_def preproc_call preproc_if"),
+    variable_leaves=kinds("identifier"),
+    label_leaves=kinds("field_identifier statement_identifier"),
+    barred=kinds("asm_expression gnu_asm_expression preproc_def preproc_function_def preproc_call preproc_if"),
     through=kinds(
         "init_declarator.declarator pointer_declarator.declarator array_declarator.declarator"
         " reference_declarator parenthesized_declarator"
     ),
     bindings={"parameter_declaration.declarator": "function", "declaration.declarator": "rest"},
-    unless={"declaration": kinds("storage_class_specifier")},
+    excluded_children={"declaration": kinds("storage_class_specifier")},
     functions=kinds("function_definition"),
     blocks=kinds("compound_statement for_statement if_statement while_statement switch_statement case_statement"),
-    sealed=kinds("declaration parameter_declaration field_declaration type_definition"),
-    poison_unless={
+    sealed_kinds=kinds("declaration parameter_declaration field_declaration type_definition"),
+    barred_unless={
         "call_expression": r"(?!([A-Z_][A-Z0-9_]*|\w*assert\w*|\w*stringify|x?str|dbg|offsetof|container_of"
         r"|\w*for_each\w*|g_return_(val_)?if_fail|\w*unit_test\w*|\w*add_\w*test\w*)$).*"
     },
-    dynamic=kinds("preproc_include"),
-    revealing=kinds("__func__ __FUNCTION__ __PRETTY_FUNCTION__ dlsym"),
-    reserved=reserved_words.C,
+    name_readers=kinds("preproc_include"),
+    name_revealers=kinds("__func__ __FUNCTION__ __PRETTY_FUNCTION__ dlsym"),
+    reserved_names=reserved_words.C,
     private="static",
 )
 CPP = replace(
     C,
-    poison=C.poison | kinds("qualified_identifier template_function lambda_capture_initializer"),
+    barred=C.barred | kinds("qualified_identifier template_function lambda_capture_initializer"),
     bindings={
         **C.bindings,
         "optional_parameter_declaration.declarator": "function",
@@ -307,15 +310,15 @@ CPP = replace(
     },
     functions=C.functions | kinds("lambda_expression"),
     blocks=C.blocks | kinds("for_range_loop try_statement catch_clause"),
-    walls=kinds("field_declaration_list"),
-    sealed=C.sealed | kinds("optional_parameter_declaration template_declaration requires_expression"),
-    revealing=C.revealing | kinds("source_location"),
-    reserved=reserved_words.CPP,
+    scope_walls=kinds("field_declaration_list"),
+    sealed_kinds=C.sealed_kinds | kinds("optional_parameter_declaration template_declaration requires_expression"),
+    name_revealers=C.name_revealers | kinds("source_location"),
+    reserved_names=reserved_words.CPP,
 )
 
 RUBY = Naming(
-    variables=kinds("identifier"),
-    fixed=kinds("call.method method.name singleton_method.name alias undef"),
+    variable_leaves=kinds("identifier"),
+    member_edges=kinds("call.method method.name singleton_method.name alias undef"),
     through=kinds("left_assignment_list splat_parameter.name rest_assignment destructured_left_assignment"),
     bindings={
         "method_parameters": "function",
@@ -329,16 +332,16 @@ RUBY = Naming(
     },
     functions=kinds("method singleton_method block do_block lambda"),
     blocks=kinds("method singleton_method block do_block lambda"),
-    walls=kinds("method singleton_method class module singleton_class"),
-    dynamic=kinds("binding eval instance_eval class_eval module_eval local_variables"),
-    reserved=reserved_words.RUBY,
-    never=r"_\d?|it",
+    scope_walls=kinds("method singleton_method class module singleton_class"),
+    name_readers=kinds("binding eval instance_eval class_eval module_eval local_variables"),
+    reserved_names=reserved_words.RUBY,
+    special_names=r"_\d?|it",
 )
 
 CSHARP = Naming(
-    variables=kinds("identifier implicit_parameter"),
-    fixed=kinds("member_access_expression.name member_binding_expression.name labeled_statement goto_statement"),
-    poison=kinds(
+    variable_leaves=kinds("identifier implicit_parameter"),
+    member_edges=kinds("member_access_expression.name member_binding_expression.name labeled_statement goto_statement"),
+    barred=kinds(
         "argument.name initializer_expression tuple_expression anonymous_object_creation_expression with_expression"
         " query_expression subpattern property_pattern_clause recursive_pattern type_argument_list attribute_list"
         " qualified_name name_colon base_list array_type nullable_type cast_expression.type parameter.type"
@@ -358,33 +361,33 @@ CSHARP = Naming(
         "method_declaration constructor_declaration lambda_expression anonymous_method_expression"
         " local_function_statement operator_declaration destructor_declaration accessor_declaration"
     ),
-    quiet=kinds("lambda_expression anonymous_method_expression"),
+    positional_kinds=kinds("lambda_expression anonymous_method_expression"),
     blocks=kinds("block for_statement switch_section"),
-    walls=kinds("class_declaration struct_declaration"),
-    dynamic=kinds(
+    scope_walls=kinds("class_declaration struct_declaration"),
+    name_readers=kinds(
         "nameof CallerArgumentExpression Assert ThrowIfNull ThrowIfNullOrEmpty ThrowIfNullOrWhiteSpace ThrowIfZero"
         " ThrowIfNegative ThrowIfNegativeOrZero ThrowIfEqual ThrowIfNotEqual ThrowIfGreaterThan ThrowIfLessThan"
         " ThrowIfGreaterThanOrEqual ThrowIfLessThanOrEqual Should"
     ),
-    used=True,
-    reserved=reserved_words.CSHARP,
-    never=r"_|value|field|var|dynamic|args",
+    unused_names_matter=True,
+    reserved_names=reserved_words.CSHARP,
+    special_names=r"_|value|field|var|dynamic|args",
 )
 
 PHP = Naming(
-    variables=kinds("variable_name>name"),
-    labels=kinds("name"),
-    poison=kinds(
+    variable_leaves=kinds("variable_name>name"),
+    label_leaves=kinds("name"),
+    barred=kinds(
         "simple_parameter.name variadic_parameter.name property_promotion_parameter property_element global_declaration"
         " scoped_property_access_expression.name"
     ),
     functions=kinds("function_definition method_declaration anonymous_function arrow_function"),
-    dynamic=kinds(
+    name_readers=kinds(
         "extract compact eval include include_once require require_once parse_str get_defined_vars"
         " dynamic_variable_name unset_statement"
     ),
-    never=r"this|GLOBALS|_[A-Z]+|argc|argv|http_response_header|php_errormsg",
-    implicit=True,
+    special_names=r"this|GLOBALS|_[A-Z]+|argc|argv|http_response_header|php_errormsg",
+    function_wide=True,
 )
 
 NAMING: dict[str, Naming] = {

@@ -1,7 +1,7 @@
-"""What no tree shows and yet counts: comments that a tool obeys, the first bytes of a file, the number of a line.
+"""Meaning outside the tree: comments that tools obey, first bytes of a file, numbers of lines.
 
-Which tools there are cannot be listed to the end. A comment that only looks like an instruction costs a refactoring
-that is not recognised, so the shapes are wide.
+Tools cannot be listed completely. A comment mistaken for an instruction only costs an unrecognised refactoring, so the
+patterns are broad.
 """
 
 import re
@@ -12,7 +12,7 @@ TOOL_WORDS = (
     "|pragma|pylint|pyright|ruff|yapf|autopep8|bandit|rubocop|reek|shellcheck|phan|phpcs|phpstan|psalm|yamllint|checkov"
     "|hadolint|renovate|region|endregion|resharper|iwyu|pyre-\\w+|graphql|sql|html|css"
 )
-"""First words of comments that a tool reads."""
+"""First words of comments read by tools."""
 
 DOC_TAGS = "param|returns?|throws|exception|see|since|author|version|link|code|todo|brief|note|description|file|details"
 """Words after `@` that only document, unless a type in braces follows."""
@@ -22,7 +22,7 @@ PLUGIN_HEADERS = (
     "|network|requires\\ (?:at\\ least|php|plugins)|update\\ uri|author(?:\\ uri)?|description|title|slug|categories"
     "|inserter"
 )
-"""What a comment at the beginning of a plugin, a theme or a pattern may declare."""
+"""Declarations in a comment at the start of a plugin, theme or pattern."""
 
 INSTRUCTION = re.compile(
     rf"""(?imx)
@@ -50,14 +50,14 @@ COMMENT_READERS = re.compile(
     | \b(?:grep|e?grep|sed|g?awk|head|tail|cat|cut|perl)\b[^\n]{0,200}\$(?:0\b|\{?(?:0|BASH_SOURCE))
     """
 )
-"""Where one of these stands, all comments are taken to be read by something."""
+"""Code that reads comments: each comment of such a file counts."""
 
 INJECTION_CALLS = re.compile(
     rb"""(?x) \bangular\.module\b | \b(?:autoInject|awilix)\b | \$inject\b
     | \.(?:controller|directive|factory|service|provider)\(\s*['"][\w.]+['"]\s*,\s*[A-Za-z_]
     """
 )
-"""Where something of a script passes to a function what its parameters are called after."""
+"""Scripts that pass arguments by parameter name."""
 TEMPLATE = re.compile(rb"\{\{|\{%|<%")
 HEAD = re.compile(rb"(?:\xef\xbb\xbf)?(?:#!.*|\s*<\?)?")
 TAIL = re.compile(rb"\?>\s*\Z")
@@ -68,35 +68,32 @@ LINE_NUMBER_USES = re.compile(
 )
 KEPT_BLANK_LINES = re.compile(rb"[|>][0-9]?\+")
 LONE_MODIFIER = re.compile(rb"\b(?:static|get|set|accessor)[ \t]*(?:;|\r?\n)")
-"""Words before a member in a script; alone they are one."""
+"""Modifiers of members in scripts; alone on a line they are members."""
 MACRO_DEFINITION = re.compile(r"^[ \t]*#[ \t]*define\b(?:.*\\\r?\n)*.*", re.MULTILINE)
 
 
 def is_instruction(comment: str) -> bool:
-    """Whether a comment may be one to a compiler, a checker, a generator or a framework."""
     return INSTRUCTION.search(comment) is not None
 
 
 def has_comment_reader(content: bytes) -> bool:
-    """Whether something reads all comments of the file."""
     return COMMENT_READERS.search(content) is not None
 
 
 def is_template(content: bytes) -> bool:
-    """Whether the text is put together by something that does not know what a comment is."""
     return TEMPLATE.search(content) is not None
 
 
 def has_blank_line_meaning(content: bytes) -> bool:
-    """Whether empty lines mean something: at the end of a text of YAML, between C and the import that it is for."""
+    """Return whether empty lines have meaning: at the end of a YAML text, or between C and a Go import."""
     return KEPT_BLANK_LINES.search(content) is not None or has_comment_reader(content)
 
 
 def find_positional_marks(content: bytes) -> tuple[object, ...]:
-    """What of a file means something by where it stands: its first bytes, its encoding, and numbers of lines."""
+    """Return the parts whose position has meaning: first bytes, encoding, and numbered lines."""
     head = HEAD.match(content)
     coded = [n for n, line in enumerate(content.split(b"\n", 2)[:2]) if ENCODING_COMMENT.match(line)]
-    numbers = [content.count(b"\n", 0, found.start()) for found in LINE_NUMBER_USES.finditer(content)]
+    numbers = [content.count(b"\n", 0, match.start()) for match in LINE_NUMBER_USES.finditer(content)]
     tail = TAIL.search(content)
     blank = [not line.strip() for line in content.splitlines()] if has_blank_line_meaning(content) else []
     return head and head[0], tail and tail[0], coded, numbers, blank

@@ -1,4 +1,4 @@
-"""A syntax tree as one flat list, and the form of it that formatting and comments do not change."""
+"""Syntax trees as flat lists, and their normal form without formatting and comments."""
 
 import re
 from collections.abc import Iterator, Mapping, Sequence
@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from tree_sitter import Node
 
 MAX_DEPTH = 400
-"""Levels of one definition that are followed. Nobody writes more; a generator, or an attacker, does."""
+"""Levels of a definition. Only generators and attackers nest deeper."""
 
 VERBATIM_KINDS = (
     "string",
@@ -28,26 +28,26 @@ VERBATIM_KINDS = (
     "template_substitution",
     "text_interpolation",
 )
-"""Parts of the names of kinds in which a space is content."""
+"""Parts of kind names in which white space is content."""
 
 
 PLAIN_STRING = re.compile(r"""(['"])[^'"\\\n]*\1""")
-"""A string that means the same in either kind of quotes, where a language has two."""
+"""A string with equal meaning in either kind of quotes."""
 
 
 WHITE_SPACE = " \t\r\n"
-"""What separates words in every language. Others are letters to one of them, line ends to another."""
+"""Characters that separate words in every language. Further space characters are letters or line ends in some."""
 
 
 SPELLED_KINDS = frozenset({"interpolation", "macro_invocation", "macro_definition"})
-"""Kinds of code that something may see as it is spelt."""
+"""Kinds of code whose spelling may be visible."""
 KEEPING_MARKS = frozenset({"|", ">"})
-"""Marks of YAML's block texts: with `+` they keep the lines at their end."""
+"""Marks of YAML's block texts, which with `+` keep their final empty lines."""
 BLANK_LINES = re.compile(rb"(?:[ \t]*\r?\n)*")
 
 
 class TreeTooDeep(ValueError):
-    """The tree nests deeper than is followed."""
+    """Error for a tree nested deeper than MAX_DEPTH."""
 
     def __init__(self) -> None:
         super().__init__(
@@ -56,9 +56,9 @@ class TreeTooDeep(ValueError):
 
 
 class FlatNode(Struct):
-    """One node. `parent` is its place in the list, -1 for the first; `text` is empty where it has children.
+    """A node. `parent` is its index, -1 for the root; `text` is empty for inner nodes.
 
-    `kind` is empty for text that stands between the children of a node and belongs to none of them.
+    `kind` is empty for text between the children of a node.
     """
 
     kind: str
@@ -72,23 +72,23 @@ class FlatNode(Struct):
     text: str
 
 
-def flatten_tree(node: "Node", source: bytes, row: Language, skip: int = -1) -> list[FlatNode]:
-    """The tree below `node`, parents first, without the comments. Raises TooDeep.
+def flatten_tree(node: "Node", source: bytes, language: Language, skip: int = -1) -> list[FlatNode]:
+    """Return the tree below `node`, parents first, without comments. Raises TreeTooDeep.
 
-    Of the node that begins at byte `skip` in the field `body`, only that it is there.
+    The children of the body at byte `skip` are left out.
     """
-    return list(_TreeFlattener(source, row, skip).walk(node))
+    return list(_TreeFlattener(source, language, skip).walk(node))
 
 
 class _TreeFlattener:
-    """One walk over a tree."""
+    """A walk over a tree."""
 
-    def __init__(self, source: bytes, row: Language, skip: int) -> None:
-        self.source, self.row, self.skip = source, row, skip
+    def __init__(self, source: bytes, language: Language, skip: int) -> None:
+        self.source, self.language, self.skip = source, language, skip
         self.count = 0
 
     def walk(self, root: "Node") -> Iterator[FlatNode]:
-        """Every twig, without recursion: a tree may be deep."""
+        """Yield the nodes, without recursion: a tree may be deep."""
         cursor = root.walk()
         open_nodes: list[tuple[int, int, str]] = []  # place in the list, end of the last child, kind
         while True:
@@ -99,12 +99,12 @@ class _TreeFlattener:
             if open_nodes:
                 yield from self.read_gap(open_nodes, node.start_byte)
                 open_nodes[-1] = (at, node.end_byte, open_nodes[-1][2])
-            twig = self.make_node(node, cursor.field_name or "", at, len(open_nodes))
-            if twig is not None:
-                yield twig
+            flat_node = self.make_node(node, cursor.field_name or "", at, len(open_nodes))
+            if flat_node is not None:
+                yield flat_node
                 self.count += 1
-                if not twig.leaf and not self.is_skipped_body(twig) and cursor.goto_first_child():
-                    open_nodes.append((self.count - 1, node.start_byte, twig.kind))
+                if not flat_node.leaf and not self.is_skipped_body(flat_node) and cursor.goto_first_child():
+                    open_nodes.append((self.count - 1, node.start_byte, flat_node.kind))
                     continue
             while not open_nodes or not cursor.goto_next_sibling():
                 if not open_nodes or not cursor.goto_parent() or cursor.node is None:
@@ -112,16 +112,14 @@ class _TreeFlattener:
                 yield from self.read_gap(open_nodes, cursor.node.end_byte)
                 open_nodes.pop()
 
-    def is_skipped_body(self, twig: FlatNode) -> bool:
-        """Whether this is the body that is left out."""
-        return twig.start == self.skip and twig.field == "body"
+    def is_skipped_body(self, flat_node: FlatNode) -> bool:
+        return flat_node.start == self.skip and flat_node.field == "body"
 
     def make_node(self, node: "Node", field: str, parent: int, depth: int) -> FlatNode | None:
-        """One node; None for a comment that means nothing, and for a line end."""
         if depth > MAX_DEPTH:
             raise TreeTooDeep
         kind, start, end = node.type, node.start_byte, node.end_byte
-        comment, plain = kind in self.row.comments, self.row.quotes and kind == "string"
+        comment, plain = kind in self.language.comments, self.language.either_quotes and kind == "string"
         leaf = comment or node.child_count == 0 or (kind in SPELLED_KINDS and self.has_visible_spelling(node))
         text = self.text(start, end) if leaf or plain else ""
         if plain and PLAIN_STRING.fullmatch(text):
@@ -129,26 +127,31 @@ class _TreeFlattener:
         if kind in KEEPING_MARKS and "+" in text and node.parent is not None:
             since = node.parent.end_byte
             text += self.text(since, skip_blank_lines(self.source, since))
-        if text in self.row.restricted and (following := node.next_sibling) is not None:
+        if text in self.language.line_sensitive_words and (following := node.next_sibling) is not None:
             text += "\n" * (following.start_point.row > node.end_point.row)
         space = leaf and not text.strip(WHITE_SPACE) and not has_meaning(kind, text)
-        if space or (comment and not self.row.is_kept_comment(text)):
+        if space or (comment and not self.language.is_kept_comment(text)):
             return None
         return FlatNode(kind, field, parent, depth, start, end, node.is_named, leaf, text if leaf else "")
 
     def has_visible_spelling(self, node: "Node") -> bool:
-        """Whether something sees how this is written: `{x = }` in Python, a string of tokens, most macros of Rust."""
+        """Return whether spelling is visible: `{x = }` in Python, a string of tokens, most macros of Rust."""
         if node.type == "interpolation":
-            before = node.parent.children[0] if node.parent is not None else node
-            told = before.type == "string_start" and b"t" in self.source[before.start_byte : before.end_byte].lower()
-            return told or any(c.type == "=" for c in node.children)
+            prefix = node.parent.children[0] if node.parent is not None else node
+            is_template = (
+                prefix.type == "string_start" and b"t" in self.source[prefix.start_byte : prefix.end_byte].lower()
+            )
+            return is_template or any(c.type == "=" for c in node.children)
         text = self.text(node.start_byte, node.end_byte)
         if node.type == "macro_definition":
             return "stringify" in text
-        return "stringify" in text or re.fullmatch(self.row.spaced, text.partition("!")[0].rpartition("::")[2]) is None
+        return (
+            "stringify" in text
+            or re.fullmatch(self.language.layout_blind_macros, text.partition("!")[0].rpartition("::")[2]) is None
+        )
 
     def read_gap(self, open_nodes: Sequence[tuple[int, int, str]], until: int) -> Iterator[FlatNode]:
-        """Text that no node has: kept where it is more than space, or where space counts."""
+        """Yield text between nodes, unless meaningless white space."""
         parent, since, kind = open_nodes[-1]
         text = self.text(since, until) if until > since else ""
         if text.strip(WHITE_SPACE) or (text and has_meaning(kind, text)):
@@ -156,76 +159,75 @@ class _TreeFlattener:
             self.count += 1
 
     def text(self, start: int, end: int) -> str:
-        """That part of the source; bytes that are not UTF-8 stay apart from all others."""
+        """Return a part of the source; bytes outside UTF-8 stay distinct."""
         return self.source[start:end].decode("utf-8", "surrogateescape")
 
 
 def skip_blank_lines(source: bytes, start: int) -> int:
-    """Where the lines end that hold nothing: they belong to a text that keeps the lines at its end."""
-    found = BLANK_LINES.match(source, start)
-    return found.end() if found else start
+    """Return the end of the empty lines from `start`: block texts may keep them."""
+    match = BLANK_LINES.match(source, start)
+    return match.end() if match else start
 
 
 def has_meaning(kind: str, space: str) -> bool:
-    """Whether space in a node of that kind is content. In JSX it is not where it breaks the line."""
+    """Return whether white space in a node of that kind is content. In JSX line breaks are not."""
     if kind.startswith("jsx_") and "\n" in space:
         return False
     return kind == "text" or any(part in kind for part in VERBATIM_KINDS)
 
 
-def render_form(twigs: Sequence[FlatNode], row: Language, names: Mapping[int, str]) -> str:
-    """The tree as a text that two trees share only if they are equal up to comments, layout and those new names.
+def render_form(flat_nodes: Sequence[FlatNode], language: Language, names: Mapping[int, str]) -> str:
+    """Return the normal form: equal for trees that differ only in comments, layout and renamed nodes.
 
-    `renamed` gives the text to put for some of the twigs.
+    `names` gives replacement texts by node index.
     """
-    last = list_last_children(twigs)
-    inner = measure_grouping(twigs, row)
+    last = list_last_children(flat_nodes)
+    inner = measure_grouping(flat_nodes, language)
     return "\n".join(
-        f"{twig.depth - inner[at]} {twig.kind} {text!r}"
-        for at, twig in enumerate(twigs)
-        if not is_optional_sign(at, twig, twigs, row, last) and inner[at] >= 0
-        for text in (names.get(at, twig.text),)
+        f"{flat_node.depth - inner[at]} {flat_node.kind} {text!r}"
+        for at, flat_node in enumerate(flat_nodes)
+        if not is_optional_sign(at, flat_node, flat_nodes, language, last) and inner[at] >= 0
+        for text in (names.get(at, flat_node.text),)
     )
 
 
-def measure_grouping(twigs: Sequence[FlatNode], row: Language) -> Sequence[int]:
-    """How many brackets that only group stand around each twig; -1 for these themselves."""
-    if not any(t.kind in row.parens for t in twigs):
-        return [0] * len(twigs)
-    around: list[int] = []
-    found: list[int] = []
-    for twig in twigs:
-        above = around[twig.parent] if twig.parent >= 0 else 0
-        groups = twig.kind in row.parens and twig.field != "left"  # `(x): int = 1` keeps no annotation
-        sign = twig.parent >= 0 and twig.text in ("(", ")") and found[twig.parent] < 0
-        around.append(above + groups)
-        found.append(-1 if groups or sign else above)
-    return found
+def measure_grouping(flat_nodes: Sequence[FlatNode], language: Language) -> Sequence[int]:
+    """Return the number of grouping brackets around each node; -1 for the brackets themselves."""
+    if not any(t.kind in language.grouping_kinds for t in flat_nodes):
+        return [0] * len(flat_nodes)
+    depths: list[int] = []
+    visible_depths: list[int] = []
+    for flat_node in flat_nodes:
+        parent_depth = depths[flat_node.parent] if flat_node.parent >= 0 else 0
+        # Brackets around a target have meaning: `(x): int = 1` keeps no annotation.
+        groups = flat_node.kind in language.grouping_kinds and flat_node.field != "left"
+        is_bracket = flat_node.parent >= 0 and flat_node.text in ("(", ")") and visible_depths[flat_node.parent] < 0
+        depths.append(parent_depth + groups)
+        visible_depths.append(-1 if groups or is_bracket else parent_depth)
+    return visible_depths
 
 
 def hash_form(text: str) -> str:
-    """`sha256:…` of a form."""
     return "sha256:" + sha256(text.encode("utf-8", "surrogateescape"))
 
 
-def list_last_children(twigs: Sequence[FlatNode]) -> dict[int, list[int]]:
-    """The last three children of each twig."""
-    found: dict[int, list[int]] = {}
-    for at, twig in enumerate(twigs):
-        children = found.setdefault(twig.parent, [])
+def list_last_children(flat_nodes: Sequence[FlatNode]) -> dict[int, list[int]]:
+    last_by_parent: dict[int, list[int]] = {}
+    for at, flat_node in enumerate(flat_nodes):
+        children = last_by_parent.setdefault(flat_node.parent, [])
         children.append(at)
         del children[:-3]
-    return found
+    return last_by_parent
 
 
 def is_optional_sign(
-    at: int, twig: FlatNode, twigs: Sequence[FlatNode], row: Language, last: Mapping[int, Sequence[int]]
+    at: int, flat_node: FlatNode, flat_nodes: Sequence[FlatNode], language: Language, last: Mapping[int, Sequence[int]]
 ) -> bool:
-    """Whether a formatter may put this in or take it out: a comma before the end, a semicolon at the end."""
-    if twig.named or twig.parent < 0 or twig.text not in (",", ";"):
+    """Return whether a formatter may add or remove the node: a comma before the end, a final semicolon."""
+    if flat_node.named or flat_node.parent < 0 or flat_node.text not in (",", ";"):
         return False
-    kind, children = twigs[twig.parent].kind, last[twig.parent]
-    if twig.text == ";":
-        return kind in row.lines or (children[-1] == at and kind in row.semicolons)
-    before = twigs[children[-3]].text if len(children) == 3 else ","
-    return kind in row.commas and len(children) > 1 and children[-2] == at and before not in (",", "(", "[", "{")
+    kind, children = flat_nodes[flat_node.parent].kind, last[flat_node.parent]
+    if flat_node.text == ";":
+        return kind in language.line_parents or (children[-1] == at and kind in language.semicolons)
+    previous = flat_nodes[children[-3]].text if len(children) == 3 else ","
+    return kind in language.commas and len(children) > 1 and children[-2] == at and previous not in (",", "(", "[", "{")

@@ -1,7 +1,7 @@
-"""The grammars, loaded when a file of their language is first parsed.
+"""Grammars of tree-sitter, loaded on first use.
 
-Each is imported inside a function: starting up must not wait for sixteen shared libraries of which a process needs one
-or none.
+Each import stands inside a function: startup must not load sixteen shared libraries for a process that needs at most a
+few.
 """
 
 import re
@@ -141,7 +141,7 @@ GRAMMARS: dict[str, Callable[[], object]] = {
 
 @cache
 def grammar_of(language: str) -> "Language | None":
-    """The grammar of that language; None where it is not installed, or not for this tree-sitter."""
+    """Return a language's grammar; None if missing, or built for a different tree-sitter."""
     try:
         from tree_sitter import Language
 
@@ -151,19 +151,18 @@ def grammar_of(language: str) -> "Language | None":
 
 
 def list_missing_grammars() -> tuple[str, ...]:
-    """The languages whose grammar is not at hand."""
     return tuple(name for name in GRAMMARS if grammar_of(name) is None)
 
 
 MAX_YAML_INDENT, MAX_YAML_MARKS = 120, 60
-"""Columns before a line of YAML, and marks of block collections on it, up to which it is parsed."""
+"""Limits for parsing YAML: columns before a line, and block marks on a line."""
 
 
 def is_deep_yaml(content: bytes) -> bool:
-    """Whether this YAML may nest so deep that the scanner writes beyond its 1,024 bytes and the process dies.
+    """Return whether YAML may nest so deep that the scanner overruns its 1,024 bytes and the process dies.
 
-    It keeps four bytes for each open block collection. Each of them begins in a column of its own: at the beginning
-    of a line, or after a mark. Source: tree-sitter-yaml 0.7.2, `src/scanner.c`; found with 300 times `- `.
+    The scanner keeps four bytes per open block collection, and each collection begins in a column of its own: at a line
+    start, or after a mark. Source: tree-sitter-yaml 0.7.2, `src/scanner.c`; found with 300 times `- `.
     """
     lines = re.split(rb"[\r\n]", content)
     return any(
@@ -173,21 +172,21 @@ def is_deep_yaml(content: bytes) -> bool:
 
 
 MAX_OPEN_ANGLES = 500
-"""Opened `<` that nothing closes, nor a line that ends in `;`, up to which a text is parsed."""
+"""Open `<` without a closing `>` or a line ending in `;`, up to which a text is parsed."""
 
 ANGLE = re.compile(rb"[-=]>|[<>]=|<<|[<>]|;[ \t\r]*(?:\n|\Z)")
 ANGLE_LANGUAGES = frozenset({"typescript", "tsx"})
 
 
 def has_many_open_angles(content: bytes) -> bool:
-    """Whether so many `<` stand open that each may begin a list of types: both readings are kept for all of them.
+    """Return whether many open `<` may each begin a type list: the parser keeps both readings of each.
 
-    The work, and the memory, then grow with the square of the length. Found with `a<b,` in TypeScript: 100 kB took
-    a minute, 1 MB more memory than there was.
+    Work and memory then grow with the square of the length. Found with `a<b,` in TypeScript: 100 kB took a minute, 1 MB
+    exhausted the memory.
     """
     depth = 0
-    for found in ANGLE.finditer(content):
-        mark = found[0]
+    for match in ANGLE.finditer(content):
+        mark = match[0]
         if mark.startswith(b";"):
             depth = 0
         elif mark in b"<>":
@@ -198,7 +197,7 @@ def has_many_open_angles(content: bytes) -> bool:
 
 
 def can_crash_parser(language: str, content: bytes) -> bool:
-    """Whether parsing the text may end the process, or never end."""
+    """Return whether parsing may crash the process, or never end."""
     if language == "yaml":
         return is_deep_yaml(content)
     if language == "bash":
@@ -208,26 +207,26 @@ def can_crash_parser(language: str, content: bytes) -> bool:
 
 CHUNK_BYTES = 64 * 1024
 MIN_STEPS, BYTES_PER_STEP = 1000, 8
-"""How often the parser may report progress: once in some 70 bytes is usual. Garbage can keep one busy for ever."""
+"""Limit of progress reports: garbage can keep a parser busy for ever. A report per 70 bytes is usual."""
 
 
 def has_wide_characters(content: bytes) -> bool:
-    """Whether a script holds characters from U+0100 on: the scanner of tree-sitter-bash 0.25.1 looks them up in tables
-    of C that end before them, and some then end the process.
+    """Return whether a script holds characters from U+0100 on.
+
+    The scanner of tree-sitter-bash 0.25.1 looks such characters up beyond its tables, and some crash the process.
     """
     return content.translate(None, BELOW_U0100) != b""
 
 
 BELOW_U0100 = bytes(range(0xC4))
-"""Every byte that the UTF-8 of a character below U+0100 can have."""
+"""Bytes in the UTF-8 of characters below U+0100."""
 
 
 def parse_tree(language: str, content: bytes, *, allow_errors: bool = False) -> "Node | None":
-    """The root of the tree; None where there is no grammar, or the text is not of that language throughout.
+    """Return the root of the tree; None without a grammar, or if the text has syntax errors.
 
-    `broken`: a tree of a text with errors will do, as far as it goes.
-
-    The parser is made anew each time: that costs microseconds, and one must not be used by two threads at once.
+    `allow_errors` accepts a partial tree. Each call makes a new parser: a parser costs microseconds, and must not be
+    shared by threads.
     """
     grammar = grammar_of(language)
     if grammar is None or can_crash_parser(language, content):

@@ -1,4 +1,4 @@
-"""Which modules the text of a file brings in, by its syntax tree: statements, and calls that name one plainly."""
+"""Modules imported by a source text: import statements, and calls with a literal module name."""
 
 import ast
 import re
@@ -16,15 +16,15 @@ if TYPE_CHECKING:
 
 
 class Import(Struct, frozen=True):
-    """One module, as its language spells it, and the line that names it, 1-based. `whole` is `*`: all that is in it."""
+    """An imported module as spelled in its language, with its 1-based line. `is_wildcard` means `*`."""
 
     module: str
     line: int
     is_wildcard: bool = False
 
 
-Found: TypeAlias = "Iterator[tuple[str, bool]]"
-Reader: TypeAlias = "Callable[[Node], Found]"
+ImportedNames: TypeAlias = "Iterator[tuple[str, bool]]"
+Reader: TypeAlias = "Callable[[Node], ImportedNames]"
 
 MISSING_GRAMMAR = (
     "the grammar of {} is not installed, which this constraint needs: run `pip install --force-reinstall remit`"
@@ -34,32 +34,31 @@ UNICODE_ESCAPE = re.compile(r"\\(?:u\{([0-9A-Fa-f]{1,6})\}|u([0-9A-Fa-f]{4})|x([
 
 
 def find_imports(language: str, text: str) -> tuple[tuple[Import, ...], bool]:
-    """What is brought in, and whether the text could be read throughout. Raises Uncheckable."""
+    """Return the imports, and whether the text parsed without errors. Raises UncheckableContent."""
     if language == "python":
         text = unicodedata.normalize("NFKC", text)  # as Python reads names
     content = text.encode("utf-8", "replace")
     root = parse_tree(language, content, allow_errors=True)
     if root is None:
-        said = MISSING_GRAMMAR.format(language) if grammar_of(language) is None else f"it cannot be read as {language}"
-        raise UncheckableContent(said)
+        is_missing = grammar_of(language) is None
+        raise UncheckableContent(MISSING_GRAMMAR.format(language) if is_missing else f"it does not parse as {language}")
     readers = READERS[language]
-    found = [
+    imports = [
         Import(name, node.start_point[0] + 1, whole)
         for node in iterate_nodes(root)
         if node.type in readers
         for name, whole in readers[node.type](node)
     ]
-    return tuple(dict.fromkeys(found)), not root.has_error
+    return tuple(dict.fromkeys(imports)), not root.has_error
 
 
 def find_import_mentions(text: str, module: str) -> list[int]:
-    """The lines that seem to bring a module in, of a text that cannot be read throughout."""
-    word = re.compile(rf"(?<![\w]){re.escape(module)}(?![\w])")
-    return [n for n, line in enumerate(text.splitlines(), 1) if word.search(line) and IMPORT_KEYWORD.search(line)]
+    """Return lines that seem to import a module, for texts that do not parse."""
+    mention = re.compile(rf"(?<![\w]){re.escape(module)}(?![\w])")
+    return [n for n, line in enumerate(text.splitlines(), 1) if mention.search(line) and IMPORT_KEYWORD.search(line)]
 
 
 def iterate_nodes(root: "Node") -> "Iterator[Node]":
-    """Every named node, from the top."""
     pending = [root]
     while pending:
         node = pending.pop()
@@ -68,24 +67,22 @@ def iterate_nodes(root: "Node") -> "Iterator[Node]":
 
 
 def compact_text(node: "Node | None") -> str:
-    """The text of a node without white space."""
     return "".join((node.text or b"").decode("utf-8", "replace").split()) if node is not None else ""
 
 
 def child_field(node: "Node", name: str) -> "Node | None":
-    """The child of that field."""
     return node.child_by_field_name(name)
 
 
-def python_import(node: "Node") -> Found:
-    """`import a.b as c, d`."""
+def python_import(node: "Node") -> ImportedNames:
+    """Read `import a.b as c, d`."""
     for child in node.named_children:
         if child.type in ("dotted_name", "aliased_import"):
             yield compact_text(child_field(child, "name") if child.type == "aliased_import" else child), False
 
 
-def python_from(node: "Node") -> Found:
-    """`from a import b, c as d`: `a`, and what may be its modules."""
+def python_from(node: "Node") -> ImportedNames:
+    """Read `from a import b, c as d`: yield `a`, and its names as possible modules."""
     module = compact_text(child_field(node, "module_name"))
     yield module, any(child.type == "wildcard_import" for child in node.named_children)
     stem = module if module.endswith(".") else f"{module}."
@@ -93,8 +90,8 @@ def python_from(node: "Node") -> Found:
         yield stem + compact_text(child_field(child, "name") if child.type == "aliased_import" else child), False
 
 
-def python_call(node: "Node") -> Found:
-    """`__import__("a")`, `import_module("a")`, `x.import_module(name="a")`."""
+def python_call(node: "Node") -> ImportedNames:
+    """Read `__import__("a")`, `import_module("a")`, `x.import_module(name="a")`."""
     called = compact_text(child_field(node, "function"))
     arguments = child_field(node, "arguments")
     if arguments is None or called.rpartition(".")[2] not in ("__import__", "import_module", "find_spec", "run_module"):
@@ -107,22 +104,21 @@ def python_call(node: "Node") -> Found:
 
 
 def python_literal(node: "Node") -> str:
-    """The value of a literal."""
     try:
         return str(ast.literal_eval((node.text or b"").decode("utf-8", "replace")))
     except (ValueError, SyntaxError, MemoryError, RecursionError):
         return re.sub(r"\A[A-Za-z]*['\"]+|['\"]+\Z", "", compact_text(node))
 
 
-def script_statement(node: "Node") -> Found:
-    """`import x from "a"`, `export * from "a"`, `import x = require("a")`."""
+def script_statement(node: "Node") -> ImportedNames:
+    """Read `import x from "a"`, `export * from "a"`, `import x = require("a")`."""
     source = child_field(node, "source")
     if source is not None:
         yield script_literal(source), False
 
 
-def script_call(node: "Node") -> Found:
-    """`require("a")`, `import("a")`, `module.require("a")`, `require.resolve("a")`."""
+def script_call(node: "Node") -> ImportedNames:
+    """Read `require("a")`, `import("a")`, `module.require("a")`, `require.resolve("a")`."""
     called, arguments = compact_text(child_field(node, "function")), child_field(node, "arguments")
     names = called.replace("?.", ".").split(".")
     if arguments is None or not {"require", "import"} & set(names) or not arguments.named_children:
@@ -133,72 +129,71 @@ def script_call(node: "Node") -> Found:
 
 
 def script_literal(node: "Node") -> str:
-    """The value of a literal, without the prefix that says that a module is the runtime's own."""
+    """Return a literal's value without the prefix `node:` of built-in modules."""
     text = (node.text or b"").decode("utf-8", "replace")[1:-1]
     plain = UNICODE_ESCAPE.sub(lambda m: chr(min(int(m[1] or m[2] or m[3], 16), 0x10FFFF)), text)
     return plain.replace("\\", "").removeprefix("node:")
 
 
-def go_spec(node: "Node") -> Found:
-    """`import x "a/b"`."""
+def go_spec(node: "Node") -> ImportedNames:
+    """Read `import x "a/b"`."""
     yield compact_text(child_field(node, "path")).strip('"`'), False
 
 
-def rust_use(node: "Node") -> Found:
-    """`use a::{b, c as d, e::*};`."""
+def rust_use(node: "Node") -> ImportedNames:
+    """Read `use a::{b, c as d, e::*};`."""
     argument = child_field(node, "argument")
     if argument is not None:
         yield from rust_paths(argument, "")
 
 
-def rust_paths(node: "Node", above: str) -> Found:
-    """The paths that one part of a `use` stands for."""
+def rust_paths(node: "Node", prefix: str) -> ImportedNames:
     if node.type == "use_list":
         for child in node.named_children:
-            yield from rust_paths(child, above)
+            yield from rust_paths(child, prefix)
     elif node.type == "scoped_use_list":
         path, inner = child_field(node, "path"), child_field(node, "list")
         if inner is not None:
-            yield from rust_paths(inner, join_rust_path(above, compact_text(path)))
+            yield from rust_paths(inner, join_rust_path(prefix, compact_text(path)))
     elif node.type == "use_as_clause":
-        yield join_rust_path(above, compact_text(child_field(node, "path"))), False
+        yield join_rust_path(prefix, compact_text(child_field(node, "path"))), False
     elif node.type == "use_wildcard":
-        yield join_rust_path(above, compact_text(node).removesuffix("*").removesuffix("::")), True
+        yield join_rust_path(prefix, compact_text(node).removesuffix("*").removesuffix("::")), True
     elif node.type not in ("line_comment", "block_comment"):
         name = compact_text(node)
-        yield (above if name == "self" else join_rust_path(above, name)), False
+        yield (prefix if name == "self" else join_rust_path(prefix, name)), False
 
 
-def join_rust_path(above: str, name: str) -> str:
-    """A path below another; raw names and a leading `::` are spelled plainly."""
-    return "::".join(part.removeprefix("r#") for part in f"{above}::{name}".split("::") if part)
+def join_rust_path(prefix: str, name: str) -> str:
+    """Join a path, spelling raw names and a leading `::` plainly."""
+    return "::".join(part.removeprefix("r#") for part in f"{prefix}::{name}".split("::") if part)
 
 
-def rust_crate(node: "Node") -> Found:
-    """`extern crate a;`."""
+def rust_crate(node: "Node") -> ImportedNames:
+    """Read `extern crate a;`."""
     yield join_rust_path("", compact_text(child_field(node, "name"))), False
 
 
-def rust_path(node: "Node") -> Found:
-    """`a::b::c` where it is used, which needs no `use`."""
+def rust_path(node: "Node") -> ImportedNames:
+    """Read `a::b::c` in code, which needs no `use`."""
     yield join_rust_path("", compact_text(node)), False
 
 
-def java_import(node: "Node") -> Found:
-    """`import static a.b.C.*;`."""
+def java_import(node: "Node") -> ImportedNames:
+    """Read `import static a.b.C.*;`."""
     star = any(child.type == "asterisk" for child in node.named_children)
     for child in node.named_children:
         if child.type in ("scoped_identifier", "identifier"):
             yield compact_text(child), star
 
 
-def java_name(node: "Node") -> Found:
-    """`a.b.C` where it is used, which needs no import."""
+def java_name(node: "Node") -> ImportedNames:
+    """Read `a.b.C` in code, which needs no import."""
     yield compact_text(node), False
 
 
-def java_call(node: "Node") -> Found:
-    """`Class.forName("a.b.C")`, and the whole name before a call."""
+def java_call(node: "Node") -> ImportedNames:
+    """Read `Class.forName("a.b.C")`."""
     arguments = child_field(node, "arguments")
     if (
         compact_text(child_field(node, "name")) in ("forName", "loadClass")
@@ -208,8 +203,8 @@ def java_call(node: "Node") -> Found:
         yield compact_text(arguments.named_children[0]).strip('"'), False
 
 
-def c_include(node: "Node") -> Found:
-    """`#include <a/b.h>`."""
+def c_include(node: "Node") -> ImportedNames:
+    """Read `#include <a/b.h>`."""
     yield compact_text(child_field(node, "path")).strip('<>"'), False
 
 
@@ -245,7 +240,7 @@ READERS: "dict[str, dict[str, Reader]]" = {
     "c": {"preproc_include": c_include},
     "cpp": {"preproc_include": c_include},
 }
-"""By language and kind of node, what it brings in."""
+"""Reader of each kind of node, by language."""
 
 SEPARATORS = {"python": ".", "java": ".", "rust": "::"}
-"""What stands between the parts of a name; a slash elsewhere."""
+"""Separator between the parts of a module name; a slash in languages not listed."""

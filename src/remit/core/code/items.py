@@ -1,4 +1,4 @@
-"""The parts of a file, in order: definitions with their members, and the statements between them."""
+"""Items of a file, in order: definitions with their members, and statements between them."""
 
 import re
 from collections.abc import Sequence
@@ -14,25 +14,25 @@ if TYPE_CHECKING:
     from tree_sitter import Node
 
 CONSTANTS = frozenset({"const_item", "static_item"})
-"""A name in a pattern may stand for one of them."""
+"""Rust constants; a name in a pattern may refer to a constant."""
 MAX_NESTING = 30
-"""Containers within containers whose members are told apart; deeper ones are compared whole."""
+"""Nested containers compared member by member; deeper containers are compared whole."""
 WORD_PATTERN = re.compile(r"\w+")
 
 
 class SourceFile:
-    """One version of one file. `renames` are new names for functions that only this file can name."""
+    """A version of a file. `renames` holds new names of functions private to the file."""
 
-    def __init__(self, content: bytes, row: Language, root: "Node") -> None:
-        self.content, self.row, self.root = content, row, root
+    def __init__(self, content: bytes, language: Language, root: "Node") -> None:
+        self.content, self.language, self.root = content, language, root
         self.renames: dict[str, str] = {}
 
     @cached_property
     def macro_words(self) -> frozenset[str]:
-        """The words in macros of this file, wherever these are defined, and its constants."""
-        if not self.row.macros:
+        """Return the words in the file's macros, and its constants."""
+        if not self.language.macros:
             return frozenset()
-        texts = [self.text(n) for n in self.root.children if n.type in self.row.macros]
+        texts = [self.text(n) for n in self.root.children if n.type in self.language.macros]
         texts += [self.text(n).partition("=")[0] for n in self.root.children if n.type in CONSTANTS]
         texts += [self.text(n) for n in self.root.children if n.type == "use_declaration"]
         texts += MACRO_DEFINITION.findall(self.text(self.root))
@@ -40,12 +40,12 @@ class SourceFile:
 
     @cached_property
     def reads_argument_names(self) -> bool:
-        """Whether a function of this file is given its arguments as they are written, or chosen by their names."""
+        """Return whether a function receives its arguments as written, or chosen by name."""
         return b"CallerArgumentExpression" in self.content or INJECTION_CALLS.search(self.content) is not None
 
     @cached_property
     def stringified_calls(self) -> list[str]:
-        """What is given to macros that make strings of it, letter for letter."""
+        """Return the calls of macros that turn their arguments into strings."""
         if not self.pastes_tokens:
             return []
         defined = [text.partition("define")[2] for text in MACRO_DEFINITION.findall(self.text(self.root))]
@@ -55,46 +55,42 @@ class SourceFile:
 
     @cached_property
     def pastes_tokens(self) -> bool:
-        """Whether a macro of this file puts words together, or makes strings of them."""
-        defined = MACRO_DEFINITION.findall(self.text(self.root)) if self.row.order == "runs" else []
+        defined = MACRO_DEFINITION.findall(self.text(self.root)) if self.language.order == "runs" else []
         return any("#" in text.partition("define")[2] for text in defined)
 
     def text(self, node: "Node") -> str:
-        """The text of a node."""
         return self.content[node.start_byte : node.end_byte].decode("utf-8", "surrogateescape")
 
     @cached_property
     def items(self) -> "list[Item]":
-        """The parts of the file."""
         return split_items(self, self.root, 0)
 
 
 class Item:
-    """One part: a definition, with what stands before and around it, or a statement."""
+    """A definition with its prefixes and wrappers, or a statement."""
 
     def __init__(self, source: SourceFile, nodes: "Sequence[Node]", depth: int, around: bool = False) -> None:
         self.source, self.nodes, self.depth = source, nodes, depth
         self.in_attributed = around
-        self.definition = find_definition(nodes[-1], source.row)
+        self.definition = find_definition(nodes[-1], source.language)
 
     @cached_property
     def text(self) -> str:
-        """The source of it, comments and all."""
         first, last = self.nodes[0], self.nodes[-1]
         return self.source.content[first.start_byte : last.end_byte].decode("utf-8", "surrogateescape")
 
     @cached_property
     def name(self) -> str:
-        """The name that is defined, after renaming; empty for a statement."""
-        found = read_name(self.definition, self.source) if self.definition is not None else ""
-        return self.source.renames.get(found, found)
+        """Return the defined name after renaming; empty for a statement."""
+        name = read_name(self.definition, self.source) if self.definition is not None else ""
+        return self.source.renames.get(name, name)
 
     @cached_property
     def body(self) -> "Node | None":
-        """The body of a container whose members are looked at one by one."""
+        """Return the body of a container whose members are compared individually."""
         if (
             self.definition is None
-            or self.definition.type not in self.source.row.containers
+            or self.definition.type not in self.source.language.containers
             or self.depth >= MAX_NESTING
         ):
             return None
@@ -102,119 +98,133 @@ class Item:
 
     @cached_property
     def members(self) -> "list[Item]":
-        """The parts of a container."""
         return split_items(self.source, self.body, self.depth + 1, self.has_attribute) if self.body is not None else []
 
     @cached_property
     def normal_form(self) -> str:
-        """What it is, up to layout, comments and local names; of a container, without its members. Raises TooDeep."""
+        """Return the normal form without layout, comments and local names; containers without members. Raises
+        TreeTooDeep.
+        """
         skip = self.body.start_byte if self.body is not None else -1
-        row, source = self.source.row, self.source
+        language, source = self.source.language, self.source
         parts: list[str] = []
         for node in self.nodes:
-            twigs = flatten_tree(node, source.content, row, skip)
-            names = (
-                {}
-                if source.reads_argument_names or self.is_macro_input
-                else local_names(twigs, row.naming, source.macro_words)
-            )
-            if node.type == "import_declaration" and row.name == "go":
-                twigs = sort_go_imports(twigs)
-            parts.append(render_form(twigs, row, {**find_renamed(twigs, source), **names}))
+            flat_nodes = flatten_tree(node, source.content, language, skip)
+            names_are_visible = source.reads_argument_names or self.is_macro_input
+            names = {} if names_are_visible else local_names(flat_nodes, language.naming, source.macro_words)
+            if node.type == "import_declaration" and language.name == "go":
+                flat_nodes = sort_go_imports(flat_nodes)
+            parts.append(render_form(flat_nodes, language, {**find_renamed(flat_nodes, source), **names}))
         return "\n".join(parts)
 
     @cached_property
     def key(self) -> tuple[str, str]:
-        """What tells it from its neighbours: kind and name; of a statement, its form. Raises TooDeep."""
+        """Return kind and name of a definition, or the form of a statement. Raises TreeTooDeep."""
         if self.definition is not None and self.name:
             return self.definition.type, self.name
         return "", self.normal_form
 
     @cached_property
     def is_movable(self) -> bool:
-        """Whether it is a function that nothing around it runs when the file is read."""
-        row = self.source.row
-        if self.definition is None or not self.name or self.definition.type not in row.movable:
+        """Return whether the item is a function that nothing runs while the file is read."""
+        language = self.source.language
+        if self.definition is None or not self.name or self.definition.type not in language.movable_kinds:
             return False
         if any(node.type == "decorator" for node in self.nodes) or self.position_matters:
             return False
-        return not any(t.kind in row.calls for t in self.header if t.parent >= 0) and self.has_harmless_decorators
+        return (
+            not any(t.kind in language.call_kinds for t in self.header if t.parent >= 0)
+            and self.has_harmless_decorators
+        )
 
     @property
     def is_import(self) -> bool:
-        """Whether it is an import whose place among others means nothing."""
-        return len(self.nodes) == 1 and self.nodes[0].type in self.source.row.imports
+        """Return whether the item is an import whose position among imports is meaningless."""
+        return len(self.nodes) == 1 and self.nodes[0].type in self.source.language.imports
 
     @cached_property
     def has_attribute(self) -> bool:
-        """Whether it, or what is around it, carries an attribute or an annotation that may do something with it."""
-        marks = re.compile(self.source.row.marks)
+        """Return whether an attribute or annotation on the item, or around the item, may have an effect."""
+        marks = re.compile(self.source.language.attribute_pattern)
         name = self.definition.child_by_field_name("name") if self.definition is not None else None
         end = name.start_byte if name is not None else self.body.start_byte if self.body else self.nodes[-1].start_byte
         head = self.source.content[self.nodes[0].start_byte : end].decode("utf-8", "replace")
-        return self.in_attributed or any(found[1] not in QUIET_MARKS for found in marks.finditer(head))
+        return self.in_attributed or any(match[1] not in QUIET_MARKS for match in marks.finditer(head))
 
     @property
     def is_macro_input(self) -> bool:
-        """Whether a macro of Rust is given the whole of it, and so its names."""
-        return self.source.row.name == "rust" and self.has_attribute
+        """Return whether a Rust macro receives the whole item, names included."""
+        return self.source.language.name == "rust" and self.has_attribute
 
     @cached_property
     def order_matters(self) -> bool:
-        """Whether something may run it in the order in which it is written: a test, a route, a rule of a grammar."""
-        return self.has_attribute or re.match(self.source.row.ordered, self.name) is not None
+        """Return whether items of this kind may run in source order: tests, routes, grammar rules."""
+        return self.has_attribute or re.match(self.source.language.ordered_names, self.name) is not None
 
     @property
     def position_matters(self) -> bool:
-        """Whether its place counts by itself: in a table of virtual functions, or for what is called without its name,
-        such as an operator.
-        """
+        """Return whether the position has meaning: virtual functions, operators, implicit calls."""
         nodes = self.nodes[-1].children if self.definition is None else self.definition.children
         if any(c.type == "virtual" or self.source.text(c) == "virtual" for c in nodes):
             return True
-        if self.source.row.order == "runs":
-            told = any("attribute" in c.type for c in nodes) or "__COUNTER__" in self.text
-            return told or self.name in IMPLIED_FUNCTIONS or not PLAIN_NAME.fullmatch(self.name)
-        if self.in_attributed and self.source.row.name == "rust":
+        if self.source.language.order == "runs":
+            has_attribute = any("attribute" in c.type for c in nodes) or "__COUNTER__" in self.text
+            return has_attribute or self.name in IMPLIED_FUNCTIONS or not PLAIN_NAME.fullmatch(self.name)
+        if self.in_attributed and self.source.language.name == "rust":
             return True
         return in_attributed_interface(self.nodes[-1])
 
     @property
     def describes_next(self) -> bool:
-        """Whether it is a statement about the function that follows, such as Ruby's `sig` and `desc`."""
-        word = WORD_PATTERN.match(self.text)
-        told = self.source.row.name == "ruby" and not self.is_movable and not self.is_inert and self.definition is None
-        return told and word is not None and word[0] not in GENERAL_CALLS
+        """Return whether the statement describes the next function, such as Ruby's `sig` and `desc`."""
+        first_word = WORD_PATTERN.match(self.text)
+        is_plain_call = (
+            self.source.language.name == "ruby"
+            and not self.is_movable
+            and not self.is_inert
+            and self.definition is None
+        )
+        return is_plain_call and first_word is not None and first_word[0] not in GENERAL_CALLS
 
     @cached_property
     def is_barrier(self) -> bool:
-        """Whether what stands before it means something else than what stands behind: a directive, a namespace."""
-        node, row = self.nodes[-1], self.source.row
-        if {node.type, self.definition.type if self.definition else ""} & row.barriers or node.type in row.macros:
+        """Return whether the meaning of later items depends on this item: a directive, a namespace."""
+        node, language = self.nodes[-1], self.source.language
+        if {
+            node.type,
+            self.definition.type if self.definition else "",
+        } & language.barriers or node.type in language.macros:
             return True
-        if node.type.startswith("preproc") or node.type in row.comments or node.type in row.attributed_barriers:
-            return len(self.nodes) > 1 or node.type not in row.attributed_barriers
+        if (
+            node.type.startswith("preproc")
+            or node.type in language.comments
+            or node.type in language.attributed_barriers
+        ):
+            return len(self.nodes) > 1 or node.type not in language.attributed_barriers
         return is_string_statement(node)
 
     @cached_property
     def has_harmless_decorators(self) -> bool:
-        """Whether its decorators are known to run nothing of the project's. Rust's attributes move along."""
+        """Return whether the decorators run no code of the project. Rust's attributes move along."""
         decorators = [c for c in self.nodes[-1].children if c.type == "decorator"]
-        return all(self.source.text(d).removeprefix("@").strip() in self.source.row.harmless for d in decorators)
+        return all(
+            self.source.text(d).removeprefix("@").strip() in self.source.language.harmless_decorators
+            for d in decorators
+        )
 
     @cached_property
     def header(self) -> list[FlatNode]:
-        """Everything but the body: what runs when the file is read, where definitions are statements."""
+        """Return the nodes outside the body, which run while the file is read."""
         if self.definition is None:
-            return flatten_tree(self.nodes[-1], self.source.content, self.source.row)
+            return flatten_tree(self.nodes[-1], self.source.content, self.source.language)
         body = self.definition.child_by_field_name("body")
         name = self.definition.child_by_field_name("name")
-        found = flatten_tree(self.nodes[-1], self.source.content, self.source.row, body.start_byte if body else -1)
-        return [t for t in found if name is None or t.start != name.start_byte]
+        nodes = flatten_tree(self.nodes[-1], self.source.content, self.source.language, body.start_byte if body else -1)
+        return [t for t in nodes if name is None or t.start != name.start_byte]
 
     @cached_property
     def is_inert(self) -> bool:
-        """Whether reading it runs nothing: a plain value under a name, or a class of functions only."""
+        """Return whether reading the item runs nothing: a plain value under a name, or a class of functions only."""
         if self.body is not None:
             fields = ("superclasses", "superclass")
             bases = self.definition is not None and any(self.definition.child_by_field_name(f) for f in fields)
@@ -225,31 +235,29 @@ class Item:
 
     @property
     def has_decorator(self) -> bool:
-        """Whether a decorator stands before it."""
         return len(self.nodes) > 1 or any(c.type == "decorator" for c in self.nodes[-1].children)
 
     @cached_property
     def bound_names(self) -> frozenset[str]:
-        """The names that it gives something to."""
         if self.definition is not None:
             return frozenset({self.name.rpartition(".")[2]} if self.name else ())
         return frozenset(t.text for t in self.header if t.leaf and t.field == "left" and t.kind in TARGETS)
 
     @cached_property
     def mentioned_words(self) -> frozenset[str]:
-        """The words in it that matter for its place: all of them, or only those that run when the file is read."""
-        if self.source.row.order == "runs":
+        """Return the words relevant to the item's position: each word, or those run while the file is read."""
+        if self.source.language.order == "runs":
             return frozenset(WORD_PATTERN.findall(self.text))
-        own = [t.text for t in self.header if t.leaf and t.named]
-        own += [] if self.is_movable else [self.name]
-        return frozenset(own).union(*(m.mentioned_words for m in self.members))
+        words = [t.text for t in self.header if t.leaf and t.named]
+        words += [] if self.is_movable else [self.name]
+        return frozenset(words).union(*(m.mentioned_words for m in self.members))
 
 
 PLAIN_KINDS = kinds(
     "expression_statement assignment string string_start string_content string_end integer float true false none = pass"
     " pass_statement comment"
 )
-"""Kinds of a statement that runs nothing: a plain value."""
+"""Kinds of nodes in a statement without effects: a plain value."""
 QUIET_MARKS = kinds(
     "Override Deprecated SuppressWarnings SafeVarargs Nullable NonNull NotNull Test ParameterizedTest"
     " Fact Theory Obsolete Pure MethodImpl param return returns throws var see since deprecated inheritDoc"
@@ -257,40 +265,43 @@ QUIET_MARKS = kinds(
     " should_panic ignore derive tokio::test rustfmt::skip async_trait automatically_derived non_exhaustive repr"
     " default clippy::all"
 )
-"""Attributes, annotations and tags that do nothing with the names or the place of what they stand before."""
+"""Attributes, annotations and tags without effect on names and positions."""
 IMPLIED_FUNCTIONS = frozenset({"begin", "end", "get", "swap", "main"})
-"""Functions of C++ that the language looks for by itself."""
+"""Functions that C++ looks up implicitly."""
 GENERAL_CALLS = kinds(
     "attr_reader attr_writer attr_accessor include extend prepend require require_relative private public protected"
     " module_function using"
 )
+"""Ruby calls about a whole class, not about the next function."""
 PLAIN_NAME = re.compile(r"[\w:~]+")
 TARGETS = frozenset({"identifier", "constant"})
 
 
-def find_renamed(twigs: Sequence[FlatNode], source: SourceFile) -> dict[int, str]:
-    """The new names of functions, by place."""
+def find_renamed(flat_nodes: Sequence[FlatNode], source: SourceFile) -> dict[int, str]:
     if not source.renames:
         return {}
-    return {n: source.renames[t.text] for n, t in enumerate(twigs) if t.leaf and t.text in source.renames}
+    return {n: source.renames[t.text] for n, t in enumerate(flat_nodes) if t.leaf and t.text in source.renames}
 
 
-def sort_go_imports(twigs: list[FlatNode]) -> list[FlatNode]:
-    """An import of Go's, its packages sorted; as it is where something reads a comment in it, or where a package is
-    there only for what it does when it is made ready: before Go 1.21 that happened in the order of the text.
+def sort_go_imports(flat_nodes: list[FlatNode]) -> list[FlatNode]:
+    """Sort the packages of a Go import.
+
+    Unsorted stay imports with comments, and blank imports: before Go 1.21 packages were initialised in source order.
     """
-    if any(t.kind in ("comment", "blank_identifier") for t in twigs):
-        return twigs
-    starts = [n for n, t in enumerate(twigs) if t.kind == "import_spec"]
+    if any(t.kind in ("comment", "blank_identifier") for t in flat_nodes):
+        return flat_nodes
+    starts = [n for n, t in enumerate(flat_nodes) if t.kind == "import_spec"]
     if len(starts) < 2:
-        return twigs
-    ends = [*starts[1:], len(twigs) - 1]
-    specs = sorted((twigs[a:b] for a, b in zip(starts, ends, strict=True)), key=lambda part: [t.text for t in part])
-    return [*twigs[: starts[0]], *(t for part in specs for t in part), twigs[-1]]
+        return flat_nodes
+    ends = [*starts[1:], len(flat_nodes) - 1]
+    specs = sorted(
+        (flat_nodes[a:b] for a, b in zip(starts, ends, strict=True)), key=lambda part: [t.text for t in part]
+    )
+    return [*flat_nodes[: starts[0]], *(t for part in specs for t in part), flat_nodes[-1]]
 
 
 def find_balanced_call(text: str, start: int) -> str:
-    """The call that begins there, up to its last bracket; a line of it where that is missing."""
+    """Return the call that begins at `start`, up to its closing bracket, or its line without a bracket."""
     depth = 0
     for at in range(start, min(len(text), start + 2000)):
         depth += (text[at] == "(") - (text[at] == ")")
@@ -299,39 +310,41 @@ def find_balanced_call(text: str, start: int) -> str:
     return text[start : start + 2000]
 
 
-def split_items(source: SourceFile, parent: "Node", depth: int, around: bool = False) -> list[Item]:
-    """The parts of a file, or of a body: what belongs before a definition goes with it; lone signs are left out."""
-    row = source.row
-    found: list[Item] = []
-    before: list[Node] = []
+def split_items(source: SourceFile, parent: "Node", depth: int, in_attributed: bool = False) -> list[Item]:
+    """Split a file or a body into items; prefixes join their definition, punctuation is dropped."""
+    language = source.language
+    items: list[Item] = []
+    prefix: list[Node] = []
     for node in parent.children:
-        comment = node.type in row.comments
-        if is_punctuation(node, source) or (comment and not row.is_kept_comment(source.text(node))):
+        comment = node.type in language.comments
+        if is_punctuation(node, source) or (comment and not language.is_kept_comment(source.text(node))):
             continue
-        before.append(node)
-        wrapped = find_definition(node, row) if node.type in row.wrappers else None
-        if not (starts_own_line(node) if comment else (wrapped or node).type in row.prefixes):
-            found.append(Item(source, before, depth, around))
-            before = []
-    return [*found, Item(source, before, depth, around)] if before else found
+        prefix.append(node)
+        wrapped = find_definition(node, language) if node.type in language.wrappers else None
+        if not (starts_own_line(node) if comment else (wrapped or node).type in language.prefixes):
+            items.append(Item(source, prefix, depth, in_attributed))
+            prefix = []
+    return [*items, Item(source, prefix, depth, in_attributed)] if prefix else items
 
 
 PUNCTUATION = kinds("{ } ( ) [ ] ; , : end begin do then = |")
 
 
 def is_punctuation(node: "Node", source: SourceFile) -> bool:
-    """Whether a node only holds others together. `a &` is no sign: it sends what stands before it away."""
-    return not node.is_named and (node.type.strip() == "" or node.type in PUNCTUATION or not source.row.separate)
+    """Return whether a node is mere punctuation. `a &` is not: the sign starts a background job."""
+    return not node.is_named and (
+        node.type.strip() == "" or node.type in PUNCTUATION or not source.language.separators_matter
+    )
 
 
 def starts_own_line(comment: "Node") -> bool:
-    """Whether a comment stands on lines of its own, and so belongs to what follows."""
-    before = comment.prev_sibling
-    return before is None or before.end_point.row < comment.start_point.row
+    """Return whether a comment stands on its own lines, and so belongs to the next item."""
+    previous = comment.prev_sibling
+    return previous is None or previous.end_point.row < comment.start_point.row
 
 
 def is_string_statement(node: "Node") -> bool:
-    """Whether a statement is nothing but a string: a docstring, or a directive such as `'use strict'`."""
+    """Return whether a statement is only a string: a docstring, or a directive such as `'use strict'`."""
     inner = [c for c in node.children if c.is_named]
     return (
         node.type == "expression_statement" and len(inner) == 1 and inner[0].type in ("string", "concatenated_string")
@@ -339,21 +352,21 @@ def is_string_statement(node: "Node") -> bool:
 
 
 def in_attributed_interface(node: "Node") -> bool:
-    """Whether a member's place is part of a binary interface: C# counts the slots of one that is imported."""
-    above = node.parent.parent if node.parent is not None else None
-    if above is None or above.type != "interface_declaration":
+    """Return whether a member's position is part of a binary interface: C# counts the slots of imported interfaces."""
+    grandparent = node.parent.parent if node.parent is not None else None
+    if grandparent is None or grandparent.type != "interface_declaration":
         return False
-    return any(c.type == "attribute_list" for c in above.children)
+    return any(c.type == "attribute_list" for c in grandparent.children)
 
 
-def find_definition(node: "Node", row: Language) -> "Node | None":
-    """The definition that a node is, or is wrapped around; None for a statement."""
+def find_definition(node: "Node", language: Language) -> "Node | None":
+    """Return the definition in a node or its wrappers; None for a statement."""
     for _ in range(3):
-        if node.type in row.definitions:
+        if node.type in language.definitions:
             return node
-        if node.type not in row.wrappers:
+        if node.type not in language.wrappers:
             return None
-        inner = [c for c in node.children if c.type in row.definitions or c.type in row.wrappers]
+        inner = [c for c in node.children if c.type in language.definitions or c.type in language.wrappers]
         if len(inner) != 1:
             return None
         node = inner[0]
@@ -361,25 +374,25 @@ def find_definition(node: "Node", row: Language) -> "Node | None":
 
 
 def read_name(node: "Node", source: SourceFile) -> str:
-    """What a definition is called, on one line; empty where it has no plain name."""
-    field = source.row.named_by.get(node.type, "name")
+    """Return a definition's name on a single line; empty without a plain name."""
+    field = source.language.name_fields.get(node.type, "name")
     if field == "signature":
         return _read_signature(node, source)
-    found = _NAME_FINDERS.get(field, _find_field)(node, field)
+    name_node = _NAME_FINDERS.get(field, _find_field)(node, field)
     if field == "receiver":
         return _read_method_name(node, source)
-    if found is None and node.parent is not None and node.parent.type == "type_definition":
-        found = _find_declared_name(node.parent, "declarator")
-    text = source.text(found) if found is not None else ""
-    if found is not None and found.type == "computed_property_name":
+    if name_node is None and node.parent is not None and node.parent.type == "type_definition":
+        name_node = _find_declared_name(node.parent, "declarator")
+    text = source.text(name_node) if name_node is not None else ""
+    if name_node is not None and name_node.type == "computed_property_name":
         return ""
-    if found is not None and found.type in WITH_SIGNS:
-        return " ".join(text.partition("(")[0].split()) if found.type == "operator_cast" else "".join(text.split())
+    if name_node is not None and name_node.type in WITH_SIGNS:
+        return " ".join(text.partition("(")[0].split()) if name_node.type == "operator_cast" else "".join(text.split())
     return " ".join(text.strip("\"'`#= \t").split())
 
 
 def _read_signature(node: "Node", source: SourceFile) -> str:
-    """What a member of C# without a name is called by: `operator +`, `this`, `~Type`."""
+    """Return the name of an unnamed C# member: `operator +`, `this`, `~Type`."""
     parameters = node.child_by_field_name("parameters")
     end = parameters.start_byte if parameters is not None else node.end_byte
     words = source.content[node.start_byte : end].decode("utf-8", "replace").split()
@@ -391,15 +404,13 @@ def _find_field(node: "Node", field: str) -> "Node | None":
 
 
 def _find_declared_name(node: "Node", field: str) -> "Node | None":
-    """The name in C's declarators, which stand around it."""
-    found = node.child_by_field_name(field)
-    while found is not None and found.type != "operator_cast" and (inner := _find_declarator(found)):
-        found = inner
-    return found
+    declarator = node.child_by_field_name(field)
+    while declarator is not None and declarator.type != "operator_cast" and (inner := _find_declarator(declarator)):
+        declarator = inner
+    return declarator
 
 
 def _find_declarator(node: "Node") -> "Node | None":
-    """What stands inside a declarator, also in one in parentheses."""
     if node.type == "parenthesized_declarator":
         return next((c for c in node.children if c.is_named), None)
     return node.child_by_field_name("declarator")
@@ -418,7 +429,7 @@ WITH_SIGNS = kinds("operator_name operator operator_cast setter")
 
 
 def _read_method_name(node: "Node", source: SourceFile) -> str:
-    """`Type.Method` for Go, where the receiver is what a method belongs to."""
+    """Return `Type.Method` of a Go method with a receiver."""
     receiver, name = node.child_by_field_name("receiver"), node.child_by_field_name("name")
     if receiver is None or name is None:
         return ""

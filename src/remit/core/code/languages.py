@@ -1,7 +1,7 @@
-"""The table of languages: which files are theirs, what defines something in them, and what may change without effect.
+"""Languages: their files, definitions, and syntax that may change without effect.
 
 Kinds and fields are those of the grammars' `node-types.json`. An edge is written `parent kind.field`, or as the parent
-kind alone where any child is meant.
+kind alone for any child.
 """
 
 import re
@@ -14,72 +14,71 @@ from remit.core.code.binding_rules import NAMING, Kinds, Naming, kinds
 from remit.core.code.comments import is_instruction
 
 ReorderRule: TypeAlias = Literal["fixed", "runs", "executed", "free"]
-"""Where functions may go without effect: nowhere; among their neighbours, callees first; anywhere between statements
-that run when the file is read; anywhere in their container."""
+"""Freedom of functions to move: `fixed` nowhere; `runs` among neighbours, callees first; `executed` between statements
+that run while the file is read; `free` within their container.
+"""
 
 
 class Language(Struct, frozen=True, kw_only=True):
-    """One language.
+    """A language.
 
-    `definitions` says for a node kind what people call it; `named_by` where its name is, else in the field `name`.
-    `values` are nodes that give a name to what stands in that field of theirs, where this is a function or a class.
-    `containers` are definitions with members. `wrappers` stand around a definition, `prefixes` before it.
-    `movable` are functions, which `order` is about; `harmless` decorators run nothing of the project's.
-    `commas` and `semicolons` name the parents whose last one a formatter may drop.
+    `definitions` maps node kinds to names for people; `name_fields` gives the field of a name, by default `name`.
+    `value_fields` are nodes that name the function or class in a field. `containers` are definitions with members.
+    `wrappers` surround a definition, `prefixes` precede it. `movable_kinds` are functions, subject to `order`;
+    `harmless_decorators` run no code of the project. `commas` and `semicolons` list parents with an optional last sign.
     """
 
     name: str
     suffixes: tuple[str, ...]
     file_names: tuple[str, ...] = ()
     definitions: dict[str, str]
-    named_by: dict[str, str] = {}
-    values: dict[str, str] = {}
+    name_fields: dict[str, str] = {}
+    value_fields: dict[str, str] = {}
     containers: Kinds = frozenset()
     wrappers: Kinds = frozenset()
     prefixes: Kinds = frozenset()
     comments: Kinds = kinds("comment")
-    kept: str = r"#!"
+    kept_comments: str = r"#!"
     order: ReorderRule = "fixed"
     imports: Kinds = frozenset()
-    """Imports whose order among themselves the language does not mind."""
-    parens: Kinds = frozenset()
-    """Brackets that do nothing but group."""
-    ordered: str = r"(?!)"
-    """Names of functions that something runs in the order in which they are written."""
-    marks: str = r"(?!)()"
-    """How an attribute before a definition looks; its first group is its name."""
-    spaced: str = ""
-    """Macros that do not see how their arguments are laid out; where it is empty, all."""
-    movable: Kinds = frozenset()
-    calls: Kinds = frozenset()
-    harmless: Kinds = frozenset()
+    """Imports without a meaningful order."""
+    grouping_kinds: Kinds = frozenset()
+    """Brackets that only group."""
+    ordered_names: str = r"(?!)"
+    """Names of functions that run in source order."""
+    attribute_pattern: str = r"(?!)()"
+    """Pattern of an attribute before a definition; the first group is its name."""
+    layout_blind_macros: str = ""
+    """Macros that ignore the layout of their arguments; every macro if empty."""
+    movable_kinds: Kinds = frozenset()
+    call_kinds: Kinds = frozenset()
+    harmless_decorators: Kinds = frozenset()
     commas: Kinds = frozenset()
     semicolons: Kinds = frozenset()
-    lines: Kinds = frozenset()
-    """Parents in which a semicolon does what the end of a line does."""
-    quotes: bool = False
-    layout: bool = False
-    """Space is content throughout: nothing but the same text is the same."""
+    line_parents: Kinds = frozenset()
+    """Parents in which a semicolon equals a line end."""
+    either_quotes: bool = False
+    layout_matters: bool = False
+    """White space is content: only identical text is equal."""
     separator: str = "."
     macros: Kinds = frozenset()
-    """What replaces text, and so can mention a local name that is not there to see."""
+    """Nodes that replace text, and so may mention local names invisibly."""
     barriers: Kinds = frozenset()
-    """What a function does not move across: it means something by what stands behind it."""
+    """Nodes that functions cannot move across."""
     attributed_barriers: Kinds = frozenset()
-    """Barriers where an attribute stands before them."""
-    restricted: Kinds = frozenset()
-    """Words that mean something else where a line ends behind them."""
-    separate: bool = False
-    """Whether a sign between statements says how they run."""
-    returns: bool = False
-    """Whether a carriage return at the end of a line is content."""
-    spoken: bool = False
-    """Whether something reads all comments of this file."""
+    """Nodes that are barriers only with an attribute."""
+    line_sensitive_words: Kinds = frozenset()
+    """Words with a different meaning before a line end."""
+    separators_matter: bool = False
+    """Signs between statements determine how they run."""
+    carriage_returns_matter: bool = False
+    """A carriage return before a line end is content."""
+    comments_matter: bool = False
+    """Something reads each comment of the file."""
     naming: Naming = Naming()
 
     def is_kept_comment(self, comment: str) -> bool:
-        """Whether that comment is an instruction to a compiler, an interpreter or a framework."""
-        return self.spoken or re.match(self.kept, comment) is not None or is_instruction(comment)
+        return self.comments_matter or re.match(self.kept_comments, comment) is not None or is_instruction(comment)
 
 
 PYTHON = Language(
@@ -89,16 +88,16 @@ PYTHON = Language(
     containers=kinds("class_definition"),
     wrappers=kinds("decorated_definition"),
     comments=kinds("comment line_continuation"),
-    kept=r"#!|#.*coding[:=]",
-    lines=kinds("module block"),
+    kept_comments=r"#!|#.*coding[:=]",
+    line_parents=kinds("module block"),
     order="executed",
-    ordered=r"test|[tp]_",
-    parens=kinds("parenthesized_expression"),
-    movable=kinds("function_definition"),
-    calls=kinds("call await yield named_expression"),
-    harmless=kinds("property staticmethod classmethod abstractmethod override"),
+    ordered_names=r"test|[tp]_",
+    grouping_kinds=kinds("parenthesized_expression"),
+    movable_kinds=kinds("function_definition"),
+    call_kinds=kinds("call await yield named_expression"),
+    harmless_decorators=kinds("property staticmethod classmethod abstractmethod override"),
     commas=kinds("argument_list parameters list dictionary set import_from_statement"),
-    quotes=True,
+    either_quotes=True,
     naming=NAMING["python"],
 )
 JAVASCRIPT = Language(
@@ -110,13 +109,13 @@ JAVASCRIPT = Language(
         "class_declaration": "class",
         "method_definition": "method",
     },
-    named_by={
+    name_fields={
         "pair": "key",
         "field_definition": "property",
         "assignment_expression": "left",
         "export_statement": "default",
     },
-    values={
+    value_fields={
         "variable_declarator": "value",
         "pair": "value",
         "field_definition": "value",
@@ -128,11 +127,11 @@ JAVASCRIPT = Language(
     wrappers=kinds("export_statement"),
     prefixes=kinds("decorator"),
     comments=kinds("comment"),
-    kept=(
+    kept_comments=(
         r"#!|///\s*<|/\*\s*(webpack|@vite|@jsx|istanbul)|//\s*@jsx|(//|/\*)\s*[#@]__|(//|/\*\*?)[\s*]*@(jsx|jest-env)"
     ),
     order="free",
-    movable=kinds("function_declaration generator_function_declaration method_definition"),
+    movable_kinds=kinds("function_declaration generator_function_declaration method_definition"),
     commas=kinds(
         "arguments formal_parameters object array object_pattern array_pattern named_imports export_clause"
         " type_parameters type_arguments enum_body"
@@ -141,8 +140,8 @@ JAVASCRIPT = Language(
         "expression_statement lexical_declaration variable_declaration return_statement throw_statement break_statement"
         " continue_statement import_statement export_statement debugger_statement do_statement type_alias_declaration"
     ),
-    quotes=True,
-    restricted=kinds("abstract accessor async declare global interface module namespace type"),
+    either_quotes=True,
+    line_sensitive_words=kinds("abstract accessor async declare global interface module namespace type"),
     naming=NAMING["javascript"],
 )
 TYPESCRIPT = replace(
@@ -161,7 +160,7 @@ TYPESCRIPT = replace(
     },
     containers=kinds("class_declaration abstract_class_declaration internal_module"),
     prefixes=kinds("decorator function_signature method_signature"),
-    lines=kinds("object_type interface_body"),
+    line_parents=kinds("object_type interface_body"),
     naming=NAMING["typescript"],
 )
 TSX = replace(TYPESCRIPT, name="tsx", suffixes=(".tsx",))
@@ -169,15 +168,15 @@ GO = Language(
     name="go",
     suffixes=(".go",),
     definitions={"function_declaration": "function", "method_declaration": "method", "type_spec": "type"},
-    named_by={"method_declaration": "receiver"},
-    values={"var_spec": "value"},
+    name_fields={"method_declaration": "receiver"},
+    value_fields={"var_spec": "value"},
     wrappers=kinds("type_declaration"),
-    kept=r"//([a-z]|\s*\+build)|/\*line ",
+    kept_comments=r"//([a-z]|\s*\+build)|/\*line ",
     order="free",
     imports=kinds("import_spec"),  # packages are made ready in the order of their paths
-    ordered=r"Test|Benchmark|Example|Fuzz",
+    ordered_names=r"Test|Benchmark|Example|Fuzz",
     barriers=kinds("package_clause import_declaration"),
-    movable=kinds("function_declaration method_declaration"),
+    movable_kinds=kinds("function_declaration method_declaration"),
     commas=kinds("argument_list parameter_list literal_value"),
     naming=NAMING["go"],
 )
@@ -196,18 +195,18 @@ RUST = Language(
         "type_item": "type",
         "union_item": "union",
     },
-    named_by={"impl_item": "type"},
+    name_fields={"impl_item": "type"},
     containers=kinds("impl_item mod_item trait_item"),
     prefixes=kinds("attribute_item line_comment block_comment"),
     comments=kinds("line_comment block_comment"),
-    kept=r"///(?!/)|//!|/\*\*(?!\*)|/\*!",
-    marks=r"#!?\[\s*([\w:]+)",
+    kept_comments=r"///(?!/)|//!|/\*\*(?!\*)|/\*!",
+    attribute_pattern=r"#!?\[\s*([\w:]+)",
     imports=kinds("use_declaration"),
-    spaced=r"e?print(ln)?|format|write(ln)?|panic|vec|(debug_)?assert(_eq|_ne)?|matches|todo|unreachable|unimplemented"
+    layout_blind_macros=r"e?print(ln)?|format|write(ln)?|panic|vec|(debug_)?assert(_eq|_ne)?|matches|todo|unreachable|unimplemented"
     r"|format_args|anyhow|bail|info|warn|error|debug|trace|log|json|quote|select|(try_)?join|thread_local|lazy_static"
     r"|bitflags|dbg|env|concat|include_str|include_bytes|include|cfg",
     order="free",
-    movable=kinds("function_item"),
+    movable_kinds=kinds("function_item"),
     commas=kinds("arguments parameters field_initializer_list array_expression"),
     separator="::",
     macros=kinds("macro_definition"),
@@ -230,10 +229,10 @@ JAVA = Language(
     },
     containers=kinds("class_declaration interface_declaration record_declaration"),
     comments=kinds("line_comment block_comment"),
-    marks=r"@(\w+)",
+    attribute_pattern=r"@(\w+)",
     imports=kinds("import_declaration"),
     order="free",
-    movable=kinds("method_declaration"),
+    movable_kinds=kinds("method_declaration"),
     commas=kinds("array_initializer element_value_array_initializer"),
     naming=NAMING["java"],
 )
@@ -248,9 +247,9 @@ C = Language(
         "preproc_function_def": "macro",
         "preproc_def": "macro",
     },
-    named_by={"function_definition": "declarator"},
+    name_fields={"function_definition": "declarator"},
     order="runs",
-    movable=kinds("function_definition"),
+    movable_kinds=kinds("function_definition"),
     separator="::",
     macros=kinds("preproc_def preproc_function_def"),
     naming=NAMING["c"],
@@ -270,9 +269,9 @@ RUBY = Language(
     file_names=("Rakefile", "Gemfile"),
     definitions={"method": "method", "singleton_method": "method", "class": "class", "module": "module"},
     containers=kinds("class module"),
-    kept=r"#!|#.*(coding|frozen.string.literal|warn.indent|shareable.constant.value)\s*[:=]",
+    kept_comments=r"#!|#.*(coding|frozen.string.literal|warn.indent|shareable.constant.value)\s*[:=]",
     order="executed",
-    movable=kinds("method singleton_method"),
+    movable_kinds=kinds("method singleton_method"),
     separator="::",
     naming=NAMING["ruby"],
 )
@@ -297,7 +296,7 @@ CSHARP = Language(
         "conversion_operator_declaration": "operator",
         "local_function_statement": "function",
     },
-    named_by={
+    name_fields={
         "destructor_declaration": "signature",
         "indexer_declaration": "signature",
         "operator_declaration": "signature",
@@ -306,11 +305,11 @@ CSHARP = Language(
     containers=kinds(
         "namespace_declaration class_declaration struct_declaration interface_declaration record_declaration"
     ),
-    kept=r"#!|///(?!/)",
-    marks=r"\[\s*([A-Za-z_][\w.]*)",
+    kept_comments=r"#!|///(?!/)",
+    attribute_pattern=r"\[\s*([A-Za-z_][\w.]*)",
     imports=kinds("using_directive"),
     order="free",
-    movable=kinds("method_declaration"),
+    movable_kinds=kinds("method_declaration"),
     commas=kinds("initializer_expression"),
     naming=NAMING["csharp"],
 )
@@ -326,12 +325,12 @@ PHP = Language(
         "method_declaration": "method",
     },
     containers=kinds("class_declaration interface_declaration trait_declaration"),
-    kept=r"#!|/\*\*(?s:.*)@",
+    kept_comments=r"#!|/\*\*(?s:.*)@",
     order="free",
-    marks=r"(?:#\[\s*|@)([\w\\]+)",
+    attribute_pattern=r"(?:#\[\s*|@)([\w\\]+)",
     imports=kinds("namespace_use_declaration"),
-    ordered=r"test",
-    movable=kinds("function_definition method_declaration"),
+    ordered_names=r"test",
+    movable_kinds=kinds("function_definition method_declaration"),
     commas=kinds("arguments formal_parameters array_creation_expression"),
     separator="::",
     barriers=kinds("namespace_definition namespace_use_declaration declare_statement text_interpolation"),
@@ -341,34 +340,34 @@ BASH = Language(
     name="bash",
     suffixes=(".sh", ".bash"),
     definitions={"function_definition": "function"},
-    separate=True,
-    returns=True,
+    separators_matter=True,
+    carriage_returns_matter=True,
 )
 JSON = Language(
     name="json",
     suffixes=(".json",),
     definitions={"pair": "key"},
-    named_by={"pair": "key"},
+    name_fields={"pair": "key"},
     comments=frozenset(),  # strict readers refuse a file with any
 )
 YAML = Language(
     name="yaml",
     suffixes=(".yaml", ".yml"),
     definitions={"block_mapping_pair": "key", "flow_pair": "key"},
-    named_by={"block_mapping_pair": "key", "flow_pair": "key"},
+    name_fields={"block_mapping_pair": "key", "flow_pair": "key"},
 )
 TOML = Language(
     name="toml",
     suffixes=(".toml",),
     definitions={"pair": "key", "table": "table", "table_array_element": "table"},
-    named_by={"pair": "first", "table": "first", "table_array_element": "first"},
+    name_fields={"pair": "first", "table": "first", "table_array_element": "first"},
 )
 MARKDOWN = Language(
     name="markdown",
     suffixes=(".md", ".markdown"),
     definitions={"section": "heading"},  # `headings` says which
     comments=frozenset(),
-    layout=True,
+    layout_matters=True,
     separator=" > ",
 )
 
@@ -392,12 +391,12 @@ LANGUAGES: tuple[Language, ...] = (
     MARKDOWN,
 )
 
-_BY_SUFFIX = {suffix: row for row in LANGUAGES for suffix in row.suffixes}
-_BY_NAME = {name: row for row in LANGUAGES for name in row.file_names}
+_BY_SUFFIX = {suffix: language for language in LANGUAGES for suffix in language.suffixes}
+_BY_NAME = {name: language for language in LANGUAGES for name in language.file_names}
 
 
 def find_language(path: str) -> Language | None:
-    """The language of a file, by its name; None where that tells none."""
+    """Return the language of a file name, or None."""
     name = path.rpartition("/")[2]
     dot = name.rfind(".")
     return _BY_NAME.get(name) or (_BY_SUFFIX.get(name[dot:].lower()) if dot > 0 else None)

@@ -1,4 +1,4 @@
-"""What a project says that it needs: the requirements in its manifests."""
+"""Requirements declared in a project's manifests."""
 
 import json
 import re
@@ -15,7 +15,7 @@ Table: TypeAlias = dict[str, Any]
 
 
 class Requirement(Struct, frozen=True):
-    """One requirement: name and versions as written, and its line, 1-based; 0 where that is not found."""
+    """A requirement with name and versions as written, and its 1-based line; 0 if not found."""
 
     name: str
     versions: str
@@ -33,21 +33,20 @@ EDITABLE_OPTION = re.compile(r"\s*(?:-e|--editable)[\s=]+")
 
 
 def read_requirements(path: str, content: bytes) -> tuple[Requirement, ...] | None:
-    """What the file asks for; None where it is no manifest. Raises Uncheckable where it cannot be read."""
+    """Return the requirements of a manifest, or None for any different file. Raises UncheckableContent."""
     reader = find_reader(path.rpartition("/")[2].casefold(), path.casefold())
     if reader is None:
         return None
     text = decode_text(content)
     try:
-        found = list(reader(text))
+        requirements = list(reader(text))
     except (ValueError, TypeError, AttributeError, KeyError, RecursionError) as error:
-        raise UncheckableContent(f"it is no manifest that can be read ({type(error).__name__})") from error
+        raise UncheckableContent(f"the manifest cannot be parsed ({type(error).__name__})") from error
     lines = split_text_lines(text)
-    return tuple(Requirement(r.name, r.versions, r.dialect, r.line or find_line(r.name, lines)) for r in found)
+    return tuple(Requirement(r.name, r.versions, r.dialect, r.line or find_line(r.name, lines)) for r in requirements)
 
 
 def find_reader(name: str, path: str) -> Callable[[str], Iterable[Requirement]] | None:
-    """Who reads files of that name."""
     if re.fullmatch(r".*requirements.*\.(?:txt|in)|constraints.*\.txt", name):
         return read_requirements_txt
     if re.search(r"(?:^|/)requirements/[^/]*\.(?:txt|in)\Z", path):
@@ -56,48 +55,45 @@ def find_reader(name: str, path: str) -> Callable[[str], Iterable[Requirement]] 
 
 
 def find_line(name: str, lines: list[str]) -> int:
-    """The first line that names it."""
     return next((n for n, line in enumerate(lines, 1) if name in line), 0)
 
 
 def same_name(one: str, other: str, dialect: Dialect) -> bool:
-    """Whether two names are of one package. Python and Cargo take `-`, `_` and (Python) `.` for one, and any case."""
     if dialect in ("python", "cargo"):
         return re.sub(r"[-_.]+", "-", one).casefold() == re.sub(r"[-_.]+", "-", other).casefold()
     return one == other
 
 
 def read_python_requirement(text: str) -> Iterator[Requirement]:
-    """One line as the Python packaging specifications write it."""
-    found = PYTHON_REQUIREMENT.match(text)
-    if found is not None:
-        yield Requirement(found[1], found[2].strip().strip("()"), "python")
+    match = PYTHON_REQUIREMENT.match(text)
+    if match is not None:
+        yield Requirement(match[1], match[2].strip().strip("()"), "python")
 
 
 def read_requirements_txt(text: str) -> Iterator[Requirement]:
-    """`requirements.txt`: a requirement a line, joined by backslashes."""
+    """Read `requirements.txt`: a requirement per line, with backslash continuation."""
     joined = re.sub(r"\\(?:\r\n|\n|\r)", "", text)
     for line in split_text_lines(joined):
-        clean = re.split(r"(?:^|\s)#|\s--", line)[0].strip()
-        named = re.search(r"#egg=([\w.-]+)", line)
-        if EDITABLE_OPTION.match(line) or re.match(r"[a-z+]+://|\.{0,2}/", clean):
-            yield Requirement(named[1] if named else clean, clean or line, "python")
-        elif clean and not clean.startswith("-"):
-            yield from read_python_requirement(clean)
+        requirement = re.split(r"(?:^|\s)#|\s--", line)[0].strip()
+        egg = re.search(r"#egg=([\w.-]+)", line)
+        if EDITABLE_OPTION.match(line) or re.match(r"[a-z+]+://|\.{0,2}/", requirement):
+            yield Requirement(egg[1] if egg else requirement, requirement or line, "python")
+        elif requirement and not requirement.startswith("-"):
+            yield from read_python_requirement(requirement)
 
 
 def read_pyproject(text: str) -> Iterator[Requirement]:
-    """`pyproject.toml`: the project's own, its extras, the groups, the build's, and those of Poetry."""
+    """Read `pyproject.toml`: project, extras, dependency groups, build system, and Poetry."""
     document = tomllib.loads(text.removeprefix("\ufeff"))
     project: Table = document.get("project", {})
     lists = [project.get("dependencies", []), document.get("build-system", {}).get("requires", [])]
     lists += [*project.get("optional-dependencies", {}).values(), *document.get("dependency-groups", {}).values()]
     uv: Table = document.get("tool", {}).get("uv", {})
     lists += [uv.get("dev-dependencies", []), uv.get("override-dependencies", [])]
-    for found in lists:
-        for one in found:
-            if isinstance(one, str):
-                yield from read_python_requirement(one)
+    for requirements in lists:
+        for requirement in requirements:
+            if isinstance(requirement, str):
+                yield from read_python_requirement(requirement)
     poetry: Table = document.get("tool", {}).get("poetry", {})
     groups = [group.get("dependencies", {}) for group in poetry.get("group", {}).values()]
     for table in (poetry.get("dependencies", {}), poetry.get("dev-dependencies", {}), *groups):
@@ -105,21 +101,20 @@ def read_pyproject(text: str) -> Iterator[Requirement]:
 
 
 def read_package_json(text: str) -> Iterator[Requirement]:
-    """`package.json`: every table of dependencies, and what overrides them."""
+    """Read `package.json`: each table of dependencies and overrides."""
     document: Table = json.loads(text.removeprefix("\ufeff"))
     for key in NPM_TABLES:
-        for found in read_table(document.get(key, {}), "npm"):
-            alias = re.fullmatch(r"npm:(@?[^@]+)@?(.*)", found.versions)
-            yield Requirement(alias[1], alias[2], "npm") if alias else found
+        for requirement in read_table(document.get(key, {}), "npm"):
+            alias = re.fullmatch(r"npm:(@?[^@]+)@?(.*)", requirement.versions)
+            yield Requirement(alias[1], alias[2], "npm") if alias else requirement
 
 
 def read_cargo_toml(text: str) -> Iterator[Requirement]:
-    """`Cargo.toml`: every table whose name ends in `dependencies`, wherever it stands."""
+    """Read `Cargo.toml`: each table with a name ending in `dependencies`, at any depth."""
     yield from read_cargo_tables(tomllib.loads(text.removeprefix("\ufeff")))
 
 
 def read_cargo_tables(table: Table) -> Iterator[Requirement]:
-    """The tables of dependencies in a table."""
     for key, value in table.items():
         if not isinstance(value, dict):
             continue
@@ -131,7 +126,7 @@ def read_cargo_tables(table: Table) -> Iterator[Requirement]:
 
 
 def read_table(table: Table, dialect: Dialect) -> Iterator[Requirement]:
-    """Names and versions; what is no version (a path, a repository) stands as it is written."""
+    """Read names and versions; a path or repository in place of a version stays as written."""
     for name, value in table.items():
         if isinstance(value, str):
             yield Requirement(name, value, "python" if dialect == "python" else dialect)
@@ -142,14 +137,14 @@ def read_table(table: Table, dialect: Dialect) -> Iterator[Requirement]:
 
 
 def read_go_mod(text: str) -> Iterator[Requirement]:
-    """`go.mod`: what it requires, and what it puts in a module's place."""
+    """Read `go.mod`: requirements and replacements."""
     for number, line in enumerate(split_text_lines(text), 1):
-        clean = line.partition("//")[0]
-        if replaced := GO_REPLACE.match(clean):
+        code = line.partition("//")[0]
+        if replaced := GO_REPLACE.match(code):
             yield Requirement(replaced[1], replaced[3] or replaced[2], "go", number)
             if replaced[3]:
                 yield Requirement(replaced[2], replaced[3], "go", number)
-        elif required := GO_LINE.match(clean):
+        elif required := GO_LINE.match(code):
             yield Requirement(required[1], required[2], "go", number)
 
 

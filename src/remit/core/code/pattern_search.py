@@ -1,9 +1,8 @@
-"""Patterns that constraints look for: regular expressions, line by line, and patterns of syntax.
+"""Searches for constraints: regular expressions by line, and ast-grep patterns of syntax.
 
-A regular expression may come from anybody who can propose an intent, and the text from anybody at all. So only those
-are taken of which the work is known (`redaction.compile_bounded`: no repeat within a repeat, no way back, an open
-repeat covers at most 256 characters), and a text that could take them too long is not looked into. Patterns of syntax
-are ast-grep's. Source: ast-grep-py 0.51.0, read 2026-11.
+Expressions and texts are untrusted, so only expressions of bounded cost are accepted (`redaction.compile_bounded`: no
+nested repeats, no back references, at most 256 characters per open repeat), and texts that could take too long are
+refused. Source: ast-grep-py 0.51.0, read 2026-11.
 """
 
 import math
@@ -16,19 +15,19 @@ from typing import TYPE_CHECKING
 from remit.core.code.grammars import can_crash_parser
 from remit.core.code.languages import find_language
 from remit.core.code.source_text import MAX_BYTES, UncheckableContent, split_text_lines
-from remit.core.secrets.redaction import PatternRefused, compile_bounded
+from remit.core.secrets.bounded_regex import PatternRefused, compile_bounded
 
 if TYPE_CHECKING:
     import ast_grep_py
 
 MAX_WAYS = 257**3
-"""Ways in which a regular expression may match from one place: three open repeats."""
+"""Ways in which an expression may match from a position: three open repeats."""
 
 MAX_STEPS = 300_000_000
-"""Ways to match, times the places to begin at: some seconds at the very worst, for a text made for it."""
+"""Ways to match, times start positions: some seconds at worst, for a hostile text."""
 
 VARIABLE_PART = re.compile(r"\\[A-Za-z0-9]|\[\^?\]?(?:\\.|[^\]\\])*\]|(?:\\.|[^\\])(?:[*?]|\{[^}]*\})")
-"""What stands for no text in particular."""
+"""Parts of an expression without fixed text."""
 
 EXTRA_SUFFIXES = {
     ".html": "html",
@@ -40,7 +39,7 @@ EXTRA_SUFFIXES = {
     ".scala": "scala",
     ".lua": "lua",
 }
-"""Languages that ast-grep knows and `core.syntax` does not."""
+"""Languages of ast-grep without a language in `code.languages`."""
 
 LANGUAGES = (
     *("bash", "c", "cpp", "csharp", "css", "go", "html", "java", "javascript", "json", "kotlin", "lua", "markdown"),
@@ -48,13 +47,13 @@ LANGUAGES = (
 )
 RELATED_LANGUAGES = {"typescript": frozenset({"typescript", "tsx"}), "javascript": frozenset({"javascript"})}
 EXPANDO = "\u00b5"
-"""What ast-grep puts in place of `$` where a language does not take it in a name."""
+"""Character that ast-grep substitutes for `$` in languages without `$` in names."""
 
 CALL_CONTEXTS = {"go": "func t() { %s }", "c": "void t() { %s; }", "cpp": "void t() { %s; }"}
-"""Where `f(x)` alone is a conversion or a declaration, what makes a call of it."""
+"""Wrapping code for languages in which `f(x)` alone parses as a conversion or a declaration."""
 
 JOINED_LINES = re.compile(r"(?:\A|(?<=[\n\r]))(?:[^\n\r]*\\(?:\r\n|\n|\r))+[^\n\r]*")
-"""Lines of Python that go on after a backslash. Sought at the beginnings of lines only: a long line costs no more."""
+"""Python lines continued by backslashes. Matched at line starts only, to keep long lines cheap."""
 
 LINE_CONTINUATION = re.compile(r"\\(?:\r\n|\n|\r)")
 QUOTED_TEXT = re.compile(r"'[^'\\]*'|\"[^\"\\]*\"")
@@ -63,28 +62,28 @@ MISSING_AST_GREP = "ast-grep is not installed, which this constraint needs: run 
 
 
 class InvalidPattern(ValueError):
-    """The pattern cannot be used. The message is a clause about it."""
+    """Error for a pattern that cannot be used. The message is a clause."""
 
 
 def detect_language(path: str) -> str | None:
-    """The language that a file's name tells; None where patterns of syntax cannot be looked for in it."""
-    row = find_language(path)
-    found = row.name if row else EXTRA_SUFFIXES.get(path[path.rfind(".") :].casefold() if "." in path else "")
-    return found if found in LANGUAGES else None
+    """Return the language of a file name, or None if ast-grep does not know the language."""
+    known = find_language(path)
+    suffix = path[path.rfind(".") :].casefold() if "." in path else ""
+    language = known.name if known else EXTRA_SUFFIXES.get(suffix)
+    return language if language in LANGUAGES else None
 
 
 def find_related_languages(language: str) -> frozenset[str]:
-    """The languages of files that a pattern in `language` is for."""
     return RELATED_LANGUAGES.get(language, frozenset({language}))
 
 
 def check_regex(pattern: str) -> None:
-    """Raises BadPattern for one that cannot be used."""
+    """Check an expression. Raises InvalidPattern."""
     compile_regex(pattern)
 
 
 def compile_regex(pattern: str) -> tuple[re.Pattern[str], int]:
-    """The regular expression, and the ways in which it can match. Raises BadPattern."""
+    """Return the compiled expression and its number of ways to match. Raises InvalidPattern."""
     try:
         return compile_bounded(pattern, MAX_WAYS)
     except PatternRefused as error:
@@ -92,7 +91,7 @@ def compile_regex(pattern: str) -> tuple[re.Pattern[str], int]:
 
 
 def find_regex_lines(pattern: str, text: str) -> list[int]:
-    """The lines, 1-based, that hold a match. Raises BadPattern, Uncheckable."""
+    """Return the 1-based lines with a match. Raises InvalidPattern, UncheckableContent."""
     expression, ways = compile_regex(pattern)
     always = find_required_text(pattern)
     lines = [(number, line) for number, line in enumerate(split_text_lines(text), 1) if always in line]
@@ -104,14 +103,14 @@ def find_regex_lines(pattern: str, text: str) -> list[int]:
 
 
 def estimate_steps(ways: int, characters: int) -> int:
-    """The most steps that a search of one line takes: no repeat covers more than the line."""
+    """Return the maximum steps of a search in a line: no repeat covers more than the line."""
     repeats = math.ceil(math.log(ways, 257)) if ways > 1 else 0
     return characters * min(ways, max(characters, 1) ** repeats)
 
 
 @lru_cache(64)
 def find_required_text(pattern: str) -> str:
-    """The longest text that every match holds, as far as that is plain to see; empty where it is not."""
+    """Return the longest text known to be in every match; empty if unknown."""
     if re.search(r"[|(]|\\[xuUN0-9]", pattern):
         return ""
     plain = re.sub(r"(.)\+", "\\1\0", VARIABLE_PART.sub("\0", pattern))
@@ -120,7 +119,7 @@ def find_required_text(pattern: str) -> str:
 
 
 def check_syntax(pattern: str, language: str) -> None:
-    """Raises BadPattern for one that cannot be read; where ast-grep is not installed, that is found out later."""
+    """Check a syntax pattern; without ast-grep the check is skipped. Raises InvalidPattern."""
     try:
         search_syntax(pattern, "", language)
     except UncheckableContent:
@@ -128,28 +127,28 @@ def check_syntax(pattern: str, language: str) -> None:
 
 
 def find_syntax_lines(pattern: str, text: str, language: str) -> list[int]:
-    """The lines, 1-based, on which a match begins, once for each match. Raises BadPattern, Uncheckable."""
-    found: list[int] = []
+    """Return the 1-based line of each match's start. Raises InvalidPattern, UncheckableContent."""
+    lines: list[int] = []
     for reading in read_variants(text, language):
         starts = {
             node.range().start.index: node.range().start.line for node in search_syntax(pattern, reading, language)
         }
-        lines = sorted(line + 1 for line in starts.values())
-        found += (Counter(lines) - Counter(found)).elements()
-    return sorted(found)
+        new_lines = sorted(line + 1 for line in starts.values())
+        lines += (Counter(new_lines) - Counter(lines)).elements()
+    return sorted(lines)
 
 
 def read_variants(text: str, language: str) -> tuple[str, ...]:
-    """The text as the language reads it: Python takes other forms of a letter for the letter, and joins lines.
+    """Return the text as its language may read it: Python normalises letters and joins continued lines.
 
-    What a backslash joins is read in three ways, since at the end of a comment, which begins with a `#` that may also
-    stand in a text, it joins nothing. Lines keep their numbers. Raises Uncheckable.
+    A backslash at the end of a comment joins nothing, and `#` may stand in a string, so three variants are returned.
+    Line numbers stay. Raises UncheckableContent.
     """
     if language != "python":
         return (text,)
     plain = unicodedata.normalize("NFKC", text)
     if len(plain) > MAX_BYTES:  # one letter can stand for eighteen
-        raise UncheckableContent(f"its letters stand for {len(plain)} others: split the file")
+        raise UncheckableContent(f"it has {len(plain)} characters once normalised: split the file")
     if not JOINED_LINES.search(plain):
         return (plain,)
     return tuple(
@@ -158,56 +157,59 @@ def read_variants(text: str, language: str) -> tuple[str, ...]:
 
 
 def join_lines(lines: re.Match[str]) -> str:
-    """A line with those that it goes on in, and as many empty ones behind it."""
+    """Join a continued line, followed by as many empty lines as were joined."""
     parts = LINE_CONTINUATION.split(lines[0])
     return "".join(parts) + "\n" * (len(parts) - 1)
 
 
 def join_uncommented_lines(lines: re.Match[str]) -> str:
-    """The same, but a line with a comment does not go on."""
+    """Join a continued line, except after a comment."""
     first, *rest = LINE_CONTINUATION.split(lines[0])
-    found, owed, comment = [first], 0, has_comment(first)
+    pieces, empty_lines, in_comment = [first], 0, has_comment(first)
     for part in rest:
-        found += ["\n" * (owed + 1), part] if comment else [part]
-        owed, comment = 0 if comment else owed + 1, has_comment(part)
-    return "".join(found) + "\n" * owed
+        pieces += ["\n" * (empty_lines + 1), part] if in_comment else [part]
+        empty_lines, in_comment = 0 if in_comment else empty_lines + 1, has_comment(part)
+    return "".join(pieces) + "\n" * empty_lines
 
 
 def has_comment(line: str) -> bool:
-    """Whether a `#` stands in it that is in no text."""
     return "#" in line and "#" in QUOTED_TEXT.sub("", line)
 
 
 def search_syntax(pattern: str, text: str, language: str) -> "list[ast_grep_py.SgNode]":
-    """The matches. Raises BadPattern, Uncheckable."""
+    """Return the matches of a syntax pattern. Raises InvalidPattern, UncheckableContent."""
     try:
         import ast_grep_py  # a shared library of 15 MB, for intents that have such a pattern
     except ImportError as error:
         raise UncheckableContent(MISSING_AST_GREP) from error
     if not is_complete_pattern(pattern, language):
-        raise InvalidPattern(f"is no whole piece of {language}")
+        raise InvalidPattern(f"is not complete {language} code")
     if can_crash_parser(language, text.encode("utf-8", "replace")):
-        raise UncheckableContent(f"no parser of {language} gets through it: nest less deeply, or use plain characters")
+        raise UncheckableContent(
+            f"the file could crash the {language} parser: nest less deeply, or use plain characters"
+        )
     root = ast_grep_py.SgRoot(text.encode("utf-8", "replace").decode(), language).root()
     try:
         return [*root.find_all(pattern=pattern), *find_calls(root, pattern, language)]
     except RuntimeError as error:
-        why = next((line for line in reversed(str(error).split("Stack backtrace")[0].splitlines()) if line.strip()), "")
-        raise InvalidPattern(f"cannot be read as {language}: {why.strip()[:200]}") from error
+        reason = next(
+            (line for line in reversed(str(error).split("Stack backtrace")[0].splitlines()) if line.strip()), ""
+        )
+        raise InvalidPattern(f"cannot be read as {language}: {reason.strip()[:200]}") from error
     except BaseException as error:  # a panic of Rust is no Exception: no guard further up would make it a denial
         if type(error).__name__ != "PanicException":
             raise
-        raise UncheckableContent("ast-grep broke on it") from error
+        raise UncheckableContent("ast-grep crashed on this file") from error
 
 
 def find_calls(root: "ast_grep_py.SgNode", pattern: str, language: str) -> "list[ast_grep_py.SgNode]":
-    """The calls that match, where the language reads a call that stands by itself as something else."""
-    around = CALL_CONTEXTS.get(language)
-    if around is None:
+    """Return matching calls in languages that parse a lone call differently."""
+    wrapper = CALL_CONTEXTS.get(language)
+    if wrapper is None:
         return []
     try:
         return root.find_all(
-            pattern={"context": around % pattern, "selector": "call_expression", "strictness": "smart"}
+            pattern={"context": wrapper % pattern, "selector": "call_expression", "strictness": "smart"}
         )
     except RuntimeError:  # it is no call
         return []
@@ -215,7 +217,7 @@ def find_calls(root: "ast_grep_py.SgNode", pattern: str, language: str) -> "list
 
 @lru_cache(64)
 def is_complete_pattern(pattern: str, language: str) -> bool:
-    """Whether the pattern reads without an error: one that does not would match nothing, in silence."""
+    """Return whether the pattern parses without errors: a broken pattern would silently match nothing."""
     import ast_grep_py
 
     roots = (ast_grep_py.SgRoot(text, language).root() for text in (pattern, pattern.replace("$", EXPANDO)))

@@ -1,4 +1,4 @@
-"""Words that cannot name a local variable, or not everywhere, though a grammar takes them for names.
+"""Reserved words of each language: they cannot name a local variable everywhere, though a grammar accepts them.
 
 A parser for many versions of a language is lenient; a compiler is not, and a library's macros replace words.
 """
@@ -9,7 +9,6 @@ WordSet: TypeAlias = frozenset[str]
 
 
 def split_words(text: str) -> WordSet:
-    """Words, written in one line."""
     return frozenset(text.split())
 
 

@@ -1,4 +1,4 @@
-"""The text of a file as constraints look at it: decoded, in lines however they end, a notebook as its cells."""
+"""Text of files for constraints: decoded, split at any line end, notebooks as cells."""
 
 import json
 import re
@@ -7,7 +7,7 @@ from typing import Any, cast
 from msgspec import Struct
 
 MAX_BYTES = 4 * 1024 * 1024
-"""Bytes. The text of a larger file is not looked into."""
+"""Bytes of a checked file. Larger files are refused."""
 
 LINE_END = re.compile(r"\r\n|\n|\r")
 BYTE_ORDER_MARKS: tuple[tuple[bytes, str], ...] = (
@@ -17,20 +17,20 @@ BYTE_ORDER_MARKS: tuple[tuple[bytes, str], ...] = (
     (b"\xff\xfe", "utf-16"),
     (b"\xfe\xff", "utf-16"),
 )
-"""Byte order marks, and the encodings that they announce."""
+"""Byte order marks and their encodings."""
 
 UTF7_DECLARATION = re.compile(
     rb"\A(?:[^\r\n]*[\r\n]+)?[ \t\f]*#[^\r\n]{0,200}?coding[:=][ \t]*utf[-_]?7", re.IGNORECASE
 )
-"""A declaration of an encoding in which plain words are not written plainly."""
+"""Declaration of UTF-7, an encoding that hides plain words."""
 
 
 class UncheckableContent(ValueError):
-    """A constraint cannot be held against this content. The message says why, and what would help."""
+    """Error for content that a constraint cannot be checked against, with the remedy."""
 
 
 class TextPiece(Struct, frozen=True):
-    """Some text of a file: all of it, or a notebook's cell. `where` names the cell, `language` is then the cell's."""
+    """Text of a file: the whole, or a notebook cell. `where` names the cell, `language` is the cell's."""
 
     text: str
     where: str = ""
@@ -38,9 +38,9 @@ class TextPiece(Struct, frozen=True):
 
 
 def decode_text(content: bytes) -> str:
-    """The text. What is not UTF-8 is read byte by byte, so that words in ASCII are found all the same.
+    """Decode a content; bytes outside UTF-8 are read as Latin-1, which keeps ASCII words searchable.
 
-    Raises Uncheckable.
+    Raises UncheckableContent.
     """
     if len(content) > MAX_BYTES:
         raise UncheckableContent(
@@ -56,23 +56,23 @@ def decode_text(content: bytes) -> str:
 
 
 def split_text_lines(text: str) -> list[str]:
-    """The lines, whichever way they end; a last line that does not end is one."""
-    found = LINE_END.split(text)
-    return found[:-1] if found[-1] == "" else found
+    """Split at any line end; a last line without line end counts."""
+    lines = LINE_END.split(text)
+    return lines[:-1] if lines[-1] == "" else lines
 
 
 def split_pieces(path: str, content: bytes) -> tuple[TextPiece, ...]:
-    """What there is to look into: of a notebook its code cells, in its language. Raises Uncheckable."""
+    """Return the texts to check: code cells of a notebook, otherwise the whole file. Raises UncheckableContent."""
     text = decode_text(content)
     return split_notebook(text) if path.casefold().endswith(".ipynb") else (TextPiece(text),)
 
 
 def split_notebook(text: str) -> tuple[TextPiece, ...]:
-    """The code cells. Raises Uncheckable where it is no notebook."""
+    """Return the code cells. Raises UncheckableContent for an invalid notebook."""
     try:
         notebook: dict[str, Any] = json.loads(text)
-        about: dict[str, Any] = notebook.get("metadata", {})
-        named = about.get("language_info", {}).get("name") or about.get("kernelspec", {}).get("language")
+        metadata: dict[str, Any] = notebook.get("metadata", {})
+        named = metadata.get("language_info", {}).get("name") or metadata.get("kernelspec", {}).get("language")
         cells = cast("list[dict[str, Any]]", notebook["cells"])
         code = [(n, cell.get("source", "")) for n, cell in enumerate(cells) if cell.get("cell_type") == "code"]
         language = str(named or "python").casefold()
@@ -81,9 +81,8 @@ def split_notebook(text: str) -> tuple[TextPiece, ...]:
             for number, source in code
         )
     except (ValueError, TypeError, KeyError, AttributeError, RecursionError) as error:
-        raise UncheckableContent("it is no notebook that can be read") from error
+        raise UncheckableContent("the notebook cannot be parsed") from error
 
 
 def remove_magics(source: str) -> str:
-    """A cell without the marks of its shell lines and magics, what they run left standing."""
     return re.sub(r"(?m)^([ \t]*)[%!]+", r"\1", source)

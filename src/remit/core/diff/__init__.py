@@ -1,1 +1,1 @@
-"""Diff."""
+"""Contents and their differences: hashes, edit scripts, edits of tools, patches."""

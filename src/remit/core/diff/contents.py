@@ -1,4 +1,4 @@
-"""What a content is: its hash, its git name, its lines."""
+"""Contents of files: hashes, git blob ids, line counts, line ranges and hunks."""
 
 import hashlib
 from collections.abc import Iterable
@@ -11,12 +11,11 @@ Sha256 = str
 
 
 def sha256(content: bytes) -> Sha256:
-    """The SHA-256 of the raw bytes, in hex."""
     return hashlib.sha256(content).hexdigest()
 
 
 def hash_git_blob(content: bytes, algorithm: Literal["sha1", "sha256"] = "sha1") -> str:
-    """The name git gives these bytes. Source: git-hash-object(1), read 2026-11."""
+    """Return git's blob id of a content. Source: git-hash-object(1), read 2026-11."""
     digest = hashlib.new(algorithm, usedforsecurity=False)
     digest.update(b"blob %d\0" % len(content))
     digest.update(content)
@@ -24,17 +23,17 @@ def hash_git_blob(content: bytes, algorithm: Literal["sha1", "sha256"] = "sha1")
 
 
 def count_lines(content: bytes) -> int:
-    """Lines as `git blame` counts them: a last line without its newline is a line."""
+    """Count lines as `git blame` does: a last line without newline counts."""
     return content.count(b"\n") + (1 if content and not content.endswith(b"\n") else 0)
 
 
 def hash_line_range(content: bytes, start: int, end: int) -> str:
-    """`sha256:…` of lines `start` to `end` (1-based, both included), CRLF as LF, final LF added."""
+    """Return `sha256:…` of lines `start` to `end` (1-based, inclusive), with LF endings and a final LF."""
     return hash_line_ranges(content, [(start, end)])[0]
 
 
 def hash_line_ranges(content: bytes, ranges: Iterable[tuple[int, int]]) -> list[str]:
-    """The same of several ranges: the content is taken apart once."""
+    """Hash several line ranges, splitting the content once. Format as in `hash_line_range`."""
     lines = content.split(b"\n")
     if b"\r" in content:
         lines = [line.removesuffix(b"\r") for line in lines]
@@ -42,7 +41,7 @@ def hash_line_ranges(content: bytes, ranges: Iterable[tuple[int, int]]) -> list[
 
 
 class ContentVersion(Struct, frozen=True):
-    """One content of one file. `mode` is git's (100644, 100755, 120000)."""
+    """A content of a file. `mode` is git's file mode (100644, 100755, 120000)."""
 
     sha256: Sha256
     git_blob: str
@@ -52,16 +51,16 @@ class ContentVersion(Struct, frozen=True):
 
 
 class LineRange(Struct, frozen=True, order=True):
-    """Lines `start` to `end`, 1-based, both included."""
+    """Lines `start` to `end`, 1-based, inclusive."""
 
     start: int
     end: int
 
 
 class Hunk(Struct, frozen=True):
-    """One difference of two contents, as `@@ -old,old_lines +new,new_lines @@` of a diff without context.
+    """A difference between two contents, as `@@ -old,old_lines +new,new_lines @@` without context.
 
-    With `old_lines` 0 the lines come after line `old`; likewise for `new`.
+    With `old_lines` 0 the new lines follow line `old`; with `new_lines` 0 the old lines followed line `new`.
     """
 
     old: int
@@ -71,17 +70,17 @@ class Hunk(Struct, frozen=True):
 
     @property
     def old_range(self) -> range:
-        """The numbers of the lines that went; where none did, the place before which lines came, as an empty range."""
+        """Return the removed line numbers; an empty range before the first old line after an insertion."""
         return _number_range(self.old, self.old_lines)
 
     @property
     def new_range(self) -> range:
-        """The numbers of the lines that are new; where none are, the place before which lines went."""
+        """Return the added line numbers; an empty range before the first new line after a removal."""
         return _number_range(self.new, self.new_lines)
 
     @property
     def added_lines(self) -> LineRange | None:
-        """The lines that are new; None where lines only went."""
+        """Return the added lines, or None for a pure removal."""
         return LineRange(self.new, self.new + self.new_lines - 1) if self.new_lines else None
 
 

@@ -1,4 +1,4 @@
-"""Which words and lines tell somebody's text from everybody's: of no value are `}`, `try:` and `return None`."""
+"""Distinctive words and lines, specific enough to match authors; `}`, `try:` and `return None` are common lines."""
 
 import re
 from collections.abc import Container
@@ -8,7 +8,7 @@ from zlib import crc32
 WORD = re.compile(r"[^\W\d_]\w*|\d+")
 
 CACHE_SIZE = 65_536
-"""Lines whose strength is remembered: a long history asks about the same ones again and again."""
+"""Cached lines: a long history asks about the same lines again and again."""
 
 MIN_DISTINCTIVE_CHARS = 12
 
@@ -25,7 +25,7 @@ COMMON_WORDS = frozenset(
     values var vec virtual void volatile when where while with yield
     """.split()  # noqa: SIM905  ninety quoted words are harder to read
 )
-"""Words of many languages that tell nobody's line from another's."""
+"""Keywords and frequent words of many languages."""
 
 COMMON_WORD_BYTES = frozenset(word.encode() for word in COMMON_WORDS)
 LETTERS = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz"
@@ -35,19 +35,18 @@ SEPARATORS_TO_SPACES = bytes.maketrans(SEPARATOR_BYTES, b" " * len(SEPARATOR_BYT
 
 @lru_cache(CACHE_SIZE)
 def is_distinctive_word(word: str) -> bool:
-    """Whether a word tells anything."""
     return word.lower() not in COMMON_WORDS
 
 
 @lru_cache(CACHE_SIZE)
 def find_distinctive_words(line: bytes) -> tuple[str, ...]:
-    """The words of a line that are not everybody's."""
     return tuple(filter(is_distinctive_word, WORD.findall(line.decode("utf-8", "replace"))))
 
 
 def has_unknown_word(line: bytes, checksums: Container[int]) -> bool:
-    """Whether the line has a word of its own whose CRC-32 is none of the marks, as far as a glance tells: of lines in
-    ASCII, by words that begin with a letter.
+    """Return whether a quick look finds a distinctive word without its CRC-32 in `checksums`.
+
+    Quick: only ASCII lines, and words beginning with a letter.
     """
     if not line.isascii():
         return False
@@ -58,14 +57,13 @@ def has_unknown_word(line: bytes, checksums: Container[int]) -> bool:
 
 
 def has_distinctive_word(line: bytes) -> bool:
-    """Whether a line has a word of its own."""
     return has_unknown_word(line, ()) or bool(find_distinctive_words(line))  # a glance is enough for most
 
 
 @lru_cache(CACHE_SIZE)
 def is_distinctive_line(line: bytes) -> bool:
-    """Whether nobody else would have written just this line: it has enough of its own words.
+    """Return whether the distinctive words of a line make coincidence unlikely.
 
-    A sign outside ASCII counts three, as in its UTF-8.
+    Characters outside ASCII count as their UTF-8 bytes.
     """
     return sum(len(word.encode("utf-8", "replace")) for word in find_distinctive_words(line)) >= MIN_DISTINCTIVE_CHARS

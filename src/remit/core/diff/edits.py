@@ -1,12 +1,7 @@
-"""What a file tool would leave in a file, told from its arguments and what is there now.
+"""Edits of file tools: the contents they would leave, and the lines they keep.
 
-An adapter makes the `Edit`; nothing here touches a file. Where the arguments do not tell (the text to replace is not
-there, or several times), that is said, never guessed: such a call is judged by what it did.
-
-Which lines of a file an edit leaves where they are, as far as its own arguments tell.
-
-A diff of the two contents may take a copy for the original, or one `pass` for another; what an edit does not touch, it
-leaves.
+An adapter builds the `Edit`; nothing here touches a file. Ambiguous edits (text missing, or present several times)
+raise UnclearEdit instead of guessing: such a call is judged by its effects.
 """
 
 import json
@@ -23,17 +18,17 @@ from remit.core.diff.patch import Patch, PatchMismatch, apply_patch, trace_patch
 
 
 class UnclearEdit(ValueError):
-    """What the call would leave cannot be told from its arguments. The message says why."""
+    """Error for an edit whose result cannot be derived from its arguments."""
 
 
 class WholeFile(Struct, frozen=True, tag=True):
-    """The file becomes this text."""
+    """A replacement of the whole file."""
 
     content: str
 
 
 class Replacement(Struct, frozen=True):
-    """One text for another: the only one, or `every` one. An empty `old` is a file that is not there, or is empty."""
+    """A text exchange: of the only occurrence, or of `every` one. An empty `old` means a missing or empty file."""
 
     old: str
     new: str
@@ -41,13 +36,13 @@ class Replacement(Struct, frozen=True):
 
 
 class Replacements(Struct, frozen=True, tag=True):
-    """One after the other, in one file."""
+    """Exchanges in one file, in order."""
 
     steps: tuple[Replacement, ...]
 
 
 class CellEdit(Struct, frozen=True, tag=True):
-    """One cell of a notebook. `cell` is its id, or `cell-N` for the one at that place; new ones come after it."""
+    """An edit of a notebook cell. `cell` is a cell id, or `cell-N` for an index; insertions follow the named cell."""
 
     source: str
     cell: str | None = None
@@ -56,7 +51,7 @@ class CellEdit(Struct, frozen=True, tag=True):
 
 
 class Patching(Struct, frozen=True, tag=True):
-    """A patch, of one file or several; paths as the call names them."""
+    """A patch of one or several files; paths as the call names them."""
 
     patch: Patch
 
@@ -65,9 +60,9 @@ Edit: TypeAlias = WholeFile | Replacements | CellEdit | Patching
 
 
 class ProposedFile(Struct, frozen=True):
-    """One file that a call writes: what it holds, and what it would. None is: no such file.
+    """A file that a call writes, before and after. None means a missing file.
 
-    `known` is False where the call does not tell; `after` means nothing then.
+    `known` is False if the call does not determine the result; `after` is then meaningless.
     """
 
     path: str
@@ -80,9 +75,9 @@ ContentReader: TypeAlias = Callable[[str], bytes | None]
 
 
 def apply_edit(edit: Edit, path: str, read_content: ContentReader) -> Mapping[str, bytes | None]:
-    """What each file would hold, by its path as the call names it; `path` is that of a call about one file.
+    """Return the resulting content of each file by its path in the call; `path` is the call's single file.
 
-    Raises Unclear.
+    Raises UnclearEdit.
     """
     match edit:
         case WholeFile(content):
@@ -102,12 +97,12 @@ def apply_edit(edit: Edit, path: str, read_content: ContentReader) -> Mapping[st
 
 
 def encode_text(text: str) -> bytes:
-    """The text as a tool writes it; half a character, which no file can hold, becomes a question mark."""
+    """Encode text as tools write it; a lone surrogate, which no file can hold, becomes a question mark."""
     return text.encode("utf-8", "replace")
 
 
 def apply_replacement(content: bytes | None, step: Replacement) -> bytes:
-    """The content after one step. Raises Unclear."""
+    """Return the content after a text exchange. Raises UnclearEdit."""
     old, new = encode_text(step.old), encode_text(step.new)
     if not old:
         if content:
@@ -115,23 +110,23 @@ def apply_replacement(content: bytes | None, step: Replacement) -> bytes:
         return new
     if content is None:
         raise UnclearEdit("the file is not there")
-    found = replace_text(content, old, new, every=step.every)
-    if found is None and b"\r\n" in content:
-        lines = replace_text(content.replace(b"\r\n", b"\n"), old, new.replace(b"\r\n", b"\n"), every=step.every)
-        found = None if lines is None else lines.replace(b"\n", b"\r\n")
-    if found is None:
+    result = replace_text(content, old, new, every=step.every)
+    if result is None and b"\r\n" in content:
+        with_lf = replace_text(content.replace(b"\r\n", b"\n"), old, new.replace(b"\r\n", b"\n"), every=step.every)
+        result = None if with_lf is None else with_lf.replace(b"\n", b"\r\n")
+    if result is None:
         raise UnclearEdit("the text to replace is not there exactly once")
-    return found
+    return result
 
 
 def replace_text(content: bytes, old: bytes, new: bytes, *, every: bool) -> bytes | None:
-    """The content with `new` for `old`; None where it is not there, or not only once and only one is meant."""
+    """Replace `old` by `new`; None if `old` is missing, or ambiguous without `every`."""
     count = content.count(old)
     return content.replace(old, new) if count == 1 or (every and count) else None
 
 
 def apply_cell_edit(content: bytes | None, edit: CellEdit) -> bytes:
-    """The notebook after the edit. Raises Unclear. Layout as Claude Code 2.1.330 writes it."""
+    """Return the notebook after the edit, formatted like Claude Code 2.1.330. Raises UnclearEdit."""
     try:
         notebook: Any = json.loads(content or b"")
         cells = cast("list[dict[str, Any]]", notebook["cells"])
@@ -143,7 +138,7 @@ def apply_cell_edit(content: bytes | None, edit: CellEdit) -> bytes:
 
 
 def find_cell_index(cells: list[dict[str, Any]], edit: CellEdit) -> int:
-    """The number of the cell that is meant; -1 before all, for an insertion. Raises ValueError."""
+    """Return the index of the cell; -1 to insert at the top. Raises ValueError."""
     if edit.cell is None:
         if edit.mode == "insert":
             return -1
@@ -157,17 +152,16 @@ def find_cell_index(cells: list[dict[str, Any]], edit: CellEdit) -> int:
     return number
 
 
-def edit_cells(cells: list[dict[str, Any]], place: int, edit: CellEdit) -> None:
-    """Put the edit into the cells."""
+def edit_cells(cells: list[dict[str, Any]], index: int, edit: CellEdit) -> None:
     if edit.mode == "delete":
-        del cells[place]
+        del cells[index]
         return
     if edit.mode == "insert":
         kind = edit.kind or "code"
-        fresh: dict[str, Any] = {"cell_type": kind, "id": "new", "source": edit.source, "metadata": {}}
-        cells.insert(place + 1, {**fresh, "execution_count": None, "outputs": []} if kind == "code" else fresh)
+        new_cell: dict[str, Any] = {"cell_type": kind, "id": "new", "source": edit.source, "metadata": {}}
+        cells.insert(index + 1, {**new_cell, "execution_count": None, "outputs": []} if kind == "code" else new_cell)
         return
-    cell = cells[place]
+    cell = cells[index]
     cell["source"] = edit.source
     cell["cell_type"] = edit.kind or cell["cell_type"]
     if cell["cell_type"] == "code":
@@ -175,25 +169,26 @@ def edit_cells(cells: list[dict[str, Any]], place: int, edit: CellEdit) -> None:
 
 
 LineOrigins: TypeAlias = Mapping[int, int]
-"""For lines after the edit, the line that they were; indices from 0."""
+"""Old line index by new line index; both from 0."""
 
 MAX_SLIDE = 50
-"""Places of one insertion that are compared."""
+"""Positions of an insertion that are compared."""
 
 
 def find_kept_lines(edit: Edit, path: str, before: bytes, *, guess: bool = True) -> LineOrigins | None:
-    """The lines of the file at `path` that the edit leaves; None where its arguments do not tell.
+    """Return the lines of `path` that an edit keeps, or None if its arguments do not tell.
 
-    Of a text that is replaced, those that it and the new one begin and end with are a guess, though a good one; and no
-    guess where the one has them as often as the other.
+    A diff of both contents may confuse a copy with its original; the edit itself does not. With `guess`, common first
+    and last lines of a replaced text count as kept. Without `guess` only if their number of occurrences is equal on
+    both sides.
     """
     match edit:
         case Patching(patch):
             try:
-                found = trace_patch_origins(patch, path, before)
+                origins = trace_patch_origins(patch, path, before)
             except PatchMismatch:
                 return None
-            return None if found is None else {to: origin for to, origin in enumerate(found) if origin is not None}
+            return None if origins is None else {to: at for to, at in enumerate(origins) if at is not None}
         case Replacements(steps):
             return trace_replacements(steps, before, guess=guess)
         case _:
@@ -201,54 +196,55 @@ def find_kept_lines(edit: Edit, path: str, before: bytes, *, guess: bool = True)
 
 
 def trace_replacements(steps: Sequence[Replacement], before: bytes, *, guess: bool) -> LineOrigins | None:
-    """The lines that stay through all replacements."""
+    """Return the lines kept by every text exchange in turn."""
     content = before
-    known: dict[int, int] = {n: n for n in range(len(split_lines(before)))}
+    kept: dict[int, int] = {n: n for n in range(len(split_lines(before)))}
     for step in steps:
         old, new = encode_text(step.old), encode_text(step.new)
         if not old or content.count(old) != 1:
             return None
         after = content.replace(old, new)
-        stay = trace_replacement(content, after, content.index(old), (len(old), len(new)), guess=guess)
-        known = {to: known[origin] for to, origin in stay.items() if origin in known}
+        step_origins = trace_replacement(content, after, content.index(old), (len(old), len(new)), guess=guess)
+        kept = {to: kept[origin] for to, origin in step_origins.items() if origin in kept}
         content = after
-    return known
+    return kept
 
 
 def trace_replacement(content: bytes, after: bytes, at: int, sizes: tuple[int, int], *, guess: bool) -> dict[int, int]:
-    """The lines before and after the place where one text became another, by their sizes in bytes; and those that both
-    begin or end with, where they are no guess, or may be one.
+    """Return the lines kept around a replaced text at byte `at`; `sizes` are its old and new length in bytes.
+
+    Common first and last lines of both texts are included if certain, or with `guess`.
     """
-    (gone, came), a, b = sizes, split_lines(content), split_lines(after)
+    (old_size, new_size), a, b = sizes, split_lines(content), split_lines(after)
     head = content.count(b"\n", 0, at)
-    rest = content[at + gone :]
-    if not (is_line_start(content, at + gone) and is_line_start(after, at + came)):
-        rest = rest.partition(b"\n")[2]
-    tail = len(split_lines(rest)) if rest else 0
-    gone_there, came_there = a[head : len(a) - tail], b[head : len(b) - tail]
-    start, end = count_common_ends(gone_there, came_there)
-    found = {n: n for n in range(head + start)} | {len(b) - n: len(a) - n for n in range(1, tail + end + 1)}
+    tail_content = content[at + old_size :]
+    if not (is_line_start(content, at + old_size) and is_line_start(after, at + new_size)):
+        tail_content = tail_content.partition(b"\n")[2]
+    tail = len(split_lines(tail_content)) if tail_content else 0
+    old_middle, new_middle = a[head : len(a) - tail], b[head : len(b) - tail]
+    start, end = count_common_ends(old_middle, new_middle)
+    kept = {n: n for n in range(head + start)} | {len(b) - n: len(a) - n for n in range(1, tail + end + 1)}
     if guess or start == end == 0:
-        return found
-    were, are = Counter(gone_there), Counter(came_there)
+        return kept
+    old_counts, new_counts = Counter(old_middle), Counter(new_middle)
     outside = {*range(head), *range(len(b) - tail, len(b))}
-    return {to: origin for to, origin in found.items() if to in outside or were[b[to]] == are[b[to]]}
+    return {to: origin for to, origin in kept.items() if to in outside or old_counts[b[to]] == new_counts[b[to]]}
 
 
-def combine_origins(sure: LineOrigins, hunks: Iterable[Hunk], count: int) -> LineOrigins:
-    """What stays for sure, and of what the hunks leave of a content of `count` lines that which fits between."""
-    numbers = sorted(sure)
-    found = dict(sure)
+def combine_origins(certain: LineOrigins, hunks: Iterable[Hunk], count: int) -> LineOrigins:
+    """Add to certain line origins those from hunks that do not cross them; `count` is the new line count."""
+    numbers = sorted(certain)
+    combined = dict(certain)
     for to, origin in trace_hunks(hunks, count):
         at = bisect_left(numbers, to)
-        after, before = numbers[at : at + 1], numbers[max(0, at - 1) : at]
-        if all(to < n and origin < sure[n] for n in after) and all(origin > sure[n] for n in before):
-            found[to] = origin
-    return found
+        following, preceding = numbers[at : at + 1], numbers[max(0, at - 1) : at]
+        if all(to < n and origin < certain[n] for n in following) and all(origin > certain[n] for n in preceding):
+            combined[to] = origin
+    return combined
 
 
 def trace_hunks(hunks: Iterable[Hunk], count: int) -> Iterator[tuple[int, int]]:
-    """The lines that the hunks leave, with the lines that they were; indices from 0."""
+    """Yield (new, old) indices of lines outside the hunks, from 0."""
     at = shift = 0
     for hunk in hunks:
         yield from ((to, to - shift) for to in range(at, hunk.new_range.start - 1))
@@ -257,15 +253,14 @@ def trace_hunks(hunks: Iterable[Hunk], count: int) -> Iterator[tuple[int, int]]:
 
 
 def is_line_start(content: bytes, at: int) -> bool:
-    """Whether a line begins there."""
     return at == 0 or content[at - 1 : at] == b"\n"
 
 
 def count_common_ends(old: Sequence[bytes], new: Sequence[bytes]) -> tuple[int, int]:
-    """How many lines both begin with, and how many more they end with.
+    """Return how many leading lines, and how many more trailing lines, both sides share.
 
-    Of a text that its replacement both begins and ends with, the lines stay that leave what came between them least
-    indented: who puts a function above another names the next one's head to find the place.
+    If the shared ends overlap, choose the split that leaves the inserted lines least indented: an edit that inserts a
+    function repeats the next function's head to find its place.
     """
     start, end = count_common_prefix(old, new), count_common_prefix(old[::-1], new[::-1])
     shorter = min(len(old), len(new))
@@ -277,5 +272,4 @@ def count_common_ends(old: Sequence[bytes], new: Sequence[bytes]) -> tuple[int, 
 
 
 def measure_indent(lines: Iterable[bytes]) -> int:
-    """How far the first of those lines that is not empty is indented."""
     return next((len(line) - len(line.lstrip()) for line in lines if line.strip()), 0)

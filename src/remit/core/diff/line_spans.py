@@ -1,4 +1,4 @@
-"""Line numbers as spans: first and last line, both included, from 1."""
+"""Line numbers as spans: first and last line, inclusive, from 1."""
 
 from collections.abc import Iterable
 from itertools import groupby
@@ -8,26 +8,25 @@ Span: TypeAlias = tuple[int, int]
 
 
 def make_spans(numbers: Iterable[int]) -> tuple[Span, ...]:
-    """Line numbers as spans, in order."""
     runs = groupby(enumerate(sorted(set(numbers))), key=lambda pair: pair[1] - pair[0])
     spans = [[number for _, number in run] for _, run in runs]
     return tuple((span[0], span[-1]) for span in spans)
 
 
 def merge_spans(spans: Iterable[Span]) -> tuple[Span, ...]:
-    """The same lines in as few spans as can be, in order. Ends before beginnings are dropped."""
-    found: list[Span] = []
+    """Merge spans into the fewest sorted spans, dropping reversed spans."""
+    merged: list[Span] = []
     for start, end in sorted(span for span in spans if span[0] <= span[1]):
-        if found and start <= found[-1][1] + 1:
-            found[-1] = (found[-1][0], max(found[-1][1], end))
+        if merged and start <= merged[-1][1] + 1:
+            merged[-1] = (merged[-1][0], max(merged[-1][1], end))
         else:
-            found.append((start, end))
-    return tuple(found)
+            merged.append((start, end))
+    return tuple(merged)
 
 
 def subtract_spans(spans: Iterable[Span], allowed: Iterable[Span]) -> tuple[Span, ...]:
-    """The parts of `spans` that lie in none of `allowed`."""
-    found: list[Span] = []
+    """Return the parts of `spans` outside `allowed`."""
+    remaining: list[Span] = []
     bounds = merge_spans(allowed)
     for start, end in merge_spans(spans):
         for low, high in bounds:
@@ -36,13 +35,13 @@ def subtract_spans(spans: Iterable[Span], allowed: Iterable[Span]) -> tuple[Span
             if low > end:
                 break
             if start < low:
-                found.append((start, low - 1))
+                remaining.append((start, low - 1))
             start = high + 1
         if start <= end:
-            found.append((start, end))
-    return tuple(found)
+            remaining.append((start, end))
+    return tuple(remaining)
 
 
 def expand_spans(spans: Iterable[Span]) -> list[int]:
-    """The line numbers of spans that are known to be small."""
+    """Return the line numbers of spans; only for spans of trusted size."""
     return [number for start, end in spans for number in range(start, end + 1)]

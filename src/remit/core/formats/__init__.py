@@ -1,1 +1,1 @@
-"""Formats."""
+"""Formats shared with other tools: notes, foreign records, proofs, trailers, JSON Schemas."""

@@ -1,7 +1,8 @@
-"""Authorship notes: who wrote which lines of a commit, in the form that other tools read too.
+"""Authorship notes: the author of each line of a commit, in a text format that tools share.
 
-A note is text: for each file its path, then lines of two spaces, a key and line ranges; `---`; a JSON object that tells
-who the keys are. Lines count from 1 in that commit's version. A line without an entry is of unknown origin.
+A note holds, for each file, its path and then lines of two spaces, a key and line ranges; then `---`; then a JSON
+object that describes the keys. Lines count from 1 in the commit's version. Lines without an entry have an unknown
+origin.
 Source: Git AI Standard 3.0.0 (specs/git_ai_standard_v3.0.0.md in git-ai-project/git-ai), read 2026-11.
 """
 
@@ -25,47 +26,48 @@ _NEEDS_QUOTES = re.compile(r"\s|^---$|^$")
 _UNSPEAKABLE = re.compile(r'["\n\r\0\x85\u2028\u2029\ud800-\udfff]')
 
 FORMAT_TOOL_NAMES = {"claude-code": "claude"}
-"""Agents that the format calls otherwise than Remit does; all others have one name."""
+"""Names of agents in the format, for agents named differently by Remit."""
 
 UNKNOWN_NAME = "unknown"
-"""What writers of the form put for a model, or a tool, that they do not know."""
+"""Placeholder of other writers for an unknown model or tool."""
 
 REMIT_TOOL_NAMES = {theirs: ours for ours, theirs in FORMAT_TOOL_NAMES.items()}
 
 
 GRADE_ATTRIBUTE = "remit.grade"
-"""The attribute that says how sure Remit is of an edit; without it the edit is certain."""
+"""Attribute with Remit's confidence in an edit; absent for certain edits."""
 
 LIKELY_ATTRIBUTE = "remit.likely"
-"""The attribute of an edit that holds, as a JSON object of ranges by path, the lines that are likely its own. They are
-no attestations: a reader that does not know the attribute takes them for nobody's.
+"""Attribute with the lines that an edit likely wrote: a JSON object of ranges by path.
+
+Likely lines are no attestations, so readers that ignore the attribute leave them unattributed.
 """
 
 
 class InvalidNote(ValueError):
-    """A text is no authorship note."""
+    """Error for text that is not an authorship note."""
 
     def __init__(self, why: str) -> None:
-        super().__init__(f"this is no authorship note: {why}\nhint: expected attestations, a line `---`, and JSON")
+        super().__init__(f"this is not an authorship note: {why}\nhint: expected attestations, a line `---`, and JSON")
         self.why = why
 
 
 class Attestation(Struct, frozen=True):
-    """Lines of a file, and the key of who wrote them. The spans stand in the order of the note."""
+    """Lines of a file with their author's key, spans in the order of the note."""
 
     key: str
     spans: tuple[Span, ...]
 
 
 class FileAttestation(Struct, frozen=True):
-    """What a note says of one file."""
+    """The attestations of a file."""
 
     path: str
     entries: tuple[Attestation, ...]
 
 
 class Note(Struct, frozen=True):
-    """A note. `about` is the JSON object, whole; `ending` is what follows it, as a few writers leave a newline."""
+    """An authorship note. `metadata` is the whole JSON object; `ending` is text after it, such as a final newline."""
 
     files: tuple[FileAttestation, ...]
     metadata: dict[str, Any]
@@ -73,9 +75,9 @@ class Note(Struct, frozen=True):
 
 
 class Author(Struct, frozen=True):
-    """Who a key stands for. `name` is a person's; `session`, `tool` (by Remit's name) and `model` are an agent's.
+    """The author behind a key: a person (`name`), or an agent (`session`, `tool` by Remit's name, `model`).
 
-    `attributes` are the writer's own: text by text.
+    `attributes` are free text pairs from the writer of the note.
     """
 
     kind: Literal["ai", "human"]
@@ -87,10 +89,7 @@ class Author(Struct, frozen=True):
 
 
 def parse_note(text: str) -> Note:
-    """The note that `text` is. Raises NotANote.
-
-    Keys of unknown form are kept, and so is everything in the JSON.
-    """
+    """Parse a note, keeping keys of unknown form and the whole JSON object. Raises InvalidNote."""
     lines = text.split("\n")
     files: list[FileAttestation] = []
     entries: list[Attestation] = []
@@ -119,14 +118,14 @@ def _close_file(files: list[FileAttestation], entries: list[Attestation]) -> Non
 
 def _parse_attestation(line: str, number: int) -> Attestation:
     key, _, ranges = line[2:].partition(" ")
-    found = [_RANGE.fullmatch(item) for item in ranges.split(",")]
-    if not key or None in found:
-        raise InvalidNote(f"line {number} is no entry: {line[:80]!r}; expected a key, and ranges such as 1-4,9")
-    return Attestation(key, tuple((int(r[1]), int(r[2] or r[1])) for r in found if r))
+    matches = [_RANGE.fullmatch(item) for item in ranges.split(",")]
+    if not key or None in matches:
+        raise InvalidNote(f"line {number} is not an entry: {line[:80]!r}; expected a key, and ranges such as 1-4,9")
+    return Attestation(key, tuple((int(r[1]), int(r[2] or r[1])) for r in matches if r))
 
 
 def _parse_path(lines: Sequence[str], at: int) -> tuple[str, int]:
-    """The path that begins on that line, and the line that it ends on: a quoted one may hold newlines."""
+    """Return the path beginning on line `at`, and its last line: a quoted path may hold newlines."""
     if not lines[at].startswith('"'):
         if not lines[at] or lines[at][0].isspace():
             raise InvalidNote(f"line {at + 1} is neither a path nor an entry: {lines[at][:80]!r}")
@@ -149,7 +148,7 @@ def _parse_metadata(text: str) -> tuple[dict[str, Any], str]:
 
 
 def write_note(note: Note) -> str:
-    """The text of a note. What `parse_note` read comes out byte for byte where its writer followed the form."""
+    """Return a note as text, byte for byte as parsed if its writer followed the format."""
     lines: list[str] = []
     for file in note.files:
         lines.append(f'"{file.path}"' if _NEEDS_QUOTES.search(file.path) else file.path)
@@ -163,22 +162,22 @@ def _format_span(span: Span) -> str:
 
 
 def is_attestable_path(path: str) -> bool:
-    """Whether every reader takes that path as it is: the form has no escape for quotes and line ends."""
+    """Return whether the format can express a path: quotes and line ends have no escape."""
     return bool(path) and _UNSPEAKABLE.search(path) is None
 
 
 def make_session_key(tool: str, conversation: str) -> str:
-    """The key of an agent's session; `tool` by the format's name."""
+    """Return the key of an agent's session; `tool` is the format's name."""
     return f"s_{_hash_digits(f'{tool}:{conversation}')}"
 
 
 def make_trace_key(record: str) -> str:
-    """The key of one edit. The form asks for 14 digits that no other edit has; ours come from the record's name."""
+    """Return the key of an edit: 14 digits derived from the record's id."""
     return f"t_{_hash_digits(record)}"
 
 
 def make_human_key(person: str) -> str:
-    """The key of a person: `Name <address>`."""
+    """Return the key of a person, given as `Name <address>`."""
     return f"h_{_hash_digits(person)}"
 
 
@@ -187,19 +186,21 @@ def _hash_digits(text: str) -> str:
 
 
 def find_author(note: Note, key: str) -> Author | None:
-    """Who that key stands for; None where the note does not tell, and the entry means nothing."""
+    """Return the author behind a key, or None if the note's metadata does not describe the key."""
     if key.startswith("h_"):
         name = as_object(as_object(note.metadata.get("humans")).get(key)).get("author")
         return Author("human", name=name) if isinstance(name, str) else None
     session, _, trace = key.partition("::")
     kind = "sessions" if key.startswith("s_") else "prompts"
-    known = as_object(as_object(note.metadata.get(kind)).get(session))
-    agent = as_object(known.get("agent_id"))
+    entry = as_object(as_object(note.metadata.get(kind)).get(session))
+    agent = as_object(entry.get("agent_id"))
     if not agent:
         return None
     tool = as_text(agent.get("tool"))
-    given = {name: value for name, value in as_object(known.get("custom_attributes")).items() if isinstance(value, str)}
-    attributes = select_attributes(given, trace)
+    own_attributes = {
+        name: value for name, value in as_object(entry.get("custom_attributes")).items() if isinstance(value, str)
+    }
+    attributes = select_attributes(own_attributes, trace)
     return Author(
         "ai",
         None,
@@ -211,14 +212,13 @@ def find_author(note: Note, key: str) -> Author | None:
 
 
 def encode_likely_lines(trace: str, lines: Mapping[str, Sequence[Span]]) -> dict[str, str]:
-    """The attribute by which an edit names its likely lines."""
     ranges = {path: ",".join(map(_format_span, spans)) for path, spans in sorted(lines.items())}
     return {f"{LIKELY_ATTRIBUTE}.{trace}": json.encode(ranges).decode()}
 
 
 def read_likely_lines(note: Note) -> dict[str, dict[str, tuple[Span, ...]]]:
-    """By the key of an edit and by path, the lines that the note says are likely its own. What is malformed is none."""
-    found: dict[str, dict[str, tuple[Span, ...]]] = {}
+    """Return likely lines by the key of the edit and by path, skipping malformed attributes."""
+    lines_by_key: dict[str, dict[str, tuple[Span, ...]]] = {}
     for session, about in as_object(note.metadata.get("sessions")).items():
         for name, value in as_object(as_object(about).get("custom_attributes")).items():
             if not name.startswith(f"{LIKELY_ATTRIBUTE}.t_") or not isinstance(value, str):
@@ -228,75 +228,80 @@ def read_likely_lines(note: Note) -> dict[str, dict[str, tuple[Span, ...]]]:
             except (DecodeError, RecursionError):
                 continue
             spans = {path: tuple(_parse_spans(text)) for path, text in ranges.items()}
-            found[f"{session}::{name.removeprefix(LIKELY_ATTRIBUTE)[1:]}"] = spans
-    return found
+            lines_by_key[f"{session}::{name.removeprefix(LIKELY_ATTRIBUTE)[1:]}"] = spans
+    return lines_by_key
 
 
 def _parse_spans(text: str) -> Iterator[Span]:
     for item in text.split(","):
-        if found := _RANGE.fullmatch(item):
-            yield int(found[1]), int(found[2] or found[1])
+        if match := _RANGE.fullmatch(item):
+            yield int(match[1]), int(match[2] or match[1])
 
 
 def select_attributes(given: Mapping[str, str], trace: str) -> dict[str, str]:
-    """The attributes of one edit: those named `<name>.<t_…>` stand before those of the whole session."""
-    ending = f".{trace}"
-    own = {name.removesuffix(ending): value for name, value in given.items() if trace and name.endswith(ending)}
-    return {**{name: value for name, value in given.items() if ".t_" not in name}, **own}
+    """Return the attributes of an edit: those named `<name>.<t_…>` override those of the session."""
+    suffix = f".{trace}"
+    edit_attributes = {
+        name.removesuffix(suffix): value for name, value in given.items() if trace and name.endswith(suffix)
+    }
+    return {**{name: value for name, value in given.items() if ".t_" not in name}, **edit_attributes}
 
 
 def merge_attributes(traces: Mapping[str, Mapping[str, str]]) -> dict[str, str]:
-    """One set of attributes for a session out of those of its edits: what most have, and where an edit differs."""
+    """Merge the attributes of a session's edits: the most common value, and each differing edit's own."""
     names = sorted({name for attributes in traces.values() for name in attributes})
-    found: dict[str, str] = {}
+    merged: dict[str, str] = {}
     for name in names:
         values = [attributes.get(name, "") for attributes in traces.values()]
-        most = max(values, key=values.count)
-        found |= {name: most} if most else {}
-        found |= {f"{name}.{trace}": own for trace, a in sorted(traces.items()) if (own := a.get(name, "")) != most}
-    return found
+        common = max(values, key=values.count)
+        merged |= {name: common} if common else {}
+        merged |= {
+            f"{name}.{trace}": value for trace, a in sorted(traces.items()) if (value := a.get(name, "")) != common
+        }
+    return merged
 
 
 def find_line_keys(note: Note, path: str, line_numbers: Sequence[int]) -> dict[int, str]:
-    """The key that each of those lines of a file has, for keys that stand for somebody; the last entry wins.
+    """Return the key of each given line, for keys with a known author; the last entry wins.
 
-    The work grows with the note and the lines asked about, never with what a range pretends to span.
+    The cost grows with the note and the lines asked for, never with the length of a range: ranges are untrusted.
     """
     numbers = sorted(set(line_numbers))
-    after = list(range(len(numbers) + 1))
-    found: dict[int, str] = {}
+    next_free = list(range(len(numbers) + 1))
+    keys: dict[int, str] = {}
     entries = [entry for file in note.files if file.path == path for entry in file.entries]
-    known = {key for key in {entry.key for entry in entries} if find_author(note, key)}
+    known_keys = {key for key in {entry.key for entry in entries} if find_author(note, key)}
     for entry in reversed(entries):
-        for start, end in entry.spans if entry.key in known else ():
-            at = _find_unclaimed(after, bisect_left(numbers, start))
+        for start, end in entry.spans if entry.key in known_keys else ():
+            at = _find_unclaimed(next_free, bisect_left(numbers, start))
             while at < len(numbers) and numbers[at] <= end:
-                found[numbers[at]] = entry.key
-                after[at] = at + 1
-                at = _find_unclaimed(after, at + 1)
-    return found
+                keys[numbers[at]] = entry.key
+                next_free[at] = at + 1
+                at = _find_unclaimed(next_free, at + 1)
+    return keys
 
 
-def _find_unclaimed(after: list[int], at: int) -> int:
-    """The first place from `at` on that nothing has claimed yet."""
+def _find_unclaimed(next_free: list[int], at: int) -> int:
+    """Return the first index from `at` without a key, compressing the visited path (union-find)."""
     end = at
-    while after[end] != end:
-        end = after[end]
-    while after[at] != at:
-        after[at], at = end, after[at]
+    while next_free[end] != end:
+        end = next_free[end]
+    while next_free[at] != at:
+        next_free[at], at = end, next_free[at]
     return end
 
 
 def merge_notes(first: Note, second: Note) -> Note:
-    """Both notes in one: the union of lines for each path and key. Where lines overlap, and where both tell of one
-    name, `first` holds. Ranges that hold no line are dropped: an entry without any makes a note that nobody reads.
+    """Merge two notes: the union of lines for each path and key, `first` winning conflicts.
+
+    Empty ranges are dropped: readers reject a note with an entry without lines.
     """
     files: dict[str, dict[str, list[Span]]] = {}
     for file in (*second.files, *first.files):
         of_path = files.setdefault(file.path, {})
         for entry in file.entries:
-            before = of_path.pop(entry.key, [])
-            of_path[entry.key] = [*before, *(span for span in entry.spans if 0 < span[0] <= span[1])]
+            earlier = of_path.pop(entry.key, [])
+            of_path[entry.key] = [*earlier, *(span for span in entry.spans if 0 < span[0] <= span[1])]
     attested = (
         FileAttestation(path, tuple(Attestation(key, merge_spans(spans)) for key, spans in keys.items() if spans))
         for path, keys in files.items()
@@ -305,12 +310,12 @@ def merge_notes(first: Note, second: Note) -> Note:
 
 
 def _merge_metadata(first: Mapping[str, Any], second: Mapping[str, Any]) -> dict[str, Any]:
-    """The maps of names, united; of everything else, the first's."""
-    found: dict[str, Any] = {**second, **first}
+    """Merge metadata: unite the maps of keys, and prefer `first` elsewhere."""
+    merged: dict[str, Any] = {**second, **first}
     for name in ("prompts", "humans", "sessions"):
-        mine, theirs = as_object(first.get(name)), as_object(second.get(name))
-        if mine or theirs:
-            found[name] = {key: mine.get(key, theirs.get(key)) for key in sorted({*mine, *theirs})}
-        elif name in found:
-            found[name] = {}  # whatever stood there was no map
-    return found
+        preferred, additional = as_object(first.get(name)), as_object(second.get(name))
+        if preferred or additional:
+            merged[name] = {key: preferred.get(key, additional.get(key)) for key in sorted({*preferred, *additional})}
+        elif name in merged:
+            merged[name] = {}  # whatever stood there was no map
+    return merged

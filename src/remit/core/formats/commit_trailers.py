@@ -1,6 +1,6 @@
-"""Trailers of commit messages that say an agent helped: written by the project's policy, and found where against it.
+"""Trailers of commit messages that name agents: written by the project's policy, and checked against the policy.
 
-`Signed-off-by` certifies that a person may submit the work: it is never written, and never an agent's.
+`Signed-off-by` certifies that a person may submit the work: never written, and never valid for an agent.
 Sources: Linux kernel, Documentation/process/coding-assistants.rst; git-interpret-trailers(1); both read 2026-11.
 """
 
@@ -15,7 +15,7 @@ from remit.core.display_text import sanitise_line
 TRAILER = re.compile(r"(?P<key>[A-Za-z][A-Za-z0-9-]*)[ \t]*:[ \t]*(?P<value>.*)")
 SCISSORS = ">8"
 AGENT_DOMAIN = "agents.invalid"
-"""No mail ever goes there (RFC 2606), and no hosting site takes it for a person's."""
+"""Mail domain that never exists (RFC 2606), and that no hosting site maps to a person."""
 
 _OF_AGENTS = re.compile(
     r"(?:noreply@anthropic\.com|cursoragent@cursor\.com|(?:\d+\+)?copilot@users\.noreply\.github\.com"
@@ -27,7 +27,7 @@ _AGENTS = (
     r"|qwen(?: |-)code|cursor(?: |-)?agent|opencode|aider|devin ai|windsurf)"
 )
 _AGENT_NAME = re.compile(rf"{_AGENTS}\b.*", re.IGNORECASE)
-"""Names that no person has: `Claude` alone is one that people have."""
+"""Names that no person has; people are called `Claude`."""
 
 _ADVERT = re.compile(rf"\W*generated (?:with|by) \W*{_AGENTS}\b.*", re.IGNORECASE)
 _PERSON = re.compile(r"(?P<name>[^<]*)(?:<(?P<address>[^>]*)>)?.*")
@@ -50,7 +50,7 @@ class AgentContribution(Struct, frozen=True):
 
 
 class TrailerFinding(Struct, frozen=True):
-    """A line that should not be there. `code` is SIGNED_OFF_BY_AGENT or TRAILER_AGAINST_POLICY; lines count from 1."""
+    """A forbidden line. `code` is SIGNED_OFF_BY_AGENT or TRAILER_AGAINST_POLICY; lines count from 1."""
 
     code: str
     line: int
@@ -59,71 +59,70 @@ class TrailerFinding(Struct, frozen=True):
 
 
 def build_trailers(helped: Iterable[AgentContribution], style: TrailerStyle) -> list[str]:
-    """The trailers for a commit that they helped with."""
-    lines = [line for one in helped if (line := _format_trailer(one, style))]
+    lines = [line for contribution in helped if (line := _format_trailer(contribution, style))]
     return list(dict.fromkeys(lines))
 
 
-def _format_trailer(one: AgentContribution, style: TrailerStyle) -> str:
-    agent = sanitise_line(one.agent, 80)
+def _format_trailer(contribution: AgentContribution, style: TrailerStyle) -> str:
+    agent = sanitise_line(contribution.agent, 80)
     match style:
         case "kernel":
-            return f"Assisted-by: {agent}:{sanitise_line(one.model, 80)}" if one.model else f"Assisted-by: {agent}"
+            model = f":{sanitise_line(contribution.model, 80)}" if contribution.model else ""
+            return f"Assisted-by: {agent}{model}"
         case "apache":
-            return (
-                f"Generated-by: {agent} {sanitise_line(one.version, 40)}" if one.version else f"Generated-by: {agent}"
-            )
+            version = f" {sanitise_line(contribution.version, 40)}" if contribution.version else ""
+            return f"Generated-by: {agent}{version}"
         case "coauthor":
             return f"Co-authored-by: {agent} <{re.sub(r'[^A-Za-z0-9.-]', '-', agent)}@{AGENT_DOMAIN}>"
         case "Remit-Intent":
-            return f"Remit-Intent: {sanitise_line(one.intent_id, 80)}" if one.intent_id else ""
+            return f"Remit-Intent: {sanitise_line(contribution.intent_id, 80)}" if contribution.intent_id else ""
         case "none":
             return ""
 
 
 def add_trailers(message: str, trailers: Sequence[str], comment: str = "#") -> str:
-    """The message with those of the trailers that it lacks, before what git will cut off: comments, and the patch."""
+    """Insert missing trailers before the part that git cuts off: comments, and the patch."""
     lines = message.split("\n")
     end = _find_message_end(lines, comment)
-    fresh = [line for line in trailers if line not in lines[:end]]
-    if not fresh:
+    missing = [line for line in trailers if line not in lines[:end]]
+    if not missing:
         return message
     start = next((n + 1 for n in range(end - 1, -1, -1) if not lines[n].strip()), 0)
     block = [line for line in lines[start:end] if not line.startswith(comment)]
     continues = start > 0 and bool(block) and all(TRAILER.fullmatch(line) for line in block)
-    rest = lines[end:] if any(line.strip() for line in lines[end:]) else [""]
-    return "\n".join([*(lines[:end] or [""]), *([] if continues else [""]), *fresh, *rest])
+    tail = lines[end:] if any(line.strip() for line in lines[end:]) else [""]
+    return "\n".join([*(lines[:end] or [""]), *([] if continues else [""]), *missing, *tail])
 
 
 def _find_message_end(lines: Sequence[str], comment: str) -> int:
-    """Where the message ends: after its last line that is neither blank nor a comment."""
+    """Return the end of the message: the index after its last line that is neither blank nor a comment."""
     cut = next((n for n, line in enumerate(lines) if line.startswith(comment) and SCISSORS in line), len(lines))
-    said = [n for n, line in enumerate(lines[:cut]) if line.strip() and not line.startswith(comment)]
-    return said[-1] + 1 if said else 0
+    text_lines = [n for n, line in enumerate(lines[:cut]) if line.strip() and not line.startswith(comment)]
+    return text_lines[-1] + 1 if text_lines else 0
 
 
 def find_violations(message: str, style: TrailerStyle, comment: str = "#") -> list[TrailerFinding]:
-    """The lines of a message that the policy does not allow, and any signature by an agent."""
+    """Return the lines that the policy forbids, and signatures by agents."""
     lines = message.split("\n")[: _find_message_end(message.split("\n"), comment)]
-    found = [_check_line(number, line.strip(), style) for number, line in enumerate(lines, 1)]
-    return [finding for finding in found if finding is not None]
+    findings = [_check_line(number, line.strip(), style) for number, line in enumerate(lines, 1)]
+    return [finding for finding in findings if finding is not None]
 
 
 def _check_line(number: int, line: str, style: TrailerStyle) -> TrailerFinding | None:
-    found = TRAILER.fullmatch(line)
-    key, value = (found["key"].lower(), found["value"]) if found else ("", "")
+    match = TRAILER.fullmatch(line)
+    key, value = (match["key"].lower(), match["value"]) if match else ("", "")
     if key == "signed-off-by" and is_agent_identity(value):
-        why = "an agent cannot certify what a sign-off certifies; a person signs with `git commit --signoff`"
-        return TrailerFinding("SIGNED_OFF_BY_AGENT", number, line, why)
+        reason = "an agent cannot certify what a sign-off certifies; a person signs with `git commit --signoff`"
+        return TrailerFinding("SIGNED_OFF_BY_AGENT", number, line, reason)
     agents = key in KEY_STYLES and (key != "co-authored-by" or is_agent_identity(value))
     if (agents and KEY_STYLES[key] != style) or _ADVERT.fullmatch(line):
-        why = f"[trailers] style is {style!r}, which does not allow it"
-        return TrailerFinding("TRAILER_AGAINST_POLICY", number, line, why)
+        reason = f"[trailers] style is {style!r}, which does not allow it"
+        return TrailerFinding("TRAILER_AGAINST_POLICY", number, line, reason)
     return None
 
 
 def is_agent_identity(value: str) -> bool:
-    """Whether `Name <address>` is an agent's: by an address that only agents have, or a name that no person has."""
+    """Return whether `Name <address>` is an agent, by an agents' address or a name that no person has."""
     person = _PERSON.fullmatch(value)
     if person is None:
         return False
@@ -133,6 +132,5 @@ def is_agent_identity(value: str) -> bool:
 
 
 def remove_lines(message: str, findings: Iterable[TrailerFinding]) -> str:
-    """The message without those lines."""
-    gone = {finding.line for finding in findings}
-    return "\n".join(line for number, line in enumerate(message.split("\n"), 1) if number not in gone)
+    removed = {finding.line for finding in findings}
+    return "\n".join(line for number, line in enumerate(message.split("\n"), 1) if number not in removed)

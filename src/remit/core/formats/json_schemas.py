@@ -1,4 +1,4 @@
-"""The JSON Schema of each public shape, made from the structs that read and write it."""
+"""JSON Schemas of the public shapes, derived from the structs that read and write them."""
 
 from collections.abc import Callable
 from typing import Any, TypeAlias
@@ -17,37 +17,37 @@ INTENT_TEXTS = ("constraints", "acceptance_criteria")
 
 
 def build_schema(name: str) -> Schema:
-    """The schema of one of SHAPES, a document of its own. Raises KeyError."""
+    """Return the schema document of a name in SCHEMAS. Raises KeyError."""
     about, make = SCHEMAS[name]
     return add_title(name, about, make())
 
 
-def add_title(name: str, about: str, made: Schema) -> Schema:
-    """A schema with its name, and what it is of."""
-    return {"$schema": DIALECT, "$id": f"{ID}{name}", "title": name, "description": about, **made}
+def add_title(name: str, about: str, schema: Schema) -> Schema:
+    return {"$schema": DIALECT, "$id": f"{ID}{name}", "title": name, "description": about, **schema}
 
 
 def build_struct_schema(kind: object) -> Schema:
-    """The schema of a struct as it is written, without a name."""
-    (made,), definitions = msgspec.json.schema_components([kind], ref_template=REF)
-    return {**made, "$defs": _drop_unset_defaults(definitions)}
+    (schema,), definitions = msgspec.json.schema_components([kind], ref_template=REF)
+    return {**schema, "$defs": _drop_unset_defaults(definitions)}
 
 
 def _drop_unset_defaults(definitions: dict[str, Any]) -> Schema:
-    """Definitions without the marker that stands for a part left out: on the line it is simply not there."""
-    for found in definitions.values():
-        for one in found.get("properties", {}).values():
-            if one.get("default") is UNSET:
-                del one["default"]
+    """Remove UNSET defaults: absent parts are left out of the line."""
+    for definition in definitions.values():
+        for field in definition.get("properties", {}).values():
+            if field.get("default") is UNSET:
+                del field["default"]
     return definitions
 
 
 def _build_record_schema() -> Schema:
-    """A line of the ledger: the published outer shape, and Remit's part, where the event's own keys stand too."""
-    made = build_struct_schema(record.Body)
-    definitions: Schema = made["$defs"]
-    (parts, more) = msgspec.json.schema_components([record.Vcs, record.Tool, record.TracedFile], ref_template=REF)
-    definitions |= _drop_unset_defaults(more)
+    """Build the schema of a ledger line: the published outer shape, and Remit's part with the event's own keys."""
+    schema = build_struct_schema(record.Body)
+    definitions: Schema = schema["$defs"]
+    (parts, outer_definitions) = msgspec.json.schema_components(
+        [record.Vcs, record.Tool, record.TracedFile], ref_template=REF
+    )
+    definitions |= _drop_unset_defaults(outer_definitions)
     vcs, tool, traced = parts
     body = definitions["Body"]
     body["properties"].pop("detail", None)
@@ -71,9 +71,9 @@ def _build_record_schema() -> Schema:
 
 
 def _build_intents_file_schema() -> Schema:
-    """The file as people write it: a constraint or a criterion may be plain text; unknown keys only warn."""
-    (made,), definitions = msgspec.json.schema_components([intent.Intent], ref_template=REF)
-    del made
+    """Build the schema of the intents file: constraints and criteria may be text, unknown keys only warn."""
+    (_reference,), definitions = msgspec.json.schema_components([intent.Intent], ref_template=REF)
+    del _reference
     shape = definitions["Intent"]
     properties: Schema = shape["properties"]
     properties["id"]["pattern"] = f"^{intent.INTENT_ID.pattern}$"

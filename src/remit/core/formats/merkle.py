@@ -5,21 +5,20 @@ from collections.abc import Iterable
 from typing import TypeAlias
 
 Peaks: TypeAlias = list[tuple[int, bytes]]
-"""Roots of full subtrees with their heights, tallest first: all that later leaves need to know of earlier ones."""
+"""Roots of full subtrees with their heights, tallest first: enough state to append leaves."""
 
 
 def hash_leaf(line: bytes) -> bytes:
-    """The hash of one line, given without its newline."""
+    """Hash a line, given without its newline."""
     return hashlib.sha256(b"\x00" + line).digest()
 
 
 def hash_node(left: bytes, right: bytes) -> bytes:
-    """The hash of two subtrees."""
     return hashlib.sha256(b"\x01" + left + right).digest()
 
 
 def add_leaf(peaks: Peaks, leaf: bytes) -> None:
-    """Add one leaf hash, in place: the peaks are as many as the size has bits."""
+    """Add a leaf hash in place. The number of peaks equals the number of 1 bits in the size."""
     height, digest = 0, leaf
     while peaks and peaks[-1][0] == height:
         digest = hash_node(peaks.pop()[1], digest)
@@ -28,7 +27,7 @@ def add_leaf(peaks: Peaks, leaf: bytes) -> None:
 
 
 def compute_peaks_root(peaks: Peaks) -> bytes:
-    """The root over the leaves that these peaks stand for; of none, the SHA-256 of nothing."""
+    """Return the root over the leaves behind the peaks; the SHA-256 of nothing for an empty tree."""
     if not peaks:
         return hashlib.sha256().digest()
     digest = peaks[-1][1]
@@ -38,7 +37,7 @@ def compute_peaks_root(peaks: Peaks) -> bytes:
 
 
 def compute_root(leaves: Iterable[bytes]) -> bytes:
-    """The root over leaf hashes, in order. Memory grows with the logarithm of their number."""
+    """Return the root over leaf hashes in order, with logarithmic memory."""
     peaks: Peaks = []
     for leaf in leaves:
         add_leaf(peaks, leaf)

@@ -1,4 +1,4 @@
-"""Proofs over the log's hash tree: that a record is in it, and that a later log only added to an earlier one.
+"""Proofs over the log's hash tree: inclusion of a record, and consistency of a later log with an earlier log.
 
 Source of both algorithms: RFC 6962 section 2.1 and RFC 9162 section 2.1, read 2026-11.
 """
@@ -12,23 +12,23 @@ from remit.core.formats.merkle import compute_root, hash_leaf, hash_node
 from remit.core.tree_head import InvalidTreeHead, SignedHead, parse_signed_head
 
 SubtreeRoot: TypeAlias = Callable[[int, int], bytes]
-"""The root over the leaves from the first number to before the second."""
+"""Function that returns the root over leaves `low` to `high` - 1."""
 
 HASH_BYTES = 32
 MAX_PATH_HASHES = 128
 
 
 class InvalidProof(ValueError):
-    """A document is no proof of Remit's."""
+    """Error for a document that is not a proof."""
 
     def __init__(self, why: str) -> None:
-        super().__init__(f"this is no proof: {why}; expected what `remit ledger proof` writes")
+        super().__init__(f"this is not a proof: {why}; expected what `remit ledger proof` writes")
 
 
 class InclusionProof(Struct, frozen=True, tag_field="schema", tag="remit.inclusion/1"):
-    """That a record is number `index` among the `size` records under a signed head; hashes are in hex.
+    """Proof that a record is number `index` of `size` records under a signed head; hashes in hex.
 
-    `record` is the line without its newline, None where the record was pruned and only its hash is left.
+    `record` is the line without its newline, or None after pruning, with only the hash left.
     """
 
     log: str
@@ -41,7 +41,7 @@ class InclusionProof(Struct, frozen=True, tag_field="schema", tag="remit.inclusi
 
 
 class ConsistencyProof(Struct, frozen=True, tag_field="schema", tag="remit.consistency/1"):
-    """That the records under one signed head begin with those under an older one."""
+    """Proof that the records under a signed head begin with those under an older head."""
 
     log: str
     old_size: int
@@ -55,7 +55,7 @@ Proof: TypeAlias = InclusionProof | ConsistencyProof
 
 
 class ProofCheck(Struct, frozen=True):
-    """What a proof shows. `why` is empty where it holds; `heads` are those whose signatures are still to be checked."""
+    """Result of checking a proof. `why` is empty for a valid proof; `heads` still need their signatures verified."""
 
     kind: Literal["inclusion", "consistency"]
     why: str
@@ -63,7 +63,7 @@ class ProofCheck(Struct, frozen=True):
 
 
 def build_inclusion_path(index: int, size: int, subtree: SubtreeRoot) -> list[bytes]:
-    """The hashes that lead from leaf `index` to the root over `size` leaves, the nearest first."""
+    """Return the hashes from leaf `index` to the root over `size` leaves, nearest first."""
     low, high = 0, size
     path: list[bytes] = []
     while high - low > 1:
@@ -78,7 +78,7 @@ def build_inclusion_path(index: int, size: int, subtree: SubtreeRoot) -> list[by
 
 
 def build_consistency_path(old: int, size: int, subtree: SubtreeRoot) -> list[bytes]:
-    """The hashes that show the tree over `size` leaves to begin with the one over its first `old`."""
+    """Return the hashes that prove the tree over `size` leaves to begin with the tree over `old` leaves."""
     if not 0 < old < size:
         return []
     low, high = 0, size
@@ -98,12 +98,11 @@ def build_consistency_path(old: int, size: int, subtree: SubtreeRoot) -> list[by
 
 
 def _split_size(count: int) -> int:
-    """The largest power of two below `count`."""
     return 1 << (count - 1).bit_length() - 1
 
 
 def fold_inclusion_path(leaf: bytes, index: int, size: int, path: Sequence[bytes]) -> bytes | None:
-    """The root that an inclusion path leads to; None where it has not the length it must have."""
+    """Return the root that an inclusion path leads to; None for a path of the wrong length."""
     if not 0 <= index < size:
         return None
     digest, place, last = leaf, index, size - 1
@@ -121,7 +120,7 @@ def fold_inclusion_path(leaf: bytes, index: int, size: int, path: Sequence[bytes
 
 
 def fold_consistency_path(old: int, size: int, old_root: bytes, path: Sequence[bytes]) -> tuple[bytes, bytes] | None:
-    """Both roots that a consistency path leads to; None where it has not the length it must have."""
+    """Return the two roots that a consistency path leads to; None for a path of the wrong length."""
     if not 0 < old < size:
         return None
     hashes = [old_root, *path] if old & (old - 1) == 0 else list(path)
@@ -145,18 +144,18 @@ def fold_consistency_path(old: int, size: int, old_root: bytes, path: Sequence[b
 
 
 def read_proof(document: object) -> Proof:
-    """The proof in a decoded JSON document. Raises NotAProof."""
+    """Return the proof in a decoded JSON document. Raises InvalidProof."""
     try:
-        found = convert(document, type=Proof)
+        proof = convert(document, type=Proof)
     except ValidationError as error:
         raise InvalidProof(str(error)) from error
-    if len(found.path) > MAX_PATH_HASHES:
-        raise InvalidProof(f"its path has {len(found.path)} hashes, and the most is {MAX_PATH_HASHES}")
-    return found
+    if len(proof.path) > MAX_PATH_HASHES:
+        raise InvalidProof(f"its path has {len(proof.path)} hashes; at most {MAX_PATH_HASHES} are allowed")
+    return proof
 
 
 def check_proof(proof: Proof) -> ProofCheck:
-    """Whether the hashes of a proof fit its heads. The signatures are for `verify_signature`. Raises NotAProof."""
+    """Check a proof's hashes against its heads; signatures are left to `verify_signature`. Raises InvalidProof."""
     path = [_parse_hash(text) for text in proof.path]
     head = _read_head(proof.note, proof.log, proof.size)
     if isinstance(proof, InclusionProof):
@@ -168,7 +167,7 @@ def check_proof(proof: Proof) -> ProofCheck:
 def _find_inclusion_fault(proof: InclusionProof, path: Sequence[bytes], head: SignedHead) -> str:
     leaf = _parse_hash(proof.leaf)
     if proof.record is not None and hash_leaf(proof.record.encode("utf-8", "surrogateescape")) != leaf:
-        return "the record is not the one whose hash the proof is of"
+        return "the record does not match the hash in the proof"
     if fold_inclusion_path(leaf, proof.index, proof.size, path) != head.head.root:
         return f"the record is not number {proof.index} of those under the head"
     return ""
@@ -176,9 +175,9 @@ def _find_inclusion_fault(proof: InclusionProof, path: Sequence[bytes], head: Si
 
 def _find_consistency_fault(proof: ConsistencyProof, path: Sequence[bytes], old: SignedHead, head: SignedHead) -> str:
     if proof.old_size == proof.size:
-        return "" if not path and old.head.root == head.head.root else "two heads of one size name two roots"
+        return "" if not path and old.head.root == head.head.root else "two heads of the same size have different roots"
     if proof.old_size == 0:
-        return "" if not path and old.head.root == compute_root(()) else "the root over nothing is another"
+        return "" if not path and old.head.root == compute_root(()) else "the root of the empty tree is wrong"
     if fold_consistency_path(proof.old_size, proof.size, old.head.root, path) != (old.head.root, head.head.root):
         return f"the {proof.size} records do not begin with the {proof.old_size}"
     return ""
@@ -186,20 +185,20 @@ def _find_consistency_fault(proof: ConsistencyProof, path: Sequence[bytes], old:
 
 def _read_head(note: str, log: str, size: int) -> SignedHead:
     try:
-        found = parse_signed_head(note)
+        head = parse_signed_head(note)
     except InvalidTreeHead as error:
         raise InvalidProof(str(error)) from error
-    if (found.head.origin, found.head.size) != (log, size):
-        said = f"{found.head.size} records of {found.head.origin!r}"
-        raise InvalidProof(f"its head is of {said}, and it speaks of {size} of {log!r}")
-    return found
+    if (head.head.origin, head.head.size) != (log, size):
+        described = f"{head.head.size} records of {head.head.origin!r}"
+        raise InvalidProof(f"its head is of {described}, and it speaks of {size} of {log!r}")
+    return head
 
 
 def _parse_hash(text: str) -> bytes:
     try:
-        found = bytes.fromhex(text)
+        digest = bytes.fromhex(text)
     except ValueError:
-        found = b""
-    if len(found) != HASH_BYTES:
-        raise InvalidProof(f"{text[:80]!r} is no SHA-256 in hex")
-    return found
+        digest = b""
+    if len(digest) != HASH_BYTES:
+        raise InvalidProof(f"{text[:80]!r} is not a SHA-256 in hex")
+    return digest

@@ -1,1 +1,1 @@
-"""Intents."""
+"""Intents of a file: lookup, validation, life cycle, constraints, the context block for agents."""

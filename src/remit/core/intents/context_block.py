@@ -1,7 +1,7 @@
-"""The text that tells an agent what it may do under its intent: contracts §4.
+"""The `<intent_context>` block: an agent's rights and duties under its intent (contracts §4).
 
-Whatever people or agents wrote is data here. It is escaped, bounded, and rid of characters that a
-reader would not see, so that no field can close the block or hide an instruction in it.
+Texts of people and agents are data: they are escaped, truncated, and stripped of invisible characters, to keep every
+field inside its element.
 """
 
 import re
@@ -37,7 +37,7 @@ _KEPT_CONTROLS = frozenset("\n\t")
 
 
 class RecentChange(Struct, frozen=True):
-    """One change made under the intent. `at` is ISO 8601; `mutation_class` is None where not known."""
+    """A change made under the intent. `at` is ISO 8601; `mutation_class` is None if unknown."""
 
     path: str
     at: str
@@ -46,16 +46,16 @@ class RecentChange(Struct, frozen=True):
 
 
 class LessonEntry(Struct, frozen=True):
-    """One entry of the shared brain. `kind` is lesson, decision or constraint."""
+    """An entry of the shared lessons file. `kind` is lesson, decision or constraint."""
 
     kind: str
     text: str
 
 
 def remove_invisible(text: str) -> str:
-    """`text` without characters that XML forbids or that hide: controls, bidi marks, fillers and their kin.
+    """Remove characters that XML forbids or that hide text: controls, bidi marks, fillers.
 
-    Newline and tab stay; a carriage return goes, since XML would turn it into a newline.
+    Newline and tab stay; a carriage return is dropped, since XML would turn it into a newline.
     """
     if text.isascii() and text.isprintable():
         return text
@@ -70,13 +70,13 @@ def render_context_block(
     lessons: Sequence[LessonEntry] = (),
     other_intents: Sequence[Intent] = (),
 ) -> str:
-    """The `<intent_context>` block, well-formed XML for any input, empty parts left out.
+    """Return the `<intent_context>` block, well-formed XML for any input, without empty elements.
 
-    `intents` is where dependencies are looked up. `recent_changes` and `lessons` are newest first; `others`
-    are the intents in progress elsewhere. What is over a limit is counted in an XML comment.
+    `intents` resolves dependencies. `recent_changes` and `lessons` are newest first; `other_intents` are in progress
+    elsewhere. Entries over a limit are counted in an XML comment.
     """
     statuses = {other.id: other.status for other in intents}
-    near = [other for other in other_intents if other.id != intent.id]
+    shown_intents = [other for other in other_intents if other.id != intent.id]
     parent = [intent.parent_intent] if intent.parent_intent else []
     parts = (
         _render_heading(intent),
@@ -90,14 +90,14 @@ def render_context_block(
         _render_list(
             "lessons", lambda lesson: _render_element("lesson", lesson.text, kind=lesson.kind), lessons[:MAX_LESSONS]
         ),
-        _render_list("other_intents", _render_other_intent, near, MAX_OTHER_INTENTS),
+        _render_list("other_intents", _render_other_intent, shown_intents, MAX_OTHER_INTENTS),
     )
     body = "".join(f"  {part}\n" for part in parts if part)
     return f"<intent_context{_render_attributes(intent_id=intent.id)}>\n{body}</intent_context>"
 
 
 def _render_heading(intent: Intent) -> str:
-    """The intent's own words. The usual priority says nothing, and is left out."""
+    """Render the intent's own fields, leaving out the default priority."""
     return "".join(
         (
             _render_element("name", intent.title),
@@ -131,14 +131,14 @@ def _render_reference(reference: str) -> str:
 
 
 def _render_change(change: RecentChange) -> str:
-    named = {"path": change.path, "at": change.at, "class": change.mutation_class, "session": change.session}
-    return f"<change{_render_attributes(**named)}/>"
+    attributes = {"path": change.path, "at": change.at, "class": change.mutation_class, "session": change.session}
+    return f"<change{_render_attributes(**attributes)}/>"
 
 
 def _render_other_intent(intent: Intent) -> str:
     patterns = "".join(map(_render_pattern, intent.owned_scope[:MAX_OTHER_PATTERNS]))
-    more = _render_omitted_count(len(intent.owned_scope) - MAX_OTHER_PATTERNS)
-    return f"<intent{_render_attributes(id=intent.id, name=intent.title)}>{patterns}{more}</intent>"
+    omitted = _render_omitted_count(len(intent.owned_scope) - MAX_OTHER_PATTERNS)
+    return f"<intent{_render_attributes(id=intent.id, name=intent.title)}>{patterns}{omitted}</intent>"
 
 
 def _render_list(tag: str, render: Callable[[T], str], items: Sequence[T], limit: int = MAX_ITEMS) -> str:
@@ -156,7 +156,7 @@ def _render_element(tag: str, text: str, max_chars: int = MAX_TEXT_CHARS, **attr
 
 
 def _render_attributes(**attributes: str | None) -> str:
-    """The attributes that have a value, each led by a space. White space is escaped: XML would fold it."""
+    """Render non-empty attributes, each led by a space. White space is escaped: XML would fold it."""
     return "".join(f' {name}="{_quote_attribute(value)}"' for name, value in attributes.items() if value)
 
 
@@ -170,10 +170,10 @@ def _escape(text: str) -> str:
 
 
 def _truncate(text: str, max_chars: int) -> str:
-    """At most `most` visible characters, the last an ellipsis where something is missing."""
-    clean = remove_invisible(text[: max_chars * 8])
-    whole = len(clean) <= max_chars and len(text) <= max_chars * 8
-    return clean if whole else clean[: max_chars - 1] + "…"
+    """Return at most `max_chars` visible characters, ending in an ellipsis if truncated."""
+    visible = remove_invisible(text[: max_chars * 8])
+    fits = len(visible) <= max_chars and len(text) <= max_chars * 8
+    return visible if fits else visible[: max_chars - 1] + "…"
 
 
 def _is_hidden_char(character: str) -> bool:

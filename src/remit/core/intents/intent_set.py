@@ -1,4 +1,4 @@
-"""The intents of one file, ready to be asked: a decision costs the same at one intent and at a thousand."""
+"""Intents of a file, indexed by id and by scope folder: lookups cost the same for one intent as for a thousand."""
 
 from collections.abc import Iterable, Iterator
 
@@ -8,13 +8,13 @@ from remit.core.scope.globs import Scope, expand_braces
 
 SELECTABLE_STATUSES = ("DRAFT", "IN_PROGRESS")
 MAX_LISTED_IDS = 20
-"""How many ids a finding names: a model that is told a thousand reads none of them."""
+"""Ids named by a finding: a model reads no list of a thousand."""
 
 WILDCARDS = frozenset("*?[\\")
 
 
 class FolderNode:
-    """One folder of the tree of literal beginnings, and the intents whose patterns begin there."""
+    """A folder in the tree of literal scope prefixes, with the intents whose patterns begin here."""
 
     __slots__ = ("children", "intents")
 
@@ -24,7 +24,7 @@ class FolderNode:
 
 
 class IntentSet:
-    """Intents by id, and by the folders that their scopes begin with. Made once for each content of the file."""
+    """Intents indexed by id and by scope folder. Built once per content of the file."""
 
     def __init__(self, intents: Iterable[Intent] = ()) -> None:
         self.intents = tuple(intents)
@@ -33,7 +33,7 @@ class IntentSet:
 
     @LazyProperty
     def folder_tree(self) -> FolderNode:
-        """The tree, planted when a path's owners are asked for: most calls ask for none."""
+        """Build the folder tree on first use: most calls never look up a path's owners."""
         root = FolderNode()
         for intent in self.intents:
             if intent.status == "IN_PROGRESS":
@@ -41,20 +41,17 @@ class IntentSet:
         return root
 
     def get(self, intent_id: str | None) -> Intent | None:
-        """The intent of that id, if there is one."""
         return self.ids.get(intent_id) if intent_id is not None else None
 
     def list_open_ids(self, ignored: frozenset[str] = frozenset()) -> list[str]:
-        """The first ids that one may select."""
         return [i for i in self.selectable_ids[: MAX_LISTED_IDS + len(ignored)] if i not in ignored][:MAX_LISTED_IDS]
 
     def find_owners(self, path: str, *, fold: bool = False) -> tuple[str, ...]:
-        """The intents in progress that own `path`, in the order of their ids."""
-        found = {i.id for i in self.find_candidates(path, fold) if Scope(i.owned_scope).matches(path, fold=fold)}
-        return tuple(sorted(found))
+        owners = {i.id for i in self.find_candidates(path, fold) if Scope(i.owned_scope).matches(path, fold=fold)}
+        return tuple(sorted(owners))
 
     def find_candidates(self, path: str, fold: bool) -> Iterator[Intent]:
-        """Those whose patterns may match. Where spellings fold, all of them: their folders are spelled as written."""
+        """Yield intents whose patterns may match. With `fold`, yield each: folders are indexed as written."""
         if fold:
             yield from (i for i in self.intents if i.status == "IN_PROGRESS")
             return
@@ -68,7 +65,7 @@ class IntentSet:
 
 
 def insert_intent(root: FolderNode, intent: Intent) -> None:
-    """Put an intent where its patterns' literal folders lead."""
+    """Insert an intent at the literal folders of its patterns."""
     for parts in {
         literal_folders(p) for pattern in intent.owned_scope if pattern[:1] != "!" for p in expand_pattern(pattern)
     }:
@@ -79,7 +76,7 @@ def insert_intent(root: FolderNode, intent: Intent) -> None:
 
 
 def expand_pattern(pattern: str) -> tuple[str, ...]:
-    """The pattern with its braces expanded; none of one that cannot be used."""
+    """Return the pattern with braces expanded; empty for an invalid pattern."""
     try:
         return expand_braces(pattern.removeprefix("./"))
     except ValueError:
@@ -87,7 +84,7 @@ def expand_pattern(pattern: str) -> tuple[str, ...]:
 
 
 def literal_folders(pattern: str) -> tuple[str, ...]:
-    """The folders that a pattern begins with, before anything that could stand for another."""
+    """Return the folders before the pattern's first wildcard."""
     parts: list[str] = []
     for part in pattern.strip("/").split("/"):
         if WILDCARDS & set(part) or part in ("", "."):

@@ -1,6 +1,5 @@
-"""How an intent moves from DRAFT to its end. Pure: the caller writes the file and the record.
-
-The difference between two versions of an intent, as its record holds it.
+"""Life cycle of intents from DRAFT to their end, and descriptions of their changes. Pure: callers write files and
+records.
 """
 
 from collections.abc import Iterable
@@ -15,7 +14,7 @@ from remit.core.secrets.redaction import redact
 
 
 class IllegalTransition(ValueError):
-    """The life cycle has no such step. `allowed` are the steps it has, in the order of STATUSES."""
+    """Error for a step outside the life cycle. `allowed` lists the legal steps in the order of STATUSES."""
 
     def __init__(self, intent_id: str, current: Status, wanted: Status) -> None:
         self.intent_id = intent_id
@@ -31,13 +30,13 @@ class IllegalTransition(ValueError):
 
 
 def check_transition(intent: Intent, to: Status) -> None:
-    """Return when `intent` may become `to`; raise IllegalTransition when not, also for what it already is."""
+    """Check that `intent` may become `to`. Raises IllegalTransition, also for the current status."""
     if to not in TRANSITIONS[intent.status]:
         raise IllegalTransition(intent.id, intent.status, to)
 
 
 def find_completion_obstacles(intent: Intent, intents: Iterable[Intent]) -> tuple[str, ...]:
-    """What keeps `intent` from DONE, one sentence each: the children that are not yet DONE or ABORTED."""
+    """Return a sentence for each child that is not yet DONE or ABORTED."""
     return tuple(
         f"{child.id} is {child.status}: a parent completes after its children"
         for child in intents
@@ -46,9 +45,9 @@ def find_completion_obstacles(intent: Intent, intents: Iterable[Intent]) -> tupl
 
 
 def find_unfinished_dependencies(intent: Intent, intents: Iterable[Intent]) -> tuple[str, ...]:
-    """The ids that `intent` depends on and that are not DONE. An unknown one counts as not done."""
-    done = {other.id for other in intents if other.status == "DONE"}
-    return tuple(name for name in intent.dependencies if name not in done)
+    """Return ids in the intent's dependencies that are not DONE; unknown ids count as unfinished."""
+    finished = {other.id for other in intents if other.status == "DONE"}
+    return tuple(name for name in intent.dependencies if name not in finished)
 
 
 UNRECORDED_FIELDS = frozenset({"id", "created_at", "updated_at"})
@@ -57,9 +56,9 @@ MAX_VALUE_ITEMS = 50
 
 
 def describe_intent_change(before: Intent | None, after: Intent | None) -> dict[str, Any]:
-    """Return `name`, `change` (created, edited or deleted), and for an edit `changed`: its fields.
+    """Return `name`, `change` (created, edited or deleted), and for an edit its `changed` fields.
 
-    A field that is a list has `added` and `removed`, any other `from` and `to`.
+    List fields hold `added` and `removed`, scalar fields `from` and `to`.
     """
     intent = after or before
     name = intent.title if intent else ""
@@ -77,17 +76,16 @@ def describe_intent_change(before: Intent | None, after: Intent | None) -> dict[
 
 
 def describe_field_change(old: Any, new: Any) -> dict[str, Any]:
-    """Return how one field changed."""
     if isinstance(old, tuple) and isinstance(new, tuple):
-        left, right = (tuple(map(format_value, side)) for side in cast("tuple[tuple[Any, ...], ...]", (old, new)))
+        before, after = (tuple(map(format_value, side)) for side in cast("tuple[tuple[Any, ...], ...]", (old, new)))
         return {
-            "added": [text for text in right if text not in left][:MAX_VALUE_ITEMS],
-            "removed": [text for text in left if text not in right][:MAX_VALUE_ITEMS],
+            "added": [text for text in after if text not in before][:MAX_VALUE_ITEMS],
+            "removed": [text for text in before if text not in after][:MAX_VALUE_ITEMS],
         }
     return {"from": format_value(old), "to": format_value(new)}
 
 
 def format_value(value: Any) -> str:
-    """Return a field's value as text without secrets: of a constraint or criterion its words."""
+    """Return a field's value as text without secrets; constraints and criteria by their text."""
     text = getattr(value, "text", value)
     return sanitise_line(redact(text if isinstance(text, str) else json.encode(text).decode()), MAX_VALUE_CHARS)

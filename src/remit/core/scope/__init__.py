@@ -1,1 +1,1 @@
-"""Scope."""
+"""Paths and path patterns: repository paths, globs, scopes, roles of files."""

@@ -1,11 +1,7 @@
-"""Tests and pages that mirror a file: `src/a/b.py` has `tests/a/test_b.py`, `b.test.ts` stands beside `b.ts`.
+"""Roles of files that follow from their names: tests and pages of another file, files loaded unasked.
 
-Only names are compared here. Which files there are is for others to find out.
-
-Files that some program loads or runs because of their name alone, without being asked: no build output is called so.
-
-A file of such a name is judged like any other, though git ignores it. Below a folder that git ignores it is not looked
-for: installed packages bring files of these names, and nothing loads them there.
+`src/a/b.py` has `tests/a/test_b.py`; `b.test.ts` stands beside `b.ts`. Only names are compared; callers supply existing
+files.
 """
 
 import re
@@ -17,7 +13,7 @@ TEST_FOLDERS = frozenset({"tests", "test", "__tests__", "spec", "specs", "unit",
 DOC_FOLDERS = frozenset({"docs", "doc", "documentation"})
 DOC_EXTENSIONS = frozenset({"md", "mdx", "rst", "adoc"})
 FOLDER_PAGES = frozenset({"index", "readme", "__init__", "changelog"})
-"""Pages that are about a whole folder, and so mirror no file."""
+"""Pages about a whole folder, which mirror no single file."""
 
 TEST_NAME = re.compile(
     r"test[_-](?P<after>.+)|(?P<before>.+?)[_.-](?:test|tests|spec|specs)|(?P<camel>[A-Z]\w*?)(?:Tests?|Spec|IT)"
@@ -28,13 +24,13 @@ LANGUAGE_FAMILIES = (
     frozenset({"java", "kt", "groovy", "scala"}),
     frozenset({"py", "pyi", "pyx"}),
 )
-"""Languages whose tests are written in each other."""
+"""Extensions of languages whose tests may be written in one another."""
 
 
 class Mirror(Struct, frozen=True):
-    """What a test or a page is about: files called `name`, in `folders` or folders that end so.
+    """The subject of a test or page: files called `name` below `folders`.
 
-    `extensions` are those that such a file may have; None: any.
+    `extensions` limits the subject's extension; None allows any.
     """
 
     name: str
@@ -43,14 +39,14 @@ class Mirror(Struct, frozen=True):
 
 
 def find_mirror(path: str) -> Mirror | None:
-    """What the file at `path` mirrors, from its name; None where it is neither a test nor a page."""
+    """Return the subject of the file at `path`, or None for a file that is neither test nor page."""
     *folders, file = path.split("/")
     stem, _, extension = file.rpartition(".")
     if not stem or not extension:
         return None
     if DOC_FOLDERS & {*folders} and extension in DOC_EXTENSIONS:
-        here = tuple(f for f in folders if f not in DOC_FOLDERS)
-        return None if stem.lower() in FOLDER_PAGES else Mirror(stem, here, None)
+        subject_folders = tuple(f for f in folders if f not in DOC_FOLDERS)
+        return None if stem.lower() in FOLDER_PAGES else Mirror(stem, subject_folders, None)
     name = find_tested_name(stem, folders)
     if name is None:
         return None
@@ -59,29 +55,28 @@ def find_mirror(path: str) -> Mirror | None:
 
 
 def find_tested_name(stem: str, folders: Iterable[str]) -> str | None:
-    """The name of what a test is about; None for a file that is no test."""
-    found = TEST_NAME.fullmatch(stem)
-    if found is not None:
-        return next(name for name in found.groups() if name)
+    """Return the name of a test's subject, or None for a file that is not a test."""
+    match = TEST_NAME.fullmatch(stem)
+    if match is not None:
+        return next(name for name in match.groups() if name)
     return stem if "__tests__" in folders else None
 
 
 def select_mirrored_files(mirror: Mirror, files: Iterable[str]) -> tuple[str, ...]:
-    """Those of `files` that it is about: of all that fit by name, the ones whose folders agree most."""
+    """Return the files that match a mirror, keeping those that share most folders with the test or page."""
     fitting = [(count_common_folders(mirror, file), file) for file in files if matches_mirror(mirror, file)]
-    most = max((score for score, _ in fitting), default=0)
-    return tuple(file for score, file in fitting if score == most)
+    best = max((score for score, _ in fitting), default=0)
+    return tuple(file for score, file in fitting if score == best)
 
 
 def matches_mirror(mirror: Mirror, file: str) -> bool:
-    """Whether `file` has the name, and is not itself a test or a page."""
     stem, _, extension = file.rpartition("/")[2].rpartition(".")
-    known = mirror.extensions is None or extension in mirror.extensions
-    return stem == mirror.name and known and find_mirror(file) is None
+    allowed = mirror.extensions is None or extension in mirror.extensions
+    return stem == mirror.name and allowed and find_mirror(file) is None
 
 
 def count_common_folders(mirror: Mirror, file: str) -> int:
-    """How many folders above the two files are called the same, from the innermost on."""
+    """Count equal folder names above both files, from the innermost outwards."""
     ours, theirs = mirror.folders[::-1], file.split("/")[-2::-1]
     agreeing = 0
     for a, b in zip(ours, theirs, strict=False):
@@ -112,10 +107,14 @@ AUTOLOADED_NAMES = re.compile(
 
 
 def is_autoloaded_name(name: str) -> bool:
-    """Whether a file or folder of that name, without what is above it, is loaded or run unasked."""
+    """Return whether programs load or run files of this base name unasked.
+
+    Such files are judged although git ignores them. Files below an ignored folder are exempt: installed packages bring
+    these names, and nothing loads them from there.
+    """
     return AUTOLOADED_NAMES.fullmatch(name) is not None
 
 
 def is_bytecode(path: str) -> bool:
-    """Whether a path is Python's compiled form of a source: whoever imports the source may run it instead."""
+    """Return whether a path is compiled Python, which an import of the source may run instead."""
     return path.endswith((".pyc", ".pyo")) or "__pycache__" in path.split("/")

@@ -1,16 +1,15 @@
-"""Which paths a pattern means: git's wildmatch, and the scopes that intents are written in.
+"""Path patterns: git's wildmatch, and the scopes of intents.
 
-A pattern is read once into components (what stands between two slashes), and a regular expression or a
-search for shared paths is made of those. Nothing here backtracks beyond one component: of the text after a
-star, the leftmost match leaves the most to what follows, so it is never tried twice (`_first_match`).
-
+A pattern is parsed once into components (the text between slashes), and regular expressions and automata are built from
+those. Matching never backtracks beyond a component: of the text after a star, the leftmost match leaves most to the
+rest, and is the only match tried (`_first_match`).
 Source: git's wildmatch.c and t/t3070-wildmatch.sh, read 2026-11. Characters are code points, not bytes.
 """
 
 import re
 from collections.abc import Iterable, Iterator
 from functools import lru_cache
-from itertools import count, pairwise, product, takewhile
+from itertools import count, pairwise
 from typing import Literal, TypeAlias
 
 from msgspec import Struct
@@ -18,17 +17,17 @@ from msgspec import Struct
 from remit.core.scope import repopath
 
 MAX_LENGTH = 1024
-"""Characters in one pattern."""
+"""Characters of a pattern."""
 MAX_EXPANSIONS = 256
-"""Patterns that the braces of one pattern may stand for."""
+"""Patterns from the braces of a pattern."""
 MAX_EXPANDED = 16_384
-"""Characters in all of those together."""
+"""Characters of those patterns together."""
 MAX_SETS = 256
-"""`[` in all of those together: a set of many characters takes milliseconds to compile."""
+"""`[` in those patterns together: a set of many characters takes milliseconds to compile."""
 
 
 class GlobError(ValueError):
-    """The text is no pattern. `why` is a clause about it, such as `it is empty`."""
+    """Error for text that is not a pattern. `why` is a clause, such as `it is empty`."""
 
     def __init__(self, pattern: str, why: str) -> None:
         super().__init__(f"{pattern[:200]!r} is not a pattern: {why}")
@@ -42,15 +41,15 @@ _Ranges: TypeAlias = tuple[tuple[str, str], ...]
 _Case: TypeAlias = Literal["exact", "git", "folded"]
 
 
-class _CharSet(Struct, frozen=True):
-    """One character: within one of `ranges` (ends included) or, `negated`, within none."""
+class CharSet(Struct, frozen=True):
+    """A character within one of `ranges` (ends included), or, `negated`, within none."""
 
     ranges: _Ranges
     negated: bool = False
 
     @property
     def literal(self) -> str | None:
-        """The only character it can be."""
+        """Return the only matching character, or None for a set."""
         if self.negated or len(self.ranges) != 1:
             return None
         low, high = self.ranges[0]
@@ -60,15 +59,15 @@ class _CharSet(Struct, frozen=True):
         return any(low <= char <= high for low, high in self.ranges) != self.negated
 
 
-_Token: TypeAlias = _CharSet | Literal["*", "**"]
-_Component: TypeAlias = tuple[_Token, ...]
-_Components: TypeAlias = tuple[_Component, ...]
+Token: TypeAlias = CharSet | Literal["*", "**"]
+Component: TypeAlias = tuple[Token, ...]
+Components: TypeAlias = tuple[Component, ...]
 
-_SLASH = _CharSet((("/", "/"),))
-_ANY_NAME_CHAR = _CharSet((("/", "/"),), negated=True)
-_ANY_CHAR = _CharSet((), negated=True)
-_DOT: _Component = (_CharSet(((".", "."),)),)
-_ANY_DEPTH: _Component = ("**",)
+SLASH = CharSet((("/", "/"),))
+ANY_NAME_CHAR = CharSet((("/", "/"),), negated=True)
+ANY_CHAR = CharSet((), negated=True)
+_DOT: Component = (CharSet(((".", "."),)),)
+ANY_DEPTH: Component = ("**",)
 
 _PIECE = re.compile(r"\*+|\\.|[?\[/]|[^\\*?\[/]+", re.DOTALL)
 _ELEMENT = re.compile(r"\[:(?P<name>[^\]]*):\]|(?P<low>\\.|[^\\])(?:-(?!\])(?P<high>\\.|[^\\]))?", re.DOTALL)
@@ -135,8 +134,8 @@ def _without_slash(ranges: _Ranges) -> _Ranges:
     return tuple(piece for piece in pieces if piece[0] <= piece[1])
 
 
-def _parse_bracket(pattern: str, at: int, case: _Case = "exact") -> tuple[_CharSet, int]:
-    """The set whose `[` stands before `at`, and where it ends. Raises GlobError."""
+def _parse_bracket(pattern: str, at: int, case: _Case = "exact") -> tuple[CharSet, int]:
+    """Parse the set whose `[` stands before `at`; return the set and its end. Raises GlobError."""
     negated = pattern.startswith(("!", "^"), at)
     start = at = at + negated
     ranges: _Ranges = ()
@@ -146,25 +145,24 @@ def _parse_bracket(pattern: str, at: int, case: _Case = "exact") -> tuple[_CharS
             raise GlobError(pattern, "a [ is never closed")
         ranges += _element_ranges(pattern, element, case)
         at = element.end()
-    return _CharSet(ranges, negated), at + 1
+    return CharSet(ranges, negated), at + 1
 
 
-def _exclude_slash(one: _CharSet) -> _CharSet:
-    """`one`, kept from matching a slash."""
-    if one.negated:
-        return _CharSet((*one.ranges, ("/", "/")), negated=True)
-    return _CharSet(_without_slash(one.ranges))
+def _exclude_slash(characters: CharSet) -> CharSet:
+    if characters.negated:
+        return CharSet((*characters.ranges, ("/", "/")), negated=True)
+    return CharSet(_without_slash(characters.ranges))
 
 
 def _crosses_folders(pattern: str, stars: re.Match[str]) -> bool:
-    """Whether these stars are a whole component: git's condition for `**` to cross folders."""
+    """Return whether these stars form a whole component: git's condition for `**` to cross folders."""
     start, end = stars.span()
     opens = start == 0 or pattern[start - 1] == "/"
     closes = end == len(pattern) or pattern.startswith(("/", "\\/"), end)
     return end - start > 1 and opens and closes
 
 
-def _literal_tokens(text: str, case: _Case) -> list[_Token]:
+def _literal_tokens(text: str, case: _Case) -> list[Token]:
     if case == "folded":
         text = repopath.fold_case(text)
     elif case == "git" and not text.startswith("\\"):
@@ -174,11 +172,11 @@ def _literal_tokens(text: str, case: _Case) -> list[_Token]:
 
 
 @lru_cache(maxsize=1024)
-def _literal_char(char: str) -> _CharSet:
-    return _CharSet(((char, char),))
+def _literal_char(char: str) -> CharSet:
+    return CharSet(((char, char),))
 
 
-def _tokenize(pattern: str, case: _Case, *, pathname: bool) -> Iterator[_Token | Literal["/"]]:
+def _tokenize(pattern: str, case: _Case, *, pathname: bool) -> Iterator[Token | Literal["/"]]:
     at = 0
     while at < len(pattern):
         piece = _PIECE.match(pattern, at)
@@ -186,10 +184,10 @@ def _tokenize(pattern: str, case: _Case, *, pathname: bool) -> Iterator[_Token |
             raise GlobError(pattern, "it ends in a backslash")
         text, at = piece[0], piece.end()
         if text == "[":
-            one, at = _parse_bracket(pattern, at, case)
-            yield _exclude_slash(one) if pathname else one
+            characters, at = _parse_bracket(pattern, at, case)
+            yield _exclude_slash(characters) if pathname else characters
         elif text == "?":
-            yield _ANY_NAME_CHAR if pathname else _ANY_CHAR
+            yield ANY_NAME_CHAR if pathname else ANY_CHAR
         elif text in ("/", "\\/") and pathname:
             yield "/"
         elif text.startswith("*"):
@@ -198,18 +196,18 @@ def _tokenize(pattern: str, case: _Case, *, pathname: bool) -> Iterator[_Token |
             yield from _literal_tokens(text, case)
 
 
-def _star_tokens(pattern: str, stars: re.Match[str], *, pathname: bool) -> tuple[_Token | Literal["/"], ...]:
+def _star_tokens(pattern: str, stars: re.Match[str], *, pathname: bool) -> tuple[Token | Literal["/"], ...]:
     if not pathname or not _crosses_folders(pattern, stars):
         return ("*",)
     # Before a slash that is escaped, `**` is one folder or more; else it is none or more.
     return ("*", "/", "**") if pattern.startswith("\\", stars.end()) else ("**",)
 
 
-def _parse(pattern: str, case: _Case = "exact", *, pathname: bool = True) -> _Components:
-    """The components of `pattern`; a single one without `pathname`. Raises GlobError."""
+def _parse(pattern: str, case: _Case = "exact", *, pathname: bool = True) -> Components:
+    """Return the components of `pattern`; a single component without `pathname`. Raises GlobError."""
     if len(pattern) > MAX_LENGTH:
         raise GlobError(pattern, f"it is longer than {MAX_LENGTH} characters")
-    components: list[list[_Token]] = [[]]
+    components: list[list[Token]] = [[]]
     for part in _tokenize(pattern, case, pathname=pathname):
         if part == "/":
             components.append([])
@@ -226,29 +224,29 @@ _FEWEST_FOLDERS = "(?:.*?/)??"
 _MATCHES_NOTHING = re.compile(r"(?!)")
 
 
-def _char_regex(one: _CharSet) -> str:
-    if one.literal is not None:
-        return re.escape(one.literal)
-    body = "".join(f"\\U{ord(low):08x}-\\U{ord(high):08x}" for low, high in one.ranges if low <= high)
-    if one.negated:
+def _char_regex(characters: CharSet) -> str:
+    if characters.literal is not None:
+        return re.escape(characters.literal)
+    body = "".join(f"\\U{ord(low):08x}-\\U{ord(high):08x}" for low, high in characters.ranges if low <= high)
+    if characters.negated:
         return f"[^{body}]" if body else "."
     return f"[{body}]" if body else "(?!)"
 
 
 def _first_match(regex: str, groups: Iterator[int]) -> str:
-    """`regex`, of whose matches only the first is tried.
+    """Return a regular expression that tries only the first match of `regex`.
 
-    The engine does not go back into a lookahead, and the name then takes just what was found there. This is written
-    out because atomic groups, made for it, match too much in Python 3.11.0 to 3.11.4 (CPython issue 106052).
+    The engine does not backtrack into a lookahead, and the named group then consumes the match. Atomic groups would say
+    the same, but match too much in Python 3.11.0 to 3.11.4 (CPython issue 106052).
     """
     name = f"g{next(groups)}"
     return f"(?=(?P<{name}>{regex}))(?P={name})"
 
 
-def _component_regex(component: _Component, filler: str, groups: Iterator[int]) -> str:
+def _component_regex(component: Component, filler: str, groups: Iterator[int]) -> str:
     pieces = [""]
     for token in component:
-        if isinstance(token, _CharSet):
+        if isinstance(token, CharSet):
             pieces[-1] += _char_regex(token)
         else:
             pieces.append("")
@@ -260,10 +258,10 @@ def _component_regex(component: _Component, filler: str, groups: Iterator[int]) 
     return f"{first}{between}{filler}*{last}"
 
 
-def _path_regex(components: _Components, groups: Iterator[int]) -> str:
+def _path_regex(components: Components, groups: Iterator[int]) -> str:
     blocks: list[list[str]] = [[]]
     for component in components:
-        if component == _ANY_DEPTH:
+        if component == ANY_DEPTH:
             blocks.append([])
         else:
             blocks[-1].append(_component_regex(component, "[^/]", groups))
@@ -279,8 +277,7 @@ def _join_folders(block: list[str]) -> str:
     return "".join(f"{component}/" for component in block)
 
 
-def _compile_paths(paths: Iterable[_Components]) -> re.Pattern[str]:
-    """The regular expression for paths that match one of these."""
+def _compile_paths(paths: Iterable[Components]) -> re.Pattern[str]:
     groups = count()
     return re.compile("|".join(f"(?:{_path_regex(path, groups)})" for path in paths), re.DOTALL)
 
@@ -297,9 +294,9 @@ def _wildmatch_regex(pattern: str, *, pathname: bool, fold_case: bool) -> re.Pat
 
 
 def wildmatch(pattern: str, text: str, *, pathname: bool = True, fold_case: bool = False) -> bool:
-    """Whether git's wildmatch says so; `pathname` is its WM_PATHNAME, `fold_case` its WM_CASEFOLD (ASCII).
+    """Return whether git's wildmatch matches; `pathname` is WM_PATHNAME, `fold_case` is WM_CASEFOLD (ASCII).
 
-    A malformed pattern, or one over MAX_LENGTH, matches nothing.
+    A malformed pattern, or a pattern over MAX_LENGTH, matches nothing.
     """
     regex = _wildmatch_regex(pattern, pathname=pathname, fold_case=fold_case)
     return regex.fullmatch(text.translate(_LOWER) if fold_case else text) is not None
@@ -318,9 +315,9 @@ def _skip_bracket(pattern: str, at: int) -> int:
 
 
 def _find_brace_group(pattern: str) -> list[int] | None:
-    """Where the first group with a comma has its `{`, its commas and its `}`. Raises GlobError."""
+    """Return positions of the first brace group with a comma: its `{`, commas and `}`. Raises GlobError."""
     unclosed: list[list[int]] = []
-    found: list[int] | None = None
+    first_group: list[int] | None = None
     at = 0
     while mark := _BRACE.search(pattern, at):
         at = mark.end()
@@ -334,37 +331,37 @@ def _find_brace_group(pattern: str) -> list[int] | None:
             if not unclosed:
                 raise GlobError(pattern, "a } was never opened")
             group = [*unclosed.pop(), mark.start()]
-            found = group if len(group) > 2 and (found is None or group < found) else found
+            first_group = group if len(group) > 2 and (first_group is None or group < first_group) else first_group
     if unclosed:
         raise GlobError(pattern, "a { is never closed")
-    return found
+    return first_group
 
 
 @lru_cache(maxsize=4096)
 def expand_braces(pattern: str) -> tuple[str, ...]:
-    """The patterns that `{a,b}` in this one stands for, in order, as a shell gives them.
+    """Expand `{a,b}` as a shell does, in order.
 
-    A group without a comma is itself. An escaped brace, or one in `[...]`, opens nothing. Raises GlobError
-    where braces do not pair up, or past MAX_LENGTH, MAX_EXPANSIONS or MAX_EXPANDED.
+    A group without a comma stays literal; an escaped brace, or a brace in `[...]`, opens no group. Raises GlobError for
+    unpaired braces, or past MAX_LENGTH, MAX_EXPANSIONS or MAX_EXPANDED.
     """
     if len(pattern) > MAX_LENGTH:
         raise GlobError(pattern, f"it is longer than {MAX_LENGTH} characters")
-    done: list[str] = []
-    waiting = [pattern]
-    while waiting:
-        current = waiting.pop()
+    expanded: list[str] = []
+    pending = [pattern]
+    while pending:
+        current = pending.pop()
         group = _find_brace_group(current)
         if group is None:
-            done.append(current)
+            expanded.append(current)
             continue
         head, tail = current[: group[0]], current[group[-1] + 1 :]
         ends = list(pairwise(group))
-        if len(done) + len(waiting) + len(ends) > MAX_EXPANSIONS:
+        if len(expanded) + len(pending) + len(ends) > MAX_EXPANSIONS:
             raise GlobError(pattern, f"its braces stand for more than {MAX_EXPANSIONS} patterns")
-        waiting += [head + current[start + 1 : end] + tail for start, end in reversed(ends)]
-    if sum(map(len, done)) > MAX_EXPANDED:
+        pending += [head + current[start + 1 : end] + tail for start, end in reversed(ends)]
+    if sum(map(len, expanded)) > MAX_EXPANDED:
         raise GlobError(pattern, f"without its braces it is longer than {MAX_EXPANDED} characters")
-    return tuple(done)
+    return tuple(expanded)
 
 
 # --- what a scope may say ----------------------------------------------------------------------------------
@@ -373,7 +370,7 @@ _ABSOLUTE = re.compile(r"[/~]|[A-Za-z]:(?:[/\\]|\Z)")
 
 
 def glob_error(pattern: str) -> str | None:
-    """Why a line of a scope is no pattern, as a clause (`it is empty`); None when it is one."""
+    """Return the fault of a scope's line as a clause (`it is empty`), or None for a valid pattern."""
     try:
         _check_pattern(pattern)
     except GlobError as error:
@@ -398,8 +395,15 @@ def _check_pattern(pattern: str) -> None:
         _parse(expanded)
 
 
+def relative_glob_error(pattern: str) -> str | None:
+    """Return the fault of a pattern that must start at the workspace root, as a clause; None for a valid pattern."""
+    if is_absolute_pattern(pattern):
+        return "it is absolute; patterns start at the workspace root"
+    return glob_error(pattern)
+
+
 def is_absolute_pattern(pattern: str) -> bool:
-    """Whether `pattern`, after its `!` and with braces expanded, starts at a root, a home or a drive."""
+    """Return whether an expansion of `pattern`, after its `!`, starts at a root, a home or a drive."""
     body = pattern.removeprefix("!")
     try:
         return any(_ABSOLUTE.match(expanded) for expanded in expand_braces(body))
@@ -414,7 +418,7 @@ _OUT_OF_SCOPE = re.compile(r"(?:\A|/)(?:\.{0,2}|\.git|\.orchestration)(?:/|\Z)")
 
 
 class _PatternRun(Struct, frozen=True):
-    """Neighbouring patterns that all include, or all exclude. `folded` is for the folded path, if asked."""
+    """Consecutive patterns that include, or exclude. `folded` matches case-folded paths."""
 
     included: bool
     exact: re.Pattern[str]
@@ -422,19 +426,19 @@ class _PatternRun(Struct, frozen=True):
 
 
 @lru_cache(maxsize=2048)
-def _expand_line(pattern: str, case: _Case) -> tuple[_Components, ...]:
-    """What one line of a scope, without its `!`, covers. Raises GlobError."""
+def _expand_line(pattern: str, case: _Case) -> tuple[Components, ...]:
+    """Return the component lists covered by a scope's line without its `!`. Raises GlobError."""
     return tuple(
         covered for expanded in expand_braces(pattern) for covered in _anchor_components(_parse(expanded, case))
     )
 
 
-def _anchor_components(components: _Components) -> tuple[_Components, ...]:
-    kept = tuple(component for component in components if component not in ((), _DOT))
-    below = (*kept, _ANY_DEPTH)
-    if all(isinstance(token, _CharSet) and token.literal for component in kept for token in component):
-        return (kept, below) if kept else (below,)
-    return (kept,) if components[-1] else (below,)
+def _anchor_components(components: Components) -> tuple[Components, ...]:
+    named = tuple(component for component in components if component not in ((), _DOT))
+    contents = (*named, ANY_DEPTH)
+    if all(isinstance(token, CharSet) and token.literal for component in named for token in component):
+        return (named, contents) if named else (contents,)
+    return (named,) if components[-1] else (contents,)
 
 
 def _is_usable(pattern: str) -> bool:
@@ -447,7 +451,7 @@ def _compile_alternation(patterns: list[str], case: _Case) -> re.Pattern[str]:
 
 @lru_cache(maxsize=1024)
 def _compile_runs(patterns: tuple[str, ...], *, fold: bool = False) -> tuple[_PatternRun, ...]:
-    """The runs of a scope, last first; none where an exclusion is unusable, so that it fails closed."""
+    """Return the runs of a scope, last first; empty if an exclusion is invalid, to fail closed."""
     runs: list[tuple[bool, list[str]]] = []
     for pattern in patterns:
         included = not pattern.startswith("!")
@@ -469,20 +473,20 @@ def _compile_runs(patterns: tuple[str, ...], *, fold: bool = False) -> tuple[_Pa
 
 
 class Scope(Struct, frozen=True):
-    """The `owned_scope` of an intent: patterns from the workspace root, of which the last match wins.
+    """The `owned_scope` of an intent: patterns from the workspace root, the last match deciding.
 
-    `*` and `?` stay in a folder and `**` crosses; `{a,b}` expands; a plain name covers that path and all
-    below it, and a pattern with wildcards that ends in `/` all below; `!` excludes. An unusable pattern
-    matches nothing; with an unusable exclusion the whole scope matches nothing.
+    `*` and `?` stay in a folder and `**` crosses; `{a,b}` expands; a plain name covers a path and its contents; a
+    wildcard pattern ending in `/` covers the contents; `!` excludes. An invalid pattern matches nothing; an invalid
+    exclusion makes the whole scope match nothing.
     """
 
     patterns: tuple[str, ...]
 
     def matches(self, path: str, *, fold: bool = False) -> bool:
-        """Whether a RepoPath is in scope.
+        """Return whether a RepoPath is in scope.
 
-        With `fold` a pattern matches that matches either spelling, as written or folded. The root, and all
-        in a `.git` or `.orchestration` of any case, is in no scope.
+        With `fold`, a pattern may match the path as written or case-folded. The root, and paths in a `.git` or
+        `.orchestration` folder of any case, are in no scope.
         """
         folded = repopath.fold_case(path)
         if _OUT_OF_SCOPE.search(folded):
@@ -493,133 +497,9 @@ class Scope(Struct, frozen=True):
         return False
 
 
-# --- what two scopes share ---------------------------------------------------------------------------------
-
-_Symbol: TypeAlias = _CharSet | Literal["*", "**", "folders", "in folder"]
-_Moves: TypeAlias = list[tuple[_CharSet, int]]
-_Automaton: TypeAlias = list[tuple[_Moves, bool]]
-
-_FILLERS = "xyzwvq0"
-_MAX_STEPS = 200_000
-_SPELLINGS = 6
-
-
-def find_overlap(a: Scope, b: Scope) -> str | None:
-    """A path that is in both scopes, or None where none was found.
-
-    What is returned is in both. None is proof only where neither scope excludes anything and neither is
-    huge: the search is bounded.
-    """
-    excluded = "".join(line for line in a.patterns + b.patterns if line.startswith("!"))
-    filler = next((letter for letter in _FILLERS if letter not in excluded), "x")
-    budget = iter(range(_MAX_STEPS))
-    pairs = [pair for pair in product(_inclusions(a.patterns), _inclusions(b.patterns)) if _may_overlap(*pair)]
-    # First with stars that stand for something: `src/x.py` explains more than `src/.py`.
-    for at_least in (1, 0):
-        for mine, theirs in pairs:
-            automata = _automaton(mine.components, at_least), _automaton(theirs.components, at_least)
-            for path in _shared_paths(*automata, filler, budget):
-                if a.matches(path) and b.matches(path):
-                    return path
-    return None
-
-
-class _Inclusion(Struct, frozen=True):
-    """One pattern of a scope; `prefix` is what it starts with before any wildcard."""
-
-    components: _Components
-    prefix: str
-
-
-@lru_cache(maxsize=1024)
-def _inclusions(patterns: tuple[str, ...]) -> tuple[_Inclusion, ...]:
+def expand_inclusions(patterns: tuple[str, ...]) -> tuple[Components, ...]:
+    """Return the component lists of a scope's inclusions; empty if an exclusion is invalid."""
     if not _compile_runs(patterns):
         return ()
     usable = [line for line in patterns if not line.startswith("!") and _is_usable(line)]
-    return tuple(_Inclusion(path, _prefix(path)) for line in usable for path in _expand_line(line, "exact"))
-
-
-def _prefix(components: _Components) -> str:
-    literals = ((s.literal or "") if isinstance(s, _CharSet) else "" for s in _symbols(components, 0))
-    return "".join(takewhile(bool, literals))
-
-
-def _may_overlap(a: _Inclusion, b: _Inclusion) -> bool:
-    return a.prefix.startswith(b.prefix) or b.prefix.startswith(a.prefix)
-
-
-def _symbols(components: _Components, at_least: int) -> Iterator[_Symbol]:
-    for index, component in enumerate(components):
-        last = index == len(components) - 1
-        if component == _ANY_DEPTH:
-            yield from ("**",) if last else ("folders", "in folder")
-            continue
-        for part in component:
-            if part == "*":
-                yield from [_ANY_NAME_CHAR] * at_least
-            yield part
-        if not last:
-            yield _SLASH
-
-
-@lru_cache(maxsize=2048)
-def _automaton(components: _Components, at_least: int) -> _Automaton:
-    """For each place in a pattern: what may come next and lead where, and whether the path may end."""
-    symbols = list(_symbols(components, at_least))
-    return [_automaton_state(symbols, at) for at in range(len(symbols) + 1)]
-
-
-def _automaton_state(symbols: list[_Symbol], at: int) -> tuple[_Moves, bool]:
-    moves: _Moves = []
-    while at < len(symbols):
-        symbol = symbols[at]
-        if isinstance(symbol, _CharSet):
-            return [*moves, (symbol, at + 1)], False
-        if symbol == "in folder":
-            return [*moves, (_ANY_NAME_CHAR, at), (_SLASH, at - 1)], False
-        if symbol == "folders":
-            moves.append((_ANY_NAME_CHAR, at + 1))
-            at += 2
-            continue
-        moves.append((_ANY_NAME_CHAR if symbol == "*" else _ANY_CHAR, at))
-        at += 1
-    return moves, True
-
-
-def _shared_paths(a: _Automaton, b: _Automaton, filler: str, budget: Iterator[int]) -> Iterator[str]:
-    """Paths that both patterns match, shortest first, a few spellings for each pair of places."""
-    queue = [(0, 0, "")]
-    spellings: dict[tuple[int, int, bool], set[str]] = {}
-    for at_a, at_b, text in queue:
-        (moves_a, ends_a), (moves_b, ends_b) = a[at_a], b[at_b]
-        starts = not text or text.endswith("/")
-        if ends_a and ends_b and not starts:
-            yield text
-        for next_a, next_b, char in _shared_moves(moves_a, moves_b, filler, budget):
-            known = spellings.setdefault((next_a, next_b, char == "/"), set())
-            if (starts and char == "/") or text + char in known or len(known) >= _SPELLINGS:
-                continue
-            known.add(text + char)
-            queue.append((next_a, next_b, text + char))
-
-
-def _shared_moves(a: _Moves, b: _Moves, filler: str, budget: Iterator[int]) -> Iterator[tuple[int, int, str]]:
-    for one, next_a in a:
-        for other, next_b in b:
-            if next(budget, None) is None:
-                return
-            for char in _shared_characters(one, other, filler):
-                yield next_a, next_b, char
-
-
-def _shared_characters(a: _CharSet, b: _CharSet, filler: str) -> list[str]:
-    """A character that is in both sets, and the slash if that is too."""
-    for one, other in ((a, b), (b, a)):
-        if one.literal is not None:
-            return [one.literal] if other.contains(one.literal) else []
-    edges = {ord(edge) for one in (a, b) for pair in one.ranges for edge in pair}
-    codes = sorted({code + step for code in edges for step in (-1, 0, 1)})
-    near = [chr(code) for code in codes if 0 < code < 0xD800 or 0xDFFF < code < 0x110000]
-    shared = [char for char in (filler, *near, "/") if a.contains(char) and b.contains(char)]
-    name = next((char for char in shared if char != "/"), None)
-    return ([name] if name else []) + (["/"] if "/" in shared else [])
+    return tuple(path for line in usable for path in _expand_line(line, "exact"))

@@ -1,7 +1,7 @@
-"""A path inside a workspace, by construction.
+"""Paths inside a workspace, normalised by construction.
 
-A write to `/w/src/../db/secret.sql` once passed a scope of `src/**`, because five places compared strings.
-So there is one type, and one way to make it.
+A write to `/w/src/../db/secret.sql` once passed a scope of `src/**`, because five places compared strings. Hence a type
+with a single constructor.
 """
 
 import posixpath
@@ -9,7 +9,7 @@ import unicodedata
 
 
 class InvalidPath(ValueError):
-    """The text cannot name a file: empty, with a NUL, or not encodable."""
+    """Error for text that cannot name a file: empty, with a NUL, or not encodable."""
 
     def __init__(self, raw: str, why: str) -> None:
         super().__init__(f"{raw[:200]!r} cannot name a file: {why}")
@@ -18,7 +18,7 @@ class InvalidPath(ValueError):
 
 
 class OutsideWorkspace(ValueError):
-    """The path is not below the workspace root."""
+    """Error for a path that is not below the workspace root."""
 
     def __init__(self, raw: str, root: str) -> None:
         super().__init__(f"{raw[:200]!r} is outside the workspace {root!r}")
@@ -29,15 +29,15 @@ class OutsideWorkspace(ValueError):
 class RepoPath(str):
     """A normalised path relative to a workspace root: `/` separated, no `..`, no leading `/`.
 
-    The root itself is `"."`. Only `RepoPath.of` makes one; symbolic links are the caller's to resolve
-    first (`workspace.paths.resolve`), since this room does no I/O.
+    The root itself is `"."`. Only `RepoPath.parse` makes instances. Callers resolve symbolic links first, since `core`
+    does no I/O.
     """
 
     __slots__ = ()
 
     @classmethod
     def parse(cls, raw: str, root: str, cwd: str | None = None) -> "RepoPath":
-        """`raw` (absolute, or relative to `cwd`, by default the root) as a path below `root`.
+        """Return `raw` (absolute, or relative to `cwd`, by default the root) as a path below `root`.
 
         Raises InvalidPath, OutsideWorkspace. `root` and `cwd` are absolute.
         """
@@ -52,18 +52,18 @@ class RepoPath(str):
 
     @property
     def case_folded(self) -> str:
-        """The spelling that a case- and Unicode-folding file system compares."""
+        """Return the spelling compared by file systems that ignore case and Unicode form."""
         return fold_case(self)
 
 
 def normalise_path(path: str) -> str:
-    """`path` without `.`, `..` and doubled slashes. POSIX lets two leading slashes stand; no system here means them."""
+    """Remove `.`, `..` and doubled slashes, also the two leading slashes that POSIX permits."""
     clean = posixpath.normpath(path)
     return clean[1:] if clean.startswith("//") else clean
 
 
 def check_path_text(raw: str) -> str:
-    """`raw`, when it can name a file at all; raises InvalidPath."""
+    """Return `raw` if it can name a file. Raises InvalidPath."""
     if not raw:
         raise InvalidPath(raw, "it is empty")
     if "\0" in raw:
@@ -76,5 +76,5 @@ def check_path_text(raw: str) -> str:
 
 
 def fold_case(path: str) -> str:
-    """`path` as a file system that ignores case and Unicode form sees it."""
+    """Return `path` as seen by a file system that ignores case and Unicode form."""
     return unicodedata.normalize("NFC", unicodedata.normalize("NFC", path).casefold())

@@ -1,1 +1,1 @@
-"""Secrets."""
+"""Secrets: redaction, secret-like file names, regular expressions of bounded cost."""

@@ -1,17 +1,13 @@
-"""Taking secrets out of what is written anywhere: the shapes that secrets are known by, and names that say so.
+"""Redaction of secrets by known token shapes, telling names, and places in commands, headers and URLs.
 
-Every pattern has bounded repeats, so that no text takes long.
-
-Places where a secret stands by the rules of some program, whatever its shape: options, headers, files, URLs.
-
-In each pattern the first group is what stays, and what follows it is masked. Every repeat is bounded.
+Every repeat is bounded, which keeps matching fast on any text. In patterns of places the first group stays, and the
+rest is masked.
 """
 
 import math
 import re
 from collections import Counter
 from collections.abc import Sequence
-from functools import lru_cache
 from operator import is_
 from typing import Any, TypeVar, cast
 
@@ -19,7 +15,7 @@ from msgspec import UNSET, Struct
 from msgspec.structs import astuple, replace
 
 NO_PLACEHOLDER = r"(?!\[redacted\]|[\"']?(?:\$[\w({]|\$\{|%\w|<|\{\{|-))"
-"""Masked already, a variable, a placeholder, or the next option."""
+"""A masked value, a variable, a placeholder, or the next option."""
 
 SECRET_VALUE = NO_PLACEHOLDER + r"(?:'[^'\n]{1,1024}'|\"[^\"\n]{1,1024}\"|[^\s'\"|;&()<>]{1,1024})"
 BLANKS = r"[ \t]{1,8}"
@@ -51,7 +47,7 @@ VENDOR_TOKENS = (
     r"\b[0-9]{8,10}:AA[A-Za-z0-9_-]{32,35}",
     r"https://(?:canary\.|ptb\.)?discord(?:app)?\.com/api/webhooks/[0-9]{10,25}/[A-Za-z0-9_-]{20,100}",
 )
-"""More tokens that are known by their own shape."""
+"""Vendor tokens known by their own shape."""
 
 VALUE_END = r"(?![^\s'\"])"
 AUTHORIZATION_HEADER = r"(\bAuthorization\\?['\"]?\s{0,4}[:=]\s{0,4}\\?['\"]?"
@@ -104,17 +100,17 @@ EXACT_PLACES = (
 SECRET_PLACES = (*(re.compile(p, re.IGNORECASE) for p in CASELESS_PLACES), *(re.compile(p) for p in EXACT_PLACES))
 
 PLACELESS_TEXT = re.compile(r"[^\s=:@]*")
-"""A path, an id, a hash: no place is without a blank or one of these signs."""
+"""Paths, ids and hashes: without a blank or these signs a text holds no secret place."""
 
 PLACE_HINT = re.compile(
     r"-[uUpawkbSs]|pass|pwd|secret|token|key|auth|cookie|credential|sig|code=|PASS|_PWD|://|from-literal", re.IGNORECASE
 )
-"""Without one of these no place is in a text: most texts of a record are short names, and cost nothing."""
+"""Texts without a hint hold no secret place: most texts of a record are short names, and skip the patterns."""
 
 
 MASK = "[redacted]"
 MAX_TEXT_CHARS = 16_384
-"""No longer text is written: what stands after it would have to be searched, and says little."""
+"""Maximum length of written text: more would have to be searched, and tells little."""
 
 CUT_MARK = " [cut]"
 
@@ -161,7 +157,7 @@ RANDOM_VALUE = (
     r"(?P<name>\b[A-Za-z_][A-Za-z0-9_.-]{1,64}['\"]?\s{0,4}[=:]\s{0,4}['\"]?)"
     r"(?P<value>[A-Za-z0-9+/_=-]{24,512})(?![A-Za-z0-9+/_=.-])"
 )
-"""A name, and a value that may be drawn by chance: whether it is, `looks_random` tells."""
+"""A name and a possibly random value; `looks_random` decides."""
 
 TOKEN_SHAPES = re.compile("|".join((*TOKEN_PATTERNS, *VENDOR_TOKENS)))
 NAMED_SECRETS = (
@@ -178,63 +174,63 @@ HARMLESS_NAME = re.compile(
 )
 
 ID_OR_HASH = re.compile(r"(?:sha256:)?[0-9a-f-]{1,80}")
-"""Ids and hashes, most of the texts of a record: no shape of a secret is without a sign of another kind."""
+"""Ids and hashes, the most frequent texts of records, which match no token shape."""
 
 CLEAN_TEXTS: set[str] = set()
-"""Short texts that hold no secret: a record says the same names again and again. It may be emptied at any time."""
+"""Short texts known to hold no secret: records repeat names. May be emptied at any time."""
 
 MAX_CLEAN_TEXTS = 4096
 MAX_CLEAN_CHARS = 128
 
 MIN_RANDOM_BITS = 3.7
-"""Shannon entropy a character from which a value of mixed letters and digits is taken for drawn by chance: words and
-identifiers of that length lie below it."""
+"""Shannon entropy per character above which a value of mixed letters and digits counts as random; words and identifiers
+lie below.
+"""
 
 NUMBER_TYPES = (int, float)
 
 T = TypeVar("T", bound=Struct)
 
 
-def redact(text: str, extra: Sequence[re.Pattern[str]] = ()) -> str:
-    """`text` with what looks like a secret replaced by `[redacted]`; what is around it stays readable.
+def redact(text: str, team_patterns: Sequence[re.Pattern[str]] = ()) -> str:
+    """Replace secrets in `text` by `[redacted]`, keeping the surrounding text readable.
 
     `extra` are a team's own patterns, masked whole.
     """
     if ID_OR_HASH.fullmatch(text) or text in CLEAN_TEXTS:
-        return mask_patterns(text, extra)
-    clean = mask_secrets(text)
-    if clean == text and len(text) <= MAX_CLEAN_CHARS:
+        return mask_patterns(text, team_patterns)
+    masked = mask_secrets(text)
+    if masked == text and len(text) <= MAX_CLEAN_CHARS:
         if len(CLEAN_TEXTS) >= MAX_CLEAN_TEXTS:
             CLEAN_TEXTS.clear()
         CLEAN_TEXTS.add(text)
-    return mask_patterns(clean, extra)
+    return mask_patterns(masked, team_patterns)
 
 
 def mask_secrets(text: str) -> str:
-    """`text` without what looks like a secret to anybody."""
-    clean = TOKEN_SHAPES.sub(MASK, text)
-    if PLACELESS_TEXT.fullmatch(clean):
-        return clean
-    for pattern in (*SECRET_PLACES, *NAMED_SECRETS) if PLACE_HINT.search(clean) else NAMED_SECRETS:
-        clean = pattern.sub(lambda found: found[1] + MASK, clean)
-    return ASSIGNMENT.sub(_mask_if_random, clean)
+    """Mask secrets by the built-in patterns."""
+    masked = TOKEN_SHAPES.sub(MASK, text)
+    if PLACELESS_TEXT.fullmatch(masked):
+        return masked
+    for pattern in (*SECRET_PLACES, *NAMED_SECRETS) if PLACE_HINT.search(masked) else NAMED_SECRETS:
+        masked = pattern.sub(lambda match: match[1] + MASK, masked)
+    return ASSIGNMENT.sub(_mask_if_random, masked)
 
 
 def mask_patterns(text: str, patterns: Sequence[re.Pattern[str]]) -> str:
-    """`text` without what a team's own patterns match."""
     for pattern in patterns:
         text = pattern.sub(MASK, text)
     return text
 
 
-def _mask_if_random(found: re.Match[str]) -> str:
-    if HARMLESS_NAME.search(found["name"]) or not looks_random(found["value"]):
-        return found[0]
-    return found["name"] + MASK
+def _mask_if_random(match: re.Match[str]) -> str:
+    if HARMLESS_NAME.search(match["name"]) or not looks_random(match["value"]):
+        return match[0]
+    return match["name"] + MASK
 
 
 def looks_random(value: str) -> bool:
-    """Whether a value mixes capitals, small letters and digits as chance does; hashes in hex and paths do not."""
+    """Return whether a value mixes capitals, small letters and digits randomly; hex hashes and paths do not."""
     mixed = any(map(str.isupper, value)) and any(map(str.islower, value)) and sum(map(str.isdigit, value)) > 1
     if not mixed or DIGEST_VALUE.match(value) or _looks_like_path(value):
         return False
@@ -243,166 +239,58 @@ def looks_random(value: str) -> bool:
 
 
 def _looks_like_path(value: str) -> bool:
-    """Whether there are as many separators as words have: base64 has one slash in 64 characters."""
+    """Return whether separators are as frequent as in words: base64 has a slash per 64 characters."""
     return len(re.findall(r"[/_-]", value)) * 10 >= len(value)
 
 
-def redact_value(value: Any, extra: Sequence[re.Pattern[str]] = ()) -> Any:
-    """A JSON value without secrets, in its keys too; a text under a name such as `password` goes whole.
+def redact_value(value: Any, team_patterns: Sequence[re.Pattern[str]] = ()) -> Any:
+    """Redact a JSON value, keys included; a text under a name such as `password` is masked whole.
 
-    Texts are cut at TEXT_CHARS, and what UTF-8 cannot hold is replaced.
+    Texts are truncated at MAX_TEXT_CHARS, and characters outside UTF-8 replaced.
     """
     match value:
         case str():
-            return _redact_text(value, extra)
+            return _redact_text(value, team_patterns)
         case Struct():
-            return redact_struct(value, extra)
+            return redact_struct(value, team_patterns)
         case tuple():
-            return _redact_tuple(cast("tuple[Any, ...]", value), extra)
+            return _redact_tuple(cast("tuple[Any, ...]", value), team_patterns)
         case dict():
             return {
-                _redact_text(str(k), extra): _redact_entry(str(k), v, extra)
+                _redact_text(str(k), team_patterns): _redact_entry(str(k), v, team_patterns)
                 for k, v in cast("dict[object, Any]", value).items()
             }
         case list():
-            return [redact_value(found, extra) for found in cast("list[Any]", value)]
+            return [redact_value(item, team_patterns) for item in cast("list[Any]", value)]
         case _:
             return value
 
 
-def _redact_text(text: str, extra: Sequence[re.Pattern[str]]) -> str:
-    if not extra and text.isascii() and (text in CLEAN_TEXTS or ID_OR_HASH.fullmatch(text)):
+def _redact_text(text: str, team_patterns: Sequence[re.Pattern[str]]) -> str:
+    if not team_patterns and text.isascii() and (text in CLEAN_TEXTS or ID_OR_HASH.fullmatch(text)):
         return text
-    cut = text[:MAX_TEXT_CHARS] + CUT_MARK if len(text) > MAX_TEXT_CHARS + len(CUT_MARK) else text
-    clean = redact(cut, extra)
-    return clean if clean.isascii() else clean.encode("utf-8", "replace").decode()
+    truncated = text[:MAX_TEXT_CHARS] + CUT_MARK if len(text) > MAX_TEXT_CHARS + len(CUT_MARK) else text
+    masked = redact(truncated, team_patterns)
+    return masked if masked.isascii() else masked.encode("utf-8", "replace").decode()
 
 
-def _redact_tuple(values: tuple[Any, ...], extra: Sequence[re.Pattern[str]]) -> tuple[Any, ...]:
-    clean = [redact_value(found, extra) for found in values]
-    return values if all(map(is_, clean, values)) else tuple(clean)
+def _redact_tuple(values: tuple[Any, ...], team_patterns: Sequence[re.Pattern[str]]) -> tuple[Any, ...]:
+    redacted = [redact_value(item, team_patterns) for item in values]
+    return values if all(map(is_, redacted, values)) else tuple(redacted)
 
 
-def _redact_entry(key: str, value: Any, extra: Sequence[re.Pattern[str]]) -> Any:
+def _redact_entry(key: str, value: Any, team_patterns: Sequence[re.Pattern[str]]) -> Any:
     if isinstance(value, str) and len(value) >= 6 and KEY_NAME.fullmatch(key):
         return MASK
-    return redact_value(value, extra)
+    return redact_value(value, team_patterns)
 
 
-def redact_struct(value: T, extra: Sequence[re.Pattern[str]] = ()) -> T:
-    """The same struct with every text in it redacted."""
+def redact_struct(value: T, team_patterns: Sequence[re.Pattern[str]] = ()) -> T:
     changed: dict[str, Any] = {}
-    for name, found in zip(value.__struct_fields__, astuple(value), strict=True):
-        if found is None or found is UNSET or isinstance(found, NUMBER_TYPES):
+    for name, field in zip(value.__struct_fields__, astuple(value), strict=True):
+        if field is None or field is UNSET or isinstance(field, NUMBER_TYPES):
             continue
-        clean = redact_value(found, extra)
-        if clean is not found and clean != found:
-            changed[name] = clean
+        redacted = redact_value(field, team_patterns)
+        if redacted is not field and redacted != field:
+            changed[name] = redacted
     return replace(value, **changed) if changed else value
-
-
-MAX_PATTERNS = 32
-MAX_PATTERN_CHARS = 200
-MAX_WAYS = 4096
-OPEN_REPEAT_LIMIT = 256
-"""What `*`, `+` and `{n,}` of a team's pattern may repeat at most."""
-
-_TOKEN = re.compile(
-    r"\\.|\[\^?\]?(?:\\.|[^\]\\])*\]|\(\?:|[()|]|\{(?P<low>\d*)(?P<comma>,?)(?P<high>\d*)\}|[*+?]\??|.", re.S
-)
-
-
-_SET_WORDS = re.compile(r"(?<!\\)\[|--|&&|~~|\|\|")
-
-
-class PatternRefused(ValueError):
-    """A pattern of `[redact] patterns` that cannot be used."""
-
-    def __init__(self, pattern: str, why: str) -> None:
-        super().__init__(f"[redact] patterns: {pattern[:MAX_PATTERN_CHARS]!r} {why}")
-        self.why = why
-
-
-CASELESS_PREFIX = "(?i)"
-
-
-def compile_team_pattern(pattern: str) -> re.Pattern[str]:
-    """A team's pattern, with its open repeats bounded. Raises PatternRefused."""
-    return compile_bounded(pattern)[0]
-
-
-@lru_cache(maxsize=64)
-def compile_bounded(pattern: str, max_ways: int = MAX_WAYS) -> tuple[re.Pattern[str], int]:
-    """Likewise, and the ways in which it can match from one place, `most` of them. Raises PatternRefused.
-
-    Allowed is what can be told to be quick: literals, classes, groups `(?:…)`, alternatives, repeats. A group that is
-    repeated may hold no repeat and no alternatives; the ways to match from one place are at most `most`. A leading
-    `(?i)` takes capital and small letters alike.
-    """
-    if not pattern or len(pattern) > MAX_PATTERN_CHARS:
-        raise PatternRefused(pattern, f"has {len(pattern)} characters; expected 1 to {MAX_PATTERN_CHARS}")
-    bounded, ways = _bound_repeats(pattern.removeprefix(CASELESS_PREFIX), max_ways)
-    try:
-        compiled = re.compile(bounded, re.IGNORECASE if pattern.startswith(CASELESS_PREFIX) else 0)
-    except (re.error, OverflowError, RecursionError) as error:
-        raise PatternRefused(pattern, f"is no regular expression: {error}") from error
-    if compiled.groups or compiled.fullmatch(""):
-        raise PatternRefused(pattern, "matches nothing at all, or captures: write `(?:…)` and at least one character")
-    return compiled, ways
-
-
-def _bound_repeats(pattern: str, max_ways: int) -> tuple[str, int]:
-    """The pattern with its open repeats bounded, once it is known to be quick, and the ways it can match in."""
-    out: list[str] = []
-    ways = 1
-    groups: list[bool] = []
-    """Of each open group, whether it varies in itself."""
-    closed: bool | None = None
-    """Of the group that ended just before, whether it varied."""
-    for token in _TOKEN.finditer(pattern):
-        text = token[0]
-        low, high = _read_repeat(token)
-        if high is not None:
-            if out[-1:] == ["("]:
-                raise PatternRefused(
-                    pattern, f"has a group that is not taken: write `(?:…)`; {CASELESS_PREFIX} stands first"
-                )
-            if (closed and high > 1) or not out or out[-1] in ("(?:", "|"):
-                raise PatternRefused(pattern, "repeats a group that varies in itself, which can take for ever")
-            ways *= max(1, high - low + 1)
-            groups[:] = [True if high > low else varies for varies in groups]
-            text = f"{{{low},{high}}}" if text[0] in "*+{" else "?"
-            closed = high > low if closed is not None else None
-        elif text == "|":
-            ways *= 2
-            groups[:] = [True for _ in groups]
-            closed = None
-        elif text in ("(", "(?:"):
-            groups.append(False)
-            closed = None
-        elif text == ")":
-            closed = groups.pop() if groups else None
-        elif re.fullmatch(r"\\[1-9gk]", text):
-            raise PatternRefused(pattern, "refers back to a group")
-        elif text == "[" or (len(text) > 1 and _SET_WORDS.search(text, 1)):
-            raise PatternRefused(
-                pattern, "has a class that does not end, or is read otherwise by a later Python: escape"
-            )
-        else:
-            closed = None
-        out.append(text)
-    if ways > max_ways:
-        raise PatternRefused(pattern, f"can match in {ways} ways from one place; the most is {max_ways}: bound it")
-    return "".join(out), ways
-
-
-def _read_repeat(token: re.Match[str]) -> tuple[int, int | None]:
-    """How often what stands before is repeated; None for what is no repeat."""
-    text = token[0]
-    if text[0] in "*+?":
-        return (1 if text[0] == "+" else 0, 1 if text[0] == "?" else OPEN_REPEAT_LIMIT)
-    if text[0] == "{" and len(text) > 2 and token["low"]:
-        low = int(token["low"])
-        high = int(token["high"]) if token["high"] else low if not token["comma"] else max(low, OPEN_REPEAT_LIMIT)
-        return low, high
-    return 0, None

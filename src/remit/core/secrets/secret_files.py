@@ -1,4 +1,4 @@
-"""Files whose name says that they hold secrets: their hashes are recorded, their contents are nobody's to keep."""
+"""File names that suggest secrets: hashes of such files are recorded, contents are never stored."""
 
 import re
 
@@ -12,11 +12,11 @@ SECRET_NAMES = re.compile(
 )
 SECRET_FOLDERS = re.compile(r"(?:^|/)(?:\.ssh|\.gnupg|\.aws|\.azure|\.gcloud|\.kube|\.docker)/", re.IGNORECASE)
 SAMPLE_NAMES = re.compile(r".*(?:example|sample|template|dist|defaults?|\.pub)(?:\.[a-z]+)?", re.IGNORECASE | re.DOTALL)
-"""Made to be shared: what stands in them is no secret."""
+"""Files made to be shared, which hold no secrets."""
 
 
 def is_secret_file(path: str) -> bool:
-    """Whether a file of that name holds secrets more often than not. `path` is relative, with `/`."""
+    """Return whether a file's name suggests secrets. `path` is relative, with `/`."""
     name = path.rpartition("/")[2]
     if SAMPLE_NAMES.fullmatch(name):
         return False

@@ -1,1 +1,1 @@
-"""Shell."""
+"""Shell text: simple commands, and permission rules of agents for commands."""

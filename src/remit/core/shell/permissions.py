@@ -1,4 +1,4 @@
-"""What an agent's own permission rules say about a shell command, whichever agent it is."""
+"""Permission rules of agents applied to shell commands, independent of the agent."""
 
 import re
 from typing import Literal, TypeAlias
@@ -7,29 +7,29 @@ from msgspec import Struct
 
 RuleEffect: TypeAlias = Literal["allow", "ask", "deny"]
 PermissionEffect: TypeAlias = Literal["allow", "ask", "deny", "agent", "as written"]
-"""`allow`, `ask`, `deny`: the effect of the rules. `agent`: no rule decides, and what the agent does about a command
-without a rule does not depend on its text. `as written`: the agent has to see the command as it was written.
+"""Result of an agent's rules. `agent`: no rule decides, and the agent's default does not depend on the text. `as
+written`: the agent must see the original command.
 """
 
 
 ASSIGNMENT = re.compile(r"[A-Za-z_]\w*=")
 SHELL_WORDS = frozenset(["if", "then", "else", "elif", "do", "while", "until", "!", "{", "coproc"])
-"""Words of the shell that stand before a command."""
+"""Reserved words before a command."""
 
 STARTER_PROGRAMS = frozenset(
     "builtin command doas env exec ionice nice nohup setsid stdbuf sudo time timeout xargs".split()  # noqa: SIM905
 )
-"""Programs that start another, with options and operands of their own before it."""
+"""Programs that start a program given among their operands."""
 
 MAX_OPERANDS = 8
-"""Words behind such a program of which each may be the one that it starts: its options may take values."""
+"""Operands after a starter program that are considered as the started program: options may take values."""
 
 MAX_INVOCATIONS = 64
 
 
 class CommandPart(Struct, frozen=True):
-    """One simple command: its text as written, and its words without quotes. `literal`: its text fixes them. `reads`:
-    it is proved to only read.
+    """A simple command: text as written, and words without quotes. `literal`: the text fixes the words. `reads`: proved
+    read-only.
     """
 
     text: str
@@ -39,34 +39,35 @@ class CommandPart(Struct, frozen=True):
 
     @property
     def invocations(self) -> tuple[tuple[str, ...], ...]:
-        """The words of each program that a rule to ask or deny may mean: this one, and those that it may start."""
-        words, found = self.words, [self.words]
+        """Return the words of each program that an ask or deny rule may mean: this program, and programs it may
+        start.
+        """
+        words, invocations = self.words, [self.words]
         while words:
             if ASSIGNMENT.match(words[0]) or words[0] in SHELL_WORDS:
                 words = words[1:]
-                found.append(words)
-            elif words[0].rsplit("/", 1)[-1] in STARTER_PROGRAMS and len(found) < MAX_INVOCATIONS:
-                found += [words[at:] for at in range(2, min(len(words), MAX_OPERANDS))]
+                invocations.append(words)
+            elif words[0].rsplit("/", 1)[-1] in STARTER_PROGRAMS and len(invocations) < MAX_INVOCATIONS:
+                invocations += [words[at:] for at in range(2, min(len(words), MAX_OPERANDS))]
                 words = words[1:]
-                found.append(words)
-            elif words[0].startswith("-") and len(found) > 1 and len(found) < MAX_INVOCATIONS:
+                invocations.append(words)
+            elif words[0].startswith("-") and len(invocations) > 1 and len(invocations) < MAX_INVOCATIONS:
                 words = words[1:]
-                found.append(words)
+                invocations.append(words)
             else:
                 break
-        return tuple(dict.fromkeys(each for each in found if each))
+        return tuple(dict.fromkeys(invocation for invocation in invocations if invocation))
 
     @property
     def spellings(self) -> set[str]:
-        """The texts that a rule which asks or denies may mean."""
         return {self.text, *map(" ".join, self.invocations)}
 
 
 class ShellCommand(Struct, frozen=True):
-    """A command in its parts, those inside substitutions too.
+    """A command split into parts, those in substitutions included.
 
-    `plain`: the parts are all of it, joined by `&&`, `||`, `;`, `|` or line ends. `redirects`: one of them redirects,
-    and be it to `/dev/null`.
+    `plain`: the parts are the whole command, joined by `&&`, `||`, `;`, `|` or line ends. `redirects`: a part
+    redirects, even to `/dev/null`.
     """
 
     text: str
@@ -76,8 +77,8 @@ class ShellCommand(Struct, frozen=True):
 
 
 class RuleFile(Struct, frozen=True):
-    """A file that may hold rules, as it was read. `scope` says whose it is; `nearby`: of a folder that need not be the
-    session's project, so that what it allows does not count.
+    """A rules file and its content. `scope` names the owner; `nearby` files lie in a folder that may not be the
+    session's project, so their allow rules do not count.
     """
 
     path: str
@@ -86,7 +87,7 @@ class RuleFile(Struct, frozen=True):
 
 
 class OwnRule(Struct, frozen=True):
-    """One rule of a person's, as they wrote it. A larger `rank` wins where an agent's rules have an order."""
+    """A person's rule as written. A larger `rank` wins for agents with ordered rules."""
 
     effect: RuleEffect
     text: str
@@ -95,19 +96,18 @@ class OwnRule(Struct, frozen=True):
 
 
 class OwnRules(Struct, frozen=True):
-    """The rules of one agent, and the files of them that could not be read."""
+    """Rules of an agent, and its unreadable rules files."""
 
     rules: tuple[OwnRule, ...] = ()
     unreadable: tuple[str, ...] = ()
 
 
 class Permission(Struct, frozen=True):
-    """The answer of an agent's own rules. `rule` is the one that decided, where one did."""
+    """The result of an agent's own rules. `rule` is the deciding rule, if any."""
 
     effect: PermissionEffect
     rule: OwnRule | None = None
 
     @property
     def reason(self) -> str:
-        """The rule and its file, for a message."""
         return f"your rule {self.rule.text} in {self.rule.path}" if self.rule is not None else "no rule of yours"

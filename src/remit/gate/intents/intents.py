@@ -18,6 +18,7 @@ from remit.core.intents.context_block import RecentChange, render_context_block
 from remit.core.intents.lifecycle import check_transition, describe_intent_change
 from remit.core.record import KEY, Body, EventName, Record
 from remit.core.secrets.redaction import redact
+from remit.core.timestamps import format_utc
 from remit.gate.context import WorkspaceContext
 from remit.gate.intents.lessons import find_relevant_lessons
 from remit.gate.intents.refusals import (
@@ -283,7 +284,7 @@ class Intents:
 
     def format_now(self) -> str:
         moment = datetime.fromtimestamp(self.recorder.environment.clock(), UTC)
-        return moment.isoformat(timespec="seconds").replace("+00:00", "Z")
+        return format_utc(moment, "seconds")
 
     def make_record(
         self,

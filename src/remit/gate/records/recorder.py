@@ -19,8 +19,11 @@ from msgspec.structs import replace
 from remit.core.diff.contents import sha256
 from remit.core.ids import derive_part_id, make_uuid7
 from remit.core.lazy_property import LazyProperty
+from remit.core.machine_paths import STATE_FOLDER
 from remit.core.record import Body, MutatedFile, Record, Tool, TracedFile, Vcs
-from remit.core.secrets.redaction import compile_team_pattern, redact_struct, redact_value
+from remit.core.secrets.bounded_regex import compile_team_pattern
+from remit.core.secrets.redaction import redact_struct, redact_value
+from remit.core.timestamps import format_utc
 from remit.gate.environment import Environment
 from remit.gate.records.tree_heads import sign_after_append
 from remit.gate.rules.load import load_rules
@@ -47,7 +50,7 @@ MAX_CHARS = 2048
 
 MAX_UNPROVED = 200
 
-SPOOL_FOLDER = ".local/state/remit/spool"
+SPOOL_FOLDER = f"{STATE_FOLDER}/spool"
 
 
 class Recorder:
@@ -117,7 +120,7 @@ class Recorder:
         extra = tuple(map(compile_team_pattern, self.patterns))
         return Record(
             id=make_uuid7(int(now * 1000), os.urandom(10)),
-            timestamp=datetime.fromtimestamp(now, UTC).isoformat(timespec="microseconds").replace("+00:00", "Z"),
+            timestamp=format_utc(datetime.fromtimestamp(now, UTC)),
             body=redact_struct(body, extra),
             vcs=self.vcs if vcs is UNSET else vcs,
             tool=Tool(name=redact_value(agent, extra)) if agent else None,

@@ -11,6 +11,7 @@ from typing import Any, Protocol
 from msgspec.structs import replace
 
 from remit.core.config import Config
+from remit.core.machine_paths import KEY_PATH
 from remit.core.record import Body, Record
 from remit.core.tree_head import (
     InvalidTreeHead,
@@ -83,7 +84,7 @@ class KeyUnusable(LedgerError):
 
 
 def key_path(home: Path) -> Path:
-    return home / ".local/state/remit/key"
+    return home / KEY_PATH
 
 
 def read_private_key(home: Path) -> bytes:

@@ -10,7 +10,8 @@ from remit.core.decision import Decision, Finding
 from remit.core.display_text import quote_path
 from remit.core.facts import Facts
 from remit.core.record import Body, Record
-from remit.core.secrets.redaction import compile_team_pattern, redact_struct
+from remit.core.secrets.bounded_regex import compile_team_pattern
+from remit.core.secrets.redaction import redact_struct
 from remit.gate.answer import RECORDING_ERRORS
 from remit.gate.context import WorkspaceContext
 from remit.policy.decide import is_destructive_command

@@ -14,6 +14,7 @@ from msgspec.structs import replace
 from remit.core.call import Outcome, ToolCall
 from remit.core.decision import Decision, ErrorType, Finding, Verdict, find_strictest
 from remit.core.facts import Facts
+from remit.core.machine_paths import STATE_FOLDER
 from remit.policy.decide import Check, apply_mode, run_checks, split_waived
 from remit.workspace.files.atomic import write_atomically
 
@@ -87,7 +88,7 @@ def run_registered_checks(checks: Mapping[str, Check], call: ToolCall, facts: Fa
 
 
 ENTRY_POINT_GROUP = "remit.checks"
-CACHE_PATH = ".local/state/remit/checks.json"
+CACHE_PATH = f"{STATE_FOLDER}/checks.json"
 
 RECHECK_INTERVAL_S = 2.0
 """Interval between looks for newly installed packages in a warm process."""

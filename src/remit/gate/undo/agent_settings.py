@@ -14,6 +14,7 @@ import msgspec
 from remit.core.call import ToolCall
 from remit.core.decision import Decision, Verdict
 from remit.core.display_text import sanitise_line
+from remit.core.machine_paths import MANIFEST_PATH
 from remit.gate.context import WorkspaceContext
 from remit.gate.environment import CLIENT_PATH
 from remit.gate.records.call_records import restore_record
@@ -31,8 +32,6 @@ MAX_FILE_BYTES = 1 << 20
 HOOK_SWITCHES = (b'"disableAllHooks"', b'"hooksConfig"')
 """Settings that switch hooks off (Claude Code and Qwen Code; Gemini CLI)."""
 
-MANIFEST_PATH = ".local/state/remit/wired.json"
-"""File below HOME that names the wired settings, written by `wiring.manifest`. Unwired files are not put back."""
 
 RUNNING_VERDICTS: frozenset[Verdict] = frozenset({"allow", "contain"})
 

@@ -122,19 +122,19 @@ def count_tests(path: str, content: bytes | None) -> CaseCounts | None:
     if content is None:
         return NO_TESTS
     source = parse_source(path, content)
-    if source is None or source.row.name not in PATTERNS_BY_LANGUAGE:
+    if source is None or source.language.name not in PATTERNS_BY_LANGUAGE:
         return None
-    patterns, text = PATTERNS_BY_LANGUAGE[source.row.name], blank_non_code(source)
+    patterns, text = PATTERNS_BY_LANGUAGE[source.language.name], blank_non_code(source)
     return CaseCounts(*(len(pattern.findall(text)) for pattern in (patterns.test, patterns.check, patterns.skip)))
 
 
 def find_test_beginnings(path: str, content: bytes | None) -> Counter[str]:
     """Return the beginning of each test in a file version, which identifies the test in another file."""
     source = parse_source(path, content) if content is not None else None
-    if source is None or source.row.name not in PATTERNS_BY_LANGUAGE:
+    if source is None or source.language.name not in PATTERNS_BY_LANGUAGE:
         return Counter()
     text = source.content.decode("latin-1")  # a character for each byte, so that positions agree
-    matches = PATTERNS_BY_LANGUAGE[source.row.name].test.finditer(blank_non_code(source, "latin-1"))
+    matches = PATTERNS_BY_LANGUAGE[source.language.name].test.finditer(blank_non_code(source, "latin-1"))
     return Counter(shorten_beginning(text[match.start() :][:MAX_TEST_CHARS]) for match in matches)
 
 
@@ -159,7 +159,7 @@ def comments_and_strings(source: SourceFile) -> "list[Node]":
     pending = [source.root]
     while pending:
         node = pending.pop()
-        if node.is_named and (node.type in source.row.comments or is_string_node(node)):
+        if node.is_named and (node.type in source.language.comments or is_string_node(node)):
             nodes.append(node)
         else:
             pending += node.children

@@ -3,6 +3,7 @@
 import secrets
 from pathlib import Path
 
+from remit.core.machine_paths import STATE_FOLDER
 from remit.workspace.files.atomic import create_once, write_atomically
 from remit.workspace.git.command import Git, GitError
 from remit.workspace.place.workspace import Workspace
@@ -10,7 +11,7 @@ from remit.workspace.place.workspace import Workspace
 
 def machine_id(home: Path) -> str:
     """Return the first 12 hex digits of the machine's public key, creating the key at first use. Raises OSError."""
-    name = home / ".local/state/remit/machine"
+    name = home / f"{STATE_FOLDER}/machine"
     try:
         return name.read_text("ascii").strip()
     except FileNotFoundError:

@@ -4,10 +4,11 @@ import os
 from pathlib import Path
 
 from remit.core.diff.contents import sha256
+from remit.core.machine_paths import STATE_FOLDER
 from remit.workspace.files.atomic import write_atomically
 from remit.workspace.place.workspace import Workspace, locate_workspace
 
-GOVERNED_FOLDER = ".local/state/remit/governed"
+GOVERNED_FOLDER = f"{STATE_FOLDER}/governed"
 
 
 def registry_file_path(home: Path, workspace: Workspace) -> Path:

@@ -10,6 +10,7 @@ from pathlib import Path
 from msgspec import Struct
 
 from remit.core.facts import Target
+from remit.core.machine_paths import STATE_FOLDER
 from remit.core.scope.repopath import InvalidPath, OutsideWorkspace, RepoPath, check_path_text, fold_case
 from remit.workspace.files.read_files import ObservedFile
 from remit.workspace.place.workspace import ORCHESTRATION_FOLDER, Workspace
@@ -147,7 +148,7 @@ def outside_protection_reason(workspace: Workspace, real: str, around: MachinePl
     """Return why a path outside the workspace is protected, beyond lying outside."""
     places = [
         (workspace.common_dir, "it is git's own"),
-        (around.home / ".local/state/remit", "it is Remit's own"),
+        (around.home / STATE_FOLDER, "it is Remit's own"),
         (around.home / ".local/share/remit", "it is Remit's own"),
         *((around.home / setting, STEERS_AGENT) for setting in around.settings),
     ]

@@ -7,10 +7,11 @@ import msgspec
 from msgspec import Struct
 
 from remit.core.diff.contents import sha256
+from remit.core.machine_paths import STATE_FOLDER
 from remit.core.team_hooks import TrustItem
 from remit.workspace.files.atomic import write_atomically
 
-TRUST_FOLDER = ".local/state/remit/trust"
+TRUST_FOLDER = f"{STATE_FOLDER}/trust"
 
 
 class Trust(Struct, frozen=True):

@@ -9,6 +9,7 @@ from pathlib import Path
 from msgspec import Struct
 
 from remit.core.diff.contents import sha256
+from remit.core.machine_paths import STATE_FOLDER
 from remit.workspace.files.mounts import find_mount_below
 from remit.workspace.place.workspace import ORCHESTRATION_FOLDER, Workspace
 from remit.workspace.sandbox.bubblewrap import TEMPORARY_FOLDERS, Layer
@@ -35,10 +36,8 @@ CACHE_FOLDERS = (
 GOVERNING_GIT_NAMES = ("config", "config.worktree", "hooks", "info")
 """Entries of git's folder that make git run programs or pass over files."""
 
-OWN_STATE = ".local/state/remit"
-"""Relative to HOME: the daemon's socket, and staging areas of commands."""
 
-SCRATCH_FOLDER = f"{OWN_STATE}/sandbox"
+SCRATCH_FOLDER = f"{STATE_FOLDER}/sandbox"
 """Relative to HOME; `remit uninstall` removes the folder."""
 
 OWN_REFS = ("refs/remit", "refs/notes/remit", "refs/notes/ai")
@@ -251,7 +250,7 @@ def read_only_paths(workspace: Workspace, settings: Iterable[str], *, layered: b
 
 def own_state_folders(workspace: Workspace, home: Path) -> tuple[Path, ...]:
     """Return Remit's folders for the repository and the user, which commands do not need."""
-    return tuple(path.resolve() for path in (workspace.state, home / OWN_STATE) if path.is_dir())
+    return tuple(path.resolve() for path in (workspace.state, home / STATE_FOLDER) if path.is_dir())
 
 
 def own_ref_paths(workspace: Workspace) -> tuple[Path, ...]:

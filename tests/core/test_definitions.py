@@ -1,10 +1,13 @@
 """Which definition lines belong to, and what its hash does not mind."""
 
+import subprocess
+import sys
+
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from core.syntax_corpus import PROGRAMS, Program
+from core.refactoring_corpus import PROGRAMS, Program
 from remit.core.code.definitions import find_definitions, split_by_definition
 from remit.core.code.languages import LANGUAGES
 from remit.core.diff.contents import LineRange
@@ -153,3 +156,16 @@ def test_spans_hold_every_written_line_of_a_range_once(program: Program, start: 
     assert covered == sorted(set(covered))
     written = {n for n in range(wanted.start, wanted.end + 1) if lines[n - 1].strip()}
     assert written <= set(covered) <= set(range(wanted.start, wanted.end + 1))
+
+
+PROGRAM = """
+from remit.core.diff.contents import LineRange
+from remit.core.code.definitions import find_definitions
+print(find_definitions('deploy.sh', {text!r}.encode(), (LineRange(1, 1),)))
+"""
+
+
+@pytest.mark.parametrize("text", ["{\U0007da04..3}", "\U0007da04", "echo {\u0100..z}\n"])
+def test_rare_characters_do_not_crash_the_bash_grammar(text: str) -> None:
+    done = subprocess.run([sys.executable, "-c", PROGRAM.format(text=text)], capture_output=True, check=False)
+    assert done.returncode == 0, done.stderr

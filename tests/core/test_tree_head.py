@@ -94,5 +94,5 @@ def test_a_key_is_read_in_both_forms() -> None:
     "text", ["", "ab", PUBLIC.hex()[:-1], format_verifier_key("a", PUBLIC).replace("a+", "b+", 1), "a+b+c"]
 )
 def test_what_is_no_key_is_named(text: str) -> None:
-    with pytest.raises(InvalidPublicKey, match="is no public key"):
+    with pytest.raises(InvalidPublicKey, match="is not a public key"):
         parse_public_key(text)

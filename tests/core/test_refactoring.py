@@ -15,17 +15,17 @@ from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
 import remit
-from core.syntax_corpus import PROGRAMS, Program, Replacements, changed
-from core.syntax_traps import TRAPS
+from core.refactoring_corpus import PROGRAMS, Program, Replacements, changed
+from core.refactoring_traps import TRAPS
 from remit.core.code.grammars import list_missing_grammars
 from remit.core.code.languages import LANGUAGES
 from remit.core.code.refactoring import FileChange, classify_change
 
 HERE = Path(__file__).parent
-CHANGES: list[list[str]] = [json.loads(line) for line in (HERE / "syntax_changes.jsonl").read_text().splitlines()]
+CHANGES: list[list[str]] = [json.loads(line) for line in (HERE / "refactoring_changes.jsonl").read_text().splitlines()]
 REFACTORINGS, BLIND = (
     [json.loads(line) for line in (HERE / name).read_text().splitlines()]
-    for name in ("syntax_refactors.jsonl", "syntax_refactors_blind.jsonl")
+    for name in ("refactorings.jsonl", "refactorings_blind.jsonl")
 )
 """The second were written by who had not seen the rules: those that are not recognised are in it as well."""
 """Each a path, and a content before and after. They were written to break the rules, after these were made."""

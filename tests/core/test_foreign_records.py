@@ -6,14 +6,8 @@ from uuid import UUID
 
 import pytest
 
-from remit.core.formats.foreign_records import (
-    FIELD_MAP,
-    Format,
-    convert_older_record,
-    detect_shape,
-    export_record,
-    format_csv_header,
-)
+from remit.core.formats.foreign_records import convert_older_record, detect_shape
+from remit.core.formats.record_export import Format, export_record, format_csv_header
 from remit.core.record import KEY
 
 OLDER: dict[str, dict[str, Any]] = {
@@ -139,10 +133,6 @@ def test_junk_in_an_older_shape_is_read_without_an_error(document: dict[str, Any
 
 def test_our_own_record_is_no_older_one() -> None:
     assert detect_shape({"metadata": {KEY: {}}, "files": [{"relative_path": "a"}]}) is None
-
-
-def test_the_table_of_fields_names_each_shape() -> None:
-    assert set(FIELD_MAP) == set(OLDER)
 
 
 def test_a_cell_is_no_formula() -> None:
