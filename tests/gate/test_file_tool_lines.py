@@ -7,7 +7,7 @@ import pytest
 
 from conftest import run_git
 from gate.driving import Agent, governed, records
-from gate.test_proved import unproved
+from gate.test_command_lines import unproved
 from provenance.test_blame import ME, sessions
 from remit.adapters import ROWS
 from remit.adapters.claude import parse

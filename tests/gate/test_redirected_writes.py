@@ -8,7 +8,7 @@ import pytest
 
 from conftest import run_git
 from gate.driving import Agent, allowed, body, governed, overlay, records
-from gate.test_steady import Call
+from gate.test_races import Call
 
 EVIL = "EVIL\n"
 

@@ -6,7 +6,7 @@ import pytest
 
 from conftest import run_git
 from gate.driving import Agent, records, uncontained
-from gate.test_proved import ran, unproved
+from gate.test_command_lines import ran, unproved
 from provenance.test_blame import ME, sessions
 
 OWN = "def measured_widths(rows):\n    return sum(rows)\n"
