@@ -232,6 +232,7 @@ def test_a_protected_path_is_nobodys_to_waive(governed: Path, watcher: Watcher) 
     assert records(governed, "approval_requested") == []
 
 
+@pytest.mark.slow
 def test_a_question_ends_when_the_person_leaves(governed: Path, watcher: Watcher) -> None:
     waiting = Waiting(governed, "docs/a.md")
     watcher.expect(b"SCOPE_VIOLATION")
@@ -370,6 +371,7 @@ def keep_watch(folder: Path, many: int) -> None:
     gate.questions.mark_watcher_present()
 
 
+@pytest.mark.slow
 def test_a_killed_hook_leaves_a_question_that_can_still_be_answered(governed: Path, watcher: Watcher) -> None:
     payload = {"session_id": "s1", "cwd": str(governed), "hook_event_name": "PreToolUse", "tool_name": "Write"}
     payload |= {"tool_input": {"file_path": str(governed / "docs/a.md"), "content": "x\n"}, "tool_use_id": "t"}

@@ -111,6 +111,7 @@ def test_an_altered_end_of_the_log_has_a_line_of_its_own(person: Person, reposit
     assert found["log"][0]["level"] == "fail"
 
 
+@pytest.mark.slow
 def test_dropped_calls_are_told_from_the_daemons_log(person: Person, repository: Path) -> None:
     assert examined(person, repository)[1]["daemon"][0]["level"] == "ok"
     assert daemon.DROPPED_CALL.encode() == client_checks.DROPPED_CALL

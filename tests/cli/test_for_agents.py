@@ -90,6 +90,7 @@ def test_reading_needs_no_intent(agent: Agent, command: str) -> None:
     assert allowed(agent.ask("Bash", command=command))
 
 
+@pytest.mark.slow
 def test_why_takes_lines_ranges_and_odd_names(agent: Agent) -> None:
     agent.select()
     agent.write("src/a:1.py", "one\ntwo\n")
@@ -129,6 +130,7 @@ def test_a_folder_that_is_everything_is_not_listed_by_the_workspaces_names(agent
     assert "/only-here.txt" not in (found["writes"] or ())
 
 
+@pytest.mark.slow
 def test_the_rules_answer_without_doing_anything(agent: Agent) -> None:
     agent.select()
     before = len(records(agent.cwd))
@@ -153,6 +155,7 @@ def test_the_rules_answer_without_doing_anything(agent: Agent) -> None:
     assert len(records(agent.cwd)) == before
 
 
+@pytest.mark.slow
 def test_the_way_from_observing_to_enforcing(repository: Path, home: Path) -> None:
     agent = Agent(governed(repository, mode="observe", intents='version: "1.0"\nactive_intents: []\n'), home)
     agent.write("src/a.py", "x\n")

@@ -120,6 +120,7 @@ def test_another_clone_blames_and_trusts_by_the_key(agent: Agent, tmp_path: Path
     assert "src/new.py" in (other / ".orchestration" / "intent_map.md").read_text()
 
 
+@pytest.mark.slow
 def test_two_clones_of_one_machine_are_two_files(agent: Agent, tmp_path: Path, home: Path) -> None:
     data(agent.cwd, "ledger", "push")
     other = tmp_path / "second"

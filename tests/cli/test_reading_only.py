@@ -74,6 +74,7 @@ def can_mount(folder: Path) -> bool:
     return told.returncode == 0
 
 
+@pytest.mark.slow
 def test_every_reading_command_works_on_a_read_only_mount(written: tuple[Path, str], tmp_path: Path) -> None:
     root, record = written
     if not can_mount(tmp_path):
@@ -96,6 +97,7 @@ def test_every_reading_command_works_on_a_read_only_mount(written: tuple[Path, s
     assert record[-12:] in on_read_only_mount(root, "log").stdout
 
 
+@pytest.mark.slow
 def test_writing_commands_there_say_what_to_do(written: tuple[Path, str], tmp_path: Path) -> None:
     root, _ = written
     if not can_mount(tmp_path):

@@ -127,6 +127,7 @@ def test_the_mode_that_comes_back_is_said(person: Person, repository: Path) -> N
     assert "mode: enforce, as .orchestration/ says from before" in person.remit(repository, "init", "--yes")
 
 
+@pytest.mark.slow
 def test_a_purge_of_tracked_files_is_said(person: Person, repository: Path) -> None:
     person.remit(repository, "init", "--yes")
     run_git(repository, "add", ".orchestration")

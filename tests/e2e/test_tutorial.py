@@ -9,6 +9,7 @@ from e2e.transcripts import files, fits, play, report, steps
 DOCS = Path(__file__).parents[2] / "docs"
 
 
+@pytest.mark.slow
 def test_the_tutorial_comes_out_as_shown(tmp_path: Path) -> None:
     page = (DOCS / "tutorial" / "first-intent.md").read_text("utf-8")
     for name, content in files(page).items():

@@ -33,6 +33,7 @@ def longest(root: Path) -> int:
     return max(map(len, lines(root)))
 
 
+@pytest.mark.slow
 def test_a_change_of_very_many_files_is_recorded_whole_in_lines_that_are_read(gate: Gate, repository: Path) -> None:
     names = [f"src/{'deep/' * 20}{n}" for n in range(MANY)]
     files = tuple(MutatedFile(path=name, operation="create", after=content(n)) for n, name in enumerate(names))
@@ -83,6 +84,7 @@ def test_one_file_of_very_many_ranges_has_room_and_keeps_what_attribution_reads(
     assert longest(repository) <= MAX_LINE_BYTES
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "more",
     [
@@ -101,6 +103,7 @@ def test_what_no_file_makes_long_is_counted_with_a_digest(gate: Gate, repository
     assert "_digest': 'sha256:" in text
 
 
+@pytest.mark.slow
 def test_two_thousand_files_of_one_command_are_each_found(repository: Path, home: Path) -> None:
     overlay(home)
     governed(repository)

@@ -91,4 +91,4 @@ def test_a_kept_line_is_attributed_without_comparing_the_rest() -> None:
     )
     assert isinstance(after, LazyAttributions)
     assert [after[0], after[4]] == [Attribution("r1", "ledger"), None]
-    assert "all" not in vars(after)
+    assert "all_attributions" not in vars(after)

@@ -213,6 +213,7 @@ def limited(place: Place, setting: str) -> None:
     (place.root / ".orchestration/remit.toml").write_text(f'mode = "enforce"\n[containment]\n{setting}\n')
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("warm", [True, False], ids=["daemon", "alone"])
 def test_one_that_runs_too_long_is_ended_with_all_it_started_and_judged(place: Place, warm: bool) -> None:
     limited(place, "time_limit_s = 1.5")

@@ -162,6 +162,7 @@ def test_a_stopped_daemon_does_not_hold_the_agent_up_for_ever(installed: Install
     assert time.monotonic() - began < 15
 
 
+@pytest.mark.slow
 def test_kills_at_any_moment_leave_every_call_answered_and_the_chain_whole(installed: Installed) -> None:
     for turn in range(12):
         process = installed.start()
@@ -267,6 +268,7 @@ def beside(installed: Installed, name: str) -> Path:
     return other
 
 
+@pytest.mark.slow
 def test_a_slow_git_in_one_repository_holds_no_other_up(installed: Installed, tmp_path: Path) -> None:
     """Its `git status` takes two seconds, and the other's decision comes all the same."""
     slow, quick = installed.repository, beside(installed, "quick")
@@ -293,6 +295,7 @@ def test_a_slow_git_in_one_repository_holds_no_other_up(installed: Installed, tm
     assert times[quick.name] < 0.6, times
 
 
+@pytest.mark.slow
 def test_calls_of_many_repositories_at_once_are_all_answered_and_recorded(installed: Installed) -> None:
     folders = [installed.repository, *(beside(installed, f"other{n}") for n in range(3))]
     installed.leave()
@@ -318,6 +321,7 @@ def test_calls_of_many_repositories_at_once_are_all_answered_and_recorded(instal
         assert events.count("denied") + events.count("tool_use") >= 20, folder
 
 
+@pytest.mark.slow
 def test_a_call_that_never_came_back_is_settled_by_time_alone(installed: Installed) -> None:
     config = installed.repository / ".orchestration/remit.toml"
     config.write_text(config.read_text() + "\n[session]\nidle_minutes = 0.01\n")
@@ -332,6 +336,7 @@ def test_a_call_that_never_came_back_is_settled_by_time_alone(installed: Install
     assert "src/new.py" in installed.remit("log", "--event", "mutation", "--json")
 
 
+@pytest.mark.slow
 def test_a_daemon_that_is_told_to_leave_leaves_an_open_question_to_a_fresh_process(installed: Installed) -> None:
     process = installed.start()
     state = State(installed.repository / ".git/remit/state.db", installed.repository)
@@ -368,6 +373,7 @@ def next_question(person: QuestionStore, known: set[str]) -> str:
     raise AssertionError("no question was put")
 
 
+@pytest.mark.slow
 def test_the_least_lately_used_repository_is_closed_and_comes_back(installed: Installed, tmp_path: Path) -> None:
     gates, around = OpenGates(), make_environment({})
     workspace = workspace_at(installed.repository, installed.repository)

@@ -65,11 +65,13 @@ def agent(repository: Path, home: Path) -> Agent:
     return found
 
 
+@pytest.mark.slow
 def test_the_process_allows_with_silence_and_denies_with_words(agent: Agent) -> None:
     assert passed(hook("pre", pre(agent), agent.cwd)) == ""
     assert "SCOPE_VIOLATION" in denied(hook("pre", pre(agent, file_path="docs/x", content=""), agent.cwd))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "junk",
     [b"", b"junk", b"\xff\xfe", b"[" * 200_000, b'{"a":' * 200_000, b'{"hook_event_name":"PreToolUse"}'],
@@ -85,6 +87,7 @@ def test_a_huge_payload_is_refused(agent: Agent) -> None:
     assert "64 MiB" in denied(hook("pre", b" " * (65 * 1024 * 1024), agent.cwd))
 
 
+@pytest.mark.slow
 def test_a_bare_repository_and_no_repository_are_none_of_our_business(tmp_path: Path, home: Path) -> None:
     bare = tmp_path / "bare.git"
     run_git(tmp_path, "init", "-q", "--bare", str(bare))
@@ -146,6 +149,7 @@ def test_a_broken_configuration_is_no_way_out_of_enforcement(agent: Agent, text:
     assert "remit.toml" in why
 
 
+@pytest.mark.slow
 def test_a_damaged_state_is_moved_aside_said_and_recorded(agent: Agent) -> None:
     state = agent.cwd / ".git" / "remit" / "state.db"
     for suffix in ("-wal", "-shm"):

@@ -55,6 +55,7 @@ def test_nothing_is_left_of_nothing(tmp_path: Path) -> None:
     assert remove_tree(tmp_path / "missing")
 
 
+@pytest.mark.slow
 def test_what_a_killed_process_left_stands_in_no_commands_way(tmp_path: Path, home: Path) -> None:
     gone = subprocess.Popen(["true"])
     gone.wait()
@@ -66,6 +67,7 @@ def test_what_a_killed_process_left_stands_in_no_commands_way(tmp_path: Path, ho
     assert remove_leftovers(home / SCRATCH_FOLDER / "missing") == []
 
 
+@pytest.mark.slow
 def test_what_lies_where_no_path_reaches_cannot_be_measured(tmp_path: Path) -> None:
     assert measure_bytes(dig(tmp_path / "deep", 3000)) == UNMEASURABLE_BYTES
 

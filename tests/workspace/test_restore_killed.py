@@ -6,6 +6,8 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
+import pytest
+
 from remit.workspace.files.atomic import TEMPORARY_PREFIX
 from remit.workspace.snapshots.restore import RestoreRunning
 from workspace.snapshot_trees import Worksite
@@ -47,6 +49,7 @@ def once_alone(step: Callable[[], object]) -> None:
             return
 
 
+@pytest.mark.slow
 def test_fifty_kills_leave_no_half_file_and_are_finished(repository: Path) -> None:
     site = Worksite(repository)
     for number in range(FILES):

@@ -126,6 +126,7 @@ def test_an_index_that_a_person_only_looked_at_is_no_conflict(team: Team) -> Non
     assert shell(team.root, "git log -1 --format=%s; git status -s") == "two\n"
 
 
+@pytest.mark.slow
 def test_an_index_that_a_person_changed_meanwhile_is_one(team: Team) -> None:
     stage = subprocess.Popen(["bash", "-c", "sleep 0.7; echo p >> docs/x.md; git add docs"], cwd=team.root)
     result = team.run("echo 2 > src/own.py; git add src; sleep 1.5; git commit -qm two")

@@ -80,6 +80,7 @@ DANGEROUS = [row for row in WATCHED_COMMANDS if row.dangerous][::4]
 """All of them take ten seconds, and pass as well."""
 
 
+@pytest.mark.slow
 def test_no_command_of_the_corpus_changes_anything_outside_the_scope(
     gate: Gate, how: Containment, home: Path, tmp_path: Path, capfd: pytest.CaptureFixture[str]
 ) -> None:
@@ -225,6 +226,7 @@ def test_what_runs_on_in_the_background_ends_with_the_command(gate: Gate, how: C
     assert (gate.workspace.root / "src/ok").exists()
 
 
+@pytest.mark.slow
 def test_a_time_limit_ends_it_with_124_and_what_it_did_is_judged(gate: Gate, how: Containment) -> None:
     result = run(gate, how, "echo a > src/ok; echo b > top; trap '' TERM; sleep 30", seconds=0.5)
     assert result.code == 124
@@ -280,6 +282,7 @@ def deep(gate: Gate) -> Generator[Gate]:
 DEEP = "python3 -c \"import os; os.chdir('src'); [(os.mkdir('d'), os.chdir('d')) for _ in range({})]\""
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("levels", "why"), [(1500, "more than 200 folders deep"), (3000, "paths are longer than Linux takes")]
 )
@@ -302,6 +305,7 @@ def test_folders_too_deep_are_taken_away_by_no_command_either(deep: Gate, how: C
     assert remove_tree(src / "d")
 
 
+@pytest.mark.slow
 def test_holes_stay_holes_and_count_against_the_limit(gate: Gate, how: Containment) -> None:
     """A limit of 256 MiB."""
     hole = "python3 -c \"f = open('src/{0}', 'wb'); f.seek({1}); f.write(b'end'); f.truncate({1} + 4096)\""
