@@ -130,9 +130,11 @@ def record_effects(
     stray: tuple[Change, ...] = ()
     with attempts.step():
         records = make_call_records(context, call, outcome, pending, row, effects, vcs, attempts)
-    if pending is not None and pending.whole and effects.observation is not None:
+    if pending is not None and pending.whole:
         with attempts.step():
-            stray = find_stray_changes(context.workspace, call, pending, effects.observation.files)
+            # Where the comparison failed, commits are looked for all the same: they are no change of the working tree.
+            observation = effects.observation or context.observe()
+            stray = find_stray_changes(context.workspace, call, pending, observation.files)
         if stray:
             with attempts.step():
                 context.keep_contents(contents_of_changes(stray))
