@@ -16,6 +16,7 @@ from typing import Any
 
 import pytest
 
+from cli.running import MAIN, data, run
 from remit.cli.policy.approval_view import parse_answer
 from remit.core.call import SessionKey, ToolCall
 from remit.gate.approvals.ask import MAX_ACTION_CHARS, describe_call
@@ -23,11 +24,10 @@ from remit.gate.gate import Gate
 from remit.gate.state.questions import ListedQuestion, Question
 from remit.servers.environment import read_environment
 
-MAIN = "from remit.cli import main; main()"
 
-
-def remit(folder: Path, *words: str, code: int = 0) -> str:
-    done = subprocess.run([sys.executable, "-c", MAIN, *words], cwd=folder, capture_output=True, text=True, check=False)
+def output(folder: Path, *words: str, code: int = 0) -> str:
+    """Return what a command writes on both streams."""
+    done = run(folder, *words)
     assert done.returncode == code, done.stderr
     return done.stdout + done.stderr
 
@@ -74,8 +74,8 @@ class Watcher:
 
 @pytest.fixture
 def governed(repository: Path) -> Path:
-    remit(repository, "init", "--mode", "enforce", "--yes")
-    remit(repository, "intent", "new", "Work", "--scope", "src/**")
+    output(repository, "init", "--mode", "enforce", "--yes")
+    output(repository, "intent", "new", "Work", "--scope", "src/**")
     hook(repository, "Bash", command="remit intent select INT-001")
     return repository
 
@@ -124,7 +124,7 @@ class Waiting:
 
 
 def records(folder: Path, event: str) -> list[dict[str, Any]]:
-    found = json.loads(remit(folder, "log", "--event", event, "--json"))["data"]
+    found = data(folder, "log", "--event", event)
     return [r["metadata"]["dev.remit"] for r in found]
 
 
@@ -219,7 +219,7 @@ def test_a_yes_for_the_intent_covers_the_folder_and_ends_with_the_intent(governe
     watcher.type("i")
     assert waiting.answered() == {}
     assert hook(governed, "Write", file_path=str(governed / "docs/b.md"), content="x") == {}
-    assert "docs/**" in remit(governed, "approvals", "list")
+    assert "docs/**" in output(governed, "approvals", "list")
     elsewhere = Waiting(governed, "other/c.md")
     watcher.expect(b"other/c.md")
     watcher.type("no")
@@ -244,18 +244,11 @@ def test_a_question_ends_when_the_person_leaves(governed: Path, watcher: Watcher
 def test_a_yes_without_a_terminal_is_refused(governed: Path, watcher: Watcher) -> None:
     waiting = Waiting(governed, "docs/a.md")
     watcher.expect(b"SCOPE_VIOLATION")
-    question = json.loads(remit(governed, "approvals", "list", "--json"))["data"]["questions"][0]["id"]
-    refused = subprocess.run(
-        [sys.executable, "-c", MAIN, "approvals", "allow", question],
-        cwd=governed,
-        stdin=subprocess.DEVNULL,
-        capture_output=True,
-        text=True,
-        check=False,
-    )
+    question = data(governed, "approvals", "list")["questions"][0]["id"]
+    refused = run(governed, "approvals", "allow", question)
     assert refused.returncode == 3
     assert "terminal" in refused.stderr
-    remit(governed, "approvals", "deny", question, "-m", "no")
+    output(governed, "approvals", "deny", question, "-m", "no")
     assert waiting.answered()["permissionDecision"] == "deny"
 
 
@@ -271,7 +264,7 @@ def test_commands_for_people_are_refused_below_an_agent(governed: Path, tmp_path
     )
     assert done.returncode == 3
     assert "for a person" in done.stderr or "for people" in done.stderr
-    assert "enforce" in remit(governed, "mode")
+    assert "enforce" in output(governed, "mode")
 
 
 @pytest.mark.parametrize("words", [("approvals", "allow", "x"), ("approvals", "watch"), ("mode", "observe")])
@@ -289,14 +282,7 @@ def test_what_an_agent_tries_with_such_a_command_is_recorded(
 
 
 def test_a_yes_without_a_terminal_is_recorded_too(governed: Path) -> None:
-    done = subprocess.run(
-        [sys.executable, "-c", MAIN, "approvals", "allow", "x"],
-        cwd=governed,
-        stdin=subprocess.DEVNULL,
-        capture_output=True,
-        check=False,
-    )
-    assert done.returncode == 3
+    assert run(governed, "approvals", "allow", "x").returncode == 3
     assert [r["call"]["name"] for r in records(governed, "denied")] == ["remit approvals allow"]
 
 
@@ -317,7 +303,7 @@ def on_a_terminal(folder: Path, *words: str, code: int = 0) -> str:
 def waiting_questions(folder: Path, many: int) -> list[dict[str, Any]]:
     until = time.monotonic() + 30
     while time.monotonic() < until:
-        found = json.loads(remit(folder, "approvals", "list", "--json"))["data"]["questions"]
+        found = data(folder, "approvals", "list")["questions"]
         if len([q for q in found if q["status"] == "open"]) == many:
             return found
         time.sleep(0.05)
@@ -328,7 +314,7 @@ def test_equal_cards_fold_and_are_answered_at_once(governed: Path, watcher: Watc
     paths = ["docs/a.md", "docs/b.md", "other/c.md"]
     calls = [Waiting(governed, path) for path in paths]
     questions = {q["path"]: q["id"] for q in waiting_questions(governed, 3)}
-    listed = remit(governed, "approvals", "list")
+    listed = output(governed, "approvals", "list")
     assert listed.count("SCOPE_VIOLATION: ") == 2
     said = on_a_terminal(governed, "approvals", "allow", questions["docs/b.md"], "--all-equal")
     assert "and 1 equal to it" in said
@@ -385,7 +371,7 @@ def test_a_killed_hook_leaves_a_question_that_can_still_be_answered(governed: Pa
     asker.kill()
     asker.communicate()
     watcher.leave()
-    listed = remit(governed, "approvals", "list")
+    listed = output(governed, "approvals", "list")
     assert "(expired)" in listed
     assert [(r["approval"]["by"], r["approval"]["answer"]) for r in records(governed, "approval_answered")] == [
         ("nobody", "deny")
@@ -422,9 +408,9 @@ def test_a_watcher_names_another_rule_and_a_wrong_one_leaves_the_question_open(
     watcher.type("p=docs/*.md")
     assert waiting.answered() == {}
     assert 'pattern = "docs/*.md"' in (governed / ".orchestration" / "remit.toml").read_text()
-    assert "project: SCOPE_VIOLATION docs/*.md  remit.toml" in remit(governed, "approvals", "list")
-    [grant] = json.loads(remit(governed, "approvals", "list", "--json"))["data"]["grants"]
-    assert "revoked: SCOPE_VIOLATION docs/*.md" in remit(governed, "approvals", "revoke", grant["id"][-8:])
+    assert "project: SCOPE_VIOLATION docs/*.md  remit.toml" in output(governed, "approvals", "list")
+    [grant] = data(governed, "approvals", "list")["grants"]
+    assert "revoked: SCOPE_VIOLATION docs/*.md" in output(governed, "approvals", "revoke", grant["id"][-8:])
     assert "grants" not in (governed / ".orchestration" / "remit.toml").read_text()
 
 

@@ -13,13 +13,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from cli.test_ledger import MAIN, data, remit
+from cli.running import MAIN, data, remit
 from conftest import run_git
 from gate.driving import Agent, governed
-from remit.cli.blame.answer import MUTATION_CLASSES, LineFilter, answer_question, read_question, render_answer
+from remit.cli.blame.answer import MUTATION_CLASSES, LineFilter, answer_question, read_question
 from remit.cli.blame.answer_cache import CACHE_FOLDER, MAX_ANSWERS, prune_cache
 from remit.cli.blame.arguments import BlameUsageError, parse_arguments
-from remit.cli.blame.git_output import BlameStyle
+from remit.cli.blame.git_output import BlameStyle, render_blame
 from remit.provenance.blame.annotated_output import escape_for_terminal
 from remit.provenance.blame.blamed_line import BlamedLine
 from remit.workspace.place.workspace import find_git_root, workspace_at
@@ -61,7 +61,8 @@ def grown(root: Path, home: Path, seed: int) -> Path:
 def ours(root: Path, *words: str) -> bytes:
     question = read_question(words, workspace_at(root, find_git_root(root)), root)
     found = answer_question(question, fewer=False, only_lines=False)
-    return render_answer(question, found, found.lines, found.lines, BlameStyle())
+    style = BlameStyle(quoted=found.settings.quotes_paths)
+    return render_blame(question.arguments, found.git_output, found.lines, found.lines, style)
 
 
 def theirs(root: Path, *words: str) -> bytes:
@@ -259,7 +260,7 @@ def test_only_lines_of_an_intent_are_shown(agent: Agent) -> None:
     for _ in range(2):
         words = [sys.executable, "-c", MAIN, "blame", "--class", "AST_REFACTOR", "src/app.py"]
         done = subprocess.run(words, cwd=agent.cwd, capture_output=True, check=True)
-        assert (done.stdout, done.stderr) == (b"", b"None of the 3 lines is such a one.\n")
+        assert (done.stdout, done.stderr) == (b"", b"None of the 3 lines matches.\n")
 
 
 @pytest.mark.parametrize(

@@ -1,12 +1,10 @@
 """Completion of `remit` in a shell: each kind of value, asked for as bash asks."""
 
-import os
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
 
+from cli.running import run
 from gate.driving import Agent, governed
 
 
@@ -26,14 +24,8 @@ def offered(folder: Path, *words: str) -> list[str]:
         "COMP_WORDS": " ".join(("remit", *words)),
         "COMP_CWORD": str(len(words)),
     }
-    done = subprocess.run(
-        [sys.executable, "-c", "from remit.cli import main; main()"],
-        cwd=folder,
-        env={**os.environ, **asked},
-        capture_output=True,
-        text=True,
-        check=True,
-    )
+    done = run(folder, **asked)
+    assert done.returncode == 0, done.stderr
     return [line.partition(",")[2] for line in done.stdout.splitlines() if line]
 
 

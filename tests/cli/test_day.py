@@ -18,12 +18,12 @@ from pathlib import Path
 
 import pytest
 
+from cli.running import MAIN, data, remit, run
 from conftest import run_git
 from gate.approvals.test_ask import Person
 from gate.driving import Agent, body, records, uncontained
 from remit.gate.state.questions import ApprovalReply
 
-MAIN = "from remit.cli import main; main()"
 PICTURES = Path(__file__).parent / "views"
 SESSION = "7f3a2c10-1111-4222-8333-xyzxyz"
 VIEWS = {
@@ -87,12 +87,6 @@ def on_terminal(folder: Path, words: tuple[str, ...], width: int, **around: str)
     return shown.decode().replace("\r\n", "\n")
 
 
-def in_pipe(folder: Path, *words: str) -> str:
-    """What a command writes into a pipe."""
-    argv = [sys.executable, "-c", MAIN, *words]
-    return subprocess.run(argv, cwd=folder, capture_output=True, text=True, check=True).stdout
-
-
 def normalised(text: str, root: Path) -> str:
     """The text without what differs from run to run, and from the line that names the folder on."""
     lines = text.split("\n")
@@ -111,7 +105,7 @@ def test_the_views_of_a_day_are_as_they_were(day: Path) -> None:
             "80": on_terminal(day, words, 80, NO_COLOR="1"),
             "120": on_terminal(day, words, 120, NO_COLOR="1"),
             "80-colour": on_terminal(day, words, 80),
-            "pipe": in_pipe(day, *words),
+            "pipe": remit(day, *words),
         }
         assert re.sub(r"\x1b\[[0-9;]*m", "", screens["80-colour"]) == screens["80"]
         for screen, shown in screens.items():
@@ -148,35 +142,32 @@ def test_log_follows_what_comes(day: Path, home: Path) -> None:
 def test_parts_of_ids_are_taken_and_candidates_listed(day: Path) -> None:
     question = body(records(day, "approval_answered")[0])["approval"]["id"]
     for given in (question[-8:], question):
-        assert "“the work is pushed”" in in_pipe(day, "show", given)
-    assert len(in_pipe(day, "log", "--session", "7f3a").splitlines()) > 10
+        assert "“the work is pushed”" in remit(day, "show", given)
+    assert len(remit(day, "log", "--session", "7f3a").splitlines()) > 10
     newest = records(day)[-1]["id"]
-    assert json.loads(in_pipe(day, "show", newest[-8:], "--json"))["data"]["id"] == newest
-    done = subprocess.run(
-        [sys.executable, "-c", MAIN, "show", newest[:6]], cwd=day, capture_output=True, text=True, check=False
-    )
+    assert data(day, "show", newest[-8:])["id"] == newest
+    done = run(day, "show", newest[:6])
     assert done.returncode == 2
     assert "records: " in done.stderr
     assert newest in done.stderr
 
 
 def test_a_question_in_a_persons_words_finds_records(day: Path) -> None:
-    found = in_pipe(day, "search", "Why did we reset this thing?")
+    found = remit(day, "search", "Why did we reset this thing?")
     assert "git reset" in found.splitlines()[0]
-    both = in_pipe(day, "search", "docs reset").splitlines()
+    both = remit(day, "search", "docs reset").splitlines()
     assert any("git reset" in row for row in both)
     assert any("docs/y.md" in row for row in both)
-    assert "no records" in in_pipe(day, "search", "--newest", "docs", "clean")
+    assert "no records" in remit(day, "search", "--newest", "docs", "clean")
 
 
 def test_figures_take_paths_from_the_folder_where_they_are_asked(day: Path) -> None:
     run_git(day, "add", "-A")
     run_git(day, "commit", "-qm", "work")
-    here = json.loads(in_pipe(day / "src", "stats", "app.py", "--json"))["data"]
+    here = data(day / "src", "stats", "app.py")
     assert [file["path"] for file in here["files"]] == [
-        file["path"] for file in json.loads(in_pipe(day, "stats", "src/app.py", "--json"))["data"]["files"]
+        file["path"] for file in data(day, "stats", "src/app.py")["files"]
     ]
     assert here["lines"] == 2
-    argv = [sys.executable, "-c", MAIN, "stats", "nofile"]
-    done = subprocess.run(argv, cwd=day, capture_output=True, text=True, check=False)
+    done = run(day, "stats", "nofile")
     assert (done.returncode, "no file 'nofile' is there" in done.stderr) == (2, True)

@@ -11,7 +11,7 @@ from typing import Any
 import arro3.io
 import pytest
 
-from cli.test_ledger import MAIN, data, remit
+from cli.running import MAIN, data, remit
 from gate.driving import Agent, governed
 from remit.core.diff.contents import hash_git_blob, sha256
 from remit.core.formats.foreign_records import convert_older_record

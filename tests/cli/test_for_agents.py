@@ -1,36 +1,15 @@
 """The commands that an agent may run for itself: its hook acts, the command tells what stands there."""
 
 import json
-import os
 import subprocess
 import sys
 import time
 from pathlib import Path
-from typing import Any
 
 import pytest
 
+from cli.running import data, run
 from gate.driving import Agent, allowed, body, governed, records
-
-
-def remit(folder: Path, *words: str, agent: bool = False, typed: str = "") -> subprocess.CompletedProcess[str]:
-    """Run the real command, as a person or below an agent."""
-    variables = {**os.environ, **({"CLAUDECODE": "1"} if agent else {})}
-    return subprocess.run(
-        [sys.executable, "-m", "remit", *words],
-        cwd=folder,
-        env=variables,
-        input=typed,
-        capture_output=True,
-        text=True,
-        check=False,
-    )
-
-
-def data(folder: Path, *words: str, **more: Any) -> Any:
-    done = remit(folder, *words, "--json", **more)
-    assert done.returncode == 0, done
-    return json.loads(done.stdout)["data"]
 
 
 @pytest.fixture
@@ -46,12 +25,12 @@ def test_an_agents_lesson_is_written_by_its_hook_for_its_session(agent: Agent) -
     assert (record["session_id"], record["intent_id"]) == ("session-1", "INT-001")
     [found] = data(agent.cwd, "lesson")
     assert (found["kind"], found["problem"], found["paths"]) == ("decision", "make broke", ["src/a.py", "src/b.py"])
-    assert "written down in AGENT.md" in remit(agent.cwd, "lesson", "use tabs", agent=True).stdout
+    assert "written down in AGENT.md" in run(agent.cwd, "lesson", "use tabs", CLAUDECODE="1").stdout
     assert len(data(agent.cwd, "lesson")) == 1
 
 
 def test_a_lesson_that_no_hook_saw_is_not_said_to_be_written(agent: Agent) -> None:
-    done = remit(agent.cwd, "lesson", "use tabs", agent=True)
+    done = run(agent.cwd, "lesson", "use tabs", CLAUDECODE="1")
     assert done.returncode == 3
     assert "no hook" in done.stderr
     assert data(agent.cwd, "lesson") == []
@@ -79,7 +58,7 @@ def test_a_persons_lesson_needs_no_session(agent: Agent) -> None:
 def test_todo_lists_are_the_sessions(agent: Agent) -> None:
     assert allowed(agent.ask("Bash", command="remit todo '[x] read' '[~] write' ship"))
     wanted = "## claude-code, no intent\n- [x] read\n- [~] write\n- [ ] ship"
-    assert data(agent.cwd, "todo", agent=True) == [{"session_id": "session-1", "list": wanted}]
+    assert data(agent.cwd, "todo", CLAUDECODE="1") == [{"session_id": "session-1", "list": wanted}]
     agent.ask("Read", file_path="src/app.py")
     found = data(agent.cwd, "todo", "only this", "--session", "session-1")
     assert [one["list"].splitlines()[1:] for one in found] == [["- [ ] only this"]]
@@ -97,11 +76,11 @@ def test_why_takes_lines_ranges_and_odd_names(agent: Agent) -> None:
     [first] = data(agent.cwd, "why", "src/a:1.py:2")["passages"]
     assert (first["start"], first["end"], first["origin"]) == (2, 2, "ai")
     assert len(data(agent.cwd, "why", "src/a:1.py:1-2")["causes"]) == 1
-    assert "INT-001 Names" in remit(agent.cwd / "src", "why", "a:1.py").stdout
+    assert "INT-001 Names" in run(agent.cwd / "src", "why", "a:1.py").stdout
     for spot in ("src/none.py", "src/app.py:9", "src/app.py:0", "../x"):
-        assert remit(agent.cwd, "why", spot).returncode == 2
-        assert "hint: name" in remit(agent.cwd, "why", "src/none.py").stderr
-    assert remit(agent.cwd, "why", "src/app.py:3-1").returncode == 2
+        assert run(agent.cwd, "why", spot).returncode == 2
+        assert "hint: name" in run(agent.cwd, "why", "src/none.py").stderr
+    assert run(agent.cwd, "why", "src/app.py:3-1").returncode == 2
 
 
 def test_blame_passes_gits_flags_on(agent: Agent) -> None:
@@ -110,16 +89,16 @@ def test_blame_passes_gits_flags_on(agent: Agent) -> None:
     words = ["blame", "-w", "-M", "-C", "-C", "-L", "1,1", "-L", "2,2"]
     assert [line["origin"] for line in data(agent.cwd, *words, "src/app.py")["lines"]] == ["unknown", "ai"]
     assert [line["origin"] for line in data(agent.cwd, *words, "HEAD", "src/app.py")["lines"]] == ["unknown"] * 2
-    assert remit(agent.cwd, "blame", "--", "--output=x", "src/app.py").returncode == 2
-    assert remit(agent.cwd, "blame", "a", "b", "c").returncode == 2
+    assert run(agent.cwd, "blame", "--", "--output=x", "src/app.py").returncode == 2
+    assert run(agent.cwd, "blame", "a", "b", "c").returncode == 2
 
 
 def test_people_get_the_rules_answer_in_words(agent: Agent) -> None:
-    text = remit(agent.cwd, "policy", "test", "--write", "docs/x.md", "--intent", "INT-001").stdout
+    text = run(agent.cwd, "policy", "test", "--write", "docs/x.md", "--intent", "INT-001").stdout
     assert text.startswith(
         "✗ deny  write docs/x.md\n  outcome  literal writes\n  writes   docs/x.md\n  because  SCOPE_"
     )
-    text = remit(agent.cwd, "policy", "test", "--command", "cat src/a.py").stdout
+    text = run(agent.cwd, "policy", "test", "--command", "cat src/a.py").stdout
     assert text.splitlines()[0] == "✓ allow  cat src/a.py"
 
 
@@ -137,7 +116,7 @@ def test_the_rules_answer_without_doing_anything(agent: Agent) -> None:
     asked = [{"id": 1, "write": "src/a.py"}, {"id": "b", "write": "docs/a.md"}, {"command": "ls"}]
     typed = "\n".join(map(json.dumps, asked))
     answers = [
-        json.loads(line) for line in remit(agent.cwd, "policy", "test", "--jsonl", typed=typed).stdout.splitlines()
+        json.loads(line) for line in run(agent.cwd, "policy", "test", "--jsonl", typed=typed).stdout.splitlines()
     ]
     assert [(a["id"], a["effect"], a["outcome"]) for a in answers] == [
         (1, "deny", "literal_writes"),
@@ -150,8 +129,8 @@ def test_the_rules_answer_without_doing_anything(agent: Agent) -> None:
     assert "SCOPE_VIOLATION" in other["reasons"][0]
     assert data(agent.cwd, "policy", "test", "--command", "make", "--intent", "INT-001")["writes"] is None
     for words in ([], ["--write", "a", "--command", "b"], ["--write", "a", "--intent", "INT-404"]):
-        assert remit(agent.cwd, "policy", "test", *words).returncode == 2
-    assert "line 1" in remit(agent.cwd, "policy", "test", "--jsonl", typed="{}").stderr
+        assert run(agent.cwd, "policy", "test", *words).returncode == 2
+    assert "line 1" in run(agent.cwd, "policy", "test", "--jsonl", typed="{}").stderr
     assert len(records(agent.cwd)) == before
 
 
@@ -165,22 +144,22 @@ def test_the_way_from_observing_to_enforcing(repository: Path, home: Path) -> No
     assert "--from-session session-1" in found["next"]
     made = data(repository, "intent", "new", "That work", "--from-session", "session-1", "--scope", "docs/**")
     assert (made["owned_scope"], made["status"]) == (["docs/**", "src/**"], "DRAFT")
-    assert remit(repository, "intent", "new", "Nothing", "--from-session", "unknown").returncode == 2
-    assert remit(repository, "intent", "new", "Nothing").returncode == 2
+    assert run(repository, "intent", "new", "Nothing", "--from-session", "unknown").returncode == 2
+    assert run(repository, "intent", "new", "Nothing").returncode == 2
     assert data(repository, "stats")["by_event"]["mutation"] == 2
 
 
 def test_a_finished_intent_is_forked_as_a_draft(agent: Agent) -> None:
-    assert remit(agent.cwd, "intent", "set-status", "INT-001", "DONE").returncode == 0
+    assert run(agent.cwd, "intent", "set-status", "INT-001", "DONE").returncode == 0
     made = data(agent.cwd, "intent", "fork", "INT-001", "--name", "Names again")
     assert (made["id"], made["status"], made["owned_scope"]) == ("INT-003", "DRAFT", ["src/**"])
     assert made["references"] == ["INT-001"]
-    assert remit(agent.cwd, "intent", "fork", "INT-001", agent=True).returncode == 3
+    assert run(agent.cwd, "intent", "fork", "INT-001", CLAUDECODE="1").returncode == 3
 
 
 @pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])
 def test_completion_knows_the_commands(tmp_path: Path, shell: str) -> None:
-    done = remit(tmp_path, "completion", shell)
+    done = run(tmp_path, "completion", shell)
     assert (done.returncode, done.stderr) == (0, "")
     assert "_REMIT_COMPLETE" in done.stdout
 
@@ -197,7 +176,7 @@ def test_records_show_the_class_of_a_change_and_are_found_by_a_hash(agent: Agent
         "INTENT_EVOLUTION",
     ]
     assert body(data(agent.cwd, "show", found[1]["id"]))["mutation_class"]["computed"] == "AST_REFACTOR"
-    assert "AST_REFACTOR" in remit(agent.cwd, "show", found[1]["id"]).stdout
+    assert "AST_REFACTOR" in run(agent.cwd, "show", found[1]["id"]).stdout
     [range_] = found[0]["files"][0]["conversations"][0]["ranges"]
     both = [found[0]["id"], found[1]["id"]]  # the lines are the whole file, which the second found there
     assert [r["id"] for r in data(agent.cwd, "log", "--hash", range_["content_hash"], "--reverse")] == both
@@ -210,7 +189,7 @@ def test_without_a_terminal_a_person_is_told_what_was_seen(agent: Agent) -> None
     """A command of an agent is under way, and where this shell comes from cannot be seen."""
     agent.select()
     assert allowed(agent.ask("Bash", command="python3 src/app.py"))
-    done = remit(agent.cwd, "mode", "observe")
+    done = run(agent.cwd, "mode", "observe")
     assert done.returncode == 3
     assert "this shell has none, and a command of claude-code is under way" in done.stderr
     assert "started by a coding agent" not in done.stderr

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from cli.test_approvals import remit
+from cli.test_approvals import output
 from gate.driving import INTENTS, Agent, governed
 
 TRICK = "\x1b[2J\u202e\x9b31m"
@@ -45,7 +45,7 @@ def repository_of_tricks(repository: Path, home: Path) -> Path:
 @pytest.mark.slow
 def test_no_command_passes_on_what_a_terminal_would_obey(repository_of_tricks: Path) -> None:
     for words in COMMANDS:
-        said = remit(repository_of_tricks, *words)
+        said = output(repository_of_tricks, *words)
         found = {c for c in said if unicodedata.category(c) in ("Cc", "Cf")} - {"\n", "\t"}
         assert not found, (words, found, said)
         if words[:2] == ("intent", "show"):

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from cli.test_for_agents import data, remit
+from cli.running import data, run
 from gate.driving import Agent, governed
 
 
@@ -15,9 +15,9 @@ def agent(repository: Path, home: Path) -> Agent:
 
 @pytest.mark.parametrize("name", ["", "   "])
 def test_an_intent_needs_a_name(agent: Agent, name: str) -> None:
-    done = remit(agent.cwd, "intent", "new", name, "--scope", "src/**")
+    done = run(agent.cwd, "intent", "new", name, "--scope", "src/**")
     assert (done.returncode, "needs a name" in done.stderr) == (2, True)
-    assert remit(agent.cwd, "intent", "edit", "INT-001", "--name", name).returncode == 2
+    assert run(agent.cwd, "intent", "edit", "INT-001", "--name", name).returncode == 2
 
 
 @pytest.mark.parametrize(
@@ -30,38 +30,38 @@ def test_an_intent_needs_a_name(agent: Agent, name: str) -> None:
     ],
 )
 def test_a_doubtful_scope_is_said_and_the_intent_made(agent: Agent, scope: str, said: str) -> None:
-    done = remit(agent.cwd, "intent", "new", "x", "--scope", scope.replace("\\\\", "\\"))
+    done = run(agent.cwd, "intent", "new", "x", "--scope", scope.replace("\\\\", "\\"))
     assert (done.returncode, said in done.stderr) == (0, True)
     assert "remit intent edit" in done.stderr
 
 
 @pytest.mark.parametrize("scope", ["src/**", "*.md", "src/app.py", "**/*.py", "{src,docs}/**"])
 def test_of_a_scope_that_matches_nothing_is_said(agent: Agent, scope: str) -> None:
-    done = remit(agent.cwd, "intent", "new", "x", "--scope", scope)
+    done = run(agent.cwd, "intent", "new", "x", "--scope", scope)
     assert (done.returncode, done.stderr) == (0, "")
 
 
 @pytest.mark.parametrize("command", [("select", "INT-001"), ("clear",)])
 def test_a_session_that_nobody_knows_is_an_error(agent: Agent, command: tuple[str, ...]) -> None:
     agent.select()
-    done = remit(agent.cwd, "intent", *command, "--session", "nope")
+    done = run(agent.cwd, "intent", *command, "--session", "nope")
     assert (done.returncode, "no session 'nope'\nhint: the newest: session-1" in done.stderr) == (2, True)
 
 
 def test_a_session_that_only_read_is_known(agent: Agent) -> None:
     agent.read("README.md")
-    assert remit(agent.cwd, "intent", "select", "INT-002", "--session", "session-1").returncode == 0
+    assert run(agent.cwd, "intent", "select", "INT-002", "--session", "session-1").returncode == 0
 
 
 def test_a_session_for_which_a_person_selects_stays_its_agents(agent: Agent) -> None:
     agent.select()
-    assert remit(agent.cwd, "intent", "select", "INT-001", "--session", "session-1").returncode == 0
-    assert "sessions  ✦ claude-code  session-1  INT-001" in remit(agent.cwd, "status").stdout
+    assert run(agent.cwd, "intent", "select", "INT-001", "--session", "session-1").returncode == 0
+    assert "sessions  ✦ claude-code  session-1  INT-001" in run(agent.cwd, "status").stdout
 
 
 @pytest.mark.parametrize("words", [("new", "x", "--scope", "src/**"), ("edit", "INT-001", "--name", "x"), ("list",)])
 def test_no_command_of_intents_starts_governing(repository: Path, home: Path, words: tuple[str, ...]) -> None:
-    done = remit(repository, "intent", *words)
+    done = run(repository, "intent", *words)
     assert (done.returncode, "remit init" in done.stderr) == (2, True), done
     assert not (repository / ".git" / "remit" / "governed").exists()
     assert not (repository / ".orchestration").exists()
@@ -83,20 +83,20 @@ CHILD = """
 def test_a_parent_is_closed_before_its_child_only_by_force(agent: Agent, words: tuple[str, ...]) -> None:
     path = agent.cwd / ".orchestration" / "active_intents.yaml"
     path.write_text(path.read_text() + CHILD.lstrip("\n"))
-    done = remit(agent.cwd, "intent", *words)
+    done = run(agent.cwd, "intent", *words)
     assert (done.returncode, "INT-003 is IN_PROGRESS" in done.stderr, "--force" in done.stderr) == (3, True, True)
     assert "status: DONE" not in path.read_text()
-    done = remit(agent.cwd, "intent", *words, "--force")
+    done = run(agent.cwd, "intent", *words, "--force")
     assert (done.returncode, "closed before its children: INT-003" in done.stderr) == (0, True)
     assert "INT-001: IN_PROGRESS -> DONE" in done.stdout
 
 
 @pytest.mark.slow
 def test_older_versions_of_an_intent_are_shown(agent: Agent) -> None:
-    remit(agent.cwd, "status")
+    run(agent.cwd, "status")
     agent.select()
-    assert remit(agent.cwd, "intent", "edit", "INT-001", "--add-scope", "docs/**", "--name", "New").returncode == 0
-    assert remit(agent.cwd, "intent", "complete", "INT-001", "--notes", "looked").returncode == 0
+    assert run(agent.cwd, "intent", "edit", "INT-001", "--add-scope", "docs/**", "--name", "New").returncode == 0
+    assert run(agent.cwd, "intent", "complete", "INT-001", "--notes", "looked").returncode == 0
     found = data(agent.cwd, "intent", "history", "INT-001")
     assert [v["version"] for v in found] == [1, 2, 3]
     assert [v["intent"]["owned_scope"] for v in found] == [["src/**"], ["src/**", "docs/**"], ["src/**", "docs/**"]]
@@ -104,20 +104,20 @@ def test_older_versions_of_an_intent_are_shown(agent: Agent) -> None:
     assert found[1]["by"] == "person"
     assert found[1]["changes"] == ["owned_scope + docs/**", "name Names → New"]
     assert "status IN_PROGRESS → DONE" in found[2]["changes"]
-    text = remit(agent.cwd, "intent", "history", "INT-001").stdout
+    text = run(agent.cwd, "intent", "history", "INT-001").stdout
     assert "owned_scope + docs/**" in text
-    first = remit(agent.cwd, "intent", "history", "INT-001", "--version", "1").stdout
+    first = run(agent.cwd, "intent", "history", "INT-001", "--version", "1").stdout
     assert ("Names" in first, "docs/**" in first) == (True, False)
     assert [v["version"] for v in data(agent.cwd, "intent", "history", "INT-001", "-n", "1")] == [3]
     assert data(agent.cwd, "intent", "history", "INT-001", "-n", "1")[0]["changes"] == found[2]["changes"]
-    done = remit(agent.cwd, "intent", "history", "INT-009")
+    done = run(agent.cwd, "intent", "history", "INT-009")
     assert (done.returncode, "no version of 'INT-009'" in done.stderr) == (2, True)
 
 
 @pytest.mark.slow
 def test_a_deleted_intent_has_its_history(agent: Agent) -> None:
-    assert remit(agent.cwd, "intent", "new", "Draft", "--scope", "x/**", "--id", "INT-003").returncode == 0
-    assert remit(agent.cwd, "intent", "delete", "INT-003").returncode == 0
+    assert run(agent.cwd, "intent", "new", "Draft", "--scope", "x/**", "--id", "INT-003").returncode == 0
+    assert run(agent.cwd, "intent", "delete", "INT-003").returncode == 0
     found = data(agent.cwd, "intent", "history", "INT-003")
     assert [(v["is_deleted"], v["intent"] is None) for v in found] == [(False, False), (True, True)]
 
@@ -176,5 +176,5 @@ def test_a_few_templates_are_there_already(agent: Agent, name: str) -> None:
 )
 def test_a_template_that_cannot_be_used_is_told(agent: Agent, name: str, text: str, said: str) -> None:
     template(agent, "bad", text or "owner: x\n")
-    done = remit(agent.cwd, "intent", "new", "x", "--scope", "src/**", "--template", name)
+    done = run(agent.cwd, "intent", "new", "x", "--scope", "src/**", "--template", name)
     assert (done.returncode, said in done.stderr) == (2, True), done

@@ -2,29 +2,16 @@
 
 import json
 import subprocess
-import sys
 from pathlib import Path
-from typing import Any
 
 import pytest
 
+from cli.running import data, remit
 from conftest import run_git
 from gate.driving import Agent, body, governed, records
 from remit.gate.gate import Gate
 from remit.ledger.integrity.tree_heads import HEAD_INTERVAL_RECORDS, read_frontier, read_stored_heads
 from remit.ledger.integrity.verify_log import check_log_health
-
-MAIN = "from remit.cli import main; main()"
-
-
-def remit(folder: Path, *words: str, code: int = 0) -> str:
-    done = subprocess.run([sys.executable, "-c", MAIN, *words], cwd=folder, capture_output=True, text=True, check=False)
-    assert done.returncode == code, done.stdout + done.stderr
-    return done.stdout
-
-
-def data(folder: Path, *words: str, code: int = 0) -> Any:
-    return json.loads(remit(folder, *words, "--json", code=code))["data"]
 
 
 @pytest.fixture

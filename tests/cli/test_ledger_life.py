@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from click.testing import CliRunner
 
-from cli import test_ledger
+from cli import running
 from cli.test_ledger import log_folder
 from conftest import run_git
 from gate.driving import Agent, body, governed, records
@@ -32,7 +32,7 @@ def data(folder: Path, *words: str, code: int = 0) -> Any:
 
 
 def origin(root: Path, path: str) -> str:
-    return test_ledger.data(root, "blame", path)["lines"][0]["origin"]
+    return running.data(root, "blame", path)["lines"][0]["origin"]
 
 
 @pytest.fixture

@@ -10,7 +10,8 @@ from typing import Any
 
 import pytest
 
-from cli.test_ledger import MAIN, log_folder
+from cli.running import MAIN
+from cli.test_ledger import log_folder
 from cli.test_ledger_life import data, origin, remit
 from conftest import run_git
 from gate.driving import Agent, governed, records

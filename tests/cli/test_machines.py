@@ -10,11 +10,10 @@ from typing import Any
 
 import pytest
 
+from cli.running import MAIN
 from conftest import run_git
 from remit.core.record import Body, Chain, Record, encode_record
 from remit.ledger.segments import Head, read_head, write_head
-
-MAIN = "from remit.cli import main; main()"
 
 
 class Machine:

@@ -2,7 +2,6 @@
 
 import json
 import stat
-import subprocess
 import sys
 import uuid
 from pathlib import Path
@@ -10,23 +9,12 @@ from typing import Any
 
 import pytest
 
+from cli.running import data, run
 from conftest import run_git
 from gate.driving import Agent, governed
 from remit.core.diff.contents import hash_line_range
 
 BODY = "def main():\n    total = compute_everything()\n    return total\n"
-
-
-def remit(folder: Path, *words: str) -> subprocess.CompletedProcess[str]:
-    return subprocess.run(
-        [sys.executable, "-m", "remit", *words], cwd=folder, capture_output=True, text=True, check=False
-    )
-
-
-def answer(folder: Path, *words: str) -> Any:
-    done = remit(folder, *words, "--json")
-    assert done.returncode == 0, done.stderr
-    return json.loads(done.stdout)["data"]
 
 
 def settings(root: Path, text: str) -> None:
@@ -54,42 +42,42 @@ def test_notes_travel_to_a_clone_that_knows_nothing(agent: Agent, tmp_path: Path
     agent.write("src/app.py", BODY)
     commit(root)
     run_git(root, "push", "-q", "origin", "main")
-    said = remit(root, "notes", "sync")
+    said = run(root, "notes", "sync")
     assert said.stdout == "1 notes written under refs/notes/ai\n0 notes from origin; ours pushed\n"
     run_git(tmp_path, "clone", "-q", "hub.git", "clone")
     clone = tmp_path / "clone"
-    bare = remit(clone, "blame", "src/app.py")
+    bare = run(clone, "blame", "src/app.py")
     assert (bare.returncode, "remit init" in bare.stderr, "✦" in bare.stdout) == (0, True, False)
-    assert "nothing pushed" in remit(clone, "notes", "sync").stdout
-    lines = answer(clone, "blame", "src/app.py")["lines"]
+    assert "nothing pushed" in run(clone, "notes", "sync").stdout
+    lines = data(clone, "blame", "src/app.py")["lines"]
     assert [(line["origin"], line["agent"], line["intent_id"], line["grade"]) for line in lines] == [
         ("unknown", None, None, None),
         ("ai", "claude-code", "INT-001", "note"),
         ("ai", "claude-code", "INT-001", "note"),
     ]
-    assert "ai  claude-code, INT-001, by a note" in remit(clone, "why", "src/app.py:2-3").stdout
-    assert answer(clone, "notes", "audit")["findings"] == []
+    assert "ai  claude-code, INT-001, by a note" in run(clone, "why", "src/app.py:2-3").stdout
+    assert data(clone, "notes", "audit")["findings"] == []
     assert not (clone / ".git" / "remit").exists()
 
 
 def test_nothing_is_written_where_nobody_said_so(agent: Agent) -> None:
     agent.write("src/app.py", BODY)
     commit(agent.cwd)
-    done = remit(agent.cwd, "notes", "write")
+    done = run(agent.cwd, "notes", "write")
     assert (done.returncode, "shares no notes" in done.stderr) == (2, True)
     assert run_git(agent.cwd, "for-each-ref", "refs/notes/ai") == ""
-    assert remit(agent.cwd, "notes", "show").returncode == 2
+    assert run(agent.cwd, "notes", "show").returncode == 2
 
 
 def test_an_audit_with_findings_ends_with_one(agent: Agent) -> None:
     settings(agent.cwd, "[share]\nnotes = true")
     agent.write("src/app.py", BODY)
     commit(agent.cwd)
-    remit(agent.cwd, "notes", "write", "HEAD")
+    run(agent.cwd, "notes", "write", "HEAD")
     text = run_git(agent.cwd, "notes", "--ref=ai", "show").replace(" 2-3\n", " 1-3\n")
     (agent.home / "note").write_text(text)
     run_git(agent.cwd, "notes", "--ref=ai", "add", "-f", "-F", str(agent.home / "note"))
-    done = remit(agent.cwd, "notes", "audit", "HEAD")
+    done = run(agent.cwd, "notes", "audit", "HEAD")
     assert done.returncode == 1
     assert "NOTE_OVERCLAIMS" in done.stdout
     assert "attests lines 1 of 'src/app.py'" in done.stdout
@@ -123,9 +111,9 @@ def test_only_what_is_staged_counts(agent: Agent) -> None:
     (agent.cwd / "src" / "other.py").write_text("by a person, and staged\n")
     agent.write("src/app.py", BODY)
     run_git(agent.cwd, "add", "src/other.py")
-    assert answer(agent.cwd, "trailers")["trailers"] == []
+    assert data(agent.cwd, "trailers")["trailers"] == []
     run_git(agent.cwd, "add", "src/app.py")
-    assert answer(agent.cwd, "trailers")["trailers"] == ["Remit-Intent: INT-001"]
+    assert data(agent.cwd, "trailers")["trailers"] == ["Remit-Intent: INT-001"]
 
 
 def test_by_default_nothing_is_said_and_what_agents_say_is_found(agent: Agent) -> None:
@@ -135,7 +123,7 @@ def test_by_default_nothing_is_said_and_what_agents_say_is_found(agent: Agent) -
     assert message(agent.cwd) == "work"
     (agent.cwd / ".git" / "hooks" / "prepare-commit-msg").unlink()
     run_git(agent.cwd, "commit", "-q", "--amend", "-m", "x\n\nSigned-off-by: Claude Code <a@example.org>")
-    done = remit(agent.cwd, "trailers", "--check", "HEAD")
+    done = run(agent.cwd, "trailers", "--check", "HEAD")
     assert (done.returncode, "SIGNED_OFF_BY_AGENT" in done.stdout) == (1, True)
 
 
@@ -164,20 +152,20 @@ def test_a_trace_of_another_tool_is_evidence_where_the_lines_are_those(agent: Ag
     record = trace(BODY, 2, 3)
     text = {"json": json.dumps(record, indent=1), "array": json.dumps([record]), "lines": json.dumps(record) + "\n"}
     (tmp_path / "traces").write_text(text[form])
-    assert answer(agent.cwd, "import", str(tmp_path / "traces"))["traces"] == 1
-    lines = answer(agent.cwd, "blame", "src/app.py")["lines"]
+    assert data(agent.cwd, "import", str(tmp_path / "traces"))["traces"] == 1
+    lines = data(agent.cwd, "blame", "src/app.py")["lines"]
     assert [(line["agent"], line["model"], line["grade"]) for line in lines] == [
         (None, None, None),
         ("other-tool", "maker/model-9", "note"),
         ("other-tool", "maker/model-9", "note"),
     ]
-    shown = answer(agent.cwd, "show", record["id"])
+    shown = data(agent.cwd, "show", record["id"])
     said = json.dumps(shown)
     assert '"imported"' in said
     assert '"unproved"' in said
     (agent.cwd / "src" / "app.py").write_text(BODY.replace("everything", "something"))
     commit(agent.cwd)
-    assert [line["agent"] for line in answer(agent.cwd, "blame", "src/app.py")["lines"]] == [None, None, "other-tool"]
+    assert [line["agent"] for line in data(agent.cwd, "blame", "src/app.py")["lines"]] == [None, None, "other-tool"]
 
 
 @pytest.mark.slow
@@ -189,19 +177,19 @@ def test_what_is_imported_again_in_another_layout_is_there_once_in_the_order_of_
     layouts = ("\n".join(map(json.dumps, found)), json.dumps(found, indent=2), "\ufeff" + json.dumps(found, indent=1))
     for text in layouts:
         (tmp_path / "traces").write_text(text, "utf-8")
-        assert answer(agent.cwd, "import", str(tmp_path / "traces"))["traces"] == 1
-        times = [record["timestamp"] for record in answer(agent.cwd, "log", "--until", "2026-02-01")]
+        assert data(agent.cwd, "import", str(tmp_path / "traces"))["traces"] == 1
+        times = [record["timestamp"] for record in data(agent.cwd, "log", "--until", "2026-02-01")]
         assert times == ["2026-01-02T03:30:00.000000Z", "2026-01-02T03:04:05.000000Z"]
 
 
 def test_what_is_no_record_is_not_imported(agent: Agent, tmp_path: Path) -> None:
     (tmp_path / "junk").write_text('{"a": 1}\nnot json\n')
-    done = remit(agent.cwd, "import", str(tmp_path / "junk"))
+    done = run(agent.cwd, "import", str(tmp_path / "junk"))
     assert done.returncode == 4
     assert "nothing in it is a record" in done.stderr
 
 
 def test_an_import_of_our_own_log_is_refused_by_the_name_that_was_given(agent: Agent) -> None:
-    done = remit(agent.cwd, "import", ".orchestration/agent_trace.jsonl")
+    done = run(agent.cwd, "import", ".orchestration/agent_trace.jsonl")
     assert done.returncode == 4
     assert "'.orchestration/agent_trace.jsonl' cannot be imported: no line of it is a record of another" in done.stderr

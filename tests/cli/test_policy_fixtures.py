@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from cli.test_ledger import data, remit
+from cli.running import data, remit
 from gate.driving import INTENTS, Agent, governed, records
 
 

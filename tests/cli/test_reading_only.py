@@ -10,10 +10,10 @@ from pathlib import Path
 
 import pytest
 
+from cli.running import MAIN
 from conftest import run_git
 from gate.driving import Agent, governed
 
-MAIN = "from remit.cli import main; main()"
 READING = (
     "status",
     "log",

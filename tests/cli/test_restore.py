@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from cli.running import run
 from conftest import run_git
 from gate.driving import Agent, body, governed, records
 
@@ -15,11 +16,7 @@ REMIT = [sys.executable, "-m", "remit", "restore"]
 
 
 def restore(folder: Path, *words: str, **variables: str) -> subprocess.CompletedProcess[str]:
-    """Run it without a terminal."""
-    environ = {**os.environ, **variables}
-    return subprocess.run(
-        [*REMIT, *words], cwd=folder, env=environ, capture_output=True, text=True, check=False, stdin=subprocess.DEVNULL
-    )
+    return run(folder, "restore", *words, **variables)
 
 
 @pytest.fixture

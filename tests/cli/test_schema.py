@@ -5,7 +5,7 @@ from pathlib import Path
 
 from jsonschema import Draft202012Validator
 
-from cli.test_ledger import data, remit
+from cli.running import data, remit
 from gate.driving import Agent, body, governed, records
 
 

@@ -1,21 +1,14 @@
 """The page on what is stored where names everything that a day with Remit leaves, and its commands remove it."""
 
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
 
+from cli.running import remit, run
 from conftest import run_git
 from gate.driving import Agent, governed
 
-MAIN = "from remit.cli import main; main()"
 PAGE = Path(__file__).parents[2] / "docs/reference/storage.md"
-
-
-def remit(folder: Path, *words: str) -> None:
-    done = subprocess.run([sys.executable, "-c", MAIN, *words], cwd=folder, capture_output=True, text=True, check=False)
-    assert done.returncode in (0, 1), (words, done.stdout, done.stderr)
 
 
 @pytest.fixture
@@ -36,7 +29,7 @@ def used(repository: Path, home: Path) -> Path:
         "restore latest --yes",
         "ledger witness",
     ):
-        remit(repository, *words.split(" "))
+        assert run(repository, *words.split(" ")).returncode in (0, 1), words
     return repository
 
 

@@ -1,15 +1,14 @@
 """`remit trust`, in a real terminal and out of one."""
 
-import json
 import os
 import pty
-import subprocess
 import sys
 import time
 from pathlib import Path
 
 import pytest
 
+from cli.running import data, run
 from gate.driving import governed
 from gate.team_hooks.trusted_hooks import hook
 
@@ -28,19 +27,6 @@ def hooked(repository: Path) -> Path:
     (repository / ".orchestration" / "hooks" / "a.toml").write_text(hook("sh .orchestration/hooks/check.sh"))
     (repository / ".orchestration" / "hooks" / "check.sh").write_text("exit 0\n")
     return repository
-
-
-def remit(folder: Path, *words: str, **variables: str) -> subprocess.CompletedProcess[str]:
-    """Run it without a terminal."""
-    return subprocess.run(
-        [*REMIT, *words],
-        cwd=folder,
-        capture_output=True,
-        text=True,
-        check=False,
-        stdin=subprocess.DEVNULL,
-        env={**os.environ, **variables},
-    )
 
 
 def at_a_terminal(folder: Path, answer: str, *words: str) -> tuple[int, str]:
@@ -69,8 +55,7 @@ def at_a_terminal(folder: Path, answer: str, *words: str) -> tuple[int, str]:
 
 def shown(folder: Path) -> dict[str, bool]:
     """By name, whether a command is trusted."""
-    data = json.loads(remit(folder, "trust", "--show", "--json").stdout)["data"]
-    return {c["name"]: c["trusted"] for c in data["commands"]}
+    return {c["name"]: c["trusted"] for c in data(folder, "trust", "--show")["commands"]}
 
 
 def test_a_person_at_a_terminal_sees_all_and_says_yes(hooked: Path) -> None:
@@ -80,7 +65,7 @@ def test_a_person_at_a_terminal_sees_all_and_says_yes(hooked: Path) -> None:
     assert "test -f README.md" in seen
     assert "hooks/check.sh" in seen
     assert shown(hooked) == {"hooks/a.toml#1": True, "INT-001": True}
-    assert "not trusted" not in remit(hooked, "status").stdout
+    assert "not trusted" not in run(hooked, "status").stdout
     code, seen = at_a_terminal(hooked, "", "--revoke")
     assert (code, shown(hooked)["INT-001"]) == (0, False)
 
@@ -94,40 +79,40 @@ def test_what_changed_is_shown_as_changed(hooked: Path) -> None:
     at_a_terminal(hooked, "y")
     (hooked / ".orchestration" / "hooks" / "check.sh").write_text("exit 1\n")
     assert shown(hooked) == {"hooks/a.toml#1": False, "INT-001": True}
-    out = remit(hooked, "trust", "--show").stdout
+    out = run(hooked, "trust", "--show").stdout
     assert [line[:1] for line in out.splitlines()[:3]] == ["-", "+", " "]
-    assert "1 commands of this repository are not trusted" in remit(hooked, "status").stdout
+    assert "1 commands of this repository are not trusted" in run(hooked, "status").stdout
 
 
 @pytest.mark.parametrize("words", [[], ["--revoke"]])
 def test_no_terminal_no_yes(hooked: Path, words: list[str]) -> None:
-    done = remit(hooked, "trust", *words)
+    done = run(hooked, "trust", *words)
     assert (done.returncode, "terminal" in done.stderr) == (3, True)
 
 
 def test_an_agent_cannot_trust(hooked: Path) -> None:
-    done = remit(hooked, "trust", CLAUDECODE="1")
+    done = run(hooked, "trust", CLAUDECODE="1")
     assert done.returncode == 3
 
 
 def test_a_list_names_what_is_trusted_on_this_machine(hooked: Path) -> None:
     at_a_terminal(hooked, "y")
-    assert str(hooked) in remit(hooked, "trust", "--list").stdout
+    assert str(hooked) in run(hooked, "trust", "--list").stdout
 
 
 def test_a_broken_file_cannot_be_trusted(hooked: Path) -> None:
     (hooked / ".orchestration" / "hooks" / "a.toml").write_text("[[")
-    done = remit(hooked, "trust", "--show")
+    done = run(hooked, "trust", "--show")
     assert (done.returncode, "hooks/a.toml" in done.stderr) == (2, True)
 
 
 def test_a_person_completes_what_the_commands_agree_with(hooked: Path) -> None:
     at_a_terminal(hooked, "y")
     (hooked / "README.md").rename(hooked / "read.me")
-    done = remit(hooked, "intent", "complete", "INT-001", "--notes", "x")
+    done = run(hooked, "intent", "complete", "INT-001", "--notes", "x")
     assert (done.returncode, "failed (exit code 1)" in done.stderr) == (3, True)
     (hooked / "read.me").rename(hooked / "README.md")
-    assert "DONE" in remit(hooked, "intent", "complete", "INT-001", "--notes", "x").stdout
+    assert "DONE" in run(hooked, "intent", "complete", "INT-001", "--notes", "x").stdout
 
 
 def test_patterns_of_generated_files_that_a_clone_brings_are_shown_and_have_no_effect(
@@ -135,14 +120,14 @@ def test_patterns_of_generated_files_that_a_clone_brings_are_shown_and_have_no_e
 ) -> None:
     (repository / ".orchestration").mkdir()
     (repository / ".orchestration" / "remit.toml").write_text('[containment]\ngenerated = ["**"]\n')
-    said = remit(repository, "init", "--yes", "--no-agents").stdout
+    said = run(repository, "init", "--yes", "--no-agents").stdout
     assert "[containment] generated is not trusted, and has no effect" in said
     assert "**" in said
-    said = remit(repository, "doctor").stdout
+    said = run(repository, "doctor").stdout
     assert "[containment] generated is not trusted, and has no effect" in said
     assert "generated matches 2 tracked files, which it does not cover" in said
     code, _ = at_a_terminal(repository, "y")
     assert code == 0
-    said = remit(repository, "doctor").stdout
+    said = run(repository, "doctor").stdout
     assert "is not trusted" not in said
     assert "generated matches 2 tracked files, which it does not cover" in said

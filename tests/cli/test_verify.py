@@ -8,7 +8,8 @@ from typing import Any
 
 import pytest
 
-from cli.test_ledger import data, log_folder, remit, segment
+from cli.running import data, remit
+from cli.test_ledger import log_folder, segment
 from conftest import run_git
 from gate.driving import INTENTS, Agent, governed, machine
 from remit.core.grant import Grant

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from cli.test_ledger import data, remit
+from cli.running import data, remit
 from cli.test_verify import commit
 from conftest import run_git
 from gate.driving import INTENTS, Agent, governed

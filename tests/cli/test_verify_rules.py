@@ -5,8 +5,7 @@ from typing import Any
 
 import pytest
 
-from cli.test_for_agents import remit
-from cli.test_ledger import data
+from cli.running import data, run
 from cli.test_verify import commit
 from conftest import run_git
 from gate.driving import INTENTS, Agent, governed, machine
@@ -184,7 +183,7 @@ def test_what_is_about_a_commit_is_told_with_its_name(agent: Agent) -> None:
     run_git(agent.cwd, "add", "src")
     run_git(agent.cwd, "commit", "-qm", SIGNED)
     name = run_git(agent.cwd, "rev-parse", "HEAD").strip()[:12]
-    assert f"commit {name}: RMT008" in remit(agent.cwd, "verify", "--fail-on", "never", "HEAD").stdout
+    assert f"commit {name}: RMT008" in run(agent.cwd, "verify", "--fail-on", "never", "HEAD").stdout
 
 
 @pytest.mark.parametrize(

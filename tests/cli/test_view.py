@@ -8,8 +8,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from rich.cells import cell_len
 
-from remit.cli.colour import has_colour
 from remit.cli.root import COMMANDS, SECTIONS
+from remit.cli.terminal.colour import has_colour
 from remit.cli.terminal.screen import Screen, parse_seconds, relative_time
 from remit.cli.terminal.view import (
     MARKS,

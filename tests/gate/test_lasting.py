@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from cli.test_ledger import remit
+from cli.running import remit
 from gate.approvals.test_ask import Person
 from gate.driving import Agent, allowed, body, governed, records, refusal
 from remit.adapters import ROWS

@@ -109,7 +109,8 @@ def test_help_imports_nothing_but_the_table_of_commands(tmp_path: Path) -> None:
         "remit",
         "remit.cli",
         "remit.cli.root",
-        "remit.cli.colour",
+        "remit.cli.terminal",
+        "remit.cli.terminal.colour",
         "remit.servers",
         "remit.servers.environ_checks",
     }

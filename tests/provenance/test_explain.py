@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from cli.test_ledger import data, remit
+from cli.running import data, remit
 from conftest import run_git
 from gate.approvals.test_ask import Person
 from gate.driving import Agent, governed, machine, refusal

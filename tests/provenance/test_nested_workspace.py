@@ -4,7 +4,8 @@ from pathlib import Path
 
 import pytest
 
-from cli.test_notes import answer, remit, settings
+from cli.running import data, run
+from cli.test_notes import settings
 from conftest import run_git
 from gate.driving import Agent, governed
 from provenance.test_blame import blame, commit
@@ -32,9 +33,9 @@ def test_lines_keep_their_origin_when_they_are_committed(agent: Agent, repositor
     assert origins(agent, "src/agent.py") == {"ai"}
     commit(repository)
     assert (origins(agent, "src/agent.py"), origins(agent, "src/human.py")) == ({"ai"}, {"unknown"})
-    told = answer(agent.cwd, "blame", "src/agent.py")["lines"]
+    told = data(agent.cwd, "blame", "src/agent.py")["lines"]
     assert {line["origin"] for line in told} == {"ai"}
-    assert "INT-001" in remit(agent.cwd, "why", "src/agent.py:1").stdout
+    assert "INT-001" in run(agent.cwd, "why", "src/agent.py:1").stdout
 
 
 def test_lines_that_moved_to_another_file_are_found(agent: Agent, repository: Path) -> None:
@@ -57,21 +58,21 @@ def test_the_file_of_that_name_at_the_root_is_another_one(agent: Agent, reposito
     (repository / "src/agent.py").write_text(BLOCK)
     agent.cwd.joinpath("src/agent.py").unlink()
     commit(repository)
-    assert {line["origin"] for line in answer(agent.cwd, "stats")["files"] or [{"origin": "none"}]} == {"none"}
+    assert {line["origin"] for line in data(agent.cwd, "stats")["files"] or [{"origin": "none"}]} == {"none"}
 
 
 def test_notes_name_paths_from_the_root_and_are_read_in_a_clone(agent: Agent, repository: Path, tmp_path: Path) -> None:
     settings(agent.cwd, "[share]\nnotes = true")
     commit(repository)
     run_git(repository, "notes", "--ref=ai", "add", "-m", "a stranger's", "HEAD~1")
-    answer(agent.cwd, "notes", "write", "HEAD")
+    data(agent.cwd, "notes", "write", "HEAD")
     assert run_git(repository, "notes", "--ref=ai", "show", "HEAD").startswith("parts/inner/src/agent.py\n")
     assert run_git(repository, "notes", "--ref=ai", "show", "HEAD~1") == "a stranger's\n"
-    assert answer(agent.cwd, "notes", "audit", "HEAD") == {"notes": 1, "findings": [], "absent": 0}
+    assert data(agent.cwd, "notes", "audit", "HEAD") == {"notes": 1, "findings": [], "absent": 0}
     run_git(tmp_path, "clone", "-q", str(repository), "clone")
     run_git(tmp_path / "clone", "fetch", "-q", "origin", "refs/notes/ai:refs/notes/ai")
     for folder, path in (("clone/parts/inner", "src/agent.py"), ("clone", "parts/inner/src/agent.py")):
-        assert {line["grade"] for line in answer(tmp_path / folder, "blame", path)["lines"]} == {"note"}
+        assert {line["grade"] for line in data(tmp_path / folder, "blame", path)["lines"]} == {"note"}
 
 
 def test_a_range_of_commits_is_judged_by_paths_in_the_workspace(agent: Agent, repository: Path) -> None:
@@ -80,12 +81,12 @@ def test_a_range_of_commits_is_judged_by_paths_in_the_workspace(agent: Agent, re
     agent.write("docs/x.md", "outside\n")
     agent.shell("cp src/agent.py docs/agent.py")
     commit(repository)
-    done = remit(agent.cwd, "verify", "HEAD")
+    done = run(agent.cwd, "verify", "HEAD")
     assert [line.partition(": ")[0] for line in done.stdout.splitlines() if "RMT001" in line] == [
         "docs/agent.py",
         "docs/x.md:1",
     ]
-    assert answer(agent.cwd, "stats")["ai"] == BLOCK.count("\n") * 2 + 1
+    assert data(agent.cwd, "stats")["ai"] == BLOCK.count("\n") * 2 + 1
 
 
 def test_a_sync_keeps_the_notes_of_others(agent: Agent, repository: Path, tmp_path: Path) -> None:
@@ -96,7 +97,7 @@ def test_a_sync_keeps_the_notes_of_others(agent: Agent, repository: Path, tmp_pa
     run_git(tmp_path / "origin.git", "fetch", "-q", str(repository), "refs/notes/ai:refs/notes/ai")
     run_git(repository, "update-ref", "-d", "refs/notes/ai")
     run_git(repository, "remote", "add", "origin", str(tmp_path / "origin.git"))
-    answer(agent.cwd, "notes", "write", "HEAD")
-    answer(agent.cwd, "notes", "sync")
+    data(agent.cwd, "notes", "write", "HEAD")
+    data(agent.cwd, "notes", "sync")
     assert run_git(tmp_path / "origin.git", "notes", "--ref=ai", "show", "HEAD~1") == "a stranger's\n"
     assert "parts/inner/src/agent.py" in run_git(tmp_path / "origin.git", "notes", "--ref=ai", "show", "HEAD")

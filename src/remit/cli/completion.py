@@ -1,17 +1,15 @@
-"""`remit completion`: completion for a shell, and the values that are completed."""
+"""`remit completion`: shell completion, and the values to complete."""
 
 from collections.abc import Callable, Iterable
 from contextlib import suppress
 from pathlib import Path
-from typing import TypeAlias, get_args
+from typing import get_args
 
 import click
 from click.shell_completion import CompletionItem, get_completion_class
 
 MAX_ITEMS = 50
-"""The newest of a kind that are offered."""
-
-Complete: TypeAlias = Callable[[click.Context, click.Parameter, str], list[CompletionItem]]
+"""The newest items of a kind are offered."""
 
 
 @click.command()
@@ -22,31 +20,29 @@ def completion(context: click.Context, shell: str) -> None:
 
     bash: eval "$(remit completion bash)" in ~/.bashrc. zsh likewise in ~/.zshrc. fish: remit completion fish | source
     """
-    kind = get_completion_class(shell)
-    if kind is None:
+    shell_class = get_completion_class(shell)
+    if shell_class is None:
         raise click.UsageError(f"{shell} is not known here")
-    click.echo(kind(context.find_root().command, {}, "remit", "_REMIT_COMPLETE").source())
+    click.echo(shell_class(context.find_root().command, {}, "remit", "_REMIT_COMPLETE").source())
 
 
 def complete_files(context: click.Context, parameter: click.Parameter, incomplete: str) -> list[CompletionItem]:
-    """Leave file names to the shell."""
     return [CompletionItem(incomplete, type="file")]
 
 
 def complete_events(context: click.Context, parameter: click.Parameter, incomplete: str) -> list[CompletionItem]:
-    """Return the names of records' events."""
     from remit.core.record import EventName
 
     return [CompletionItem(name) for name in get_args(EventName) if name.startswith(incomplete)]
 
 
 def complete_intents(context: click.Context, parameter: click.Parameter, incomplete: str) -> list[CompletionItem]:
-    """Return the ids of intents, with their names."""
+    """Return intent ids with their names."""
 
     def find(repo: Path) -> Iterable[tuple[str, str]]:
-        from remit.cli.output import governed_site
+        from remit.cli.output import governed_context
 
-        document = governed_site(repo).rules.document
+        document = governed_context(repo).rules.document
         return [(intent.id, intent.name) for intent in document.intents] if document else []
 
     return complete_items(context, incomplete, find)
@@ -56,9 +52,9 @@ def complete_sessions(context: click.Context, parameter: click.Parameter, incomp
     """Return the ids of the newest sessions."""
 
     def find(repo: Path) -> Iterable[tuple[str, str]]:
-        from remit.cli.output import governed_site
+        from remit.cli.output import governed_context
 
-        return [(key.session_id, "") for key in governed_site(repo).state.list_recent_sessions(MAX_ITEMS)]
+        return [(key.session_id, "") for key in governed_context(repo).state.list_recent_sessions(MAX_ITEMS)]
 
     return complete_items(context, incomplete, find)
 
@@ -67,40 +63,41 @@ def complete_records(context: click.Context, parameter: click.Parameter, incompl
     """Return the short ids of the newest records, with their events."""
 
     def find(repo: Path) -> Iterable[tuple[str, str]]:
-        from remit.cli.output import governed_site
+        from remit.cli.output import governed_context
+        from remit.cli.repository import open_index
         from remit.core.record import KEY
-        from remit.ledger.index.index import open_index
 
-        workspace = governed_site(repo).workspace
-        with open_index(workspace.state, workspace.log_folder) as index:
-            found = index.find(limit=MAX_ITEMS)
-        return [(str(document["id"])[-12:], document["metadata"][KEY]["event"]) for document in found]
+        workspace = governed_context(repo).workspace
+        with open_index(workspace) as index:
+            documents = index.find(limit=MAX_ITEMS)
+        return [(str(document["id"])[-12:], document["metadata"][KEY]["event"]) for document in documents]
 
     return complete_items(context, incomplete, find)
 
 
 def complete_snapshots(context: click.Context, parameter: click.Parameter, incomplete: str) -> list[CompletionItem]:
-    """Return the words of `remit restore` and the newest snapshots, with the command that each precedes."""
+    """Return the actions of `remit restore`, and the newest snapshots with the command that each precedes."""
 
     def find(repo: Path) -> Iterable[tuple[str, str]]:
-        from remit.cli.output import governed_site
+        from remit.cli.output import governed_context
         from remit.gate.snapshots.restore import select_offered
 
         words = [("list", ""), ("latest", ""), ("undo", ""), ("pin", ""), ("unpin", "")]
-        found = select_offered(governed_site(repo).snapshots.list_snapshots())[:MAX_ITEMS]
-        return [*words, *((one.id, one.occasion.command or one.occasion.tool or one.occasion.kind) for one in found)]
+        snapshots = select_offered(governed_context(repo).snapshots.list_snapshots())[:MAX_ITEMS]
+        occasions = [(snapshot.id, snapshot.occasion) for snapshot in snapshots]
+        return [*words, *((short_id, why.command or why.tool or why.kind) for short_id, why in occasions)]
 
     return complete_items(context, incomplete, find)
 
 
 def complete_questions(context: click.Context, parameter: click.Parameter, incomplete: str) -> list[CompletionItem]:
-    """Return the short ids of the questions that wait, with the calls that they are about."""
+    """Return the short ids of waiting questions, with their calls."""
 
     def find(repo: Path) -> Iterable[tuple[str, str]]:
         from remit.cli.output import governed_gate
 
-        asked = governed_gate(repo).questions.list_unanswered()
-        return [(one.question.id[-8:], one.question.action) for one in asked]
+        questions = [waiting.question for waiting in governed_gate(repo).questions.list_unanswered()]
+        return [(question.id[-8:], question.action) for question in questions]
 
     return complete_items(context, incomplete, find)
 
@@ -110,15 +107,13 @@ def complete_items(
 ) -> list[CompletionItem]:
     """Return the values that begin with `incomplete`, each with a remark of one line.
 
-    A shell that completes has no place for errors: where the repository cannot be read, there is nothing to offer.
+    A completing shell cannot show errors: an unreadable repository offers no values.
     """
     from remit.cli.output import UNAVAILABLE_ERRORS, Failure
     from remit.core.display_text import sanitise_line
 
     repo = context.params.get("repo") or Path()
     with suppress(*UNAVAILABLE_ERRORS, Failure, ValueError):
-        found = find(Path(repo))
-        return [
-            CompletionItem(name, help=sanitise_line(about, 60)) for name, about in found if name.startswith(incomplete)
-        ]
+        items = [item for item in find(Path(repo)) if item[0].startswith(incomplete)]
+        return [CompletionItem(value, help=sanitise_line(remark, 60)) for value, remark in items]
     return []

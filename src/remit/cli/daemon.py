@@ -34,7 +34,7 @@ def daemon(idle_s: float, sweep_s: float) -> None:
 
 
 def refresh_client(home: Path) -> None:
-    """After an upgrade, bring the installed client to this version: else it would ask a fresh process for ever."""
+    """Update the installed client after an upgrade: an old client would keep asking fresh processes."""
     try:
         if client_path(home).exists() and not is_client_current(home):
             install_client(home)
@@ -44,7 +44,7 @@ def refresh_client(home: Path) -> None:
 
 
 def record_client_hash(home: Path) -> None:
-    """Write down which client this is, so that another in its place is noticed. Raises OSError, ManifestError."""
+    """Record the client's SHA-256, so that a replaced client is noticed. Raises OSError, ManifestError."""
     manifest = read_manifest(home)
     if manifest.files:
         write_manifest(home, replace(manifest, client=hash_client(home)))

@@ -1,7 +1,7 @@
 """`remit demo`: the whole story in a throw-away repository. No agent, no key, no network.
 
-The agent is scripted, all else is real: each of its calls goes through `remit hook` in a process of its own, its
-intent is selected through the MCP server, and what it changes is changed on disk.
+The agent is scripted, everything else is real: each call runs `remit hook` in a separate process, the intent is
+selected through the MCP server, and changes happen on disk.
 """
 
 import asyncio
@@ -36,9 +36,9 @@ TEAMMATE = "# reviewed by Kim\n"
 
 
 class ScriptedAgent:
-    """A stand-in for Claude Code: it asks the hook, acts if it may, and tells the hook what came of it.
+    """A stand-in for Claude Code: asks the hook, acts if allowed, and reports the result to the hook.
 
-    It writes its conversation where Claude Code would, below HOME of `environment`.
+    The conversation is written to Claude Code's folder below HOME of `environment`.
     """
 
     def __init__(self, repository: Path, environment: dict[str, str]) -> None:
@@ -47,20 +47,20 @@ class ScriptedAgent:
         self.session = f"demo-{uuid4()}"
         self.transcript = Path(environment["HOME"]) / ".claude" / "projects" / "-demo" / f"{self.session}.jsonl"
         self.transcript.parent.mkdir(parents=True, exist_ok=True)
+        self.last_output = ""
 
     def say(self, role: str, content: object) -> None:
-        """Write one entry of the conversation: text of the `user`, or blocks of the `assistant`."""
+        """Append one conversation entry: text of the `user`, or blocks of the `assistant`."""
         at = format_utc(datetime.now(UTC), "milliseconds")
         message = {"role": role, "model": MODEL_NAME, "content": content}
+        entry = {"type": role, "uuid": f"{uuid4()}", "timestamp": at, "message": message}
         with self.transcript.open("ab") as file:
-            file.write(
-                msgspec.json.encode({"type": role, "uuid": f"{uuid4()}", "timestamp": at, "message": message}) + b"\n"
-            )
+            file.write(msgspec.json.encode(entry) + b"\n")
 
     def hook(self, event: str, **fields: object) -> dict[str, Any]:
-        """One hook call, in a process of its own; the answer."""
-        around = {"session_id": self.session, "cwd": str(self.repository), "transcript_path": str(self.transcript)}
-        payload = {**around, "hook_event_name": event, **fields}
+        """Run one hook call in a separate process; return its answer."""
+        session = {"session_id": self.session, "cwd": str(self.repository), "transcript_path": str(self.transcript)}
+        payload = {**session, "hook_event_name": event, **fields}
         kind = {"PreToolUse": "pre", "PostToolUse": "post"}.get(event, "note")
         done = subprocess.run(
             [sys.executable, "-c", "from remit.cli import main; main()", "hook", "claude-code", kind],
@@ -74,36 +74,33 @@ class ScriptedAgent:
             raise click.ClickException(f"remit hook failed: {done.stderr.decode('utf-8', 'replace')}")
         return msgspec.json.decode(done.stdout).get("hookSpecificOutput", {}) if done.stdout else {}
 
-    def use(self, tool: str, **given: object) -> str | None:
-        """One tool call; the reason where it was refused."""
-        call = {"tool_name": tool, "tool_input": given, "tool_use_id": f"toolu_{uuid4().hex[:12]}"}
-        self.say("assistant", [{"type": "tool_use", "id": call["tool_use_id"], "name": tool, "input": given}])
+    def use(self, tool: str, **arguments: object) -> str | None:
+        """Make one tool call; return the reason if refused, else None."""
+        call = {"tool_name": tool, "tool_input": arguments, "tool_use_id": f"toolu_{uuid4().hex[:12]}"}
+        self.say("assistant", [{"type": "tool_use", "id": call["tool_use_id"], "name": tool, "input": arguments}])
         answer = self.hook("PreToolUse", **call)
         if answer.get("permissionDecision") == "deny":
             return str(answer["permissionDecisionReason"])
-        given = answer.get("updatedInput", given)
-        result = self.perform_tool(tool, given, str(call["tool_use_id"]))
-        after = self.hook("PostToolUse", **{**call, "tool_input": given}, tool_response=result)
-        said = str(result.get("stderr", "")).rstrip(), after.get("additionalContext", "")
-        self.last_output = "\n".join(filter(None, said)).replace("\n", f"\n{' ' * 14}")
+        arguments = answer.get("updatedInput", arguments)
+        result = self.perform_tool(tool, arguments, str(call["tool_use_id"]))
+        note = self.hook("PostToolUse", **{**call, "tool_input": arguments}, tool_response=result)
+        texts = str(result.get("stderr", "")).rstrip(), note.get("additionalContext", "")
+        self.last_output = "\n".join(filter(None, texts)).replace("\n", f"\n{' ' * 14}")
         return None
 
-    last_output = ""
-
-    def perform_tool(self, tool: str, given: dict[str, object], call_id: str) -> dict[str, Any]:
-        """Do what the tool does."""
+    def perform_tool(self, tool: str, arguments: dict[str, object], call_id: str) -> dict[str, Any]:
+        """Perform the tool's effect and return its result."""
         if tool == "Write":
-            Path(str(given["file_path"])).write_text(str(given["content"]))
+            Path(str(arguments["file_path"])).write_text(str(arguments["content"]))
         elif tool == "Bash":
-            words = ["bash", "-c", str(given["command"])]
-            done = subprocess.run(words, cwd=self.repository, env=self.environment, capture_output=True, check=False)
+            bash = ["bash", "-c", str(arguments["command"])]
+            done = subprocess.run(bash, cwd=self.repository, env=self.environment, capture_output=True, check=False)
             return {"stdout": done.stdout.decode("utf-8", "replace"), "stderr": done.stderr.decode("utf-8", "replace")}
         elif tool.startswith("mcp__remit__"):
-            return asyncio.run(self.ask_server(tool.removeprefix("mcp__remit__"), given, call_id))
+            return asyncio.run(self.ask_server(tool.removeprefix("mcp__remit__"), arguments, call_id))
         return {}
 
-    async def ask_server(self, tool: str, given: dict[str, object], call_id: str) -> dict[str, Any]:
-        """Call a tool of the real MCP server."""
+    async def ask_server(self, tool: str, arguments: dict[str, object], call_id: str) -> dict[str, Any]:
         from mcp.client.client import Client
         from mcp.client.stdio import StdioServerParameters, stdio_client
 
@@ -114,7 +111,7 @@ class ScriptedAgent:
             env=self.environment,
         )
         async with Client(stdio_client(server)) as client:
-            result = await client.call_tool(tool, dict(given), meta={"claudecode/toolUseId": call_id})
+            result = await client.call_tool(tool, dict(arguments), meta={"claudecode/toolUseId": call_id})
         return {"content": [block.model_dump(mode="json") for block in result.content]}
 
 
@@ -133,7 +130,7 @@ def demo(keep: bool) -> None:
 
 
 def play_story(home: Path) -> None:
-    """The story, scene by scene."""
+    """Print the story, scene by scene."""
     repository, environment = use_repository(home)
     agent = ScriptedAgent(repository, environment)
     app = repository / "src" / "app.py"
@@ -180,14 +177,14 @@ def play_story(home: Path) -> None:
 
 
 def use_repository(home: Path, name: str = "repo", content: str = OLD) -> tuple[Path, dict[str, str]]:
-    """Make a repository with one commit and one intent, and an environment that touches nothing of the user's."""
+    """Create a repository with one commit and one intent, and an environment isolated from the user's."""
     repository = home / name
     (repository / "src").mkdir(parents=True)
     (repository / "src" / "app.py").write_text(content)
     (repository / "README.md").write_text("# Greeter\n")
     (home / "tmp").mkdir()
-    keep = {name: os.environ[name] for name in ("PATH", "LANG", "LC_ALL", "TERM") if name in os.environ}
-    environment = {**keep, "HOME": str(home), "TMPDIR": str(home / "tmp"), "GIT_CONFIG_NOSYSTEM": "1"}
+    inherited = {name: os.environ[name] for name in ("PATH", "LANG", "LC_ALL", "TERM") if name in os.environ}
+    environment = {**inherited, "HOME": str(home), "TMPDIR": str(home / "tmp"), "GIT_CONFIG_NOSYSTEM": "1"}
     identity = ("-c", "user.name=A Person", "-c", "user.email=person@example.org")
     for words in (("init", "-q", "-b", "main"), ("add", "-A"), (*identity, "commit", "-q", "-m", "first")):
         subprocess.run(["git", *words], cwd=repository, env=environment, check=True, capture_output=True)
@@ -200,7 +197,7 @@ def use_repository(home: Path, name: str = "repo", content: str = OLD) -> tuple[
 
 
 def run_remit(repository: Path, environment: dict[str, str], *words: str, quiet: bool = False) -> None:
-    """Run a `remit` command, shown as one would type it."""
+    """Run a `remit` command, shown as typed."""
     if not quiet:
         click.echo(click.style(f"   $ remit {' '.join(words)}", bold=True))
     done = subprocess.run(
@@ -217,12 +214,11 @@ def run_remit(repository: Path, environment: dict[str, str], *words: str, quiet:
 
 
 def print_heading(title: str) -> None:
-    """A heading."""
     click.echo(click.style(f"\n{title}", bold=True))
 
 
 def show_refusal(reason: str | None, code: str) -> None:
-    """Show a refusal as the model gets it; any other answer ends the demo as failed."""
+    """Show a refusal as the model gets it; end the demo as failed for any other answer."""
     if reason is None or code not in reason:
         click.echo(click.style(f"   expected a refusal with {code}, got: {reason or 'allowed'}", fg="red"))
         sys.exit(FINDINGS)
@@ -233,7 +229,6 @@ def show_refusal(reason: str | None, code: str) -> None:
 
 
 def show_allowed(reason: str | None) -> None:
-    """Show that a call went through."""
     if reason is not None:
         click.echo(click.style(f"   expected it to be allowed, got: {reason}", fg="red"))
         sys.exit(FINDINGS)
@@ -241,7 +236,6 @@ def show_allowed(reason: str | None) -> None:
 
 
 def closing_text() -> str:
-    """What to type next."""
     remit = own_command()
     return f"""
 {click.style("That was it. In your own repository:", bold=True)}

@@ -1,4 +1,4 @@
-"""`remit exec`: run a command contained, and keep of its effects what the intent may change."""
+"""`remit exec`: run a command contained, and keep the effects that the intent allows."""
 
 import os
 import shlex
@@ -35,10 +35,10 @@ from remit.workspace.sandbox.run_command import (
 )
 
 THIS_PROCESS = "here"
-"""Where this process runs the command itself, its ticket names no folder."""
+"""Stands for a folder in the ticket of a command that this process runs itself."""
 
 EXEC_AGENT = "remit-exec"
-"""The agent of a command whose session is not an agent's."""
+"""The agent name of a command outside an agent's session."""
 
 
 @click.command("exec", context_settings={"ignore_unknown_options": True, "allow_interspersed_args": False})
@@ -72,7 +72,7 @@ def exec_(
     Input, output, environment and exit code are the command's own. What it leaves running is ended with it. The exit
     code of a command that was stopped is 124. Without options the limits are those of `[containment]` in remit.toml.
     """
-    own = dict(os.environ)  # before what would lead Remit's own git elsewhere is taken out
+    own = dict(os.environ)  # read before variables that would redirect Remit's own git are removed
     gate = governed_gate(repo)
     known = limits_from(gate.rules.config.containment)
     size = known.size if size_limit is None else size_limit * MEBIBYTE
@@ -82,7 +82,7 @@ def exec_(
     if token is not None:
         sys.exit(run_ticketed_call(gate, session_id or "", token, command, limits))
     if (intent_id or session_id) and is_below_agent():
-        # An agent's own intent is told by its hook; here it could name any, and work outside what it selected.
+        # An agent's hook knows the selected intent; these options would let the agent name any other.
         raise refuse_agent("`remit exec --intent` or `--session`")
     session = choose_session(gate, session_id, intent_id)
     call = make_call(command, session, gate.state.active_session(session).agent or EXEC_AGENT)
@@ -90,22 +90,27 @@ def exec_(
     if answer.decision.effect != "allow":
         click.echo(answer.reason, err=True)
         sys.exit(REFUSED)
-    how = find_containment(gate.environment.home, gate.environment.temporary)
-    sys.exit(run_in_containment(gate, how, call, command, limits))
+    containment = find_containment(gate.environment.home, gate.environment.temporary)
+    sys.exit(run_in_containment(gate, containment, call, command, limits))
 
 
 def run_in_containment(
-    gate: Gate, how: Containment, call: ToolCall, command: tuple[str, ...], limits: Limits, ticket: Ticket | None = None
+    gate: Gate,
+    containment: Containment,
+    call: ToolCall,
+    command: tuple[str, ...],
+    limits: Limits,
+    ticket: Ticket | None = None,
 ) -> int:
-    """Run it; its exit code. What was dropped is told. Raises Failure where nothing ran."""
+    """Run the command and print what was dropped; return its exit code. Raises Failure if nothing ran."""
     try:
-        return report_result(run_contained(gate, how, call, command, limits, ticket))
+        return report_result(run_contained(gate, containment, call, command, limits, ticket))
     except (SandboxFailed, NoScratchFolder) as error:
         raise Failure("NOT_CONTAINED", str(error), fix="remit doctor", exit_code=UNAVAILABLE) from error
 
 
 def run_ticketed_call(gate: Gate, session_id: str, token: str, command: tuple[str, ...], limits: Limits) -> int:
-    """Run the shell command of a call that its hook let through; its exit code. Raises Failure, NoTicket."""
+    """Run the shell command of a call that its hook allowed; return its exit code. Raises Failure."""
     tickets, text = Tickets(gate.state), command[-1]
     if len(command) != 3 or command[1] != "-c":
         raise Failure("USAGE", f"--call goes with one shell command: expected SHELL -c TEXT, not {command!r}")
@@ -114,18 +119,18 @@ def run_ticketed_call(gate: Gate, session_id: str, token: str, command: tuple[st
     except TicketNotFound as error:
         raise Failure("NO_TICKET", str(error), exit_code=REFUSED) from error
     gate.environment = replace(gate.environment, temporary=Path(ticket.temporary))
-    how = find_containment(gate.environment.home, gate.environment.temporary)
-    if how.way not in CONFINING_WAYS:
+    containment = find_containment(gate.environment.home, gate.environment.temporary)
+    if containment.way not in CONFINING_WAYS:
         raise Failure("NOT_CONTAINED", "nothing ran: no containment works here any more", exit_code=UNAVAILABLE)
-    call = ticket.make_call(text, os.getcwd())  # noqa: PTH109  what the shell calls it, links and all
+    call = ticket.make_call(text, os.getcwd())  # noqa: PTH109  the shell's spelling, links included
     try:
-        return run_in_containment(gate, how, call, command, limits, ticket)
+        return run_in_containment(gate, containment, call, command, limits, ticket)
     finally:
         tickets.delete_ticket(token)
 
 
 def settle_staged(gate: Gate, folder: Path, token: str, ended: CommandEnd, text: str) -> int:
-    """Judge what a launcher staged that the daemon did not come back to. Raises Failure where nobody gave leave."""
+    """Judge the effects staged by a launcher that the daemon lost. Raises Failure without a ticket."""
     try:
         ticket = Tickets(gate.state).finish_ticket(token, str(folder), text)
     except TicketNotFound as error:
@@ -139,14 +144,13 @@ def settle_staged(gate: Gate, folder: Path, token: str, ended: CommandEnd, text:
 
 
 def report_result(result: ContainedResult) -> int:
-    """Say what was dropped; the exit code."""
     if result.said:
         click.echo(result.said, err=True)
     return result.code
 
 
 def choose_session(gate: Gate, session_id: str | None, intent_id: str | None) -> SessionKey:
-    """The session that the command is of, with the intent selected that was asked for."""
+    """Return the session of the command, with the requested intent selected."""
     session = SessionKey(session_id or f"exec-{uuid4()}")
     intent_id = intent_id or (None if session_id else gate.environment.bound_intent)
     if intent_id is not None and gate.state.active_session(session).intent_id != intent_id:
@@ -155,13 +159,12 @@ def choose_session(gate: Gate, session_id: str | None, intent_id: str | None) ->
 
 
 def make_call(command: tuple[str, ...], session: SessionKey, agent: str) -> ToolCall:
-    """The command as a tool call."""
     return ToolCall(
         agent=agent,
         session=session,
         tool="exec",
         effect="execute",
-        cwd=os.getcwd(),  # noqa: PTH109  what the shell calls it, links and all
+        cwd=os.getcwd(),  # noqa: PTH109  the shell's spelling, links included
         call_id=f"exec-{uuid4()}",
         command=shlex.join(command),
         arguments_sha256=hash_arguments({"command": command}),

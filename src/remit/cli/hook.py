@@ -1,4 +1,4 @@
-"""`remit hook AGENT [pre|post|note]`: that agent's hook payload in, that agent's answer out."""
+"""`remit hook AGENT [pre|post|note]`: read an agent's hook payload, print the answer."""
 
 import os
 import signal
@@ -16,13 +16,13 @@ from remit.servers.hook import HookFrame, answer, parse_event_class, refuse_payl
 USAGE = "usage: remit hook AGENT [pre|post|note] < payload   (AGENT: {agents})\n"
 
 LATEST_S = 597
-"""When a call is given up: before an agent does so, which would then run the tool. Agents wait for 600 s."""
+"""Deadline of a pre call, below the 600 s after which agents run the tool without an answer."""
 
 
 def main(arguments: list[str]) -> int:
-    """Answer one hook call. 0 for every answer, denials included; 2 where a *pre* event could not be answered.
+    """Answer one hook call. Returns 0 for every answer, denials included; 2 for a *pre* event without an answer.
 
-    One that takes too long is ended by the system, wherever it is, and the words in the agent's settings refuse.
+    A call that takes too long is ended by SIGALRM, and the shell words in the agent's settings deny.
     """
     from_client = arguments[-1:] == ["--client"]
     words = arguments[:-1] if from_client else arguments
@@ -50,7 +50,7 @@ def main(arguments: list[str]) -> int:
 
 
 def start_daemon(environment: Environment) -> None:
-    """The client found no daemon: start one, for the next call. Its failure is not this call's."""
+    """Start a daemon for the next call, because the client found none. An error does not affect this call."""
     from remit.servers.daemon import start_daemon
 
     try:
@@ -60,15 +60,14 @@ def start_daemon(environment: Environment) -> None:
 
 
 def current_folder() -> str:
-    """The folder we were started in; `/` where it is gone."""
     try:
-        return str(os.getcwd())  # noqa: PTH109  pathlib is not needed for this
+        return str(os.getcwd())  # noqa: PTH109  pathlib is not loaded yet
     except FileNotFoundError:
         return "/"
 
 
 def write_reply(stdout: bytes, stderr: bytes, code: int) -> int:
-    """Hand the answer over. An agent that stopped listening is no failure of ours."""
+    """Write the reply. An agent that closed its end of the pipe is no error."""
     try:
         sys.stderr.buffer.write(stderr)
         sys.stdout.buffer.write(stdout)

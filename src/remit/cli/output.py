@@ -1,4 +1,4 @@
-"""What every command shares: where it works, how it answers, and how it fails."""
+"""Shared by all commands: opening the repository, printing the answer, reporting failures."""
 
 import errno
 import os
@@ -9,17 +9,17 @@ from functools import wraps
 from pathlib import Path
 from shutil import get_terminal_size
 from sqlite3 import Error as SqliteError
-from typing import TYPE_CHECKING, Any, NoReturn, ParamSpec, TypeVar
+from typing import TYPE_CHECKING, NoReturn, ParamSpec, TypeVar
 
 import click
 import msgspec
 from click.core import ParameterSource
 
-from remit.cli.colour import forced_colour
 from remit.cli.failure import FINDINGS as FINDINGS
 from remit.cli.failure import INTEGRITY as INTEGRITY
 from remit.cli.failure import REFUSED, UNAVAILABLE, Failure
 from remit.cli.failure import USAGE as USAGE
+from remit.cli.terminal.colour import forced_colour
 from remit.cli.terminal.screen import Screen, open_screen
 from remit.core.display_text import escape_json, sanitise_text
 from remit.gate.context import WorkspaceContext
@@ -37,8 +37,7 @@ if TYPE_CHECKING:
 
 P = ParamSpec("P")
 R = TypeVar("R")
-F = TypeVar("F", bound=Callable[..., Any])
-S = TypeVar("S", bound=WorkspaceContext)
+C = TypeVar("C", bound=WorkspaceContext)
 
 repo_option = click.option(
     "--repo",
@@ -51,7 +50,7 @@ json_option = click.option("--json", "as_json", is_flag=True, help="One JSON doc
 
 
 def store_display_option(context: click.Context, parameter: click.Parameter, value: object) -> None:
-    """Keep an option about looks where `current_screen` finds it: no command takes it as an argument."""
+    """Store a display option for `current_screen`; no command receives the option as an argument."""
     if context.get_parameter_source(str(parameter.name)) is not ParameterSource.DEFAULT:
         context.meta[f"remit.{parameter.name}"] = value
         if parameter.name == "color":
@@ -85,91 +84,91 @@ DISPLAY_OPTIONS = (
 )
 
 
-def view_options(command: F) -> F:
-    """Give a command the options about its looks, which `emit_view` obeys."""
+def command_options(command: Callable[P, R]) -> Callable[P, R]:
+    """Add `--repo` and `--json` to a command, and report its errors as failures."""
+    return repo_option(json_option(reports_failures(command)))
+
+
+def view_command_options(command: Callable[P, R]) -> Callable[P, R]:
+    """Add the options of `command_options`, and the display options that `emit_view` obeys."""
+    decorated = reports_failures(command)
     for option in reversed(DISPLAY_OPTIONS):
-        command = option(command)
-    return command
+        decorated = option(decorated)
+    return repo_option(json_option(decorated))
 
 
 def current_screen() -> Screen:
-    """Return the screen as the options of the running command have it."""
     meta = click.get_current_context().meta
     return open_screen(meta.get("remit.color", "auto"), meta.get("remit.time", "auto"), time.time())
 
 
 def open_gate(repo: Path) -> "Gate":
-    """The gate of the repository. Raises Failure where there is none."""
-    from remit.gate.gate import Gate  # with all the checks: half of the start of a command that only reads
+    """Return the gate of the repository. Raises Failure outside a repository."""
+    from remit.gate.gate import Gate  # imports every check, which doubles the start-up of a reading command
 
-    return open_site(Gate, repo)
+    return open_context(Gate, repo)
 
 
 def governed_gate(repo: Path) -> "Gate":
-    """The gate of a repository that Remit governs. Raises Failure."""
+    """Return the gate of a governed repository. Raises Failure."""
     return require_governed(open_gate(repo))
 
 
-def governed_site(repo: Path) -> WorkspaceContext:
-    """What belongs to a repository that Remit governs, for who only reads. Raises Failure."""
-    return require_governed(open_site(WorkspaceContext, repo))
+def governed_context(repo: Path) -> WorkspaceContext:
+    """Return read access to a governed repository. Raises Failure."""
+    return require_governed(open_context(WorkspaceContext, repo))
 
 
-def reading_site(repo: Path) -> WorkspaceContext:
-    """What belongs to a repository, governed or not: where nothing governs, there are git and notes to read.
+def reading_context(repo: Path) -> WorkspaceContext:
+    """Return read access to a repository, governed or not; warn on standard error if not governed.
 
-    That this is so is said on standard error. Raises Failure where there is no repository.
+    Raises Failure outside a repository.
     """
-    site = open_site(WorkspaceContext, repo)
-    if not site.is_governed:
-        told = "only git, and notes where there are any, tell of its lines; `remit init` there begins a record"
-        click.echo(f"Remit does not govern {str(site.workspace.root)!r}: {told}", err=True)
-    return site
+    opened = open_context(WorkspaceContext, repo)
+    if not opened.is_governed:
+        hint = "attribution comes from git and notes only; `remit init` there starts a record"
+        click.echo(f"Remit does not govern {str(opened.workspace.root)!r}: {hint}", err=True)
+    return opened
 
 
-def open_site(kind: type[S], repo: Path) -> S:
-    """A site of that kind. Raises Failure where there is no repository."""
-    site = kind.open(repo, read_environment())
-    if site.found_workspace is None:
-        raise no_workspace_failure(str(repo.resolve()), bare=find_git_folder(repo.resolve()) is not None)
-    return site
-
-
-def no_workspace_failure(folder: str, *, bare: bool) -> Failure:
-    """That there is nothing to work in: no repository, or one that has no files of its own."""
-    if bare:
-        return Failure(
+def open_context(kind: type[C], repo: Path) -> C:
+    """Open a workspace context of this kind. Raises Failure outside a repository."""
+    opened = kind.open(repo, read_environment())
+    if opened.found_workspace is not None:
+        return opened
+    folder = repo.resolve()
+    if find_git_folder(folder) is not None:
+        raise Failure(
             "NO_WORKSPACE",
-            f"the git repository around {folder!r} has no work tree",
+            f"the git repository around {str(folder)!r} has no work tree",
             fix="work in a clone of it, or in a tree that `git worktree add PATH` makes",
         )
-    return Failure(
+    raise Failure(
         "NO_WORKSPACE",
-        f"{folder!r} is in no git repository, and has no .orchestration/ folder",
+        f"{str(folder)!r} is in no git repository, and has no .orchestration/ folder",
         fix="run `git init` there first, or `remit init` in a folder that needs no git",
     )
 
 
-def require_governed(site: S) -> S:
-    """That site. Raises Failure where Remit does not govern it."""
-    if not site.is_governed:
-        raise Failure(
-            "NOT_GOVERNED", f"Remit does not govern {str(site.workspace.root)!r}", fix="run `remit init` there"
-        )
-    return site
+def require_governed(context: C) -> C:
+    """Return the context. Raises Failure if not governed."""
+    if not context.is_governed:
+        root = str(context.workspace.root)
+        raise Failure("NOT_GOVERNED", f"Remit does not govern {root!r}", fix="run `remit init` there")
+    return context
 
 
 def emit(data: object, as_json: bool, text: str) -> None:
-    """The answer: one JSON document, or text."""
+    """Print the answer: one JSON document, or text."""
     print_text(encode_json({"schema_version": 1, "data": data}) if as_json else sanitise_text(text))
 
 
 def emit_view(data: object, as_json: bool, view: "Callable[[Screen], Iterable[ViewPart]]") -> None:
-    """Answer with one JSON document, or with the view, made for the screen and paged where it is longer than that."""
+    """Print one JSON document, or the view fitted to the screen and paged if longer."""
     if as_json:
         print_text(encode_json({"schema_version": 1, "data": data}))
         return
-    from remit.cli.terminal.view import render  # rich is for people's eyes only
+    from remit.cli.terminal.view import render  # imports rich, which JSON output does not need
 
     screen = current_screen()
     text = sanitise_text(render(view(screen), screen))
@@ -184,7 +183,7 @@ def emit_view(data: object, as_json: bool, view: "Callable[[Screen], Iterable[Vi
 
 
 def print_text(text: str, *, has_colour: bool | None = None) -> None:
-    """Print it. Where whoever read has read enough, the process ends, without a word."""
+    """Print the text. A reader that closes the pipe ends the process silently."""
     try:
         click.echo(text, color=has_colour)
     except BrokenPipeError:
@@ -193,12 +192,11 @@ def print_text(text: str, *, has_colour: bool | None = None) -> None:
 
 
 def encode_json(value: object) -> str:
-    """`value` as JSON text."""
     return escape_json(msgspec.json.encode(value).decode())
 
 
 def reports_failures(command: Callable[P, R]) -> Callable[P, R]:
-    """Turn what can go wrong into a message with its next step, and the exit code of contracts §8."""
+    """Turn errors into a message with the next step, and an exit code of contracts §8."""
 
     @wraps(command)
     def call_command(*args: P.args, **kwargs: P.kwargs) -> R:
@@ -215,7 +213,7 @@ def reports_failures(command: Callable[P, R]) -> Callable[P, R]:
 
 
 def unavailable_failure(error: Exception) -> Failure:
-    """Return the failure for what disk, database, git or a lock did not allow, with its next step."""
+    """Return the failure for an error of disk, database, git or a lock, with the next step."""
     message, _, hint = describe_error(error).partition("\nhint: ")
     code = getattr(error, "errno", None)
     path = getattr(error, "filename", None) or getattr(error, "path", None)
@@ -233,7 +231,6 @@ READ_ONLY_HINT = "commands that only read, such as `remit log` and `remit blame`
 
 
 def describe_owner(path: object) -> str:
-    """Whose file that is, in words; empty where that cannot be told."""
     try:
         return f", which belongs to {Path(str(path)).owner()}"
     except (OSError, KeyError):
@@ -241,25 +238,24 @@ def describe_owner(path: object) -> str:
 
 
 def describe_error(error: Exception) -> str:
-    """The error, with the name of what is in the way where a folder or a file stands in the other's place."""
+    """Return the error's message, naming the obstacle if a file stands in a folder's place or the reverse."""
     if isinstance(error, FileExistsError | NotADirectoryError) and isinstance(error.filename, str):
         return f"{error.filename!r} is no folder, and one is needed there; move it away"
     return str(error)
 
 
 UNAVAILABLE_ERRORS = (StateError, LedgerError, GitError, IntentsFileChanged, OSError, SqliteError)
-"""Disk, database, git or a lock."""
+"""Errors of disk, database, git or a lock."""
 
 
 def to_failure(error: Exception) -> Failure:
-    """A refusal of the rules, or a value that does not fit."""
     if isinstance(error, IntentRefused):
         return Failure(error.violation.error_type, error.violation.error, exit_code=REFUSED)
     return Failure("INVALID", str(error))
 
 
 def fail(failure: Failure, as_json: bool) -> NoReturn:
-    """Say what is wrong and end the process."""
+    """Print the failure and end the process."""
     if as_json:
         error = {"code": failure.code, "message": failure.message, "target": failure.target, "fix": failure.fix}
         click.echo(encode_json({"schema_version": 1, "error": error}))

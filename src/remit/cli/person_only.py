@@ -1,7 +1,4 @@
-"""Commands that are a person's to run.
-
-What an agent tried with a command that is for people: refused, and recorded.
-"""
+"""Refuse commands that only a person may run, and record the attempts of agents."""
 
 import os
 import sys
@@ -23,37 +20,37 @@ from remit.workspace.processes.writers import is_older_than_agents
 
 
 def record_attempt(action: str, reason: str) -> None:
-    """Record that `what` was tried where no person did it. Nothing where Remit does not govern."""
+    """Record the denied attempt of an agent to run a command for people; do nothing in an ungoverned folder."""
     context = click.get_current_context(silent=True)
     command = context.command_path if context else "remit"
     repo = context.params.get("repo") if context else None
     gate = Gate.open(repo if isinstance(repo, Path) else Path.cwd(), read_environment())
     if not gate.is_governed:
         return
-    refused = make_refusal("COMMAND_BLOCKED", f"{action} is for a person at a terminal: {reason}.", command, None)
+    refusal = make_refusal("COMMAND_BLOCKED", f"{action} is for a person at a terminal: {reason}.", command, None)
     body = Body(
         event="denied",
         intent_id=None,
         session_id=None,
         call=CallPart(name=command, effect="execute", command=command),
-        violation=violation_document(refused.violation),
+        violation=violation_document(refusal.violation),
     )
     gate.recorder.append_or_spool([gate.recorder.make_record(body)])
 
 
 AGENT_VARIABLES = ("CLAUDECODE", "CLAUDE_CODE_SESSION_ID", "CODEX_SESSION_ID", "GEMINI_CLI", "QWEN_CODE_SESSION_ID")
-"""Set by agents in the shells they start; a shell can unset them, so the process tree is looked at too."""
+"""Set by agents in their shells. A shell can unset them, so the process tree is checked too."""
 
 
 PERSON = "person"
-"""Who did it, in a record of what was run here."""
+"""The actor in records of commands run by a person."""
 
 MAX_CALL_S = 600.0
-"""A command that runs longer than its agent waits for it has been given up."""
+"""A command older than the longest wait of an agent has been abandoned."""
 
 
 def is_below_agent() -> bool:
-    """Whether this process was started by an agent, as its variables or its ancestors tell."""
+    """Return whether an agent started this process, by its environment variables or its ancestors."""
     return (
         any(os.environ.get(name) for name in AGENT_VARIABLES)
         or find_ancestor_program(row.binary for row in ROWS.values()) is not None
@@ -61,9 +58,9 @@ def is_below_agent() -> bool:
 
 
 def find_running_agent() -> str:
-    """The agent whose command is under way in this workspace; empty where none is, or where this shell is older.
+    """Return the agent whose command is running in this workspace; empty for none, or if this shell is older.
 
-    What such a command leaves behind has no ancestors to ask.
+    A process that such a command left behind has no ancestors to inspect.
     """
     gate = Gate.open(Path.cwd(), read_environment())
     since = time.time() - MAX_CALL_S
@@ -76,9 +73,9 @@ def find_running_agent() -> str:
 
 
 def require_person(action: str) -> None:
-    """Raise Failure where an agent asks, or may be asking: no terminal, while a command of an agent runs here.
+    """Raise Failure if an agent asks, or may be asking: without a terminal, while an agent's command runs here.
 
-    A shell that was there before any agent began is a person's all the same.
+    A shell that is older than every agent belongs to a person.
     """
     if is_below_agent():
         raise refuse_agent(action)
@@ -97,7 +94,7 @@ def require_person(action: str) -> None:
 
 
 def refuse_agent(action: str) -> Failure:
-    """The refusal of what an agent's shell may not do; the attempt is recorded."""
+    """Record the attempt and return the refusal of a command that an agent's shell may not run."""
     record_attempt(action, "this shell was started by a coding agent")
     return Failure(
         "FOR_PEOPLE",
@@ -105,3 +102,23 @@ def refuse_agent(action: str) -> Failure:
         fix="ask the person to run it",
         exit_code=REFUSED,
     )
+
+
+def require_terminal() -> None:
+    """Raise Failure unless a person runs this command at a terminal."""
+    require_person("answering for a person")
+    if not sys.stdin.isatty():
+        record_attempt("answering for a person", "standard input is no terminal")
+        raise Failure(
+            "NOT_A_TERMINAL",
+            "a yes has to come from a terminal, and standard input is none",
+            fix="run it yourself in a terminal",
+            exit_code=REFUSED,
+        )
+
+
+def require_confirmation(yes: bool, what: str, fix: str) -> None:
+    """Ask the person to confirm. Raises Failure without a yes."""
+    if yes or (sys.stdin.isatty() and click.confirm(f"{what}. Go on?", default=False)):
+        return
+    raise Failure("NOT_CONFIRMED", f"nothing was changed: {what}", fix=fix)

@@ -1,4 +1,4 @@
-"""`remit schema`: the JSON Schema of each public shape, made from the code that reads and writes it."""
+"""`remit schema`: the JSON Schema of each public shape, generated from the code."""
 
 import click
 
@@ -11,7 +11,7 @@ ANSWER_SHAPES: dict[str, tuple[str, type]] = {
     "blamed-line": ("one of the lines that `remit blame --json` tells", BlamedLine),
     "explanation": ("what `remit why --json` tells", Explanation),
 }
-"""What commands answer."""
+"""Shapes of commands' answers."""
 
 
 @click.command()

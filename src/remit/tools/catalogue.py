@@ -1,6 +1,6 @@
-"""The agent-facing tools of contracts §4: one Struct of arguments and one function each.
+"""The table of agent-facing tools (contracts §4), with the tools for intents, lessons and the todo list.
 
-The tools that leave something for the next session: lessons, and the todo list.
+A tool is one Struct of arguments and one function.
 """
 
 from collections.abc import Callable
@@ -47,11 +47,10 @@ class UpdateTodoList(Struct, frozen=True, forbid_unknown_fields=True):
 
 
 def record_lesson(gate: Gate, caller: Caller, given: RecordLesson) -> ToolAnswer:
-    """What was written."""
-    wrong = next((p for p in given.paths if is_absolute_pattern(p) or glob_error(p)), None)
-    if wrong is not None:
-        raise ValueError(f"the path {wrong[:200]!r} cannot be used; expected one from the workspace's root")
-    wanted = BrainEntry(
+    unusable = next((path for path in given.paths if is_absolute_pattern(path) or glob_error(path)), None)
+    if unusable is not None:
+        raise ValueError(f"the path {unusable[:200]!r} cannot be used; expected one from the workspace's root")
+    lesson = BrainEntry(
         kind=given.kind,
         lesson=given.lesson,
         problem=given.problem,
@@ -59,18 +58,16 @@ def record_lesson(gate: Gate, caller: Caller, given: RecordLesson) -> ToolAnswer
         pattern=given.pattern,
         paths=tuple(given.paths),
     )
-    entry = open_lessons(gate).record_lesson(caller.session, caller.agent, wanted)
+    entry = open_lessons(gate).record_lesson(caller.session, caller.agent, lesson)
     return ToolAnswer(f"Written down: {entry.summary}", {"success": True, "lesson": to_builtins(entry)})
 
 
 def update_todo_list(gate: Gate, caller: Caller, given: UpdateTodoList) -> ToolAnswer:
-    """The list as it stands now."""
     text = open_lessons(gate).write_todo(caller.session, caller.agent, given.items)
     return ToolAnswer(text or "The list is empty.", {"success": True, "items": len(given.items)})
 
 
 def open_lessons(gate: Gate) -> LessonsWriter:
-    """Who writes them down."""
     return LessonsWriter(gate.workspace, gate.state, gate.recorder)
 
 
@@ -106,7 +103,6 @@ class CompleteIntent(Struct, frozen=True, forbid_unknown_fields=True):
 
 
 def select_active_intent(gate: Gate, caller: Caller, given: SelectActiveIntent) -> ToolAnswer:
-    """The intent's context block; warnings first."""
     selection = gate.intents.select(
         caller.session,
         caller.agent,
@@ -120,17 +116,15 @@ def select_active_intent(gate: Gate, caller: Caller, given: SelectActiveIntent) 
 
 
 def list_active_intents(gate: Gate, caller: Caller, given: ListActiveIntents) -> ToolAnswer:
-    """The intents, one a line."""
-    wanted = given.status_filter
-    found = [i for i in gate.intents.document.intents if wanted is None or i.status == wanted.upper()]
-    lines = [f"{i.id} [{i.status}] {i.title} (scope: {', '.join(i.owned_scope)})" for i in found]
+    status = given.status_filter and given.status_filter.upper()
+    intents = [i for i in gate.intents.document.intents if status is None or i.status == status]
+    lines = [f"{i.id} [{i.status}] {i.title} (scope: {', '.join(i.owned_scope)})" for i in intents]
     active = gate.state.active_session(caller.session).intent_id
     text = "\n".join([*lines, f"Active in this session: {active or 'none'}"] if lines else ["There is no such intent."])
-    return ToolAnswer(text, {"success": True, "intents": [intent_summary(i) for i in found], "active": active})
+    return ToolAnswer(text, {"success": True, "intents": [intent_summary(i) for i in intents], "active": active})
 
 
 def get_intent_context(gate: Gate, caller: Caller, given: GetIntentContext) -> ToolAnswer:
-    """The context block, nothing selected."""
     intent = gate.intents.find_intent(given.intent_id)
     if intent is None:
         known = [i.id for i in gate.intents.document.intents]
@@ -146,22 +140,19 @@ def get_intent_context(gate: Gate, caller: Caller, given: GetIntentContext) -> T
 
 
 def clear_active_intent(gate: Gate, caller: Caller, given: ClearActiveIntent) -> ToolAnswer:
-    """What was released."""
     released = gate.intents.clear(caller.session, caller.agent)
     text = f"{released} is released." if released else "No intent was active."
     return ToolAnswer(text, {"success": True, "released": released})
 
 
 def complete_intent(gate: Gate, caller: Caller, given: CompleteIntent) -> ToolAnswer:
-    """DONE, or what failed."""
-    yes = ask_to_vouch(gate, caller, given.intent_id)
+    vouched = ask_to_vouch(gate, caller, given.intent_id)
     notes = given.verification_notes
-    done = gate.completion.complete(caller.session, caller.agent, given.intent_id, notes, vouched=yes)
-    return ToolAnswer(f"{done.id} is DONE.", {"success": True, "intent": intent_summary(done)})
+    intent = gate.completion.complete(caller.session, caller.agent, given.intent_id, notes, vouched=vouched)
+    return ToolAnswer(f"{intent.id} is DONE.", {"success": True, "intent": intent_summary(intent)})
 
 
 def intent_summary(intent: Intent) -> dict[str, Any]:
-    """An intent in short."""
     return {
         "id": intent.id,
         "name": intent.title,
@@ -171,25 +162,24 @@ def intent_summary(intent: Intent) -> dict[str, Any]:
 
 
 class AgentTool(Struct, frozen=True):
-    """One tool as doors offer it. Its description and JSON Schema come from its Struct of arguments."""
+    """One tool. The description and JSON Schema come from its Struct of arguments."""
 
     arguments: type[Struct]
     run: Callable[[Gate, Caller, Any], ToolAnswer]
     acts_for_session: bool = False
-    """Whether it acts for a session: then it has to be known for which."""
+    """True if the tool acts for a session, which must then be known."""
 
     @property
     def description(self) -> str:
-        """What the model is told the tool is for."""
         return (self.arguments.__doc__ or "").strip()
 
     @property
     def schema(self) -> dict[str, Any]:
-        """The JSON Schema of the arguments; strict."""
+        """Return the strict JSON Schema of the arguments."""
         (_, components) = msgspec.json.schema_components([self.arguments], ref_template="#/$defs/{name}")
         own = components.pop(self.arguments.__name__)
-        plain = {k: v for k, v in own.items() if k not in ("title", "description")}
-        return {**plain, **({"$defs": components} if components else {})}
+        schema = {key: value for key, value in own.items() if key not in ("title", "description")}
+        return {**schema, **({"$defs": components} if components else {})}
 
 
 TOOLS: dict[str, AgentTool] = {
@@ -208,14 +198,13 @@ TOOLS: dict[str, AgentTool] = {
 
 
 TOOLS_WITHOUT_INTENTS = ("record_lesson", "query_traces", "why")
-"""The tools that help where nothing is enforced and no intent is open."""
+"""The tools to offer in observe mode without an open intent."""
 
 
 def offered_tools(rules: Rules | None) -> tuple[str, ...]:
-    """The names of the tools to offer an agent: none where Remit does not govern (no rules), and in observe without an
-    open intent only those that help there. Each description takes room in a model's context.
+    """Return the names of the tools to offer an agent; each description takes room in a model's context.
 
-    A tool that is not offered can be called all the same.
+    `rules` is None in an ungoverned repository. An agent can call a tool that is not offered.
     """
     if rules is None:
         return ()
@@ -225,7 +214,7 @@ def offered_tools(rules: Rules | None) -> tuple[str, ...]:
 
 
 def run_tool(gate: Gate, caller: Caller, name: str, arguments: object) -> ToolAnswer:
-    """Run one tool. Arguments that do not fit, and refusals, are results that the model can act on."""
+    """Run one tool. Invalid arguments and refusals are results that the model can act on."""
     tool = TOOLS[name]
     try:
         given = msgspec.convert(arguments or {}, type=tool.arguments)
@@ -233,16 +222,11 @@ def run_tool(gate: Gate, caller: Caller, name: str, arguments: object) -> ToolAn
     except IntentRefused as refused:
         return failure_result(refused.violation)
     except ValueError as error:
-        said = str(error).rstrip(".")
-        names = ", ".join(f"`{name}`" for name in tool.arguments.__struct_fields__) or "no arguments"
-        return failure_result(
-            make_refusal(
-                "INVALID_ARGUMENTS", f"The arguments of {name} do not fit: {said}. It takes {names}.", name, None
-            ).violation
-        )
+        fields = ", ".join(f"`{field}`" for field in tool.arguments.__struct_fields__) or "no arguments"
+        message = f"The arguments of {name} do not fit: {str(error).rstrip('.')}. It takes {fields}."
+        return failure_result(make_refusal("INVALID_ARGUMENTS", message, name, None).violation)
 
 
 def failure_result(violation: Violation) -> ToolAnswer:
-    """A violation as a result."""
     document = msgspec.to_builtins(violation)
     return ToolAnswer(msgspec.json.format(msgspec.json.encode(document), indent=1).decode(), document, ok=False)

@@ -1,4 +1,4 @@
-"""The conversations behind a gate's records, taken in from where its agents keep them."""
+"""The conversations behind a workspace's records, read from the agents' transcripts."""
 
 import re
 from collections.abc import Iterable
@@ -15,7 +15,7 @@ from remit.workspace.agents.transcripts import find_transcript
 
 
 class TranscriptIntake(Struct, frozen=True):
-    """What is to be taken in, and how it is kept: all that has to be known once the gate is let go."""
+    """The transcripts to read, and how long to keep them; usable after the gate is closed."""
 
     folder: Path
     retain_days: float
@@ -23,47 +23,47 @@ class TranscriptIntake(Struct, frozen=True):
     sources: tuple[TranscriptSource, ...]
 
     def open_conversations(self, now: float) -> Conversations:
-        """What was said, as far as the agents still have it, or had once."""
-        opened = Conversations.open(self.folder, self.retain_days, self.patterns)
-        opened.catch_up(self.sources, now)
-        return opened
+        """Open the store of conversations, updated from the agents' transcripts."""
+        store = Conversations.open(self.folder, self.retain_days, self.patterns)
+        store.catch_up(self.sources, now)
+        return store
 
     def store_new(self, now: float) -> str:
-        """Take in what is new, where anything is to be kept: an agent may delete it. What failed, in words."""
+        """Store new entries if conversations are kept, before an agent deletes them; return errors as text."""
         if not self.retain_days:
             return ""
-        with self.open_conversations(now) as taken:
-            return taken.problem
+        with self.open_conversations(now) as store:
+            return store.problem
 
 
-def conversations(gate: WorkspaceContext, sessions: Iterable[AgentSession]) -> Conversations:
-    """What was said in these sessions and their sub-agents."""
-    found = [source for session in sessions for source in transcript_sources(gate, session)]
-    return make_intake(gate, found).open_conversations(gate.environment.clock())
+def conversations(context: WorkspaceContext, sessions: Iterable[AgentSession]) -> Conversations:
+    """Open the conversations of these sessions and their sub-agents."""
+    sources = [source for session in sessions for source in transcript_sources(context, session)]
+    return make_intake(context, sources).open_conversations(context.environment.clock())
 
 
-def intake_of_all_sessions(gate: WorkspaceContext) -> TranscriptIntake:
-    """All that this gate's agents told of; nothing while its state cannot be read."""
+def intake_of_all_sessions(context: WorkspaceContext) -> TranscriptIntake:
+    """Return the intake of every known session; empty if the state cannot be read."""
     try:
-        known = gate.state.list_transcripts()
+        known = context.state.list_transcripts()
         sessions = {AgentSession(agent, key.session_id): None for key, (agent, _) in known.items()}
-        return make_intake(gate, [source for session in sessions for source in transcript_sources(gate, session)])
+        return make_intake(context, [s for session in sessions for s in transcript_sources(context, session)])
     except StateError:
-        return make_intake(gate, ())
+        return make_intake(context, ())
 
 
-def make_intake(gate: WorkspaceContext, found: Iterable[TranscriptSource]) -> TranscriptIntake:
-    """These sources, by this gate's settings."""
-    config = gate.rules.config
+def make_intake(context: WorkspaceContext, sources: Iterable[TranscriptSource]) -> TranscriptIntake:
+    config = context.rules.config
     patterns = tuple(map(compile_team_pattern, config.redact.patterns))
-    return TranscriptIntake(gate.workspace.state, config.transcripts.retain_days, patterns, tuple(found))
+    return TranscriptIntake(context.workspace.state, config.transcripts.retain_days, patterns, tuple(sources))
 
 
-def transcript_sources(gate: WorkspaceContext, session: AgentSession) -> list[TranscriptSource]:
-    """Where a session's transcripts lie: where its agent said, and for its own, else, where that agent keeps them."""
-    told = gate.state.list_transcripts(session.id)
-    found = [TranscriptSource(path, agent, session.id, key.agent_id) for key, (agent, path) in told.items()]
-    place = (
-        None if SessionKey(session.id) in told else find_transcript(gate.environment.home, session.agent, session.id)
-    )
-    return [TranscriptSource(str(place), session.agent, session.id), *found] if place else found
+def transcript_sources(context: WorkspaceContext, session: AgentSession) -> list[TranscriptSource]:
+    """Return a session's transcripts: as reported by its agent, else at the agent's usual path."""
+    reported = context.state.list_transcripts(session.id)
+    sources = [TranscriptSource(path, agent, session.id, key.agent_id) for key, (agent, path) in reported.items()]
+    if SessionKey(session.id) not in reported:
+        usual = find_transcript(context.environment.home, session.agent, session.id)
+        if usual is not None:
+            sources.insert(0, TranscriptSource(str(usual), session.agent, session.id))
+    return sources

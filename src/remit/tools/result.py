@@ -1,4 +1,4 @@
-"""What goes into a tool and what comes out of one."""
+"""Caller and result of a tool."""
 
 from typing import Annotated, Any
 
@@ -11,14 +11,17 @@ ToolText = Annotated[str, Meta(max_length=20_000)]
 
 
 class DialogAnswer(Struct, frozen=True):
-    """What came back from a dialog of the agent's own; `reply` is None where nobody answered."""
+    """The answer from an agent's own dialog; `reply` is None without an answer."""
 
     question: Question
     reply: ApprovalReply | None
 
 
 class Caller(Struct, frozen=True):
-    """Whose call it is. `dialog`: the agent would show a person a question; `said` is what came of it."""
+    """The session behind a call.
+
+    `has_dialog`: the agent can show a person a question; `dialog_answer` is the result.
+    """
 
     session: SessionKey
     agent: str
@@ -27,7 +30,7 @@ class Caller(Struct, frozen=True):
 
 
 class NeedsPerson(Exception):
-    """The tool goes on when a person has answered: the door asks, and runs it again with what they said."""
+    """The tool needs a person's answer: the server asks, and runs the tool again with `dialog_answer`."""
 
     def __init__(self, caller: Caller, question: Question) -> None:
         super().__init__(question.action)
@@ -36,7 +39,7 @@ class NeedsPerson(Exception):
 
 
 class ToolAnswer(Struct, frozen=True):
-    """What a tool answers: text for the model, and the same as data."""
+    """A tool's answer: text for the model, and data."""
 
     text: str
     data: dict[str, Any]

@@ -1,1 +1,1 @@
-"""Agents."""
+"""Commands that wire agents into Remit, and check the wiring."""

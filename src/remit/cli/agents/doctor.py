@@ -1,7 +1,8 @@
-"""`remit doctor`: what is wired, what works, and what to do about the rest."""
+"""`remit doctor`: check the wiring, and name the repair for each finding."""
 
 import os
 import sys
+from contextlib import suppress
 from datetime import UTC, datetime
 from importlib.metadata import version
 from pathlib import Path
@@ -10,7 +11,7 @@ import click
 import msgspec
 
 from remit.cli.agents.wiring import reports_wiring, user_place
-from remit.cli.output import FINDINGS, emit, json_option, repo_option, reports_failures
+from remit.cli.output import FINDINGS, command_options, emit
 from remit.cli.person_only import require_person
 from remit.core.timestamps import format_utc
 from remit.gate.gate import Gate
@@ -26,7 +27,7 @@ from remit.wiring.manifest import Manifest, read_manifest, write_manifest
 from remit.wiring.plan import plan_settings, write_plans
 
 UNKNOWN_CLIENT_HASH = "not noted"
-"""No client's SHA-256: where nobody noted what was installed, it is installed anew."""
+"""Matches no client: without a recorded SHA-256 the client is reinstalled."""
 
 LEVEL_COLOURS = {"ok": "green", "warn": "yellow", "fail": "red"}
 
@@ -37,9 +38,7 @@ LEVEL_COLOURS = {"ok": "green", "warn": "yellow", "fail": "red"}
 @click.option(
     "--runs", default=client_checks.LATENCY_RUNS, show_default=True, type=click.IntRange(1, 1000), help="To measure by."
 )
-@repo_option
-@json_option
-@reports_failures
+@command_options
 @reports_wiring
 def doctor(fix: bool, live: bool, runs: int, repo: Path, as_json: bool) -> None:
     """Check what is wired and whether it works. Exit 1 where something fails."""
@@ -56,29 +55,31 @@ def doctor(fix: bool, live: bool, runs: int, repo: Path, as_json: bool) -> None:
         manifest = read_manifest(home)
     checks = run_checks(gate, user, manifest, agents, runs)
     if live:
-        checks += live_checks(agents)
-    failed = any(check.level == "fail" for check in checks)
-    emit(
-        {"ok": not failed, "repaired": repaired, "checks": [msgspec.to_builtins(check) for check in checks]},
-        as_json,
-        render_report(checks, repaired),
-    )
-    if failed:
+        from remit.cli.agents.live_probe import probe_agent  # imports a model server, which only --live needs
+
+        checks += [probe_agent(agent) for agent in agents if agent.binary]
+    failures = sum(check.level == "fail" for check in checks)
+    warnings = sum(check.level == "warn" for check in checks)
+    lines = [*(f"repaired: {item}" for item in repaired), *map(check_line, checks)]
+    text = "\n".join([*lines, f"{failures} failures, {warnings} warnings"])
+    emit({"ok": not failures, "repaired": repaired, "checks": checks}, as_json, text)
+    if failures:
         sys.exit(FINDINGS)
 
 
 def run_checks(
     gate: Gate, user: SettingsPlace, manifest: Manifest, agents: list[DetectedAgent], runs: int
 ) -> list[DoctorCheck]:
-    """All checks, in the order in which things depend on each other."""
+    """Return the results of all checks, prerequisites first."""
     home = user.home
     checks = [doctor_checks.check_git(home), doctor_checks.check_key(home), doctor_checks.check_grammars()]
     checks.append(check_containment(home, gate.environment.temporary, gate.workspace if gate.is_governed else None))
     checks += check_leftovers(home, gate.environment.temporary)
-    seen: dict[str, str] = {}
+    newest_calls: dict[str, str] = {}
     if gate.is_governed:
         checks += [*doctor_checks.check_repository(gate), *check_effects(gate)]
-        seen = newest_calls(gate)
+        with suppress(LedgerError, OSError):  # an unreadable ledger has a check of its own
+            newest_calls = doctor_checks.find_newest_calls(gate)
     else:
         checks.append(DoctorCheck("warn", "repository", "Remit does not govern here", "remit init"))
     if not agents:
@@ -87,58 +88,52 @@ def run_checks(
     wired = [agent for agent, place in zip(agents, places, strict=True) if place]
     checks += check_client(wired[0], home, manifest, runs) if wired else []
     for agent, place in zip(agents, places, strict=True):
-        newest = seen.get(agent.row.agent)
-        checks += doctor_checks.check_agent(agent, place or user, manifest, os.environ, newest)
+        newest_call = newest_calls.get(agent.row.agent)
+        checks += doctor_checks.check_agent(agent, place or user, manifest, os.environ, newest_call)
         if place and gate.is_governed and gate.rules.mode == "enforce":
             checks.append(doctor_checks.check_own_rules(gate, agent))
     return checks
 
 
-def newest_calls(gate: Gate) -> dict[str, str]:
-    """By agent, when it last asked; nothing where the ledger cannot be read, which has a check of its own."""
-    try:
-        return doctor_checks.find_newest_calls(gate)
-    except (LedgerError, OSError):
-        return {}
-
-
 def find_wired_place(
     agent: DetectedAgent, user: SettingsPlace, root: Path | None, manifest: Manifest
 ) -> SettingsPlace | None:
-    """Where `init` wired this agent: for this project, else for all; None where it did not."""
+    """Return the place wired by `init`: the project first, then the user; None if not wired."""
     places = [*([SettingsPlace(user.home, root)] if root else []), user]
     return next((place for place in places if manifest.find_file(place.hooks_file(agent.row))), None)
 
 
 def check_client(agent: DetectedAgent, home: Path, manifest: Manifest, runs: int) -> list[DoctorCheck]:
-    """The client: whether it is there, answers, and how quickly. One that is not ours is not run."""
-    there = client_checks.check_client(home, manifest.client)
-    if there.level == "fail":
-        return [there]
-    measured = client_checks.measure_latency(agent.row, home, os.environ, runs)
-    return [there, client_checks.check_latency(measured), client_checks.check_daemon(home)]
+    identity = client_checks.check_client(home, manifest.client)
+    if identity.level == "fail":
+        return [identity]
+    latency = client_checks.measure_latency(agent.row, home, os.environ, runs)
+    return [identity, client_checks.check_latency(latency), client_checks.check_daemon(home)]
 
 
 def repair(gate: Gate, user: SettingsPlace, manifest: Manifest, agents: list[DetectedAgent]) -> list[str]:
-    """Repair what can be repaired; what that was. Raises OSError, Problem, LedgerError."""
-    done = repair_wiring(gate, user, manifest, agents)
+    """Repair the wiring, the mode's marker and the spool; return the repaired items.
+
+    Raises OSError, WiringProblem, LedgerError.
+    """
+    repaired = repair_wiring(gate, user, manifest, agents)
     if not gate.is_governed:
-        return done
+        return repaired
     if doctor_checks.check_mode(gate).fix == "remit doctor --fix":
         update_marker(gate.workspace, load_rules(gate.workspace).mode)
-        done.append("the marker of the mode")
+        repaired.append("the marker of the mode")
     if gate.recorder.spool.count_pending():
         count = gate.recorder.spool.drain(gate.recorder.log, views=gate.recorder.views)
-        done.append(f"{count} records that waited")
-    return done
+        repaired.append(f"{count} records that waited")
+    return repaired
 
 
 def repair_wiring(gate: Gate, user: SettingsPlace, manifest: Manifest, agents: list[DetectedAgent]) -> list[str]:
-    """The client's copy, and entries that are out of date, of agents that were wired before. Raises NoClient."""
+    """Reinstall the client and rewrite outdated entries of wired agents. Raises NoClient."""
     if not manifest.files:
         return []
     home = user.home
-    done = ["the hook client"] if client_checks.check_client(home, manifest.client).level != "ok" else []
+    repaired = ["the hook client"] if client_checks.check_client(home, manifest.client).level != "ok" else []
     words = install_client(home, manifest.client or UNKNOWN_CLIENT_HASH)
     manifest = msgspec.structs.replace(manifest, client=hash_client(home))
     write_manifest(home, manifest)
@@ -147,31 +142,14 @@ def repair_wiring(gate: Gate, user: SettingsPlace, manifest: Manifest, agents: l
         place = find_wired_place(agent, user, workspace_root(gate), manifest)
         files = plan_settings([agent], place, words, server_command(), manifest, set()) if place else []
         manifest = write_plans(files, home, manifest, now, version("remit"))
-        done += [str(file.path) for file in files if file.has_changes]
-    return done
+        repaired += [str(file.path) for file in files if file.has_changes]
+    return repaired
 
 
 def workspace_root(gate: Gate) -> Path | None:
-    """The root of the workspace, where there is one."""
     return gate.found_workspace.root if gate.found_workspace else None
 
 
-def live_checks(agents: list[DetectedAgent]) -> list[DoctorCheck]:
-    """One run of each agent that a scripted model can drive."""
-    from remit.cli.agents.live_probe import probe_agent  # a model server and a second's work: only where asked for
-
-    return [probe_agent(agent) for agent in agents if agent.binary]
-
-
-def render_report(checks: list[DoctorCheck], repaired: list[str]) -> str:
-    """The findings for people."""
-    lines = [f"repaired: {what}" for what in repaired] + [render_check(check) for check in checks]
-    failures = sum(check.level == "fail" for check in checks)
-    warnings = sum(check.level == "warn" for check in checks)
-    return "\n".join([*lines, f"{failures} failures, {warnings} warnings"])
-
-
-def render_check(check: DoctorCheck) -> str:
-    """One finding."""
+def check_line(check: DoctorCheck) -> str:
     level = click.style(f"{check.level:<5}", fg=LEVEL_COLOURS[check.level])
     return f"{level} {check.name:<14} {check.message}" + (f"  -> {check.fix}" if check.fix else "")

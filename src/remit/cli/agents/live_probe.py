@@ -1,7 +1,7 @@
-"""`remit doctor --live`: a real agent, a scripted model, and a write that has to be refused.
+"""`remit doctor --live`: a real agent, a scripted model, and a write that must be refused.
 
-It runs in a HOME and a repository of its own, wired by the real `remit init`; of this process's environment it sees
-what programs need to run, and no key. The model is on 127.0.0.1.
+The agent runs in a HOME and a repository of its own, wired by the real `remit init`, with a minimal environment and no
+key. The model listens on 127.0.0.1.
 """
 
 import os
@@ -26,16 +26,15 @@ from remit.wiring.doctor_checks import DoctorCheck, read_agent_version
 RUN_TIMEOUT_S = 120
 KEPT_VARIABLES = ("PATH", "LANG", "LC_ALL", "TERM")
 EXPECTED_CODE = "MISSING_OR_INVALID_INTENT"
-MESSAGE_PREFIX = "live"
 PROMPT = "do the work"
 DUMMY_KEY = "scripted"
-"""Stands where a key would: the model asks for none."""
+"""A placeholder: the scripted model checks no key."""
 
 
 class LiveAgent(Struct, frozen=True):
-    """How one agent is run against a scripted model; the model's address goes into `words` and `variables`.
+    """How to run one agent against a scripted model, given the model's address.
 
-    `settings` are files below HOME that it needs before Remit is wired into them.
+    `settings` are files below HOME that the agent needs before `remit init`.
     """
 
     wire: type[ModelWire]
@@ -46,58 +45,52 @@ class LiveAgent(Struct, frozen=True):
     init_options: tuple[str, ...] = ()
 
 
-def probe_agent(found: DetectedAgent) -> DoctorCheck:
-    """Run the agent; ok where its write was refused, and by us."""
-    agent, live = found.row.agent, LIVE_AGENTS.get(found.row.agent)
-    if live is None or found.binary is None:
-        return DoctorCheck("warn", agent, f"{MESSAGE_PREFIX}: no scripted model speaks its protocol yet")
+def probe_agent(detected: DetectedAgent) -> DoctorCheck:
+    """Run the agent; ok if Remit refused its write."""
+    agent, live = detected.row.agent, LIVE_AGENTS.get(detected.row.agent)
+    if live is None or detected.binary is None:
+        return DoctorCheck("warn", agent, "live: no scripted model speaks its protocol yet")
     with tempfile.TemporaryDirectory(prefix="remit-live-", ignore_cleanup_errors=True) as scratch:
         home, repository = Path(scratch) / "home", Path(scratch) / "repo"
         try:
             environment = prepare_workspace(home, repository, agent, live)
-            version = read_agent_version(found.binary, environment)
+            version = read_agent_version(detected.binary, environment)
             began = time.monotonic()
-            told = run_agent(live, found.binary, repository, environment)
+            results = run_agent(live, detected.binary, repository, environment)
         except (OSError, subprocess.SubprocessError) as error:
-            return DoctorCheck("fail", agent, f"{MESSAGE_PREFIX}: it could not be run: {str(error)[:300]}")
-        took = f"{time.monotonic() - began:.1f} s, {version or 'version unknown'}"
-        return judge_run(agent, told, (repository / "probe.txt").exists(), took)
+            return DoctorCheck("fail", agent, f"live: it could not be run: {str(error)[:300]}")
+        remark = f" ({time.monotonic() - began:.1f} s, {version or 'version unknown'})"
+        return judge_run(agent, results, (repository / "probe.txt").exists(), remark)
 
 
-def judge_run(agent: str, told: list[str], written: bool, took: str = "") -> DoctorCheck:
-    """What the run shows. `took` is how long it took, and the agent's version."""
-    about = f" ({took})" if took else ""
+def judge_run(agent: str, results: list[str], written: bool, remark: str = "") -> DoctorCheck:
+    """Return the check's result for a run, from the tool results that the model received."""
     if written:
-        return DoctorCheck("fail", agent, f"{MESSAGE_PREFIX}: its write went through; the hooks do not reach it{about}")
-    if any(EXPECTED_CODE in text for text in told):
-        return DoctorCheck(
-            "ok", agent, f"{MESSAGE_PREFIX}: its write without an intent was refused, and it was told why{about}"
-        )
-    return DoctorCheck(
-        "fail",
-        agent,
-        f"{MESSAGE_PREFIX}: nothing was written, but it was not told why{about}: {' '.join(told)[:300]!r}",
-    )
+        return DoctorCheck("fail", agent, f"live: its write went through; the hooks do not reach it{remark}")
+    if any(EXPECTED_CODE in text for text in results):
+        return DoctorCheck("ok", agent, f"live: its write without an intent was refused, and it was told why{remark}")
+    received = " ".join(results)[:300]
+    return DoctorCheck("fail", agent, f"live: nothing was written, but it was not told why{remark}: {received!r}")
 
 
 def prepare_workspace(home: Path, repository: Path, agent: str, live: LiveAgent) -> dict[str, str]:
-    """A HOME and an enforcing repository, and the environment that goes with them. Raises OSError, SubprocessError."""
+    """Create a HOME and an enforcing repository; return the environment for them. Raises OSError, SubprocessError."""
     for folder in (home / "tmp", repository):
         folder.mkdir(parents=True)
     for name, content in live.settings.items():
         (home / name).parent.mkdir(parents=True, exist_ok=True)
         (home / name).write_text(content)
-    kept = {name: os.environ[name] for name in KEPT_VARIABLES if name in os.environ}
-    environment = {**kept, "HOME": str(home), "TMPDIR": str(home / "tmp"), "GIT_CONFIG_NOSYSTEM": "1"}
+    inherited = {name: os.environ[name] for name in KEPT_VARIABLES if name in os.environ}
+    environment = {**inherited, "HOME": str(home), "TMPDIR": str(home / "tmp"), "GIT_CONFIG_NOSYSTEM": "1"}
     remit = [sys.executable, "-I", "-c", "from remit.cli import main; main()"]
-    wire_up = [*remit, "init", "--yes", "--mode", "enforce", "--agent", agent, *live.init_options]
-    for command in (["git", "init", "-q"], wire_up):
+    init = [*remit, "init", "--yes", "--mode", "enforce", "--agent", agent, *live.init_options]
+    for command in (["git", "init", "-q"], init):
         subprocess.run(command, cwd=repository, env=environment, check=True, capture_output=True, timeout=RUN_TIMEOUT_S)
     return environment
 
 
 def run_agent(live: LiveAgent, binary: str, repository: Path, environment: dict[str, str]) -> list[str]:
-    """One headless run; what the model was told of its one call. Raises OSError, SubprocessError."""
+    """Run the agent headless; return the tool results sent to the model. Raises OSError, SubprocessError."""
     with live.wire(ScriptedModel([live.write_call(repository / "probe.txt"), Say("done")])).serve() as wire:
         subprocess.run(
             [binary, *live.arguments(wire.url)],
@@ -112,17 +105,15 @@ def run_agent(live: LiveAgent, binary: str, repository: Path, environment: dict[
 
 
 def write_file(file: Path) -> Use:
-    """How Gemini CLI and Qwen Code write a file."""
     return Use("write_file", {"file_path": str(file), "content": "probe\n"})
 
 
 def patch_file(file: Path) -> Use:
-    """How Codex writes one."""
     return Use("apply_patch", {"input": f"*** Begin Patch\n*** Add File: {file}\n+probe\n*** End Patch"})
 
 
 def codex_arguments(url: str) -> list[str]:
-    """Codex takes its model from settings; without plugins it asks nobody else for a list of them."""
+    """Return Codex's arguments: the model comes from settings; plugins would need the network."""
     provider = "model_providers.scripted"
     settings = [
         'model_provider="scripted"',
@@ -136,8 +127,17 @@ def codex_arguments(url: str) -> list[str]:
         "check_for_update_on_startup=false",
         "features.plugins=false",
     ]
-    given = [word for setting in settings for word in ("--config", setting)]
-    return ["exec", "--skip-git-repo-check", "--sandbox", "danger-full-access", "--model", "gpt-5.5", *given, PROMPT]
+    configured = [word for setting in settings for word in ("--config", setting)]
+    return [
+        "exec",
+        "--skip-git-repo-check",
+        "--sandbox",
+        "danger-full-access",
+        "--model",
+        "gpt-5.5",
+        *configured,
+        PROMPT,
+    ]
 
 
 CLAUDE_SWITCHES = {

@@ -1,4 +1,4 @@
-"""What the commands share that wire agents: errors, the command's own place, and where not to govern."""
+"""Shared by `init`, `uninstall` and `doctor`: wiring errors, agents' places, and the root to govern."""
 
 import shlex
 import shutil
@@ -27,15 +27,15 @@ R = TypeVar("R")
 
 
 def user_place(home: Path, variables: Mapping[str, str], manifest: Manifest) -> SettingsPlace:
-    """Where the agents' own settings are: as this process's variables say, else as they said to `remit init`.
+    """Return the place of the user's agent settings: from the environment, else as noted by `remit init`.
 
-    Raises NotAbsolute.
+    Raises NotAbsolutePath.
     """
     return SettingsPlace(home, moved_folders={**manifest.moved, **find_moved_folders(variables, home)})
 
 
 def reports_wiring(command: Callable[P, R]) -> Callable[P, R]:
-    """Turn what can go wrong with settings files into a Failure."""
+    """Turn errors of settings files into a Failure."""
 
     @wraps(command)
     def call_command(*args: P.args, **kwargs: P.kwargs) -> R:
@@ -51,13 +51,13 @@ def reports_wiring(command: Callable[P, R]) -> Callable[P, R]:
     return call_command
 
 
-def root_to_govern(repo: Path, home: Path) -> Workspace:
-    """The workspace around `repo`; the folder itself where there is none. Raises Failure for HOME and above."""
+def find_root_to_govern(repo: Path, home: Path) -> Workspace:
+    """Return the workspace around `repo`, or the folder itself. Raises Failure for HOME and its parents."""
     folder = repo.resolve()
-    if is_bare(folder):
-        raise Failure(
-            "NO_WORKSPACE", f"{str(folder)!r} is a bare repository: nobody works in it", fix="use a clone of it"
-        )
+    is_git_folder = all((folder / name).exists() for name in ("HEAD", "objects", "refs"))
+    if is_git_folder and not (folder / ".git").exists():
+        message = f"{str(folder)!r} is a bare repository, without a work tree"
+        raise Failure("NO_WORKSPACE", message, fix="use a clone of it")
     own = workspace_at(folder, find_git_root(folder)) if (folder / ORCHESTRATION_FOLDER).is_dir() else None
     workspace = own or locate_workspace(folder) or Workspace(folder, None, None)
     home = home.resolve()
@@ -72,13 +72,8 @@ def root_to_govern(repo: Path, home: Path) -> Workspace:
     return workspace
 
 
-def is_bare(folder: Path) -> bool:
-    """Whether the folder is itself a git folder, without a work tree."""
-    return all((folder / name).exists() for name in ("HEAD", "objects", "refs")) and not (folder / ".git").exists()
-
-
 def own_command() -> str:
-    """Return the `remit` of this installation as a shell word: by its name alone where PATH finds it."""
+    """Return this installation's `remit` as a shell word: the bare name if PATH finds it."""
     own = Path(sys.executable).with_name("remit")
-    found = shutil.which("remit")
-    return "remit" if found and Path(found).resolve() == own.resolve() else shlex.quote(str(own))
+    on_path = shutil.which("remit")
+    return "remit" if on_path and Path(on_path).resolve() == own.resolve() else shlex.quote(str(own))

@@ -1,1 +1,1 @@
-"""Blame."""
+"""Commands that explain lines: blame, why, stats."""

@@ -1,6 +1,6 @@
-"""The answer of `remit blame`: git's lines and the ledger's, put together.
+"""The answer of `remit blame`: git's lines joined with the ledger's attribution.
 
-`remit blame FILE` comes straight here: what only the command line needs is not imported.
+`remit blame FILE` runs this module without click, so imports here must stay light.
 """
 
 import os
@@ -24,10 +24,9 @@ from remit.cli.blame.git_output import (
     render_uncommitted,
     start_blame,
 )
-from remit.cli.colour import has_colour
 from remit.cli.failure import Failure
-from remit.cli.repository import open_content_store, open_repository_index
-from remit.ledger.index.index import Index
+from remit.cli.repository import open_content_store, open_index_or_empty, path_in_workspace
+from remit.cli.terminal.colour import has_colour
 from remit.provenance.blame.blame import Blamer
 from remit.provenance.blame.blamed_line import BlamedLine, filter_by_grade
 from remit.provenance.blame.supplied_lines import SuppliedLinesBlamer, blame_reversed
@@ -43,11 +42,11 @@ GIT_REFUSAL_CODES = (128, 129)
 CARRIED_GRADE = "carried"
 WEAKEST_CARRIED_GRADE = GRADE_CLASSES["carried"][-1]
 MIN_GRADES = (*GRADES, CARRIED_GRADE)
-"""The words of `--min-grade`."""
+"""Values of `--min-grade`."""
 
 
 class LineFilter(Struct, frozen=True):
-    """Which lines are shown, and what is believed."""
+    """The lines to show, and the evidence to accept."""
 
     min_grade: str | None = None
     grade: str | None = None
@@ -56,17 +55,15 @@ class LineFilter(Struct, frozen=True):
 
     @property
     def is_selective(self) -> bool:
-        """Whether lines are left out."""
         return self.mutation_class is not None or self.intent_id is not None
 
     def matches(self, line: BlamedLine) -> bool:
-        """Whether a line is shown."""
         classes = (None, line.mutation_class, *declared_classes(line))
         return self.mutation_class in classes and self.intent_id in (None, line.intent_id)
 
     @property
     def accepted_grades(self) -> frozenset[str]:
-        """The grades of evidence that are believed. Raises ValueError for a word that is none."""
+        """Return the accepted grades of evidence. Raises ValueError for an unknown grade."""
         weakest = WEAKEST_CARRIED_GRADE if self.min_grade == CARRIED_GRADE else self.min_grade
         names: Sequence[str] = GRADES
         strong = frozenset(names[: names.index(weakest) + 1] if weakest else names)
@@ -74,13 +71,13 @@ class LineFilter(Struct, frozen=True):
 
 
 def declared_classes(line: BlamedLine) -> tuple[str, ...]:
-    """The class by the agent's word, where what was computed does not speak against it."""
+    """Return the class declared by the agent, unless the computed class refutes it."""
     known = (line.declared, line.mutation_class)
     return (line.declared,) if line.declared and "AST_REFACTOR" not in known else ()
 
 
 class BlameQuestion(Struct, frozen=True):
-    """What is asked, and where. `path` is the file from the workspace's root, `typed` what standard input held."""
+    """A parsed blame command. `path` is relative to the workspace root; `stdin` holds the bytes of standard input."""
 
     arguments: BlameArguments
     workspace: Workspace
@@ -91,183 +88,142 @@ class BlameQuestion(Struct, frozen=True):
 
     @property
     def git_top(self) -> Path:
-        """The folder that git counts paths from."""
         return find_git_root(self.workspace.root) or self.workspace.root
 
 
 class BlameAnswer(Struct, frozen=True):
-    """The lines, with git's own words for them in the form that is asked for."""
+    """The attributed lines, with git's own output in the requested form."""
 
     lines: list[BlamedLine]
     settings: BlameGitSettings
     git_output: bytes
     is_uncommitted: bool = False
-    """Whether no commit has the file, so that git has no words for it and these are ours."""
+    """True if no commit contains the file: git has no output for it, so the lines are Remit's own."""
 
 
 def write_answer(words: Sequence[str], question: BlameQuestion, only: LineFilter, color: str, *, as_json: bool) -> None:
-    """Answer on standard output, and keep the answer where it stays true. Raises Failure, GitError, OSError."""
-    began = answer_cache.now_ns()
+    """Write the answer to standard output, and cache a stable one. Raises Failure, GitError, OSError."""
+    began_ns = answer_cache.now_ns()
     terminal = answer_cache.terminal_kind()
     narrow = terminal == "narrow" and can_use_porcelain(question.arguments)
-    found = answer_question(question, fewer=only.is_selective, only_lines=as_json, narrow=narrow)
+    answer = answer_question(question, fewer=only.is_selective, only_lines=as_json, narrow=narrow)
     grades = only.accepted_grades
-    lines = [filter_by_grade(line, grades) for line in found.lines] if len(grades) < len(GRADES) else found.lines
+    lines = [filter_by_grade(line, grades) for line in answer.lines] if len(grades) < len(GRADES) else answer.lines
     shown = [line for line in lines if only.matches(line)] if only.is_selective else lines
-    answer = (
-        encode_lines(shown)
-        if as_json
-        else render_answer(question, found, lines, shown, choose_style(color, bool(terminal), narrow=narrow))
-    )
-    pager = user_pager(found.settings) if terminal and not as_json else ""
+    if as_json:
+        out = msgspec.json.encode({"schema_version": 1, "data": {"lines": shown}}) + b"\n"
+    else:
+        style = BlameStyle(
+            coloured=has_colour(color, os.environ, is_terminal=bool(terminal)),
+            letters="utf" not in (sys.stdout.encoding or "").lower(),
+            quoted=answer.settings.quotes_paths,
+            safe=bool(terminal),
+            narrow=narrow,
+        )
+        out = render_blame(question.arguments, answer.git_output, lines, shown, style)
+    pager = ""
+    if terminal and not as_json:
+        from remit.cli.terminal.pager import choose_pager  # only a terminal needs a pager
+
+        pager = choose_pager(answer.settings.user_values, os.environ)
     if only.is_selective and not shown:
-        sys.stderr.write(f"None of the {len(lines)} lines is such a one.\n")
-    elif is_cacheable(question, found, as_json):
-        kept = dependency_paths(question.workspace, question.arguments, question.path, found.settings)
-        place = answer_cache.make_cache_key(words, str(Path.cwd()), os.environ, terminal)
-        answer_cache.store_answer(str(question.workspace.state), place, answer, kept, pager, began)
-    answer_cache.show_answer(answer, pager)
-
-
-def user_pager(found: BlameGitSettings) -> str:
-    """The user's pager; empty for none."""
-    from remit.cli.terminal.pager import choose_pager  # only a terminal needs it
-
-    return choose_pager(found.user_values, os.environ)
+        sys.stderr.write(f"None of the {len(lines)} lines matches.\n")
+    elif is_cacheable(question, answer, as_json):
+        dependencies = dependency_paths(question.workspace, question.arguments, question.path, answer.settings)
+        key = answer_cache.make_cache_key(words, str(Path.cwd()), os.environ, terminal)
+        answer_cache.store_answer(str(question.workspace.state), key, out, dependencies, pager, began_ns)
+    answer_cache.show_answer(out, pager)
 
 
 def read_question(words: Sequence[str], workspace: Workspace, repo: Path, *, governed: bool = True) -> BlameQuestion:
-    """What is asked. Raises Failure."""
+    """Parse the arguments into a question. Raises Failure."""
     folder = Path.cwd() if repo == Path() else workspace.root
     try:
-        asked = parse_arguments(words, folder)
+        arguments = parse_arguments(words, folder)
     except BlameUsageError as error:
         raise Failure("USAGE", str(error)) from error
-    typed = sys.stdin.buffer.read() if asked.contents == "-" else b""
-    return BlameQuestion(asked, workspace, folder, path_in_workspace(workspace, repo, asked.file), governed, typed)
+    stdin = sys.stdin.buffer.read() if arguments.contents == "-" else b""
+    path = path_in_workspace(workspace, repo, arguments.file)
+    return BlameQuestion(arguments, workspace, folder, path, governed, stdin)
 
 
 def answer_question(question: BlameQuestion, *, fewer: bool, only_lines: bool, narrow: bool = False) -> BlameAnswer:
-    """The lines. git works while the ledger is opened. Raises Failure."""
-    asked, workspace = question.arguments, question.workspace
+    """Return the attributed lines; git runs while the ledger's index is opened. Raises Failure."""
+    arguments, workspace = question.arguments, question.workspace
+    needs_classes = only_lines or fewer  # computing the class of each change takes a while
     git = Git(question.folder)
-    run = start_blame(git, asked, question.stdin, fewer=fewer, only_lines=only_lines)
-    told = BackgroundTask(read_git_settings, git)
+    running = start_blame(git, arguments, question.stdin, fewer=fewer, only_lines=only_lines)
+    settings = BackgroundTask(read_git_settings, git)
     with ExitStack() as stack:
-        index = stack.enter_context(open_repository_index(workspace, governed=question.governed))
+        index = stack.enter_context(open_index_or_empty(workspace, governed=question.governed))
         store = open_content_store(workspace)
         content, options = substitute_content(question, stack)
         blamer = SuppliedLinesBlamer(workspace, index, store, content)
-        blamer.prefetch(question.path, lambda: run.lines.has_result, classes=only_lines or fewer)
+        blamer.prefetch(question.path, lambda: running.lines.has_result, classes=needs_classes)
         try:
-            porcelain = parse_porcelain(run.lines.result())
+            porcelain = parse_porcelain(running.lines.result())
         except GitError as error:
+            # No commit has the file: git blames nothing, so the whole file is attributed as uncommitted.
             blamer.lines = uncommitted_lines(question, blamer, error)
-            words = render_uncommitted(blamer.lines, asked.form, question.path, short="-s" in asked.options)
-            lines = blamer.blame(question.path, [*options, *asked.revisions])
-            return BlameAnswer(
-                add_classes(blamer, lines, only_lines or fewer), told.result(), words, is_uncommitted=True
-            )
+            out = render_uncommitted(blamer.lines, arguments.form, question.path, short="-s" in arguments.options)
+            lines = blamer.blame(question.path, [*options, *arguments.revisions])
+            lines = blamer.add_classes(lines) if needs_classes else lines
+            return BlameAnswer(lines, settings.result(), out, is_uncommitted=True)
         blamer.lines = relocate_lines(porcelain.lines, blamer.attributor.prefix)
         path = str((workspace.root / question.path).relative_to(question.git_top))
-        words = None if only_lines else BackgroundTask(make_display, git, asked, run, porcelain, told, path, narrow)
-        if asked.has_reverse_option:
-            lines = answer_reversed(question, index, options, blamer.lines)
+        display = None
+        if not only_lines:
+            display = BackgroundTask(make_display, git, arguments, running, porcelain, settings, path, narrow)
+        if arguments.has_reverse_option:
+            first = arguments.revisions[0].partition("..")[0] if arguments.revisions else "HEAD"
+            lines = blame_reversed(Blamer(workspace, index, store), question.path, first, options, blamer.lines)
         else:
-            lines = blamer.blame(question.path, [*options, *asked.revisions])
+            lines = blamer.blame(question.path, [*options, *arguments.revisions])
         try:
-            out = words.result() if words else b""
+            out = display.result() if display else b""
         except GitError as error:
-            raise git_failure(error, asked) from error
-        return BlameAnswer(add_classes(blamer, lines, only_lines or fewer), told.result(), out)
-
-
-def answer_reversed(
-    question: BlameQuestion, index: Index, options: Sequence[str], lines: Sequence[GitLine]
-) -> list[BlamedLine]:
-    """Lines that git traced to the last version that has them. Raises GitError."""
-    asked = question.arguments
-    first = asked.revisions[0].partition("..")[0] if asked.revisions else "HEAD"
-    whole = Blamer(question.workspace, index, open_content_store(question.workspace))
-    return blame_reversed(whole, question.path, first, options, lines)
-
-
-def add_classes(blamer: Blamer, lines: list[BlamedLine], wanted: bool) -> list[BlamedLine]:
-    """The lines, with the class of each change where it is asked for: working it out takes a while."""
-    return blamer.add_classes(lines) if wanted else lines
+            raise git_failure(error, arguments) from error
+        lines = blamer.add_classes(lines) if needs_classes else lines
+        return BlameAnswer(lines, settings.result(), out)
 
 
 def substitute_content(question: BlameQuestion, stack: ExitStack) -> tuple[bytes | None, list[str]]:
-    """The content that stands for the work tree's, and git's options as they can be used again. Raises OSError."""
-    asked = question.arguments
-    if asked.contents is None:
-        return None, list(asked.tracing_options)
-    rest = [option for option in asked.tracing_options if not option.startswith("--contents")]
-    if asked.contents == "-":
+    """Return the content to blame instead of the work tree's, and git's options for a second run. Raises OSError."""
+    arguments = question.arguments
+    if arguments.contents is None:
+        return None, list(arguments.tracing_options)
+    options = [option for option in arguments.tracing_options if not option.startswith("--contents")]
+    if arguments.contents == "-":
         (path,) = stack.enter_context(scratch_files(question.workspace.state, question.stdin))
-        return question.stdin, [*rest, f"--contents={path}"]
-    path = question.git_top / asked.contents
-    return (path.read_bytes() if path.is_file() else None), [*rest, f"--contents={path}"]
+        return question.stdin, [*options, f"--contents={path}"]
+    path = question.git_top / arguments.contents
+    return (path.read_bytes() if path.is_file() else None), [*options, f"--contents={path}"]
 
 
 def uncommitted_lines(question: BlameQuestion, blamer: Blamer, error: GitError) -> list[GitLine]:
-    """The lines of a file that no commit has. Raises Failure, with git's words, where that is not what is wrong."""
-    asked = question.arguments
-    found = None
-    if not asked.revisions and asked.contents is None and not asked.has_reverse_option:
-        ranges = [option for option in asked.tracing_options if option.startswith("-L")]
+    """Return the lines of a file that no commit contains. Raises Failure with git's message for any other error."""
+    arguments = question.arguments
+    lines = None
+    if not arguments.revisions and arguments.contents is None and not arguments.has_reverse_option:
+        ranges = [option for option in arguments.tracing_options if option.startswith("-L")]
         try:
-            found = blamer.read_uncommitted_file(question.path, ranges)
-        except GitError as no:
-            raise git_failure(no, asked) from no
-    if found is None:
-        raise git_failure(error, asked) from error
-    return found
+            lines = blamer.read_uncommitted_file(question.path, ranges)
+        except GitError as range_error:
+            raise git_failure(range_error, arguments) from range_error
+    if lines is None:
+        raise git_failure(error, arguments) from error
+    return lines
 
 
-def git_failure(error: GitError, asked: BlameArguments) -> Exception:
-    """What git finds wrong with the words, as it says it; the error itself where something else went wrong."""
+def git_failure(error: GitError, arguments: BlameArguments) -> Exception:
+    """Return git's complaint about the arguments as a Failure; return any other error unchanged."""
     if error.code not in GIT_REFUSAL_CODES:
         return error
-    return Failure("GIT", error.message.partition("\n\n")[0].strip()[:2000], target=asked.file)
+    return Failure("GIT", error.message.partition("\n\n")[0].strip()[:2000], target=arguments.file)
 
 
-def render_answer(
-    question: BlameQuestion,
-    found: BlameAnswer,
-    lines: Sequence[BlamedLine],
-    shown: Sequence[BlamedLine],
-    style: BlameStyle,
-) -> bytes:
-    """The answer as it was asked for."""
-    style = msgspec.structs.replace(style, quoted=found.settings.quotes_paths)
-    return render_blame(question.arguments, found.git_output, lines, shown, style)
-
-
-def choose_style(wanted: str, terminal: bool, *, narrow: bool = False) -> BlameStyle:
-    """How it looks where it is shown. The colours are never all there is to see."""
-    letters = "utf" not in (sys.stdout.encoding or "").lower()
-    return BlameStyle(
-        coloured=has_colour(wanted, os.environ, is_terminal=terminal), letters=letters, safe=terminal, narrow=narrow
-    )
-
-
-def is_cacheable(question: BlameQuestion, found: BlameAnswer, as_json: bool) -> bool:
-    """Whether the answer stays true as long as the files stay: git dates what no commit has by the clock."""
-    steady = question.governed and not found.is_uncommitted and is_answer_stable(question.arguments, found.settings)
-    return steady and (as_json or all(commit.strip("0") for commit in {line.commit for line in found.lines}))
-
-
-def path_in_workspace(workspace: Workspace, repo: Path, file: str) -> str:
-    """The file as a path from the workspace's root; it need not exist any more. Raises Failure."""
-    start = Path.cwd() if repo == Path() else workspace.root
-    path = Path(os.path.normpath(start.resolve() / file))
-    real = path.parent.resolve() / path.name
-    if not real.is_relative_to(workspace.root):
-        raise Failure("OUTSIDE_WORKSPACE", f"{file!r} is not in {str(workspace.root)!r}", target=file)
-    return str(real.relative_to(workspace.root))
-
-
-def encode_lines(lines: Sequence[BlamedLine]) -> bytes:
-    """The lines as the one JSON document."""
-    return msgspec.json.encode({"schema_version": 1, "data": {"lines": lines}}) + b"\n"
+def is_cacheable(question: BlameQuestion, answer: BlameAnswer, as_json: bool) -> bool:
+    if not question.governed or answer.is_uncommitted or not is_answer_stable(question.arguments, answer.settings):
+        return False
+    # git dates uncommitted lines by the clock, so an answer for people with such a line changes every second
+    return as_json or all(commit.strip("0") for commit in {line.commit for line in answer.lines})

@@ -1,4 +1,4 @@
-"""What the answers of `remit blame` depend on: git's settings, and the files whose change may change an answer."""
+"""The dependencies of a cached blame answer: git settings, and every file whose change may alter the answer."""
 
 import os
 import sys
@@ -18,16 +18,17 @@ GIT_FILES = (
     *("info/attributes", "config", "config.worktree", "refs/notes", "objects/info/alternates"),
 )
 PATH_SETTINGS = ("mailmap.file", "core.attributesfile", "blame.ignorerevsfile", "include.path")
-
+"""Settings whose value is a file that git reads."""
 
 CONFIG_LIST_ARGUMENTS = ("config", "--list", "--show-scope", "--show-origin", "-z")
 USER_SCOPES = ("system", "global")
-"""Scopes that no repository writes to."""
+"""Scopes outside the control of a repository."""
 
 
 class BlameGitSettings(Struct, frozen=True):
-    """git's settings: the last value of each, and the files that they come from. `own` are those that no repository
-    brings.
+    """Git's settings: the last value of each name, and the files they come from.
+
+    `user_values` excludes values set by a repository.
     """
 
     values: dict[str, str]
@@ -37,31 +38,29 @@ class BlameGitSettings(Struct, frozen=True):
 
     @property
     def quotes_paths(self) -> bool:
-        """Whether git quotes file names for signs outside ASCII."""
         return self.values.get("core.quotepath", "true").lower() not in ("false", "no", "off", "0")
 
     @property
     def has_default_blame_format(self) -> bool:
-        """Whether nothing says that lines for people look otherwise than git shows them by itself."""
-        looks = [name for name in self.values if name.startswith("blame.") and name != "blame.ignorerevsfile"]
-        return self.is_known and not looks and "core.abbrev" not in self.values
+        formats = [name for name in self.values if name.startswith("blame.") and name != "blame.ignorerevsfile"]
+        return self.is_known and not formats and "core.abbrev" not in self.values
 
     @property
     def is_stable(self) -> bool:
-        """Whether answers made with them stay true while the files stay."""
+        """Return whether answers under these settings stay true while the files stay unchanged."""
         date = self.values.get("blame.date", "iso")
         return self.is_known and date in FIXED_DATE_FORMATS and "mailmap.blob" not in self.values
 
 
 def read_git_settings(git: Git) -> BlameGitSettings:
-    """The settings in force, less those that Remit reads git with. Source: git-config(1), read 2026-11."""
+    """Return the settings in force, without those of Remit's own git calls. Source: git-config(1), read 2026-11."""
     try:
         out = git.run(*CONFIG_LIST_ARGUMENTS)
     except GitError:
         return BlameGitSettings({}, (), is_known=False)
     parts = out.decode("utf-8", "surrogateescape").split("\0")
     values: dict[str, str] = {}
-    own: dict[str, str] = {}
+    user_values: dict[str, str] = {}
     files: dict[str, None] = {}
     for scope, origin, entry in zip(parts[::3], parts[1::3], parts[2::3], strict=False):
         if not origin.startswith("file:"):
@@ -69,50 +68,49 @@ def read_git_settings(git: Git) -> BlameGitSettings:
         path = str(git.folder / origin.removeprefix("file:"))
         name, _, value = entry.partition("\n")
         values[name] = value
-        own |= {name: value} if scope in USER_SCOPES else {}
+        if scope in USER_SCOPES:
+            user_values[name] = value
         files[path] = None
         if name in PATH_SETTINGS or name.startswith("includeif."):
             files[str(Path(path).parent / os.path.expanduser(value))] = None  # noqa: PTH111
-    return BlameGitSettings(values, tuple(files), user_values=own)
+    return BlameGitSettings(values, tuple(files), user_values=user_values)
 
 
-def is_answer_stable(asked: BlameArguments, found: BlameGitSettings) -> bool:
-    """Whether the same words get the same answer while the files that it depends on stay."""
-    return (
-        asked.is_stable
-        and found.is_stable
-        and all(STABLE_REVISION.fullmatch(rev) for rev in asked.option_values("--ignore-rev"))
-    )
+def is_answer_stable(arguments: BlameArguments, settings: BlameGitSettings) -> bool:
+    """Return whether equal arguments get an equal answer while the dependency files stay unchanged."""
+    ignored = arguments.option_values("--ignore-rev")
+    return arguments.is_stable and settings.is_stable and all(map(STABLE_REVISION.fullmatch, ignored))
 
 
-def dependency_paths(workspace: Workspace, asked: BlameArguments, path: str, found: BlameGitSettings) -> Iterator[str]:
-    """Every file or folder whose change may change the answer."""
+def dependency_paths(
+    workspace: Workspace, arguments: BlameArguments, path: str, settings: BlameGitSettings
+) -> Iterator[str]:
+    """Yield every file or folder whose change may alter the answer."""
     top = find_git_root(workspace.root) or workspace.root
-    yield from found.files
+    user_config = Path(os.environ.get("XDG_CONFIG_HOME") or Path.home() / ".config") / "git"
+    yield from settings.files
     yield from (str(Path.home() / ".gitconfig"), "/etc/gitconfig")
-    yield str(Path(os.environ.get("XDG_CONFIG_HOME") or Path.home() / ".config") / "git" / "config")
-    yield str(Path(os.environ.get("XDG_CONFIG_HOME") or Path.home() / ".config") / "git" / "attributes")
-    named = [*asked.option_values("--contents"), *asked.option_values("--ignore-revs-file"), *asked.option_values("-S")]
-    configured = [found.values[name] for name in PATH_SETTINGS if name in found.values]
+    yield from (str(user_config / "config"), str(user_config / "attributes"))
+    named = [
+        *arguments.option_values("--contents"),
+        *arguments.option_values("--ignore-revs-file"),
+        *arguments.option_values("-S"),
+    ]
+    configured = [settings.values[name] for name in PATH_SETTINGS if name in settings.values]
     yield from (str(top / os.path.expanduser(name)) for name in [*named, *configured])  # noqa: PTH111
     yield str(top / ".mailmap")
     yield str(workspace.root / path)
-    yield from (
-        str(folder / ".gitattributes") for folder in (workspace.root / path).parents if folder.is_relative_to(top)
-    )
+    folders = [folder for folder in (workspace.root / path).parents if folder.is_relative_to(top)]
+    yield from (str(folder / ".gitattributes") for folder in folders)
     yield from git_state_files(workspace)
     yield from ledger_files(workspace)
-    yield from loaded_code_files()
-
-
-def loaded_code_files() -> Iterator[str]:
-    """The files of the code that answers."""
+    # This code: an upgrade invalidates every answer.
     modules = [module for name, module in sys.modules.items() if name.startswith("remit.")]
     yield from (module.__file__ for module in modules if module.__file__)
 
 
 def git_state_files(workspace: Workspace) -> Iterator[str]:
-    """What git knows: where HEAD is, and what changes how history reads."""
+    """Yield git's files for HEAD, its branch, and settings that change how history reads."""
     for folder in filter(None, dict.fromkeys([workspace.git_dir, workspace.common_dir])):
         yield from (str(folder / name) for name in GIT_FILES)
         try:
@@ -126,7 +124,7 @@ def git_state_files(workspace: Workspace) -> Iterator[str]:
 
 
 def ledger_files(workspace: Workspace) -> Iterator[str]:
-    """What was recorded: the newest segments, and whether anything governs here."""
+    """Yield the newest segments of each log, and the marker of a governed repository."""
     yield str(workspace.state / "governed")
     yield str(workspace.log_folder / MACHINES_FOLDER)
     for place in list_log_places(workspace.log_folder):

@@ -1,4 +1,4 @@
-"""What `remit blame` was asked: git blame's own words, told apart. Source: git-blame(1), read 2026-11."""
+"""Parsing of git blame's arguments. Source: git-blame(1), read 2026-11."""
 
 import re
 from collections.abc import Iterable, Iterator, Sequence
@@ -13,7 +13,7 @@ VALUE_OPTIONS = (
     *("--contents", "--date", "--encoding", "--ignore-rev", "--ignore-revs-file", "--since", "--after", "--until"),
     *("--before", "--max-age", "--min-age", "--diff-algorithm"),
 )
-"""Options whose value may stand in the next word."""
+"""Options that take the next word as their value."""
 
 FLAG_OPTIONS = (
     *("--porcelain", "--line-porcelain", "--incremental", "--show-stats", "--reverse", "--root", "--minimal"),
@@ -25,10 +25,10 @@ FLAG_OPTIONS = (
     *("--no-minimal", "--no-score-debug", "--no-show-name", "--no-show-number", "--no-show-email"),
     *("--no-color-lines", "--no-color-by-age", "--branches", "--tags", "--remotes"),
 )
-"""Only these go to git: it would take others too, and `--output=FILE` empties a file, by an agent's hand as well."""
+"""The allowed options: git knows more, and `--output=FILE` would let an agent empty a file."""
 
 FORMS = ("--incremental", "--line-porcelain", "--porcelain")
-"""The forms for programs: of several, git takes the first of these, in whatever order they are asked for."""
+"""Forms for programs, in git's precedence, whatever their order on the command line."""
 
 NEGATIONS = {
     "--no-porcelain": FORMS[1:],
@@ -37,16 +37,16 @@ NEGATIONS = {
     "--no-show-stats": ("--show-stats",),
     "--no-contents": ("--contents",),
 }
-"""What undoes the options before it that are looked at here."""
+"""Options that negate earlier ones, limited to those that Remit reads itself."""
 
 FORMATTING_OPTIONS = {
     *("-s", "-e", "-f", "-n", "-l", "-t", "-b", "-c", "--show-name", "--show-number", "--show-email", "--abbrev"),
     *("--score-debug", "--color-lines", "--color-by-age", "--date", "--progress", "--no-progress"),
 }
-"""Options that say how a person's lines look, and nothing of which line came from where."""
+"""Options that format lines for people, without effect on their origin."""
 
 EMPTY_VALUES = {"L": ",", "S": " "}
-"""What means to git what an empty value means: all lines; a file that is not there."""
+"""The value that git treats like an empty one: every line; a missing file."""
 
 SHORT_FLAGS = "sefnltbcwp"
 STABLE_REVISION = re.compile(r"\^?(HEAD|@|[0-9a-f]{40}|[0-9a-f]{64})([~^]\d*)*")
@@ -69,11 +69,11 @@ TIME_DEPENDENT_OPTIONS = {
 
 
 class BlameUsageError(ValueError):
-    """The words do not name a file, or are none that may go to git."""
+    """The arguments name no file, or contain an option that may not go to git."""
 
 
 class BlameArguments(Struct, frozen=True):
-    """The words, sorted. Each option is one word: `-L1,2`, `--date=iso`. `file` is as it was given."""
+    """Parsed arguments. Each option is one word: `-L1,2`, `--date=iso`. `file` is unchanged."""
 
     form: Form
     options: tuple[str, ...]
@@ -82,46 +82,50 @@ class BlameArguments(Struct, frozen=True):
     stats: bool = False
 
     def option_values(self, name: str) -> tuple[str, ...]:
-        """What was given for that option."""
-        joined = name if name[:2] != "--" else f"{name}="
-        return tuple(o.removeprefix(joined) for o in self.options if o.startswith(joined))
+        prefix = name if name[:2] != "--" else f"{name}="
+        return tuple(option.removeprefix(prefix) for option in self.options if option.startswith(prefix))
 
     @property
     def contents(self) -> str | None:
-        """The file whose content is asked about in place of the work tree's; `-` is standard input."""
+        """Return the file whose content replaces the work tree's; `-` is standard input."""
         return next(iter(self.option_values("--contents")[-1:]), None)
 
     @property
     def has_reverse_option(self) -> bool:
-        """Whether the last version is asked for that has a line, and not the first."""
+        """Return whether lines are traced to the last version containing them, instead of the first."""
         return "--reverse" in self.options
 
     @property
     def tracing_options(self) -> tuple[str, ...]:
-        """The options that say where a line came from."""
         return tuple(option for option in self.options if option_name(option) not in FORMATTING_OPTIONS)
 
     @property
     def is_stable(self) -> bool:
-        """Whether the same words mean the same while HEAD and the files stay."""
-        named = [*self.revisions, *self.option_values("--ignore-rev")]
-        dates = set(self.option_values("--date")) <= FIXED_DATE_FORMATS
-        parts = [part for word in named for part in re.split(r"\.\.\.?", word) if part]
-        moving = TIME_DEPENDENT_OPTIONS & {option_name(option) for option in self.options}
-        return all(map(STABLE_REVISION.fullmatch, parts)) and dates and not moving and self.contents != "-"
+        """Return whether equal arguments mean the same while HEAD and the files stay unchanged."""
+        words = [*self.revisions, *self.option_values("--ignore-rev")]
+        revisions = [part for word in words for part in re.split(r"\.\.\.?", word) if part]
+        return (
+            all(map(STABLE_REVISION.fullmatch, revisions))
+            and set(self.option_values("--date")) <= FIXED_DATE_FORMATS
+            and not TIME_DEPENDENT_OPTIONS & {option_name(option) for option in self.options}
+            and self.contents != "-"
+        )
 
 
 def parse_arguments(words: Sequence[str], folder: Path) -> BlameArguments:
-    """The words as git blame would take them in that folder. Raises NotABlame."""
-    head, tail = split_at_dashes(words)
+    """Parse the words as git blame would in `folder`. Raises BlameUsageError."""
+    at = list(words).index("--") if "--" in words else None
+    tail = None if at is None else words[at + 1 :]
     options: list[str] = []
     plain: list[str] = []
-    waiting = iter(head)
-    for word in waiting:
+    following = iter(words[:at])
+    for word in following:
         if word == "-" or not word.startswith("-"):
             plain.append(word)
+        elif word.startswith("--"):
+            options.append(parse_long_option(word, following))
         else:
-            options += parse_long_option(word, waiting) if word.startswith("--") else parse_short_options(word, waiting)
+            options += parse_short_options(word, following)
     revisions, file = split_revisions_and_file(plain, tail, folder)
     if any(revision.startswith("-") for revision in revisions):
         raise BlameUsageError(f"{revisions[0][:100]!r} is no revision")
@@ -129,25 +133,20 @@ def parse_arguments(words: Sequence[str], folder: Path) -> BlameArguments:
     form = next((form for form in FORMS if form in options), "text")
     return BlameArguments(
         form=cast("Form", form.removeprefix("--")),
-        options=tuple(o for o in options if o not in (*FORMS, "--show-stats")),
+        options=tuple(option for option in options if option not in (*FORMS, "--show-stats")),
         revisions=revisions,
         file=file,
         stats="--show-stats" in options,
     )
 
 
-def split_at_dashes(words: Sequence[str]) -> tuple[Sequence[str], Sequence[str] | None]:
-    """What stands before and after `--`; None where there is none."""
-    if "--" not in words:
-        return words, None
-    at = list(words).index("--")
-    return words[:at], words[at + 1 :]
-
-
 def split_revisions_and_file(
     plain: Sequence[str], tail: Sequence[str] | None, folder: Path
 ) -> tuple[tuple[str, ...], str]:
-    """The revisions and the file: git takes `[REVISION] FILE`, `[REVISION] -- FILE` and the older `FILE REVISION`."""
+    """Return the revisions and the file: `[REVISION] FILE`, `[REVISION] -- FILE` or the older `FILE REVISION`.
+
+    `tail` holds the words after `--`. Raises BlameUsageError.
+    """
     if tail is not None and len(tail) == 1:
         return tuple(plain), tail[0]
     if tail is not None and len(tail) == 2 and not plain:
@@ -160,62 +159,64 @@ def split_revisions_and_file(
     return tuple(before), last
 
 
-def parse_long_option(word: str, waiting: Iterator[str]) -> list[str]:
-    """A long option with its value; git takes the beginning of a name for the whole where only one fits."""
-    given, equals, value = word.partition("=")
-    fitting = [name for name in (*VALUE_OPTIONS, *FLAG_OPTIONS) if name.startswith(given)]
-    if given not in fitting and len(fitting) != 1:
-        raise BlameUsageError(
-            f"unknown option {word[:100]!r}: `remit blame --help` lists those of git blame that are taken"
-        )
-    name = given if given in fitting else fitting[0]
+def parse_long_option(word: str, following: Iterator[str]) -> str:
+    """Return a long option with its value; an unambiguous prefix stands for the full name, as in git."""
+    name, equals, value = word.partition("=")
+    matching = [option for option in (*VALUE_OPTIONS, *FLAG_OPTIONS) if option.startswith(name)]
+    if name not in matching:
+        if len(matching) != 1:
+            raise unknown_option(word)
+        name = matching[0]
     if name in VALUE_OPTIONS and not equals:
-        return [f"{name}={take_value(word, waiting)}"]
-    return [f"{name}{equals}{value}"]
+        return f"{name}={take_value(word, following)}"
+    return f"{name}{equals}{value}"
 
 
-def drop_negated_options(options: Iterable[str]) -> list[str]:
-    """The options, less those that a later one takes back."""
-    found: list[str] = []
-    for option in options:
-        if option in NEGATIONS:
-            found = [one for one in found if option_name(one) not in NEGATIONS[option]]
-        else:
-            found.append(option)
-    return found
-
-
-def take_value(word: str, waiting: Iterator[str]) -> str:
-    """The word after an option that has to have a value. Raises NotABlame."""
-    found = next(waiting, None)
-    if found is None:
-        raise BlameUsageError(f"{word[:100]!r} needs a value, for example: -L 10,20 or --date iso")
-    return found
-
-
-def parse_short_options(word: str, waiting: Iterator[str]) -> list[str]:
-    """The options of a word such as `-wML1,2`."""
-    found: list[str] = []
+def parse_short_options(word: str, following: Iterator[str]) -> list[str]:
+    """Return the options in a word such as `-wML1,2`."""
+    options: list[str] = []
     letters = word[1:]
     while letters:
         letter, letters = letters[0], letters[1:]
         if letter == "p":
-            found.append("--porcelain")
+            options.append("--porcelain")
         elif letter in SHORT_FLAGS:
-            found.append(f"-{letter}")
+            options.append(f"-{letter}")
         elif letter in "LS":
-            found.append(f"-{letter}{letters or take_value(word, waiting) or EMPTY_VALUES[letter]}")
+            options.append(f"-{letter}{letters or take_value(word, following) or EMPTY_VALUES[letter]}")
             break
-        elif letter in "MC":  # the rest of the word is the score, whatever it is
-            found.append(f"-{letter}{letters}")
+        elif letter in "MC":  # the rest of the word is the score, even if not a number
+            options.append(f"-{letter}{letters}")
             break
         else:
-            raise BlameUsageError(
-                f"unknown option {word[:100]!r}: `remit blame --help` lists those of git blame that are taken"
-            )
-    return found
+            raise unknown_option(word)
+    return options
+
+
+def take_value(word: str, following: Iterator[str]) -> str:
+    """Return the next word as the value of an option. Raises BlameUsageError at the end."""
+    value = next(following, None)
+    if value is None:
+        raise BlameUsageError(f"{word[:100]!r} needs a value, for example: -L 10,20 or --date iso")
+    return value
+
+
+def unknown_option(word: str) -> BlameUsageError:
+    return BlameUsageError(
+        f"unknown option {word[:100]!r}: `remit blame --help` lists the allowed options of git blame"
+    )
+
+
+def drop_negated_options(options: Iterable[str]) -> list[str]:
+    """Return the options without those negated by a later one."""
+    kept: list[str] = []
+    for option in options:
+        if option in NEGATIONS:
+            kept = [earlier for earlier in kept if option_name(earlier) not in NEGATIONS[option]]
+        else:
+            kept.append(option)
+    return kept
 
 
 def option_name(option: str) -> str:
-    """An option's name, without its value."""
     return option.partition("=")[0] if option.startswith("--") else option[:2]

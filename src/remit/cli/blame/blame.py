@@ -1,7 +1,4 @@
-"""`remit blame`: who wrote each line, under which intent.
-
-The option that says which evidence is believed.
-"""
+"""`remit blame`: who wrote each line, under which intent."""
 
 import sys
 from collections.abc import Callable
@@ -12,14 +9,14 @@ import click
 
 from remit.cli.blame.answer import MIN_GRADES, MUTATION_CLASSES, LineFilter, read_question, write_answer
 from remit.cli.completion import complete_files, complete_intents
-from remit.cli.output import json_option, reading_site, repo_option, reports_failures
+from remit.cli.output import command_options, reading_context
 from remit.provenance.origins.evidence import GRADES, parse_grades
 
 F = TypeVar("F", bound=Callable[..., Any])
 
 
 def validate_grades(context: click.Context, parameter: click.Parameter, value: str | None) -> str | None:
-    """The value, where it names grades."""
+    """Return the option's value. Raises BadParameter for an unknown grade."""
     if value is not None:
         try:
             parse_grades(value)
@@ -29,7 +26,7 @@ def validate_grades(context: click.Context, parameter: click.Parameter, value: s
 
 
 def grade_option(command: F) -> F:
-    """`--grade`: lines with other evidence count as unknown."""
+    """Add `--grade`, which treats lines with weaker evidence as unknown."""
     return click.option(
         "--grade",
         metavar="GRADES",
@@ -40,10 +37,10 @@ def grade_option(command: F) -> F:
 
 
 class GitStyleCommand(click.Command):
-    """A command whose words are git's: `--` stays where it is, and what is not ours goes to git as it stands."""
+    """A command with git's argument rules: `--` is kept, and unknown options are passed on unchanged."""
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
-        """Take our own options out."""
+        """Parse Remit's own options and leave the rest for git."""
         at = args.index("--") if "--" in args else len(args)
         return super().parse_args(ctx, [*args[:at], *(["--"] if at < len(args) else []), *args[at:]])
 
@@ -75,9 +72,7 @@ class GitStyleCommand(click.Command):
 @click.option(
     "--color", type=click.Choice(["auto", "always", "never"]), default="auto", help="Colour each intent's lines."
 )
-@repo_option
-@json_option
-@reports_failures
+@command_options
 def blame(words: tuple[str, ...], repo: Path, as_json: bool, color: str, **only: Any) -> None:
     """Show for each line who wrote it, and under which intent.
 
@@ -89,6 +84,6 @@ def blame(words: tuple[str, ...], repo: Path, as_json: bool, color: str, **only:
     Signs: ✦ an agent, ● a person, ◐ both, · nobody saw it written. git tells which version of the file a line came
     with; the ledger tells who wrote what that version added.
     """
-    gate = reading_site(repo)
+    gate = reading_context(repo)
     question = read_question(words, gate.workspace, repo, governed=gate.is_governed)
     write_answer(sys.argv[2:], question, LineFilter(**only), color, as_json=as_json)

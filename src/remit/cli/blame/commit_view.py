@@ -21,15 +21,13 @@ ORIGINS: dict[str, tuple[Meaning, str]] = {
 
 def commit_view(summary: CommitSummary, screen: Screen) -> Iterator[ViewPart]:
     """Return the commits, their lines by origin, intents, sessions and files."""
-    for one in summary.commits[:MAX_COMMITS]:
-        request = f"#{one.pull_request}" if one.pull_request else ""
-        about = join_texts(one.author, screen.format_time(one.at), between=", ")
+    for commit in summary.commits[:MAX_COMMITS]:
         yield join_texts(
             styled_text("commit", "dim"),
-            styled_text(one.sha[:12], "yellow"),
-            request,
-            styled_text(one.subject, "bold"),
-            about,
+            styled_text(commit.sha[:12], "yellow"),
+            f"#{commit.pull_request}" if commit.pull_request else "",
+            styled_text(commit.subject, "bold"),
+            join_texts(commit.author, screen.format_time(commit.at), between=", "),
         )
     if len(summary.commits) > MAX_COMMITS:
         yield f"… and {len(summary.commits) - MAX_COMMITS} more commits"
@@ -40,13 +38,12 @@ def commit_view(summary: CommitSummary, screen: Screen) -> Iterator[ViewPart]:
     ])  # fmt: skip
     if summary.intents:
         yield ""
-        yield TextTable([(mark("intent", one.intent_id), f"{one.lines} lines", one.name) for one in summary.intents])
-    for one in summary.sessions:
-        asked = next((text for text in one.prompt.splitlines() if text.strip()), "")
-        yield join_texts(
-            mark("agent", one.agent), styled_text(one.session_id, "dim"), f"{one.lines} lines", between=GAP
-        )
-        yield facts([("asked", asked)], indent=2)
+        yield TextTable([(mark("intent", i.intent_id), f"{i.lines} lines", i.name) for i in summary.intents])
+    for session in summary.sessions:
+        session_id = styled_text(session.session_id, "dim")
+        yield join_texts(mark("agent", session.agent), session_id, f"{session.lines} lines", between=GAP)
+        prompt = next((line for line in session.prompt.splitlines() if line.strip()), "")
+        yield facts([("asked", prompt)], indent=2)
     if summary.files:
         yield ""
         rows = [(file.path, join_texts(*origin_marks(file.lines), between=GAP)) for file in summary.files[:MAX_FILES]]
@@ -57,7 +54,6 @@ def commit_view(summary: CommitSummary, screen: Screen) -> Iterator[ViewPart]:
 
 
 def origin_marks(lines: Mapping[str, int]) -> Iterator[Text]:
-    """Return how many lines each origin has, as marks."""
     for origin, (meaning, text) in ORIGINS.items():
         if lines.get(origin):
             yield mark(meaning, f"{lines[origin]} {text}")

@@ -1,7 +1,7 @@
-"""`remit blame FILE` without the command line: git is started first, and what reads its answer is loaded meanwhile.
+"""`remit blame FILE` without click: git starts first, and Python modules load while git works.
 
-Only the plainest words come this way, and only where Remit governs; all others, and all that goes wrong, go to the
-command line, which begins again and says what there is to say.
+Only simple arguments in a governed repository take this path. Everything else, and every error, falls back to the full
+command line, which starts over and reports the error.
 """
 
 import os
@@ -13,11 +13,11 @@ from remit.workspace.git import early_start
 OUTPUT_FORMS = ("--json", "--porcelain", "--line-porcelain")
 TRACING_FLAGS = ("-w", "-M", "-C")
 FILTER_OPTIONS = {"--intent": "intent_id", "--class": "mutation_class", "--min-grade": "min_grade", "--grade": "grade"}
-"""Options that choose lines, each with a value, and what `Only` calls it."""
+"""Filter options with a value, and their field in `LineFilter`."""
 
 
 class PlainArguments:
-    """Plain words, sorted: the form, `options` as git takes them, the revision and file, and which lines are wanted."""
+    """Simple blame arguments: output form, git options, revision and file, and line filters."""
 
     def __init__(self) -> None:
         self.forms: list[str] = []
@@ -27,25 +27,23 @@ class PlainArguments:
 
     @property
     def form(self) -> str:
-        """The form that was asked for; empty for the one for people."""
         return "".join(self.forms)
 
     @property
     def git_arguments(self) -> list[str]:
-        """Git's words, as `blame_arguments.sorted_words` puts them."""
         return [*self.options, *self.positionals[:-1], "--", self.positionals[-1]]
 
-    def take_word(self, word: str, waiting: Iterator[str]) -> bool:
-        """Take one word, and its value from those after it; whether it is one of the plain ones."""
+    def take_word(self, word: str, following: Iterator[str]) -> bool:
+        """Store one word and its value; return False for a word that needs the full command line."""
         name, equals, value = word.partition("=")
         if word in OUTPUT_FORMS:
             self.forms.append(word)
         elif name in FILTER_OPTIONS:
-            self.filters[FILTER_OPTIONS[name]] = value if equals else next(waiting, "")
+            self.filters[FILTER_OPTIONS[name]] = value if equals else next(following, "")
         elif word in TRACING_FLAGS:
             self.options.append(word)
         elif word.startswith("-L"):
-            self.options.append(word if word != "-L" else f"-L{next(waiting, '')}")
+            self.options.append(word if word != "-L" else f"-L{next(following, '')}")
         elif word.startswith("-"):
             return False
         else:
@@ -54,7 +52,7 @@ class PlainArguments:
 
 
 def answer_directly(words: Sequence[str]) -> bool:
-    """Answer, where these words are among the plain ones; whether that was done."""
+    """Answer if the arguments are simple; return whether an answer was written."""
     plain = parse_plain_arguments(words)
     if plain is None:
         return False
@@ -67,24 +65,18 @@ def answer_directly(words: Sequence[str]) -> bool:
 
 
 def parse_plain_arguments(words: Sequence[str]) -> PlainArguments | None:
-    """The words, sorted; None for others than these: one file, which is there, a revision, options that choose lines
-    or say where they are traced to.
-    """
-    found = PlainArguments()
-    waiting = iter(words)
-    taken = all(found.take_word(word, waiting) for word in waiting)
-    if (
-        not taken
-        or len(found.forms) > 1
-        or len(found.positionals) not in (1, 2)
-        or not os.path.lexists(found.positionals[-1])
-    ):
+    """Return the parsed words; None unless they are one existing file, a revision, and filter or tracing options."""
+    plain = PlainArguments()
+    following = iter(words)
+    if not all(plain.take_word(word, following) for word in following):
         return None
-    return None if found.filters and found.form.endswith("porcelain") else found
+    if len(plain.forms) > 1 or len(plain.positionals) not in (1, 2) or not os.path.lexists(plain.positionals[-1]):
+        return None
+    return None if plain.filters and plain.form.endswith("porcelain") else plain
 
 
 def find_repository(folder: str) -> str | None:
-    """The folder around this one whose repository's settings are plain; None for any other kind of place."""
+    """Return the enclosing repository folder with plain git settings; None for any other layout."""
     while not os.path.lexists(f"{folder}/.git"):
         if folder == "/" or os.path.lexists(f"{folder}/HEAD"):
             return None
@@ -93,23 +85,22 @@ def find_repository(folder: str) -> str | None:
 
 
 def start_git(root: str, plain: PlainArguments) -> None:
-    """Start all that git will be asked: with the words that `blame_output` and `provenance.origins` use."""
+    """Start every git command that `git_output` and `provenance.origins` will ask for, with the same arguments."""
     here = os.getcwd()  # noqa: PTH109
     form = plain.form if plain.form.endswith("porcelain") else "--porcelain"
     early_start.start_git(os.environ, here, "blame", form, *plain.git_arguments)
     early_start.start_git(os.environ, here, "config", "--list", "--show-scope", "--show-origin", "-z")
     early_start.start_git(os.environ, root, "cat-file", "--batch-check=%(objectname) %(objecttype)", asks=True)
     if not plain.form:
-        early_start.start_git(
-            os.environ, here, "rev-list", "--no-walk=unsorted", "--abbrev-commit", "--stdin", asks=True
-        )
+        abbreviate = ("rev-list", "--no-walk=unsorted", "--abbrev-commit", "--stdin")
+        early_start.start_git(os.environ, here, *abbreviate, asks=True)
 
 
 def finish_answer(words: Sequence[str], plain: PlainArguments) -> bool:
-    """Answer with what was started; whether that went well."""
+    """Write the answer from the started git processes; return False on failure."""
     import gc
 
-    gc.disable()  # this process ends before there is anything to collect
+    gc.disable()  # the process ends before garbage accumulates
     load_msgspec()
     from pathlib import Path
 
@@ -140,8 +131,9 @@ def finish_answer(words: Sequence[str], plain: PlainArguments) -> bool:
 
 
 def load_msgspec() -> None:
-    """Load it without `typing_extensions`: it falls back on `typing`, which has the same since Python 3.11 and is
-    loaded anyway. Of a Python's start this is as much again.
+    """Import msgspec without `typing_extensions`, which msgspec replaces with `typing` if missing.
+
+    The import would double the start-up time of this command.
     """
     import sys
     from importlib import import_module

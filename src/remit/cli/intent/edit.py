@@ -1,23 +1,18 @@
-"""`remit intent new`, `fork` and `edit`: what an intent owns, keeps to and is done by, from a person's words.
-
-Constraints as commands take them.
-
-What is doubtful about a scope in this tree: said when it is written, never refused.
-"""
+"""`remit intent new`, `fork` and `edit`: write an intent from a person's options."""
 
 import os
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
 import click
-import msgspec
 from msgspec.structs import replace
 
 from remit.cli.completion import complete_intents
-from remit.cli.output import Failure, emit, governed_gate, json_option, repo_option, reports_failures
+from remit.cli.output import Failure, command_options, emit, governed_gate
 from remit.cli.person_only import PERSON, require_person
 from remit.cli.records.lookup import find_session
+from remit.cli.repository import open_index
 from remit.core.display_text import sanitise_line
 from remit.core.intent import PRIORITIES, Constraint, Criterion, Intent, Priority, is_intent_id
 from remit.core.intents.constraints import InvalidConstraint, parse_constraint
@@ -27,63 +22,11 @@ from remit.gate.gate import Gate
 from remit.gate.intents.intents import changes_in_record
 from remit.gate.intents.templates import load_template
 from remit.gate.sessions.turn_summary import propose_intent_name
-from remit.ledger.index.index import open_index
 from remit.provenance.stats.mode_suggestion import propose_scope
 from remit.workspace.git.command import Git, GitError
 from remit.workspace.observe.observation import walk_paths
 
-
-def parse_constraints(texts: Iterable[str]) -> tuple[Constraint, ...]:
-    """The constraints of these lines, structured ones too. Raises Failure."""
-    try:
-        return tuple(map(parse_constraint, texts))
-    except InvalidConstraint as error:
-        fix = "for example --constraint 'max_lines: paths=\"src/**/*.py\", max=500'"
-        raise Failure("INVALID_CONSTRAINT", str(error), target="--constraint", fix=fix) from error
-
-
 REWRITE_HINT = "`remit intent edit ID --scope GLOB` writes it anew"
-
-
-def warn_about_scope(gate: Gate, scope: Iterable[str]) -> None:
-    """Say on standard error what is doubtful about a scope that was just written."""
-    for said in find_scope_doubts(gate, tuple(scope)):
-        click.echo(f"warning: {said}", err=True)
-
-
-def find_scope_doubts(gate: Gate, scope: tuple[str, ...]) -> Iterator[str]:
-    """What is doubtful about each pattern; and about all together, that they own no file that is there."""
-    found = [
-        f"{sanitise_line(repr(pattern))} {why}; {REWRITE_HINT}"
-        for pattern in scope
-        if (why := find_scope_doubt(pattern))
-    ]
-    yield from found
-    if not found and not owns_a_file(gate, scope):
-        yield (
-            f"{', '.join(map(sanitise_line, scope))} matches no file that is there now: right for new files, "
-            f"else look at the spelling; {REWRITE_HINT}"
-        )
-
-
-def owns_a_file(gate: Gate, scope: tuple[str, ...]) -> bool:
-    """Whether any file of the tree is in the scope; also where git cannot tell."""
-    matcher = Scope(scope)
-    try:
-        return any(matcher.matches(path) for path in workspace_files(gate))
-    except GitError:
-        return True
-
-
-def workspace_files(gate: Gate) -> Iterable[str]:
-    """The files of the workspace, those that git ignores left out."""
-    workspace = gate.workspace
-    if workspace.common_dir is None:
-        return walk_paths(workspace.root)
-    out = Git(workspace.root).run("ls-files", "-z", "--cached", "--others", "--exclude-standard")
-    return (path for path in os.fsdecode(out).split("\0") if path)
-
-
 MAX_RECORDS = 100_000
 
 
@@ -109,9 +52,7 @@ MAX_RECORDS = 100_000
     help="Begin with this template: bugfix, feature, refactor, docs, or one of .orchestration/templates/. Lists that "
     "are given come on top of its own; a --scope takes the place of its scope.",
 )
-@repo_option
-@json_option
-@reports_failures
+@command_options
 def new(
     name: str | None,
     scope: tuple[str, ...],
@@ -138,7 +79,7 @@ def new(
     gate = governed_gate(repo)
     if from_session is not None:
         from_session = find_session(gate, from_session)
-        scope = tuple(dict.fromkeys((*scope, *list_session_paths(gate, from_session))))
+        scope = tuple(dict.fromkeys((*scope, *propose_session_scope(gate, from_session))))
     base = load_template(gate.workspace, template) if template is not None else Intent(id="", owned_scope=())
     name = choose_name(gate, name or base.name or None, from_session)
     if not scope and not base.owned_scope:
@@ -167,23 +108,22 @@ def new(
 
 
 def choose_name(gate: Gate, name: str | None, session: str | None) -> str:
-    """The name as given, else the one that the session's first prompt proposes. Raises Failure where there is none."""
+    """Return the given name, else a name proposed by the session's first prompt. Raises Failure for none."""
     if name is None and session is not None:
         name = propose_intent_name(gate, session)
         if not name:
-            said = f"no transcript tells what session {session!r} was asked for"
-            raise Failure("USAGE", said, fix=f'name it: remit intent new "JWT login" --from-session {session}')
+            message = f"no transcript tells what session {session!r} was asked for"
+            raise Failure("USAGE", message, fix=f'name it: remit intent new "JWT login" --from-session {session}')
     if name is None or not name.strip():
         raise Failure("USAGE", f"{name or ''!r} names nothing: an intent needs a name", fix='for example "JWT login"')
     return name
 
 
-def list_session_paths(gate: Gate, session: str) -> tuple[str, ...]:
-    """The scope that a session's changes propose. Raises Failure where it changed nothing."""
-    workspace = gate.workspace
-    with open_index(workspace.state, workspace.log_folder) as index:
-        found = index.find(event="mutation", session_id=session, limit=MAX_RECORDS)
-    paths = sorted({change.path for document in found for change in changes_in_record(document)})
+def propose_session_scope(gate: Gate, session: str) -> tuple[str, ...]:
+    """Return a scope for the files that a session changed. Raises Failure if no change was recorded."""
+    with open_index(gate.workspace) as index:
+        mutations = index.find(event="mutation", session_id=session, limit=MAX_RECORDS)
+    paths = sorted({change.path for document in mutations for change in changes_in_record(document)})
     if not paths:
         raise Failure(
             "NOTHING_TOUCHED",
@@ -196,9 +136,7 @@ def list_session_paths(gate: Gate, session: str) -> tuple[str, ...]:
 @click.command("fork")
 @click.argument("intent_id", shell_complete=complete_intents)
 @click.option("--name", help="Its name; that of the other by default.")
-@repo_option
-@json_option
-@reports_failures
+@command_options
 def fork(intent_id: str, name: str | None, repo: Path, as_json: bool) -> None:
     """Make a new DRAFT with the scope, constraints and criteria of another, which may be finished."""
     require_person("making an intent")
@@ -214,8 +152,7 @@ def fork(intent_id: str, name: str | None, repo: Path, as_json: bool) -> None:
         updated_at=None,
         references=(*old.references, *([intent_id] if intent_id not in old.references else [])),
     )
-    made = gate.intents.create(wanted, by=PERSON)
-    emit_intent(made, as_json)
+    emit_intent(gate.intents.create(wanted, by=PERSON), as_json)
 
 
 @click.command("edit")
@@ -230,9 +167,7 @@ def fork(intent_id: str, name: str | None, repo: Path, as_json: bool) -> None:
 @click.option("--owner", metavar="TEXT", help="Who answers for it; empty for nobody.")
 @click.option("--parent", metavar="ID", help="The intent that it is a part of; empty for none.")
 @click.option("--reference", multiple=True, metavar="TEXT", help="All references anew; repeatable.")
-@repo_option
-@json_option
-@reports_failures
+@command_options
 def edit(intent_id: str, repo: Path, as_json: bool, **given: Any) -> None:
     """Change fields of an intent; comments and order in the file survive."""
     require_person("editing an intent")
@@ -241,9 +176,8 @@ def edit(intent_id: str, repo: Path, as_json: bool, **given: Any) -> None:
     gate = governed_gate(repo)
     changes = collect_changes(gate.intents.get(intent_id), given)
     if not changes:
-        raise Failure(
-            "NOTHING_TO_DO", "no field was given", fix="for example: remit intent edit INT-001 --add-scope 'docs/**'"
-        )
+        fix = "for example: remit intent edit INT-001 --add-scope 'docs/**'"
+        raise Failure("NOTHING_TO_DO", "no field was given", fix=fix)
     changed = gate.intents.edit(intent_id, changes, by=PERSON)
     if "owned_scope" in changes:
         warn_about_scope(gate, changed.owned_scope)
@@ -251,11 +185,13 @@ def edit(intent_id: str, repo: Path, as_json: bool, **given: Any) -> None:
 
 
 def collect_changes(old: Intent, given: dict[str, Any]) -> dict[str, Any]:
-    """The fields to set, from the options that were given."""
-    changes: dict[str, Any] = {k: given[k] for k in ("name", "description", "priority") if given[k] is not None}
+    """Return the fields to set."""
+    changes: dict[str, Any] = {
+        name: given[name] for name in ("name", "description", "priority") if given[name] is not None
+    }
     if given["scope"] or given["add_scope"]:
         base = given["scope"] or old.owned_scope
-        changes["owned_scope"] = (*base, *(p for p in given["add_scope"] if p not in base))
+        changes["owned_scope"] = (*base, *(pattern for pattern in given["add_scope"] if pattern not in base))
     if given["constraint"]:
         changes["constraints"] = parse_constraints(given["constraint"])
     if given["owner"] is not None:
@@ -270,6 +206,37 @@ def collect_changes(old: Intent, given: dict[str, Any]) -> dict[str, Any]:
 
 
 def emit_intent(intent: Intent, as_json: bool) -> None:
-    """Say what stands in the file now."""
     owns = sanitise_line(", ".join(intent.owned_scope), 2000)
-    emit(msgspec.to_builtins(intent), as_json, f"{intent.id} {sanitise_line(intent.title)}\nowns {owns}")
+    emit(intent, as_json, f"{intent.id} {sanitise_line(intent.title)}\nowns {owns}")
+
+
+def parse_constraints(texts: Iterable[str]) -> tuple[Constraint, ...]:
+    """Return the constraints in these lines, free or structured. Raises Failure."""
+    try:
+        return tuple(map(parse_constraint, texts))
+    except InvalidConstraint as error:
+        fix = "for example --constraint 'max_lines: paths=\"src/**/*.py\", max=500'"
+        raise Failure("INVALID_CONSTRAINT", str(error), target="--constraint", fix=fix) from error
+
+
+def warn_about_scope(gate: Gate, scope: tuple[str, ...]) -> None:
+    """Print a warning for each doubtful pattern, or one if the whole scope matches no file."""
+    doubts = [(pattern, doubt) for pattern in scope if (doubt := find_scope_doubt(pattern))]
+    for pattern, doubt in doubts:
+        click.echo(f"warning: {sanitise_line(repr(pattern))} {doubt}; {REWRITE_HINT}", err=True)
+    if not doubts and not owns_a_file(gate, scope):
+        patterns = ", ".join(map(sanitise_line, scope))
+        message = "matches no file that is there now: right for new files, else look at the spelling"
+        click.echo(f"warning: {patterns} {message}; {REWRITE_HINT}", err=True)
+
+
+def owns_a_file(gate: Gate, scope: tuple[str, ...]) -> bool:
+    """Return whether any file that git does not ignore is in the scope; True if git fails."""
+    workspace, matcher = gate.workspace, Scope(scope)
+    if workspace.common_dir is None:
+        return any(map(matcher.matches, walk_paths(workspace.root)))
+    try:
+        out = Git(workspace.root).run("ls-files", "-z", "--cached", "--others", "--exclude-standard")
+    except GitError:
+        return True
+    return any(matcher.matches(path) for path in os.fsdecode(out).split("\0") if path)

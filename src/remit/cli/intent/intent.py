@@ -1,4 +1,4 @@
-"""`remit intent`: what agents may do."""
+"""`remit intent`: list, show, check and close intents."""
 
 from collections.abc import Iterator
 from functools import partial
@@ -6,7 +6,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
-import msgspec
 
 from remit.cli.completion import complete_intents
 from remit.cli.intent.edit import edit, fork, new
@@ -15,14 +14,12 @@ from remit.cli.output import (
     FINDINGS,
     REFUSED,
     Failure,
+    command_options,
     emit,
     emit_view,
     governed_gate,
-    json_option,
     open_gate,
-    repo_option,
-    reports_failures,
-    view_options,
+    view_command_options,
 )
 from remit.cli.person_only import PERSON, is_below_agent, require_person
 from remit.cli.terminal.screen import Screen
@@ -34,7 +31,6 @@ from remit.gate.gate import Gate
 if TYPE_CHECKING:
     from remit.cli.terminal.screen import Screen
     from remit.cli.terminal.view import ViewPart
-    from remit.gate.intents.history import IntentVersion
 
 
 MAX_NEWEST = 5
@@ -55,62 +51,51 @@ for command in (new, fork, edit, select, clear):
 
 @intent.command("list")
 @click.option("--status", type=click.Choice(STATUSES), help="Only those with this status.")
-@repo_option
-@json_option
-@view_options
-@reports_failures
+@view_command_options
 def list_(status: str | None, repo: Path, as_json: bool) -> None:
     """List the intents."""
     gate = governed_gate(repo)
     document = gate.intents.document
-    found = [i for i in document.intents if status is None or i.status == status]
+    intents = [item for item in document.intents if status is None or item.status == status]
     if document.errors:
         click.echo(f"warning: active_intents.yaml has {len(document.errors)} errors; see `remit intent lint`", err=True)
-    data = [msgspec.to_builtins(i) for i in found]
-    emit_view(data, as_json, lambda _: intent_view(found))
 
+    def list_view(screen: Screen) -> "Iterator[ViewPart]":
+        from remit.cli.intent.intent_view import intent_table  # imports rich, which agents' calls never use
 
-def intent_view(found: list[Intent]) -> "Iterator[ViewPart]":
-    """Return the intents as rows."""
-    from remit.cli.intent.intent_view import intent_table  # agents run this room's commands, and read no table
+        yield intent_table(intents) if intents else NO_INTENTS
 
-    yield intent_table(found) if found else NO_INTENTS
+    emit_view(intents, as_json, list_view)
 
 
 @intent.command("show")
 @click.argument("intent_id", shell_complete=complete_intents)
 @click.option("--block", is_flag=True, help="As agents are told it.")
-@repo_option
-@json_option
-@view_options
-@reports_failures
+@view_command_options
 def show(intent_id: str, block: bool, repo: Path, as_json: bool) -> None:
     """Show an intent: scope, constraints, criteria, who works under it, and the newest records.
 
     In an agent's shell it is shown as agents are told it, as with --block.
     """
     gate = governed_gate(repo)
-    found = gate.intents.get(intent_id)
+    shown = gate.intents.get(intent_id)
     if block or (not as_json and is_below_agent()):
-        emit(msgspec.to_builtins(found), as_json, gate.intents.format_block(found))
+        emit(shown, as_json, gate.intents.format_block(shown))
         return
-    emit_view(msgspec.to_builtins(found), as_json, partial(one_intent_view, gate, found))
+    emit_view(shown, as_json, partial(one_intent_view, gate, shown))
 
 
-def one_intent_view(gate: Gate, found: Intent, screen: Screen) -> "Iterator[ViewPart]":
+def one_intent_view(gate: Gate, shown: Intent, screen: Screen) -> "Iterator[ViewPart]":
     """Return an intent with the sessions and the newest records under it."""
     from remit.cli.intent.intent_view import intent_parts
     from remit.cli.records.record_table import record_table
-    from remit.ledger.index.index import open_index
+    from remit.cli.repository import open_index
 
-    sessions = [
-        key.session_id
-        for key in gate.state.list_recent_sessions()
-        if gate.state.active_session(key).intent_id == found.id
-    ]
-    yield from intent_parts(found, sessions)
-    with open_index(gate.workspace.state, gate.workspace.log_folder) as index:
-        newest = index.find(intent_id=found.id, limit=MAX_NEWEST)
+    state = gate.state
+    keys = [key for key in state.list_recent_sessions() if state.active_session(key).intent_id == shown.id]
+    yield from intent_parts(shown, [key.session_id for key in keys])
+    with open_index(gate.workspace) as index:
+        newest = index.find(intent_id=shown.id, limit=MAX_NEWEST)
     if newest:
         yield ""
         yield record_table(newest, screen, indent=2)
@@ -120,52 +105,41 @@ def one_intent_view(gate: Gate, found: Intent, screen: Screen) -> "Iterator[View
 @click.argument("intent_id", shell_complete=complete_intents)
 @click.option("-n", "limit", type=click.IntRange(1), default=20, show_default=True, help="The newest so many versions.")
 @click.option("--version", "number", type=click.IntRange(1), metavar="N", help="Only this version, in full.")
-@repo_option
-@json_option
-@view_options
-@reports_failures
+@view_command_options
 def history(intent_id: str, limit: int, number: int | None, repo: Path, as_json: bool) -> None:
     """Show the versions that an intent had: when it changed, by whom, and how."""
     from remit.gate.intents.history import MAX_VERSIONS, intent_history
 
     gate = governed_gate(repo)
-    found = intent_history(gate, intent_id, limit if number is None else MAX_VERSIONS)
+    versions = intent_history(gate, intent_id, limit if number is None else MAX_VERSIONS)
     if number is not None:
-        found = [version for version in found if version.version == number]
-    if not found:
-        which = "" if number is None else f" {number}"
-        raise Failure(
-            "NOT_FOUND", f"no version{which} of {intent_id!r} is recorded", fix="`remit intent list` names the intents"
-        )
-    emit_view(
-        msgspec.to_builtins(found), as_json, lambda screen: history_view(found, screen, is_full=number is not None)
-    )
+        versions = [version for version in versions if version.version == number]
+    if not versions:
+        message = f"no version{'' if number is None else f' {number}'} of {intent_id!r} is recorded"
+        raise Failure("NOT_FOUND", message, fix="`remit intent list` names the intents")
 
+    def history_view(screen: Screen) -> "Iterator[ViewPart]":
+        from remit.cli.intent.intent_view import version_parts  # imports rich, which agents' calls never use
 
-def history_view(found: "list[IntentVersion]", screen: "Screen", *, is_full: bool) -> "Iterator[ViewPart]":
-    """Return the versions, each with what it changed; in full, the fields of the intent too."""
-    from remit.cli.intent.intent_view import version_parts  # agents run this room's commands, and read no table
+        for version in versions:
+            yield from version_parts(version, screen, is_full=number is not None)
 
-    for version in found:
-        yield from version_parts(version, screen, is_full=is_full)
+    emit_view(versions, as_json, history_view)
 
 
 @intent.command("lint")
-@repo_option
-@json_option
-@reports_failures
+@command_options
 def lint(repo: Path, as_json: bool) -> None:
     """Check the intents file; exit 1 where it has errors."""
     gate = open_gate(repo)
     findings = gate.intents.lint()
-    lines = [finding_line(f) for f in findings]
-    emit([msgspec.to_builtins(f) for f in findings], as_json, "\n".join(lines) or "active_intents.yaml is fine")
-    if any(f.severity == "error" for f in findings):
+    lines = map(finding_line, findings)
+    emit(list(findings), as_json, "\n".join(lines) or "active_intents.yaml is fine")
+    if any(finding.severity == "error" for finding in findings):
         raise SystemExit(FINDINGS)
 
 
 def finding_line(finding: LintFinding) -> str:
-    """One finding, as compilers show them."""
     about = f" ({finding.intent_id})" if finding.intent_id else ""
     place = f".orchestration/active_intents.yaml:{finding.line}:{finding.column}"
     return f"{place}: {finding.severity}: {finding.code}: {finding.message}{about}"
@@ -175,9 +149,7 @@ def finding_line(finding: LintFinding) -> str:
 @click.argument("intent_id", shell_complete=complete_intents)
 @click.option("--notes", required=True, help="How it was verified.")
 @force_option
-@repo_option
-@json_option
-@reports_failures
+@command_options
 def complete(intent_id: str, notes: str, force: bool, repo: Path, as_json: bool) -> None:
     """Close an intent as DONE. Commands of its criteria that `remit trust` was told of run first, and have to pass.
 
@@ -185,8 +157,8 @@ def complete(intent_id: str, notes: str, force: bool, repo: Path, as_json: bool)
     """
     gate = governed_gate(repo)
     if is_below_agent():
-        now = gate.intents.get(intent_id)
-        emit(msgspec.to_builtins(now), as_json, f"{now.id} is {now.status}")
+        closed = gate.intents.get(intent_id)  # by the agent's hook
+        emit(closed, as_json, f"{closed.id} is {closed.status}")
         return
     require_person("completing an intent")
     check_children(gate, intent_id, force=force)
@@ -200,9 +172,7 @@ def complete(intent_id: str, notes: str, force: bool, repo: Path, as_json: bool)
 @click.argument("status", type=click.Choice(STATUSES))
 @click.option("--notes", default="", help="Why; kept in the ledger.")
 @force_option
-@repo_option
-@json_option
-@reports_failures
+@command_options
 def set_status(intent_id: str, status: Status, notes: str, force: bool, repo: Path, as_json: bool) -> None:
     """Move an intent along its life."""
     require_person("changing an intent's status")
@@ -213,27 +183,24 @@ def set_status(intent_id: str, status: Status, notes: str, force: bool, repo: Pa
 
 
 def check_children(gate: Gate, intent_id: str, *, force: bool) -> None:
-    """Tell of children that are not done yet. Raises Failure, unless the person says `--force`."""
-    waiting = "; ".join(find_completion_obstacles(gate.intents.get(intent_id), gate.intents.document.intents))
-    if waiting and not force:
+    """Raise Failure for open child intents, or only warn with `--force`."""
+    children = "; ".join(find_completion_obstacles(gate.intents.get(intent_id), gate.intents.document.intents))
+    if children and not force:
         fix = "finish the children first, or say --force to close the parent all the same"
-        raise Failure("CHILDREN_OPEN", f"{intent_id} is not closed: {waiting}", fix=fix, exit_code=REFUSED)
-    if waiting:
-        click.echo(f"warning: closed before its children: {waiting}", err=True)
+        raise Failure("CHILDREN_OPEN", f"{intent_id} is not closed: {children}", fix=fix, exit_code=REFUSED)
+    if children:
+        click.echo(f"warning: closed before its children: {children}", err=True)
 
 
 def change_status(gate: Gate, intent_id: str, status: Status, notes: str, as_json: bool) -> None:
-    """Move the intent and say so."""
     before = gate.intents.get(intent_id).status
     moved = gate.intents.set_status(intent_id, status, by=PERSON, notes=notes, reason=notes or None)
-    emit(msgspec.to_builtins(moved), as_json, f"{moved.id}: {before} -> {moved.status}")
+    emit(moved, as_json, f"{moved.id}: {before} -> {moved.status}")
 
 
 @intent.command("delete")
 @click.argument("intent_id", shell_complete=complete_intents)
-@repo_option
-@json_option
-@reports_failures
+@command_options
 def delete(intent_id: str, repo: Path, as_json: bool) -> None:
     """Take out a DRAFT that nothing was recorded under."""
     require_person("deleting an intent")

@@ -1,10 +1,10 @@
-"""`remit map`: the intent map, brought up to the ledger or made anew from it."""
+"""`remit map`: update the intent map from the ledger, or rebuild the map."""
 
 from pathlib import Path
 
 import click
 
-from remit.cli.output import FINDINGS, Failure, emit, governed_gate, json_option, repo_option, reports_failures
+from remit.cli.output import FINDINGS, Failure, command_options, emit, governed_gate
 from remit.core.code.grammars import list_missing_grammars
 from remit.provenance.map.intent_map_file import IntentMap
 
@@ -17,9 +17,7 @@ TRACKED_NOTE = (
 @click.command("map")
 @click.option("--check", is_flag=True, help="Write nothing; exit 1 where the file differs.")
 @click.option("--anew", is_flag=True, help="Read the whole ledger again, and trust nothing that was kept.")
-@repo_option
-@json_option
-@reports_failures
+@command_options
 def intent_map(check: bool, anew: bool, repo: Path, as_json: bool) -> None:
     """Write .orchestration/intent_map.md: which intent changed which parts of which files.
 
@@ -31,15 +29,15 @@ def intent_map(check: bool, anew: bool, repo: Path, as_json: bool) -> None:
     init` sees to that. Elsewhere, and where no such process runs, only this command writes it.
     """
     gate = governed_gate(repo)
-    found = IntentMap.open(gate.workspace, gate.recorder.log.name, gate.recorder.machine)
-    if check and not found.holds_text(found.rebuild() if anew else found.render_current()):
-        raise Failure(
-            "MAP_DIFFERS", f"{str(found.path)!r} is not what the ledger says", fix="run `remit map`", exit_code=FINDINGS
-        )
-    changed = not check and (found.write_rebuilt() if anew else found.write_current())
+    map_file = IntentMap.open(gate.workspace, gate.recorder.log.name, gate.recorder.machine)
+    if check and not map_file.holds_text(map_file.rebuild() if anew else map_file.render_current()):
+        message = f"{str(map_file.path)!r} is not what the ledger says"
+        raise Failure("MAP_DIFFERS", message, fix="run `remit map`", exit_code=FINDINGS)
+    changed = not check and (map_file.write_rebuilt() if anew else map_file.write_current())
     unknown = list_missing_grammars()
-    done = f"{found.path} {'written' if changed else 'is as the ledger says'}"
-    done += f"\nwithout names for {', '.join(unknown)}: run `pip install --force-reinstall remit`" if unknown else ""
-    kept_up = found.is_ignored_by_git
-    data = {"path": str(found.path), "changed": changed, "kept_up": kept_up, "unknown_languages": list(unknown)}
-    emit(data, as_json, done + ("" if kept_up else TRACKED_NOTE))
+    text = f"{map_file.path} {'written' if changed else 'is as the ledger says'}"
+    if unknown:
+        text += f"\nwithout names for {', '.join(unknown)}: run `pip install --force-reinstall remit`"
+    kept_up = map_file.is_ignored_by_git
+    data = {"path": str(map_file.path), "changed": changed, "kept_up": kept_up, "unknown_languages": list(unknown)}
+    emit(data, as_json, text + ("" if kept_up else TRACKED_NOTE))

@@ -1,4 +1,4 @@
-"""Intents as people see them in a terminal."""
+"""Terminal views of intents."""
 
 from collections.abc import Iterable, Iterator, Sequence
 
@@ -19,19 +19,17 @@ STATUS_MARKS: dict[Status, Meaning] = {
 
 
 def intent_table(intents: Iterable[Intent]) -> TextTable:
-    """Return intents as rows: id, status, name, scope."""
     return TextTable(
         [(styled_text(i.id, "bold"), mark(STATUS_MARKS[i.status], i.status), *name_cells(i)) for i in intents]
     )
 
 
 def name_cells(intent: Intent) -> tuple[Text, Text]:
-    """Return an intent's name and scope."""
     return styled_text(intent.title), styled_text(", ".join(intent.owned_scope), "dim")
 
 
 def version_parts(version: IntentVersion, screen: Screen, *, is_full: bool) -> Iterator[ViewPart]:
-    """Return one version of an intent: its number, time and author, and what it changed."""
+    """Return one version of an intent: number, time, author, and changes."""
     state = "deleted" if version.is_deleted else version.intent.status if version.intent else "content not kept here"
     yield join_texts(
         styled_text(f"v{version.version}", "bold"), screen.format_time(version.at), version.by, state, between="  "
@@ -39,14 +37,12 @@ def version_parts(version: IntentVersion, screen: Screen, *, is_full: bool) -> I
     if not is_full:
         yield from (join_texts("   ", styled_text(change)) for change in version.changes)
     elif version.intent is not None:
-        intent = version.intent
-        rows = [(name, value) for name in Intent.__struct_fields__ for value in field_lines(intent, name)]
-        named = [("" if n and rows[n - 1][0] == name else name, value) for n, (name, value) in enumerate(rows)]
-        yield facts(named, indent=2)
+        fields = ((name, field_lines(version.intent, name)) for name in Intent.__struct_fields__)
+        yield facts([row for name, lines in fields for row in labelled_rows(name, lines)], indent=2)
 
 
 def intent_parts(intent: Intent, sessions: Sequence[str]) -> Iterator[ViewPart]:
-    """Return all that an intent says, and the sessions that work under it."""
+    """Return the fields of an intent, and the sessions that work under the intent."""
     state = mark(STATUS_MARKS[intent.status], intent.status)
     rules = (f"{c.text}{f' ({c.kind}, enforced)' if c.kind else ''}" for c in intent.constraints)
     criteria = (f"{c.text}{f' ({c.verify})' if c.verify else ''}" for c in intent.acceptance_criteria)
@@ -72,5 +68,4 @@ def intent_parts(intent: Intent, sessions: Sequence[str]) -> Iterator[ViewPart]:
 
 
 def labelled_rows(name: str, values: Iterable[str]) -> Iterator[tuple[str, str]]:
-    """Return values below each other, the first beside their name."""
     yield from ((name if number == 0 else "", value) for number, value in enumerate(values))

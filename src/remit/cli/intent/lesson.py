@@ -1,12 +1,11 @@
-"""`remit lesson`: what the next session should know."""
+"""`remit lesson`: knowledge for the next session."""
 
 from pathlib import Path
 
 import click
-import msgspec
 
 from remit.cli.completion import complete_intents
-from remit.cli.output import REFUSED, Failure, emit, governed_gate, json_option, repo_option, reports_failures
+from remit.cli.output import REFUSED, Failure, command_options, emit, governed_gate
 from remit.cli.person_only import PERSON, is_below_agent
 from remit.core.secrets.redaction import redact
 from remit.gate.gate import Gate
@@ -24,9 +23,7 @@ from remit.workspace.agents.shared_brain import KINDS, BrainEntry, Kind, to_plai
 @click.option(
     "--intent", "intent_id", metavar="ID", help="The intent it was learned under.", shell_complete=complete_intents
 )
-@repo_option
-@json_option
-@reports_failures
+@command_options
 def lesson(
     text: str | None,
     kind: Kind,
@@ -44,31 +41,27 @@ def lesson(
     """
     gate = governed_gate(repo)
     if text is None:
-        found = read_lessons(gate.workspace)
-        lines = [f"{e.date or '-':<10}  {e.kind:<10}  {e.summary}" for e in found]
-        emit(msgspec.to_builtins(found), as_json, "\n".join(lines) or "nothing is written down yet")
+        entries = read_lessons(gate.workspace)
+        lines = [f"{entry.date or '-':<10}  {entry.kind:<10}  {entry.summary}" for entry in entries]
+        emit(entries, as_json, "\n".join(lines) or "nothing is written down yet")
         return
-    wanted = BrainEntry(kind, text, "", "", intent_id, paths, problem, resolution, pattern)
-    made = find_written_entry(gate, text) if is_below_agent() else write_entry(gate, wanted)
-    emit(
-        msgspec.to_builtins(made), as_json, f"written down in {find_lessons_path(gate.workspace).name}: {made.summary}"
-    )
-
-
-def write_entry(gate: Gate, wanted: BrainEntry) -> BrainEntry:
-    """Write it for the person who runs this."""
-    return LessonsWriter(gate.workspace, gate.state, gate.recorder).record_lesson(None, PERSON, wanted)
+    if is_below_agent():
+        entry = find_written_entry(gate, text)
+    else:
+        draft = BrainEntry(kind, text, "", "", intent_id, paths, problem, resolution, pattern)
+        entry = LessonsWriter(gate.workspace, gate.state, gate.recorder).record_lesson(None, PERSON, draft)
+    emit(entry, as_json, f"written down in {find_lessons_path(gate.workspace).name}: {entry.summary}")
 
 
 def find_written_entry(gate: Gate, text: str) -> BrainEntry:
-    """The newest entry with that text, which the agent's hook wrote. Raises Failure where it did not."""
-    wanted = to_plain_line(redact(text))
-    found = next((e for e in reversed(read_lessons(gate.workspace)) if e.lesson == wanted), None)
-    if found is None:
+    """Return the newest entry with this text, written by the agent's hook. Raises Failure if missing."""
+    lesson = to_plain_line(redact(text))
+    entry = next((entry for entry in reversed(read_lessons(gate.workspace)) if entry.lesson == lesson), None)
+    if entry is None:
         raise Failure(
             "NOT_WRITTEN",
             "the lesson was not written: no hook of Remit's saw this command",
             fix="call the tool record_lesson, run `remit lesson 'TEXT'` by itself, or ask for a `remit doctor`",
             exit_code=REFUSED,
         )
-    return found
+    return entry

@@ -1,12 +1,11 @@
-"""`remit intent select` and `clear`: which intent a session works under."""
+"""`remit intent select` and `clear`: the intent that a session works under."""
 
 from pathlib import Path
 
 import click
-import msgspec
 
 from remit.cli.completion import complete_intents, complete_sessions
-from remit.cli.output import Failure, emit, governed_gate, json_option, repo_option, reports_failures
+from remit.cli.output import Failure, command_options, emit, governed_gate
 from remit.cli.person_only import PERSON, is_below_agent
 from remit.cli.records.lookup import find_session
 from remit.core.call import SessionKey
@@ -20,9 +19,7 @@ session_option = click.option(
 @click.command("select")
 @click.argument("intent_id", shell_complete=complete_intents)
 @session_option
-@repo_option
-@json_option
-@reports_failures
+@command_options
 def select(intent_id: str, session: str | None, repo: Path, as_json: bool) -> None:
     """Select the intent that a session works under.
 
@@ -30,18 +27,16 @@ def select(intent_id: str, session: str | None, repo: Path, as_json: bool) -> No
     """
     gate = governed_gate(repo)
     if is_below_agent():
-        found = gate.intents.get(intent_id)
-        emit(msgspec.to_builtins(found), as_json, gate.intents.format_block(found))
+        selected = gate.intents.get(intent_id)  # by the agent's hook
+        emit(selected, as_json, gate.intents.format_block(selected))
         return
     selection = gate.intents.select(choose_session(gate, session), PERSON, intent_id)
-    emit(msgspec.to_builtins(selection), as_json, selection.block)
+    emit(selection, as_json, selection.block)
 
 
 @click.command("clear")
 @session_option
-@repo_option
-@json_option
-@reports_failures
+@command_options
 def clear(session: str | None, repo: Path, as_json: bool) -> None:
     """Release a session's intent."""
     gate = governed_gate(repo)
@@ -53,7 +48,7 @@ def clear(session: str | None, repo: Path, as_json: bool) -> None:
 
 
 def choose_session(gate: Gate, session: str | None) -> SessionKey:
-    """The session that a person names, which must be known. Without one there must be exactly one."""
+    """Return the session named by a person, or the only known one. Raises Failure."""
     if session is not None:
         return SessionKey(find_session(gate, session))
     known = gate.state.list_recent_sessions(2)

@@ -1,11 +1,11 @@
-"""`remit todo`: what each session still has to do."""
+"""`remit todo`: the open tasks of each session."""
 
 from pathlib import Path
 
 import click
 
 from remit.cli.intent.select import choose_session, session_option
-from remit.cli.output import emit, governed_gate, json_option, repo_option, reports_failures
+from remit.cli.output import command_options, emit, governed_gate
 from remit.cli.person_only import PERSON, is_below_agent
 from remit.gate.intents.lessons import LessonsWriter, read_todo_lists
 from remit.servers.remit_commands import parse_todo_item
@@ -14,9 +14,7 @@ from remit.servers.remit_commands import parse_todo_item
 @click.command()
 @click.argument("items", nargs=-1, metavar="[ITEM]...")
 @session_option
-@repo_option
-@json_option
-@reports_failures
+@command_options
 def todo(items: tuple[str, ...], session: str | None, repo: Path, as_json: bool) -> None:
     """Show the todo lists of all sessions; with ITEMs, replace the list of one.
 
@@ -27,7 +25,7 @@ def todo(items: tuple[str, ...], session: str | None, repo: Path, as_json: bool)
     if items and not is_below_agent():
         key = choose_session(gate, session)
         LessonsWriter(gate.workspace, gate.state, gate.recorder).write_todo(key, PERSON, [*map(parse_todo_item, items)])
-    found = read_todo_lists(gate.workspace)
-    text = "\n\n".join(f"session {name}\n{body}" for name, body in found)
-    data = [{"session_id": name, "list": body} for name, body in found]
+    lists = read_todo_lists(gate.workspace)
+    text = "\n\n".join(f"session {name}\n{body}" for name, body in lists)
+    data = [{"session_id": name, "list": body} for name, body in lists]
     emit(data, as_json, text or "no session has left a list")

@@ -1,25 +1,15 @@
-"""`remit ledger`: check the ledger, sign it, give its head to a commit, take in another's."""
+"""`remit ledger`: check, repair and sign the ledger, and import other logs."""
 
 from collections.abc import Sequence
 from pathlib import Path
 
 import click
-import msgspec
 
-from remit.cli.agents.uninstall import require_confirmation
 from remit.cli.ledger.proofs import check, print_consistency_proof, proof
 from remit.cli.ledger.retention import compact, prune
 from remit.cli.ledger.sharing import fetch, push
-from remit.cli.output import (
-    INTEGRITY,
-    Failure,
-    emit,
-    governed_gate,
-    json_option,
-    repo_option,
-    reports_failures,
-)
-from remit.cli.person_only import require_person
+from remit.cli.output import INTEGRITY, Failure, command_options, emit, governed_gate
+from remit.cli.person_only import require_confirmation, require_person
 from remit.core.tree_head import derive_public_key, format_verifier_key
 from remit.gate.log_sharing.check_file import find_tracked_log_faults
 from remit.gate.log_sharing.check_logs import acknowledge_findings, check_ledger
@@ -43,9 +33,7 @@ for command in (compact, prune, proof, print_consistency_proof, check, push, fet
 
 @ledger.command("verify")
 @click.option("--heads", "show_heads", is_flag=True, help="Also say how far a signature reaches.")
-@repo_option
-@json_option
-@reports_failures
+@command_options
 def verify(show_heads: bool, repo: Path, as_json: bool) -> None:
     """Check that no record was altered, removed, doubled or moved; exit 5 where one was.
 
@@ -55,36 +43,35 @@ def verify(show_heads: bool, repo: Path, as_json: bool) -> None:
     gate = governed_gate(repo)
     folder = gate.recorder.log.folder
     report = check_ledger(gate.recorder, gate.rules.config)
-    heads, broken = report.heads, report.chain_findings
-    findings = (*report.findings, *find_tracked_log_faults(gate))
+    heads = report.heads
+    findings = [*report.findings, *find_tracked_log_faults(gate)]
     count = sum(1 for _ in read_leaves(folder))
-    whole_from = first_intact_record(broken)
-    gaps = list_pruned_parts(folder)
+    whole_from = first_intact_record(report.chain_findings)
+    pruned_parts = list_pruned_parts(folder)
     data = {
         "records": count,
-        "findings": [msgspec.to_builtins(f) for f in findings],
+        "findings": findings,
         "heads": heads.heads,
         "witnessed": heads.witnessed,
         "newest_head": heads.newest,
         "unwitnessed": max(0, count - heads.witnessed),
         "whole_from": whole_from,
-        "pruned": [msgspec.to_builtins(part) for part in gaps],
+        "pruned": list(pruned_parts),
     }
-    failed = any(f.severity == "error" for f in findings)
-    state = () if failed else (f"{count} records, the chain is whole",)
-    after = (f"from record {whole_from} on the chain is whole",) if whole_from else ()
-    gone = [pruned_line(part, heads) for part in gaps]
-    reach = (witnessed_line(heads, count),) if failed or show_heads else ()
-    emit(data, as_json, "\n".join((*map(finding_line, findings), *state, *after, *gone, *reach)))
+    failed = any(finding.severity == "error" for finding in findings)
+    lines = [finding_line(finding) for finding in findings]
+    lines += [] if failed else [f"{count} records, the chain is whole"]
+    lines += [f"from record {whole_from} on the chain is whole"] if whole_from else []
+    lines += [pruned_line(part, heads) for part in pruned_parts]
+    lines += [witnessed_line(heads, count)] if failed or show_heads else []
+    emit(data, as_json, "\n".join(lines))
     if failed:
         raise SystemExit(INTEGRITY)
 
 
 @ledger.command("repair")
 @click.option("--yes", "-y", is_flag=True, help="Do not ask.")
-@repo_option
-@json_option
-@reports_failures
+@command_options
 def repair(yes: bool, repo: Path, as_json: bool) -> None:
     """Acknowledge what `remit ledger verify` finds in a whole chain: another machine's records, a lost head.
 
@@ -93,33 +80,33 @@ def repair(yes: bool, repo: Path, as_json: bool) -> None:
     """
     require_person("`remit ledger repair`")
     gate = governed_gate(repo)
-    # What the log can say of itself, it says first: an append notes what it finds, and the head signs that.
+    # Appending records any damage found, and the new head signs the record.
     make_head(gate.recorder, whole=True)
     errors = check_ledger(gate.recorder, gate.rules.config).errors
-    found = [finding for finding in errors if finding.code in ACKNOWLEDGEABLE_CODES]
-    if found:
-        click.echo("\n".join(map(finding_line, found)), err=True)
-        require_confirmation(yes, f"{len(found)} findings would be acknowledged in the log, for good", "add --yes")
-        acknowledge_findings(gate.recorder, found)
+    repairable = [finding for finding in errors if finding.code in ACKNOWLEDGEABLE_CODES]
+    if repairable:
+        click.echo("\n".join(map(finding_line, repairable)), err=True)
+        question = f"{len(repairable)} findings would be acknowledged in the log, for good"
+        require_confirmation(yes, question, "add --yes")
+        acknowledge_findings(gate.recorder, repairable)
     left = check_ledger(gate.recorder, gate.rules.config).errors
-    said = f"{len(found)} findings acknowledged" if found else "there is nothing to acknowledge"
-    rest = "the rest shows that records were altered or removed, which nothing mends" if left else ""
-    data = {name: [msgspec.to_builtins(f) for f in of] for name, of in (("acknowledged", found), ("left", left))}
-    emit(data, as_json, "\n".join(filter(None, (*map(finding_line, left), said, rest))))
+    lines = [finding_line(finding) for finding in left]
+    lines.append(f"{len(repairable)} findings acknowledged" if repairable else "there is nothing to acknowledge")
+    lines += ["the rest shows that records were altered or removed, which nothing mends"] if left else []
+    emit({"acknowledged": repairable, "left": list(left)}, as_json, "\n".join(lines))
     if left:
         raise SystemExit(INTEGRITY)
 
 
 def pruned_line(part: PrunedPart, heads: HeadsReport) -> str:
-    """What was dropped on purpose, and whether a signature covers the hashes that are left."""
-    borne = part.end <= heads.witnessed
-    proved = f"their hashes verify against the tree head of {heads.witnessed} records ({heads.newest})"
-    state = proved if borne else "no tree head bears their hashes out"
+    state = "no tree head bears their hashes out"
+    if part.end <= heads.witnessed:
+        state = f"their hashes verify against the tree head of {heads.witnessed} records ({heads.newest})"
     return f"records {part.first} to {part.last}: {part.gone} of them pruned, {state}"
 
 
 def first_intact_record(broken: Sequence[LedgerFinding]) -> int | None:
-    """The first record after everything that is wrong with the chain: 0 where nothing is, None where the end is."""
+    """Return the number of the first record after the last error: 0 without errors, None if the end is broken."""
     last = -1
     for finding in broken:
         if finding.severity != "error":
@@ -131,7 +118,6 @@ def first_intact_record(broken: Sequence[LedgerFinding]) -> int | None:
 
 
 def witnessed_line(heads: HeadsReport, count: int) -> str:
-    """How far somebody's signature reaches."""
     if not heads.witnessed:
         return f"no tree head bears the log out: its {count} records are unwitnessed"
     tail = count - heads.witnessed
@@ -140,47 +126,40 @@ def witnessed_line(heads: HeadsReport, count: int) -> str:
 
 
 def finding_line(finding: LedgerFinding) -> str:
-    """One finding for people."""
     place = f"{finding.segment}:{finding.line}: " if finding.segment else ""
     return f"{place}{finding.severity}: {finding.code}: {finding.message.removeprefix(place)}"
 
 
 @ledger.command("head")
-@repo_option
-@json_option
-@reports_failures
+@command_options
 def head(repo: Path, as_json: bool) -> None:
     """Sign the log as it is now, and show the signed note."""
-    made = make_head(governed_gate(repo).recorder, whole=True)
-    if made is None:
+    signed = make_head(governed_gate(repo).recorder, whole=True)
+    if signed is None:
         raise Failure("NOT_FOUND", "the log is empty, so there is nothing to sign")
-    emit({"note": made.note}, as_json, made.note.rstrip("\n"))
+    emit({"note": signed.note}, as_json, signed.note.rstrip("\n"))
 
 
 @ledger.command("witness")
 @click.argument("commit", default="HEAD")
-@repo_option
-@json_option
-@reports_failures
+@command_options
 def witness(commit: str, repo: Path, as_json: bool) -> None:
     """Write the newest tree head into the note of COMMIT, under refs/notes/remit; the work tree stays as it is."""
     recorder = governed_gate(repo).recorder
     note = newest_head(recorder.log.folder)
     if note is None:
-        made = make_head(recorder, whole=True)
-        note = made.note if made else ""
+        signed = make_head(recorder, whole=True)
+        note = signed.note if signed else ""
     if not note:
         raise Failure("NOT_FOUND", "the log is empty, so there is nothing to witness")
-    found = write_witness(recorder, commit, note, shown=True)
-    if found is None:
+    name = write_witness(recorder, commit, note, shown=True)
+    if name is None:
         raise Failure("NOT_FOUND", f"{commit!r} is no commit here", fix="name one that `git log` shows", target=commit)
-    emit({"commit": found, "note": note}, as_json, f"the newest tree head stands in the note of commit {found[:12]}")
+    emit({"commit": name, "note": note}, as_json, f"the newest tree head stands in the note of commit {name[:12]}")
 
 
 @ledger.command("key")
-@repo_option
-@json_option
-@reports_failures
+@command_options
 def key(repo: Path, as_json: bool) -> None:
     """Show this machine's public key, for `trusted_keys` in a teammate's remit.toml."""
     recorder = governed_gate(repo).recorder
@@ -191,9 +170,7 @@ def key(repo: Path, as_json: bool) -> None:
 
 @ledger.command("import")
 @click.argument("file", type=click.Path(path_type=Path, exists=True, dir_okay=False))
-@repo_option
-@json_option
-@reports_failures
+@command_options
 def import_log(file: Path, repo: Path, as_json: bool) -> None:
     """Take in another machine's log, or an older tool's: read beside our own, never part of it."""
     gate = governed_gate(repo)
@@ -201,4 +178,4 @@ def import_log(file: Path, repo: Path, as_json: bool) -> None:
     done = import_file(file, root, list_local_names(root, gate.recorder.log.name))
     logs = f" of {len(done.logs)} other logs" if done.logs else ""
     text = f"{done.records} records{logs}, and {done.older} lines of older tools, are read from now on"
-    emit(msgspec.to_builtins(done), as_json, text)
+    emit(done, as_json, text)

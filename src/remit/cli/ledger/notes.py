@@ -5,27 +5,17 @@ from contextlib import contextmanager
 from pathlib import Path
 
 import click
-import msgspec
 
-from remit.cli.output import (
-    FINDINGS,
-    Failure,
-    emit,
-    governed_gate,
-    json_option,
-    open_gate,
-    repo_option,
-    reports_failures,
-)
+from remit.cli.output import FINDINGS, UNAVAILABLE, Failure, command_options, emit, governed_gate, open_gate
+from remit.cli.repository import open_index
 from remit.core.display_text import sanitise_line
 from remit.gate.gate import Gate
-from remit.ledger.index.index import open_index
 from remit.provenance.blame.blame import Blamer
 from remit.provenance.notes.audit import audit_notes as audit_notes
 from remit.provenance.notes.note_writer import NoteWriter, WrittenNotes, resolve_commits
 from remit.workspace.git.command import Git
 from remit.workspace.git.refs import NOTES_REF
-from remit.workspace.sharing.authorship_notes import NotesBusy, NotesRef, SyncResult
+from remit.workspace.sharing.authorship_notes import NotesBusy, NotesRef
 
 
 @click.group()
@@ -35,17 +25,14 @@ def notes() -> None:
 
 @contextmanager
 def open_note_writer(gate: Gate) -> Generator[NoteWriter]:
-    """The writer of a governed repository's notes."""
     workspace = gate.workspace
-    with open_index(workspace.state, workspace.log_folder) as index:
+    with open_index(workspace) as index:
         yield NoteWriter(Blamer(workspace, index, gate.contents))
 
 
 @notes.command("write")
 @click.argument("commits", required=False, metavar="[RANGE]")
-@repo_option
-@json_option
-@reports_failures
+@command_options
 def write(commits: str | None, repo: Path, as_json: bool) -> None:
     """Write the notes of the commits in RANGE (main..HEAD, or one commit), by default of all that agents worked on.
 
@@ -53,21 +40,21 @@ def write(commits: str | None, repo: Path, as_json: bool) -> None:
     """
     gate = governed_gate(repo)
     require_sharing(gate)
-    done = write_notes(gate, commits)
-    emit(msgspec.to_builtins(done), as_json, "\n".join(describe_written(done)))
+    written = write_notes(gate, commits)
+    emit(written, as_json, "\n".join(describe_written(written)))
 
 
 def write_notes(gate: Gate, commits: str | None) -> WrittenNotes:
-    """Write the notes. Raises GitError, Failure."""
-    with open_note_writer(gate) as making:
+    """Write the missing notes. Raises GitError, Failure."""
+    with open_note_writer(gate) as writer:
         try:
-            return making.write(making.find_commits(commits))
+            return writer.write(writer.find_commits(commits))
         except NotesBusy as error:
-            raise busy_failure(error) from error
+            raise Failure.from_error(error, "UNAVAILABLE", exit_code=UNAVAILABLE) from error
 
 
 def require_sharing(gate: Gate) -> None:
-    """Notes are for others: they are made only where a person said so. Raises Failure."""
+    """Raise Failure unless a person enabled sharing: notes are for other people."""
     if not gate.rules.config.share.notes:
         raise Failure(
             "NOT_SHARED",
@@ -76,27 +63,18 @@ def require_sharing(gate: Gate) -> None:
         )
 
 
-def busy_failure(error: NotesBusy) -> Failure:
-    """The failure that others kept writing."""
-    message, _, hint = str(error).partition("\nhint: ")
-    return Failure("UNAVAILABLE", message, fix=hint, exit_code=4)
-
-
-def describe_written(done: WrittenNotes) -> list[str]:
-    """What was written, for people."""
-    lines = [f"{len(done.commits)} notes written under {NOTES_REF}"]
-    lines += [f"left alone: the note of {commit[:12]} is no authorship note" for commit in done.unread]
-    lines += [f"left out: the format cannot hold the path {sanitise_line(path)!r}" for path in done.unspeakable]
-    if done.unsearched:
-        lines.append(f"in {done.unsearched} more files moved lines were not looked for: name fewer commits at a time")
+def describe_written(written: WrittenNotes) -> list[str]:
+    lines = [f"{len(written.commits)} notes written under {NOTES_REF}"]
+    lines += [f"left alone: the note of {commit[:12]} is no authorship note" for commit in written.unread]
+    lines += [f"left out: the format cannot hold the path {sanitise_line(path)!r}" for path in written.unspeakable]
+    if written.unsearched:
+        lines.append(f"moved lines were not searched in {written.unsearched} more files: name fewer commits at a time")
     return lines
 
 
 @notes.command("show")
 @click.argument("commit", default="HEAD")
-@repo_option
-@json_option
-@reports_failures
+@command_options
 def show(commit: str, repo: Path, as_json: bool) -> None:
     """Show the note of COMMIT as it is."""
     gate = open_gate(repo)
@@ -108,19 +86,14 @@ def show(commit: str, repo: Path, as_json: bool) -> None:
     if text is None:
         fix = "write it with `remit notes write`, or fetch it with `remit notes sync`"
         raise Failure("NOT_FOUND", f"commit {names[0][:12]} has no note under {NOTES_REF}", fix=fix, target=names[0])
-    said = text.decode("utf-8", "replace")
-    emit(
-        {"commit": names[0], "note": said},
-        as_json,
-        "\n".join(sanitise_line(line, 100_000) for line in said.split("\n")),
-    )
+    note = text.decode("utf-8", "replace")
+    lines = [sanitise_line(line, 100_000) for line in note.split("\n")]
+    emit({"commit": names[0], "note": note}, as_json, "\n".join(lines))
 
 
 @notes.command("sync")
 @click.argument("remote", default="origin")
-@repo_option
-@json_option
-@reports_failures
+@command_options
 def sync(remote: str, repo: Path, as_json: bool) -> None:
     """Write what is missing, take in REMOTE's notes, and give it ours. Nothing is ever forced.
 
@@ -128,41 +101,30 @@ def sync(remote: str, repo: Path, as_json: bool) -> None:
     """
     gate = open_gate(repo)
     share = gate.is_governed and gate.rules.config.share.notes
-    done = write_notes(gate, None) if share else WrittenNotes()
+    written = write_notes(gate, None) if share else WrittenNotes()
     try:
         exchanged = NotesRef(gate.workspace).sync_remote(remote, push=share)
     except NotesBusy as error:
-        raise busy_failure(error) from error
-    data = {"written": msgspec.to_builtins(done), "exchanged": msgspec.to_builtins(exchanged)}
-    emit(
-        data,
-        as_json,
-        "\n".join([*(describe_written(done) if share else ()), *describe_exchange(exchanged, remote, share)]),
+        raise Failure.from_error(error, "UNAVAILABLE", exit_code=UNAVAILABLE) from error
+    state = "nothing to push" if share else "nothing pushed: [share] notes is not set"
+    lines = describe_written(written) if share else []
+    lines.append(
+        f"{exchanged.received} notes from {sanitise_line(remote)}; {'ours pushed' if exchanged.pushed else state}"
     )
-
-
-def describe_exchange(done: SyncResult, remote: str, share: bool) -> list[str]:
-    """What was exchanged, for people."""
-    end = "ours pushed" if done.pushed else "nothing to push" if share else "nothing pushed: [share] notes is not set"
-    lines = [f"{done.received} notes from {sanitise_line(remote)}; {end}"]
-    lines += [f"two notes of {commit[:12]} could not be made one: ours stands" for commit in done.unread]
-    return lines
+    lines += [f"two notes of {commit[:12]} could not be made one: ours stands" for commit in exchanged.unread]
+    emit({"written": written, "exchanged": exchanged}, as_json, "\n".join(lines))
 
 
 @notes.command("audit")
 @click.argument("commits", required=False, metavar="[RANGE]")
-@repo_option
-@json_option
-@reports_failures
+@command_options
 def audit(commits: str | None, repo: Path, as_json: bool) -> None:
     """Check that notes attest only lines which their commits added; exit 1 where one attests more."""
     gate = open_gate(repo)
-    wanted = resolve_commits(Git(gate.workspace.root), commits) if commits is not None else None
-    found = audit_notes(NotesRef(gate.workspace), wanted)
-    lines = [f"{finding.code}: {finding.message}" for finding in found.findings]
-    lines += [f"{found.absent} notes are of commits that are not here"] if found.absent else []
-    emit(
-        msgspec.to_builtins(found), as_json, "\n".join([*lines, f"{found.notes} notes, {len(found.findings)} findings"])
-    )
-    if found.findings:
+    names = resolve_commits(Git(gate.workspace.root), commits) if commits is not None else None
+    report = audit_notes(NotesRef(gate.workspace), names)
+    lines = [f"{finding.code}: {finding.message}" for finding in report.findings]
+    lines += [f"{report.absent} notes are of commits that are not here"] if report.absent else []
+    emit(report, as_json, "\n".join([*lines, f"{report.notes} notes, {len(report.findings)} findings"]))
+    if report.findings:
         raise SystemExit(FINDINGS)

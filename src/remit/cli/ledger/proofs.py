@@ -1,6 +1,7 @@
-"""`remit ledger proof`, `consistency` and `check-proof`: what the log proves to somebody who does not have it."""
+"""`remit ledger proof`, `consistency` and `check-proof`: proofs for readers without the log."""
 
 from collections.abc import Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import Any, BinaryIO
 
@@ -8,18 +9,7 @@ import click
 import msgspec
 
 from remit.cli.completion import complete_records
-from remit.cli.output import (
-    FINDINGS,
-    INTEGRITY,
-    Failure,
-    emit,
-    encode_json,
-    governed_gate,
-    json_option,
-    open_gate,
-    repo_option,
-    reports_failures,
-)
+from remit.cli.output import FINDINGS, INTEGRITY, Failure, command_options, emit, encode_json, governed_gate, open_gate
 from remit.cli.records.lookup import choose_id, find_by_id
 from remit.core.display_text import sanitise_line
 from remit.core.formats.proofs import ConsistencyProof, InvalidProof, Proof, ProofCheck, check_proof, read_proof
@@ -42,9 +32,7 @@ MAX_PROOF_BYTES = 16 * 1024 * 1024
 
 @click.command()
 @click.argument("record", shell_complete=complete_records)
-@repo_option
-@json_option
-@reports_failures
+@command_options
 def proof(record: str, repo: Path, as_json: bool) -> None:
     """Prove that RECORD, an id or its number in the log, is under a signed tree head. Prints one JSON document.
 
@@ -56,74 +44,60 @@ def proof(record: str, repo: Path, as_json: bool) -> None:
     place = locate_record(gate, record)
     note = newest_head(folder)
     if note is None or parse_signed_head(note).head.size <= place.index:
-        made = make_head(gate.recorder, whole=True)
-        note = made.note if made else ""
+        signed = make_head(gate.recorder, whole=True)
+        note = signed.note if signed else ""
     emit_proof(prove_inclusion(folder, place, parse_signed_head(note).head, note), as_json)
 
 
 def locate_record(gate: Gate, record: str) -> TreePlace:
-    """Where a record stands. Raises Failure."""
+    """Return the place of a record, given by id or number. Raises Failure."""
     if record.isdecimal() and len(record) < 12:
-        return locate_number(gate, int(record))
-    own = gate.recorder.log.name
-    found = [d for d in find_by_id(gate, record) if d["metadata"].get(KEY, {}).get("chain", {}).get("log") == own]
-    name = choose_id("record of this machine's log", record, (str(d["id"]) for d in found), "`remit log`")
-    return locate_number(gate, next(d for d in found if d["id"] == name)["metadata"][KEY]["chain"]["seq"])
-
-
-def locate_number(gate: Gate, seq: int) -> TreePlace:
-    """Where the record with that number stands. Raises Failure."""
+        seq = int(record)
+    else:
+        chains = {str(item["id"]): item["metadata"].get(KEY, {}).get("chain", {}) for item in find_by_id(gate, record)}
+        own = {name: chain for name, chain in chains.items() if chain.get("log") == gate.recorder.log.name}
+        seq = int(own[choose_id("record of this machine's log", record, own, "`remit log`")]["seq"])
     try:
         return find_tree_place(gate.recorder.log.folder, seq)
     except NoSuchRecord as error:
-        message, _, hint = str(error).partition("\nhint: ")
-        raise Failure("NOT_FOUND", message, fix=hint, target=str(seq)) from error
+        raise Failure.from_error(error, "NOT_FOUND", target=str(seq)) from error
 
 
 @click.command("consistency")
 @click.argument("old", type=click.IntRange(0))
 @click.argument("new", type=click.IntRange(0), required=False)
-@repo_option
-@json_option
-@reports_failures
+@command_options
 def print_consistency_proof(old: int, new: int | None, repo: Path, as_json: bool) -> None:
     """Prove that the log under the tree head of NEW records, by default the newest, begins with that of OLD."""
     gate = governed_gate(repo)
     folder = gate.recorder.log.folder
-    heads = {read.size: (read, found.note) for found in read_stored_heads(folder) if (read := read_head(found.note))}
-    wanted = new if new is not None else max(heads, default=0)
-    missing = [size for size in (old, wanted) if size not in heads]
-    if missing or old > wanted:
+    heads: dict[int, tuple[TreeHead, str]] = {}
+    for stored in read_stored_heads(folder):
+        with suppress(InvalidTreeHead):
+            head = parse_signed_head(stored.note).head
+            heads[head.size] = (head, stored.note)
+    newest = new if new is not None else max(heads, default=0)
+    missing = [size for size in (old, newest) if size not in heads]
+    if missing or old > newest:
         sizes = ", ".join(map(str, sorted(heads)[-12:])) or "none yet: run `remit ledger head`"
-        what = f"no tree head has {missing[0]} records" if missing else f"{old} is more than {wanted}"
-        raise Failure("NOT_FOUND", what, fix=f"heads are kept of {sizes}")
-    emit_proof(prove_consistency(folder, heads[old], heads[wanted]), as_json)
-
-
-def read_head(note: str) -> TreeHead | None:
-    """The head in a note; None where there is none."""
-    try:
-        return parse_signed_head(note).head
-    except InvalidTreeHead:
-        return None
+        message = f"no tree head has {missing[0]} records" if missing else f"{old} is more than {newest}"
+        raise Failure("NOT_FOUND", message, fix=f"heads are kept of {sizes}")
+    emit_proof(prove_consistency(folder, heads[old], heads[newest]), as_json)
 
 
 def emit_proof(made: Proof, as_json: bool) -> None:
-    """Print a proof that holds. Raises Failure where the log does not bear its head out."""
+    """Print a proof after checking it. Raises Failure if the log contradicts its head."""
     checked = check_proof(made)
     if checked.why:
-        raise Failure(
-            "INTEGRITY", f"the log bears no proof: {checked.why}", fix="see `remit ledger verify`", exit_code=INTEGRITY
-        )
-    emit(msgspec.to_builtins(made), as_json, encode_json(made))
+        message = f"the log bears no proof: {checked.why}"
+        raise Failure("INTEGRITY", message, fix="see `remit ledger verify`", exit_code=INTEGRITY)
+    emit(made, as_json, encode_json(made))
 
 
 @click.command("check-proof")
 @click.argument("file", type=click.File("rb"))
 @click.option("--key", "keys", multiple=True, help="A key to trust, as `remit ledger key` prints it.")
-@repo_option
-@json_option
-@reports_failures
+@command_options
 def check(file: BinaryIO, keys: Sequence[str], repo: Path, as_json: bool) -> None:
     """Check a proof in FILE (- for standard input), without a log or a network. Exit 5 where it is false.
 
@@ -133,12 +107,16 @@ def check(file: BinaryIO, keys: Sequence[str], repo: Path, as_json: bool) -> Non
     made = parse_proof(file.read(MAX_PROOF_BYTES + 1))
     checked = check_proof(made)
     why, trusted = judge_signatures(checked, [parse_public_key(key) for key in keys] or known_keys(repo))
-    emit(
-        {"kind": checked.kind, "holds": not why, "trusted": trusted, "why": why, "log": made.log, "size": made.size},
-        as_json,
-        why
-        or f"{describe_proof(made)}\n{'signed by a trusted key' if trusted else 'signed by a key that is not trusted here'}",  # noqa: E501
-    )
+    data = {
+        "kind": checked.kind,
+        "holds": not why,
+        "trusted": trusted,
+        "why": why,
+        "log": made.log,
+        "size": made.size,
+    }
+    signer = "a trusted key" if trusted else "a key that is not trusted here"
+    emit(data, as_json, why or f"{describe_proof(made)}\nsigned by {signer}")
     if why:
         raise SystemExit(INTEGRITY)
     if not trusted:
@@ -146,18 +124,18 @@ def check(file: BinaryIO, keys: Sequence[str], repo: Path, as_json: bool) -> Non
 
 
 def parse_proof(raw: bytes) -> Proof:
-    """The proof in a file, alone or as `--json` prints it. Raises Failure, NotAProof."""
+    """Return the proof in a file, bare or as printed by `--json`. Raises InvalidProof."""
     if len(raw) > MAX_PROOF_BYTES:
         raise InvalidProof(f"it is longer than {MAX_PROOF_BYTES} bytes")
     try:
-        found = msgspec.json.decode(raw, type=dict[str, Any])
+        document = msgspec.json.decode(raw, type=dict[str, Any])
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
         raise InvalidProof(f"it is no JSON: {error}") from error
-    return read_proof(found.get("data", found))
+    return read_proof(document.get("data", document))
 
 
 def known_keys(repo: Path) -> list[bytes]:
-    """The keys that are trusted in this repository; none where Remit does not govern."""
+    """Return the keys trusted in this repository; none in an ungoverned folder."""
     try:
         gate = open_gate(repo)
     except Failure:
@@ -166,7 +144,7 @@ def known_keys(repo: Path) -> list[bytes]:
 
 
 def judge_signatures(checked: ProofCheck, keys: Sequence[bytes]) -> tuple[str, bool]:
-    """What is false, and whether each head is signed by one of the keys."""
+    """Return the reason why the proof is false, and whether trusted keys signed each head."""
     verdicts = [verify_head_signature(head, keys) for head in checked.heads]
     if checked.why:
         return checked.why, False
@@ -176,15 +154,14 @@ def judge_signatures(checked: ProofCheck, keys: Sequence[bytes]) -> tuple[str, b
 
 
 def verify_head_signature(head: SignedHead, keys: Sequence[bytes]) -> bool | None:
-    """True where a key signed it, False where a signature is false, None where no key is named."""
+    """Return True if a key signed the head, False for a false signature, None if no key is named."""
     verdicts = {verify_signature(head, key) for key in keys}
     return False if False in verdicts else True if True in verdicts else None
 
 
 def describe_proof(made: Proof) -> str:
-    """What a proof shows, for people."""
     log = sanitise_line(made.log)
     if isinstance(made, ConsistencyProof):
         return f"the {made.size} records of {log} begin with the {made.old_size} that were signed before"
-    what = "this record" if made.record is not None else "a pruned record with this hash"
-    return f"{what} is number {made.index} of the {made.size} records of {log}"
+    subject = "this record" if made.record is not None else "a pruned record with this hash"
+    return f"{subject} is number {made.index} of the {made.size} records of {log}"

@@ -1,44 +1,32 @@
-"""`remit ledger compact` and `prune`: old records take less room, or go."""
+"""`remit ledger compact` and `prune`: compress old records, or drop them."""
 
 from datetime import UTC, datetime
 from pathlib import Path
 
 import click
-import msgspec
 
-from remit.cli.agents.uninstall import require_confirmation
-from remit.cli.output import USAGE, Failure, emit, governed_gate, json_option, repo_option, reports_failures
-from remit.cli.person_only import require_person
+from remit.cli.output import USAGE, Failure, command_options, emit, governed_gate
+from remit.cli.person_only import require_confirmation, require_person
 from remit.gate.log_sharing.prune import LedgerPruning, plan_log_pruning, prune_log
-from remit.ledger.compact import CompactionResult
 from remit.ledger.compact import compact as archive_sealed
 from remit.ledger.parse_time import NotATime, parse_time
 
 
 @click.command()
-@repo_option
-@json_option
-@reports_failures
+@command_options
 def compact(repo: Path, as_json: bool) -> None:
     """Compress the segments that are full. Every record stays readable, and any gzip reads the archives.
 
     The daemon does the same when nobody works.
     """
     done = archive_sealed(governed_gate(repo).recorder.log.folder)
-    emit(msgspec.to_builtins(done), as_json, describe_compaction(done))
-
-
-def describe_compaction(done: CompactionResult) -> str:
-    """What was archived, for people."""
-    if not done.segments:
-        return "no segment is full that is not archived yet"
     share = 100 * done.bytes_after // max(1, done.bytes_before)
     sizes = f"{format_mib(done.bytes_before)} are {format_mib(done.bytes_after)} now, {share} %"
-    return f"{done.records} records in {done.segments} segments: {sizes}"
+    text = f"{done.records} records in {done.segments} segments: {sizes}"
+    emit(done, as_json, text if done.segments else "no segment is full that is not archived yet")
 
 
 def format_mib(size: int) -> str:
-    """A size for people."""
     return f"{size / 1024 / 1024:.1f} MiB"
 
 
@@ -48,9 +36,7 @@ def format_mib(size: int) -> str:
 @click.option("--all", "all_records", is_flag=True, help="Also what tells who wrote lines that stand today.")
 @click.option("--dry-run", is_flag=True, help="Only say what would go.")
 @click.option("--yes", "-y", is_flag=True, help="Do not ask.")
-@repo_option
-@json_option
-@reports_failures
+@command_options
 def prune(
     before: str | None, keep_days: int | None, all_records: bool, dry_run: bool, yes: bool, repo: Path, as_json: bool
 ) -> None:
@@ -63,27 +49,29 @@ def prune(
         require_person("`remit ledger prune`")
     gate = governed_gate(repo)
     archive_sealed(gate.recorder.log.folder)
-    found = plan_log_pruning(gate, cutoff_time(before, keep_days), all_records=all_records)
-    lines = describe_pruning(found, all_records)
-    if not dry_run and found.plan.segments:
+    pruning = plan_log_pruning(gate, cutoff_time(before, keep_days), all_records=all_records)
+    plan = pruning.plan
+    lines = describe_pruning(pruning, all_records)
+    if not dry_run and plan.segments:
         click.echo("\n".join(lines), err=True)
-        require_confirmation(yes, f"{found.plan.dropped_counts.total()} records would be dropped for good", "add --yes")
-        freed = prune_log(gate, found)
-        lines = [f"{found.plan.dropped_counts.total()} records dropped; the archives are {format_mib(freed)} smaller"]
+        count = plan.dropped_counts.total()
+        require_confirmation(yes, f"{count} records would be dropped for good", "add --yes")
+        freed = prune_log(gate, pruning)
+        lines = [f"{count} records dropped; the archives are {format_mib(freed)} smaller"]
     data = {
-        "before": found.before,
+        "before": pruning.before,
         "dry_run": dry_run,
-        "dropped": dict(found.plan.dropped_counts),
-        "kept": found.plan.kept_records,
-        "bytes": found.plan.bytes,
-        "parts": [[one.first, one.last] for one in found.plan.segments],
-        "left": list(found.plan.skipped),
+        "dropped": dict(plan.dropped_counts),
+        "kept": plan.kept_records,
+        "bytes": plan.bytes,
+        "parts": [[segment.first, segment.last] for segment in plan.segments],
+        "left": list(plan.skipped),
     }
     emit(data, as_json, "\n".join(lines))
 
 
 def cutoff_time(before: str | None, keep_days: int | None) -> str:
-    """The time before which records go. Raises Failure."""
+    """Return the time before which records are dropped. Raises Failure."""
     now = datetime.now(UTC)
     if (before is None) == (keep_days is None):
         raise Failure("USAGE", "give one of --before and --keep-days", fix="remit ledger prune --keep-days 365")
@@ -95,16 +83,17 @@ def cutoff_time(before: str | None, keep_days: int | None) -> str:
         raise
 
 
-def describe_pruning(found: LedgerPruning, all_records: bool) -> list[str]:
-    """What would go, what stays, and what is lost by it."""
-    plan = found.plan
+def describe_pruning(pruning: LedgerPruning, all_records: bool) -> list[str]:
+    """Return the lines on dropped records, kept records, and lost information."""
+    plan = pruning.plan
     if not plan.segments:
-        return [f"nothing to drop: no full segment is older than {found.before}", *plan.skipped]
+        return [f"nothing to drop: no full segment is older than {pruning.before}", *plan.skipped]
     events = ", ".join(f"{count} {event}" for event, count in plan.dropped_counts.most_common())
     first, last = plan.segments[0].first, plan.segments[-1].last
+    edits = "" if all_records else ", and edits of files that exist"
     lines = [
         f"of records {first} to {last}, {plan.dropped_counts.total()} would go ({format_mib(plan.bytes)}): {events}",
-        f"{plan.kept_records} of them stay: heads, repairs, intents{'' if all_records else ', and edits of files that exist'}",  # noqa: E501
+        f"{plan.kept_records} of them stay: heads, repairs, intents{edits}",
         "lost: what was called, refused, asked and answered then; `remit log`, `search` and `show` no longer find it",
     ]
     if all_records:

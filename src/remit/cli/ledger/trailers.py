@@ -1,4 +1,4 @@
-"""`remit trailers`: what a commit message says of agents, by the project's policy."""
+"""`remit trailers`: statements about agents in commit messages, by the project's policy."""
 
 from pathlib import Path
 
@@ -6,7 +6,7 @@ import click
 import msgspec
 
 from remit.cli.ledger.notes import open_note_writer
-from remit.cli.output import FINDINGS, Failure, emit, json_option, open_gate, repo_option, reports_failures
+from remit.cli.output import FINDINGS, Failure, command_options, emit, open_gate
 from remit.core.display_text import sanitise_line
 from remit.core.formats.commit_trailers import (
     TrailerFinding,
@@ -27,9 +27,7 @@ MAX_MESSAGE_BYTES = 4 << 20
 @click.argument("target", required=False, metavar="[MESSAGE_FILE | RANGE]")
 @click.option("--check", is_flag=True, help="Only look: exit 1 where a message says what the policy does not allow.")
 @click.option("--strip", is_flag=True, help="Take out of MESSAGE_FILE what the policy does not allow.")
-@repo_option
-@json_option
-@reports_failures
+@command_options
 def trailers(target: str | None, check: bool, strip: bool, repo: Path, as_json: bool) -> None:
     """Add to MESSAGE_FILE the trailers that say which agents wrote what is staged, or print them.
 
@@ -47,13 +45,12 @@ def trailers(target: str | None, check: bool, strip: bool, repo: Path, as_json: 
 
 
 def write_trailers(gate: Gate, target: str | None, as_json: bool) -> None:
-    """Add the trailers, or print them."""
     style = gate.rules.config.trailers.style
     if style == "none" or not gate.is_governed:
         emit({"trailers": []}, as_json, "")
         return
-    with open_note_writer(gate) as making:
-        lines = build_trailers(agents_of_staged_lines(making), style)
+    with open_note_writer(gate) as writer:
+        lines = build_trailers(agents_of_staged_lines(writer), style)
     if target is not None:
         path = require_message_file(target)
         before = read_message(path)
@@ -64,38 +61,30 @@ def write_trailers(gate: Gate, target: str | None, as_json: bool) -> None:
 
 
 def check_messages(gate: Gate, target: str, as_json: bool) -> None:
-    """Hold messages against the policy."""
-    found = [
-        (where, finding)
-        for where, text in read_target_messages(gate, target)
-        for finding in find_policy_breaks(gate, text)
-    ]
-    data = [{"message": where, **msgspec.to_builtins(finding)} for where, finding in found]
-    emit({"findings": data}, as_json, "\n".join(finding_line(where, finding) for where, finding in found))
-    if found:
+    """Check messages against the policy."""
+    messages = read_target_messages(gate, target)
+    findings = [(name, finding) for name, text in messages for finding in find_policy_breaks(gate, text)]
+    data = [{"message": name, **msgspec.to_builtins(finding)} for name, finding in findings]
+    emit({"findings": data}, as_json, "\n".join(finding_line(name, finding) for name, finding in findings))
+    if findings:
         raise SystemExit(FINDINGS)
 
 
 def strip_message(gate: Gate, path: Path, as_json: bool) -> None:
-    """Take out what the policy does not allow."""
+    """Remove trailers that the policy does not allow."""
     text = read_message(path)
-    found = find_policy_breaks(gate, text)
-    if found:
-        path.write_text(remove_lines(text, found), "utf-8", "surrogateescape", newline="")
-    emit(
-        {"stripped": msgspec.to_builtins(found)},
-        as_json,
-        "\n".join(finding_line(path.name, finding) for finding in found),
-    )
+    findings = find_policy_breaks(gate, text)
+    if findings:
+        path.write_text(remove_lines(text, findings), "utf-8", "surrogateescape", newline="")
+    emit({"stripped": findings}, as_json, "\n".join(finding_line(path.name, finding) for finding in findings))
 
 
 def find_policy_breaks(gate: Gate, text: str) -> list[TrailerFinding]:
-    """What a message should not say."""
     return find_violations(text, gate.rules.config.trailers.style, comment_prefix(gate))
 
 
 def read_target_messages(gate: Gate, target: str) -> list[tuple[str, str]]:
-    """The messages asked about, and what to call them: a file's, or those of commits. Raises Failure, GitError."""
+    """Return messages with a name: of a file, or of commits. Raises Failure, GitError."""
     if Path(target).is_file():
         return [(Path(target).name, read_message(Path(target)))]
     git = Git(gate.workspace.root)
@@ -103,7 +92,7 @@ def read_target_messages(gate: Gate, target: str) -> list[tuple[str, str]]:
 
 
 def require_message_file(target: str | None) -> Path:
-    """The file that is named. Raises Failure."""
+    """Return the named file. Raises Failure."""
     path = Path(target or "")
     if not path.is_file():
         fix = "name the file that git gives to a prepare-commit-msg hook"
@@ -112,18 +101,17 @@ def require_message_file(target: str | None) -> Path:
 
 
 def read_message(path: Path) -> str:
-    """A commit message, byte for byte. Raises OSError, Failure."""
+    """Return a commit message, byte for byte. Raises OSError, Failure."""
     if path.stat().st_size > MAX_MESSAGE_BYTES:
         raise Failure("INVALID", f"{str(path)!r} is larger than {MAX_MESSAGE_BYTES >> 20} MiB", target=str(path))
     return path.read_bytes().decode("utf-8", "surrogateescape")
 
 
 def comment_prefix(gate: Gate) -> str:
-    """What begins a comment in a message here."""
-    found = Git(gate.workspace.root).text("config", "--get", "core.commentChar", ok=(0, 1))
-    return found if found and found != "auto" else "#"
+    prefix = Git(gate.workspace.root).text("config", "--get", "core.commentChar", ok=(0, 1))
+    return prefix if prefix and prefix != "auto" else "#"
 
 
-def finding_line(where: str, finding: TrailerFinding) -> str:
-    """A finding for people."""
-    return f"{sanitise_line(where, 80)}:{finding.line}: {finding.code}: {sanitise_line(finding.text, 120)!r}: {finding.message}"  # noqa: E501
+def finding_line(name: str, finding: TrailerFinding) -> str:
+    text = sanitise_line(finding.text, 120)
+    return f"{sanitise_line(name, 80)}:{finding.line}: {finding.code}: {text!r}: {finding.message}"

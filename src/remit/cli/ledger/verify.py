@@ -1,4 +1,4 @@
-"""`remit verify`: whether the ledger is whole, and what agents changed was allowed."""
+"""`remit verify`: check that the ledger is intact, and that agents' changes followed the rules."""
 
 import re
 import tomllib
@@ -12,18 +12,8 @@ import msgspec
 from msgspec import Struct
 
 from remit.cli.blame.blame import grade_option
-from remit.cli.output import (
-    FINDINGS,
-    INTEGRITY,
-    Failure,
-    emit,
-    json_option,
-    open_gate,
-    repo_option,
-    reports_failures,
-    require_governed,
-)
-from remit.cli.repository import open_content_store, open_repository_index
+from remit.cli.output import FINDINGS, INTEGRITY, Failure, command_options, emit, open_gate, require_governed
+from remit.cli.repository import open_content_store, open_index_or_empty
 from remit.core.config import Config
 from remit.core.display_text import sanitise_line
 from remit.core.formats.commit_trailers import TrailerFinding, find_violations
@@ -41,9 +31,8 @@ from remit.provenance.verify.base_policy import BasePolicy, read_base_policy
 from remit.provenance.verify.change_rules import check_noted_line
 from remit.provenance.verify.commit_messages import check_messages, check_notes
 from remit.provenance.verify.commit_range import find_range
-from remit.provenance.verify.range_evidence import MissingEvidence, RangeEvidence, describe_evidence, measure_evidence
-from remit.provenance.verify.rules import INTEGRITY_RULES as BROKEN
-from remit.provenance.verify.rules import SEVERITIES, RuleFinding
+from remit.provenance.verify.range_evidence import RangeEvidence, describe_evidence, measure_evidence
+from remit.provenance.verify.rules import INTEGRITY_RULES, SEVERITIES, RuleFinding
 from remit.provenance.verify.verify import VerificationResult, verify_changes
 from remit.workspace.git.command import Git, GitError
 from remit.workspace.sharing.authorship_notes import NotesRef
@@ -52,7 +41,7 @@ SEVERITY_COLOURS = {"error": "red", "warning": "yellow", "note": "blue"}
 
 
 class VerifyPolicy(Struct, frozen=True):
-    """The configuration that judges, and what is wrong with it. `base` is there for a range."""
+    """The configuration to judge by, and its error. `base` is set for a range."""
 
     config: Config
     config_error: str | None
@@ -61,7 +50,7 @@ class VerifyPolicy(Struct, frozen=True):
 
 
 class VerifyResult(Struct, frozen=True):
-    """What was checked. `commits` and `evidence` are there for a range."""
+    """The checked changes. `commits` and `evidence` are set for a range."""
 
     checked: VerificationResult
     commits: list[str] | None = None
@@ -90,9 +79,7 @@ class VerifyResult(Struct, frozen=True):
 )
 @grade_option
 @click.option("--base", metavar="REVISION", help="Judge by the policy of that commit. [default: where RANGE starts]")
-@repo_option
-@json_option
-@reports_failures
+@command_options
 def verify(
     wanted: str | None,
     fail_on: str,
@@ -117,36 +104,40 @@ def verify(
     if wanted is None:
         require_governed(gate)
     policy = policy_for(gate, wanted, base)
-    ledger = ledger_findings(gate, policy.config) if gate.is_governed else []
-    verified = check_changes(gate, wanted, policy, parse_grades(grade) if grade else frozenset(GRADES))
-    wanted_share = 100.0 if require_evidence else min_evidence
-    lacking = evidence_findings(verified.evidence, wanted_share)
-    found = sorted(
-        {*ledger, *verified.checked.findings, *check_commits(gate, verified.commits, policy), *lacking},
-        key=lambda f: (-SEVERITIES.index(f.severity), f.path, f.line, f.rule, f.record or ""),
+    findings: set[RuleFinding] = set()
+    if gate.is_governed:
+        report = check_ledger(gate.recorder, policy.config)
+        findings.update(
+            RuleFinding("RMT007", item.severity, f"{item.code}: {item.message}") for item in report.findings
+        )
+    result = check_changes(gate, wanted, policy, parse_grades(grade) if grade else frozenset(GRADES))
+    required = 100.0 if require_evidence else min_evidence
+    missing = missing_evidence_findings(result.evidence, required)
+    findings.update(result.checked.findings, check_commits(gate, result.commits, policy), missing)
+    ordered = sorted(
+        findings, key=lambda f: (-SEVERITIES.index(f.severity), f.path, f.line, f.rule, f.record or "", f.message)
     )
-    remarks = remarks_on(gate, verified.checked, policy)
+    remarks = remarks_on(gate, result.checked, policy)
     data: dict[str, Any] = {
-        **msgspec.to_builtins(verified.checked),
-        "commits": None if verified.commits is None else len(verified.commits),
-        "findings": found,
+        **msgspec.to_builtins(result.checked),
+        "commits": None if result.commits is None else len(result.commits),
+        "findings": ordered,
         "remarks": remarks,
-        "evidence": verified.evidence and {**msgspec.to_builtins(verified.evidence), "required": wanted_share},
+        "evidence": result.evidence and {**msgspec.to_builtins(result.evidence), "required": required},
         "base": policy.base and policy.base.commit,
     }
-    emit(data, as_json, verify_text(found, verified, remarks))
-    if any(f.rule in BROKEN and f.severity == "error" for f in found):
+    emit(data, as_json, verify_text(ordered, result, remarks))
+    if any(finding.rule in INTEGRITY_RULES and finding.severity == "error" for finding in ordered):
         raise SystemExit(INTEGRITY)
-    if lacking or (
-        fail_on != "never" and any(SEVERITIES.index(f.severity) >= SEVERITIES.index(fail_on) for f in found)
-    ):
+    worst = max((SEVERITIES.index(finding.severity) for finding in ordered), default=-1)
+    if missing or (fail_on != "never" and worst >= SEVERITIES.index(fail_on)):
         raise SystemExit(FINDINGS)
 
 
 def policy_for(gate: Gate, wanted: str | None, base: str | None) -> VerifyPolicy:
-    """What judges: for a range the policy of its base, where git tracks one; else that of the work tree.
+    """Return the policy of a range's base if git tracks one, else the policy of the work tree.
 
-    Raises Failure where git knows no such range or base.
+    Raises Failure for a range or base unknown to git.
     """
     rules = gate.rules
     path = gate.workspace.config_path
@@ -154,24 +145,19 @@ def policy_for(gate: Gate, wanted: str | None, base: str | None) -> VerifyPolicy
     if wanted is None:
         return own
     try:
-        found = read_base_policy(Git(gate.workspace.root), wanted, base)
+        base_policy = read_base_policy(Git(gate.workspace.root), wanted, base)
     except GitError as error:
         raise unknown_range_failure(error, base or wanted) from error
-    if found.config is None and found.config_error is None and "remit.toml" not in found.brings:
-        return msgspec.structs.replace(own, base=found)
-    return VerifyPolicy(found.config or Config(), found.config_error, found.config_text, found)
-
-
-def ledger_findings(gate: Gate, config: Config) -> list[RuleFinding]:
-    """What is wrong with the logs themselves."""
-    found = check_ledger(gate.recorder, config)
-    return [RuleFinding("RMT007", f.severity, f"{f.code}: {f.message}") for f in found.findings]
+    if base_policy.config is None and base_policy.config_error is None and "remit.toml" not in base_policy.brings:
+        return msgspec.structs.replace(own, base=base_policy)
+    config = base_policy.config or Config()
+    return VerifyPolicy(config, base_policy.config_error, base_policy.config_text, base_policy)
 
 
 def check_changes(gate: Gate, wanted: str | None, policy: VerifyPolicy, grades: frozenset[str]) -> VerifyResult:
-    """What is wrong with the changes, and for a range, of which commits it is and what evidence it has.
+    """Check the changes; for a range also return its commits and evidence.
 
-    Raises GitError, and Failure where git knows no such range.
+    Raises GitError, and Failure for an unknown range.
     """
     workspace = gate.workspace
     versions = copies_folder(workspace) / VERSIONS_FOLDER
@@ -181,10 +167,13 @@ def check_changes(gate: Gate, wanted: str | None, policy: VerifyPolicy, grades: 
         return path.read_bytes() if digest.isalnum() and path.is_file() else None
 
     patterns, store, git = secret_patterns(gate, policy), open_content_store(workspace), Git(workspace.root)
-    with open_repository_index(workspace, governed=gate.is_governed) as index:
+    with open_index_or_empty(workspace, governed=gate.is_governed) as index:
         if wanted is None:
             return VerifyResult(verify_changes(index, store, load_intents_version, None, patterns))
-        commits = list_commits(git, wanted)
+        try:
+            commits = resolve_commits(git, wanted)
+        except GitError as error:
+            raise unknown_range_failure(error, wanted) from error
         blamer = Blamer(workspace, index, store)
         added = list(find_additions(git, commits))
         within = find_range(git, blamer.attributor, commits, added)
@@ -198,7 +187,7 @@ def check_changes(gate: Gate, wanted: str | None, policy: VerifyPolicy, grades: 
 
 
 def notes_policy(gate: Gate, base: BasePolicy | None) -> BasePolicy:
-    """What judges changes that notes tell of: the base's intents, or the work tree's where the base tracks none."""
+    """Return the policy for changes described by notes: the base's intents, or the work tree's."""
     if base is not None and base.intents is not None:
         return base
     document = gate.rules.document
@@ -206,104 +195,95 @@ def notes_policy(gate: Gate, base: BasePolicy | None) -> BasePolicy:
 
 
 def secret_patterns(gate: Gate, policy: VerifyPolicy) -> list[re.Pattern[str]]:
-    """The team's own patterns of secrets, those of the work tree as well: more of them never loosen a verdict."""
+    """Return the team's secret patterns of base and work tree: more patterns never loosen a verdict."""
     patterns = (*policy.config.redact.patterns, *gate.rules.config.redact.patterns)
     return [compile_team_pattern(pattern) for pattern in dict.fromkeys(patterns)]
 
 
-def list_commits(git: Git, wanted: str) -> list[str]:
-    """The commits of the range. Raises Failure where git knows no such range."""
-    try:
-        return resolve_commits(git, wanted)
-    except GitError as error:
-        raise unknown_range_failure(error, wanted) from error
-
-
 def unknown_range_failure(error: GitError, wanted: str) -> Failure:
-    """That git knows no such range."""
     message = error.message.strip() or str(error)
     return Failure("GIT", message, target=wanted, fix="for example: remit verify main..HEAD")
 
 
 def check_commits(gate: Gate, commits: Sequence[str] | None, policy: VerifyPolicy) -> list[RuleFinding]:
-    """What notes, and the messages of a range, should not say. Raises GitError."""
-    found = list(check_notes(NotesRef(gate.workspace), commits, secret_patterns(gate, policy)))
+    """Return findings about notes, and about the messages of a range. Raises GitError."""
+    findings = list(check_notes(NotesRef(gate.workspace), commits, secret_patterns(gate, policy)))
     if commits:
-        found += check_messages(Git(gate.workspace.root), commits, lambda text: trailer_findings(policy, text))
-    return found
+        findings += check_messages(Git(gate.workspace.root), commits, lambda text: trailer_findings(policy, text))
+    return findings
 
 
-def evidence_findings(evidence: RangeEvidence | None, percent: float | None) -> list[RuleFinding]:
-    """The changes without evidence, where less of the range has evidence than is required."""
+def missing_evidence_findings(evidence: RangeEvidence | None, percent: float | None) -> list[RuleFinding]:
+    """Return the changes without evidence, if less of the range has evidence than required."""
     if evidence is None or percent is None or evidence.suffices(percent):
         return []
-    return [missing_evidence_finding(missing) for missing in evidence.missing]
-
-
-def missing_evidence_finding(missing: MissingEvidence) -> RuleFinding:
-    """The finding that nothing shows who made a change."""
-    lines = f"{missing.lines} line{'s' * (missing.lines != 1)}" if missing.lines else "what was removed"
-    message = f"no record and no note tells who made {lines} of this change"
-    return RuleFinding("RMT019", "error", message, missing.path, missing.line, missing.commit)
+    findings: list[RuleFinding] = []
+    for item in evidence.missing:
+        lines = f"{item.lines} line{'s' * (item.lines != 1)}" if item.lines else "what was removed"
+        message = f"no record and no note tells who made {lines} of this change"
+        findings.append(RuleFinding("RMT019", "error", message, item.path, item.line, item.commit))
+    return findings
 
 
 def trailer_findings(policy: VerifyPolicy, message: str) -> list[TrailerFinding]:
-    """What the policy on trailers does not allow; where none is written down, no more than an agent's signature."""
+    """Return breaks of the trailer policy; without a written policy only an agent's sign-off."""
     style = policy.config.trailers.style
     if policy.config_error:
         return []
-    found = find_violations(message, style)
-    stated = style != "none" or (policy.text is not None and "trailers" in tomllib.loads(policy.text))
-    return found if stated else [one for one in found if one.code == "SIGNED_OFF_BY_AGENT"]
+    findings = find_violations(message, style)
+    is_written = style != "none" or (policy.text is not None and "trailers" in tomllib.loads(policy.text))
+    return findings if is_written else [finding for finding in findings if finding.code == "SIGNED_OFF_BY_AGENT"]
 
 
 def remarks_on(gate: Gate, checked: VerificationResult, policy: VerifyPolicy) -> list[str]:
-    """What could not be looked at, and what is wrong with logs that are tracked files."""
-    broken, base = policy.config_error, policy.base
+    """Return remarks on unchecked contents and damaged tracked logs."""
+    error, base = policy.config_error, policy.base
     brings = ", ".join(base.brings) if base else ""
-    found = {
-        f"{checked.lost} contents are not at hand, so that their hashes stand unchecked": checked.lost,
-        f"{checked.unkept} changes name no kept intents file: their own word on the scope was taken": checked.unkept,
-        f"no secrets by the team's own patterns were looked for, and no policy on trailers: {broken}": broken,
-        f"the range itself brings {brings}: its base has none to judge by": brings,
-        "Remit does not govern this clone: notes and shared logs alone were read": not gate.is_governed,
-    }
-    return [*(said for said, so in found.items() if so), *(one.message for one in find_tracked_log_faults(gate))]
+    remarks: list[str] = []
+    if checked.lost:
+        remarks.append(f"{checked.lost} contents are not at hand, so that their hashes stand unchecked")
+    if checked.unkept:
+        remarks.append(f"{checked.unkept} changes name no kept intents file: their own word on the scope was taken")
+    if error:
+        remarks.append(f"no secrets by the team's own patterns were looked for, and no policy on trailers: {error}")
+    if brings:
+        remarks.append(f"the range itself brings {brings}: its base has none to judge by")
+    if not gate.is_governed:
+        remarks.append("Remit does not govern this clone: notes and shared logs alone were read")
+    return [*remarks, *(fault.message for fault in find_tracked_log_faults(gate))]
 
 
-def verify_text(found: Sequence[RuleFinding], verified: VerifyResult, remarks: Sequence[str]) -> str:
-    """The findings for people, and what was looked at."""
-    counts = Counter(one.severity for one in found)
+def verify_text(findings: Sequence[RuleFinding], result: VerifyResult, remarks: Sequence[str]) -> str:
+    """Return the findings for people, and the summary. Equal findings in one file share a row."""
+    groups: dict[tuple[str, str, str, str], list[RuleFinding]] = {}
+    for finding in findings:
+        record = None if finding.rule in INTEGRITY_RULES else finding.record
+        place = finding.path or finding.commit or record or ""
+        groups.setdefault((finding.rule, finding.severity, place, finding.message), []).append(finding)
+    lines = [finding_row(group[0], len(group)) for group in groups.values()]
+    counts = Counter(finding.severity for finding in findings)
     total = ", ".join(f"{counts[s]} {s}{'s' * (counts[s] != 1)}" for s in reversed(SEVERITIES) if counts[s])
-    evidence, checked = verified.evidence, verified.checked
+    evidence, checked = result.evidence, result.checked
     changes, files = (evidence.changes.total, evidence.files.total) if evidence else (checked.changes, checked.files)
-    summary = [f"{total or 'no findings'} in {changes} changes of {files} files"]
-    return "\n".join([*finding_rows(found), *summary, *([describe_evidence(evidence)] if evidence else []), *remarks])
+    lines.append(f"{total or 'no findings'} in {changes} changes of {files} files")
+    lines += [describe_evidence(evidence)] if evidence else []
+    return "\n".join([*lines, *remarks])
 
 
-def finding_rows(found: Sequence[RuleFinding]) -> list[str]:
-    """One row for findings that say the same of the same file: the first of them, and how many there are."""
-    alike: dict[tuple[str, str, str, str], list[RuleFinding]] = {}
-    for one in found:
-        place = one.path or one.commit or (one.record if one.rule not in BROKEN else None) or ""
-        alike.setdefault((one.rule, one.severity, place, one.message), []).append(one)
-    return [finding_row(same[0], len(same)) for same in alike.values()]
+def finding_row(finding: RuleFinding, count: int) -> str:
+    """Return one finding as `path:line: CODE message`, with the record id for `remit show`."""
+    severity = "" if finding.severity == "error" else f"[{finding.severity}] "
+    notes = [f"record {finding.record[-12:]}"] if finding.record and finding.path else []
+    notes += [f"{count} times"] if count > 1 else []
+    suffix = f" ({', '.join(notes)})" if notes else ""
+    is_error = finding.severity == "error"
+    code = click.style(finding.rule, fg=SEVERITY_COLOURS[finding.severity], bold=is_error or None)
+    return f"{finding_place(finding)}: {code} {severity}{sanitise_line(finding.message, 300)}{suffix}"
 
 
-def finding_row(one: RuleFinding, count: int) -> str:
-    """One finding as `path:line: CODE message`, with the record that `remit show` takes."""
-    weight = "" if one.severity == "error" else f"[{one.severity}] "
-    more = [f"record {one.record[-12:]}"] if one.record and one.path else []
-    more += [f"{count} times"] if count > 1 else []
-    after = f" ({', '.join(more)})" if more else ""
-    code = click.style(one.rule, fg=SEVERITY_COLOURS[one.severity], bold=one.severity == "error" or None)
-    return f"{finding_place(one)}: {code} {weight}{sanitise_line(one.message, 300)}{after}"
-
-
-def finding_place(one: RuleFinding) -> str:
-    """The file and line, else the commit or the record as `remit show` takes it, else the ledger as a whole."""
-    if one.path:
-        return sanitise_line(one.path, 120) + (f":{one.line}" if one.line else "")
-    if one.commit:
-        return f"commit {one.commit[:12]}"
-    return f"record {one.record[-12:]}" if one.record else "ledger"
+def finding_place(finding: RuleFinding) -> str:
+    if finding.path:
+        return sanitise_line(finding.path, 120) + (f":{finding.line}" if finding.line else "")
+    if finding.commit:
+        return f"commit {finding.commit[:12]}"
+    return f"record {finding.record[-12:]}" if finding.record else "ledger"

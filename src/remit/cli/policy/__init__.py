@@ -1,1 +1,1 @@
-"""Policy."""
+"""Commands about the rules: mode, approvals, trust, tests of the policy."""

@@ -1,4 +1,4 @@
-"""`remit approvals`: what agents may not do without a person's yes."""
+"""`remit approvals`: list, answer and revoke the approvals that agents need from a person."""
 
 import sys
 import termios
@@ -11,8 +11,8 @@ import click
 import msgspec
 
 from remit.cli.completion import complete_questions
-from remit.cli.output import REFUSED, Failure, emit, governed_gate, json_option, repo_option, reports_failures
-from remit.cli.person_only import record_attempt, require_person
+from remit.cli.output import Failure, command_options, emit, governed_gate, repo_option, reports_failures
+from remit.cli.person_only import require_person, require_terminal
 from remit.cli.policy.approval_view import (
     MAX_EQUAL_QUESTIONS,
     card_lines,
@@ -32,6 +32,9 @@ from remit.gate.state.questions import LATE_ANSWER_S, ApprovalReply, ListedQuest
 from remit.policy.approval.grants import GrantRuleError, make_rule
 
 POLL_INTERVAL_S = 0.2
+LATE_ANSWER_NOTE = (
+    f"\nThe agent no longer waits: the same call passes once, if made within {LATE_ANSWER_S / 60:.0f} minutes"
+)
 
 
 @click.group()
@@ -39,23 +42,8 @@ def approvals() -> None:
     """Questions that agents wait on, and the yeses given so far."""
 
 
-def require_terminal() -> None:
-    """Raise Failure where this is no terminal of a person's."""
-    require_person("answering for a person")
-    if not sys.stdin.isatty():
-        record_attempt("answering for a person", "standard input is no terminal")
-        raise Failure(
-            "NOT_A_TERMINAL",
-            "a yes has to come from a terminal, and standard input is none",
-            fix="run it yourself in a terminal",
-            exit_code=REFUSED,
-        )
-
-
 @approvals.command("list")
-@repo_option
-@json_option
-@reports_failures
+@command_options
 def list_(repo: Path, as_json: bool) -> None:
     """List what waits for an answer, what ended without one, and the grants that hold.
 
@@ -64,13 +52,11 @@ def list_(repo: Path, as_json: bool) -> None:
     """
     gate = governed_gate(repo)
     close_orphans(gate)
-    found, grants = gate.questions.list_unanswered(), active_grants(gate)
-    lines = [line for card in group_equal_questions(found) for line in card_lines(card, gate.workspace.root)] or [
-        "nothing waits"
-    ]
-    lines += [grant_line(grant) for grant in grants]
-    questions = [{**msgspec.to_builtins(one.question), "status": one.status} for one in found]
-    emit({"questions": questions, "grants": msgspec.to_builtins(grants)}, as_json, "\n".join(lines))
+    listed, grants = gate.questions.list_unanswered(), active_grants(gate)
+    lines = [line for card in group_equal_questions(listed) for line in card_lines(card, gate.workspace.root)]
+    lines = [*(lines or ["nothing waits"]), *map(grant_line, grants)]
+    questions = [{**msgspec.to_builtins(item.question), "status": item.status} for item in listed]
+    emit({"questions": questions, "grants": grants}, as_json, "\n".join(lines))
 
 
 @approvals.command("allow")
@@ -80,9 +66,7 @@ def list_(repo: Path, as_json: bool) -> None:
 )
 @click.option("--rule", "pattern", metavar="RULE", help="What it covers: paths, or a command's first words.")
 @click.option("--all-equal", is_flag=True, help="Say yes to every equal question that waits, each for this once.")
-@repo_option
-@json_option
-@reports_failures
+@command_options
 def allow(question_id: str, extent: Extent, pattern: str | None, all_equal: bool, repo: Path, as_json: bool) -> None:
     """Say yes.
 
@@ -95,42 +79,30 @@ def allow(question_id: str, extent: Extent, pattern: str | None, all_equal: bool
     equal = find_equal_questions(gate.questions, chosen) if all_equal else []
     rule = covered_rule(chosen.question, extent, pattern)
     late = record_reply(gate, chosen.question, ApprovalReply(True, extent=extent, pattern=pattern))
-    answered = [chosen.question.id, *(one.question.id for one in equal if allow_once(gate, one.question))]
-    more = f", and {len(answered) - 1} equal to it" if all_equal else ""
+    answered = [chosen.question.id, *(item.question.id for item in equal if allow_once(gate, item.question))]
+    text = f"allowed, {extent}: {chosen.question.code} {rule}".rstrip()
+    text += f", and {len(answered) - 1} equal to it" if all_equal else ""
+    text += LATE_ANSWER_NOTE if late else ""
     data = {"allowed": chosen.question.id, "extent": extent, "rule": rule, "all": answered, "late": late}
-    emit(
-        data,
-        as_json,
-        f"allowed, {extent}: {chosen.question.code} {rule}".rstrip() + more + (LATE_ANSWER_NOTE if late else ""),
-    )
-
-
-LATE_ANSWER_NOTE = f"\nNobody waits for it any more: the same call passes once, if the agent makes it within {LATE_ANSWER_S / 60:.0f} minutes"  # noqa: E501
+    emit(data, as_json, text)
 
 
 def covered_rule(question: Question, extent: Extent, pattern: str | None) -> str:
-    """What the yes covers. Raises Failure."""
+    """Return the rule that an approval of this extent covers. Raises Failure."""
     try:
         return make_rule(question.subject, extent, pattern).text
-    except GrantRuleError as refused:
-        raise Failure(
-            "RULE_REFUSED", f"this yes cannot be so: {refused}", fix="say yes once, or name another rule"
-        ) from None
+    except GrantRuleError as error:
+        message = f"this yes cannot be given: {error}"
+        raise Failure("RULE_REFUSED", message, fix="say yes once, or name another rule") from None
 
 
-def find_equal_questions(approvals: QuestionStore, chosen: ListedQuestion) -> list[ListedQuestion]:
-    """The other questions that are equal to it."""
-    return [
-        one
-        for card in group_equal_questions(approvals.list_unanswered())
-        if chosen in card
-        for one in card
-        if one != chosen
-    ]
+def find_equal_questions(questions: QuestionStore, chosen: ListedQuestion) -> list[ListedQuestion]:
+    cards = group_equal_questions(questions.list_unanswered())
+    return [item for card in cards if chosen in card for item in card if item != chosen]
 
 
 def allow_once(gate: Gate, question: Question) -> bool:
-    """Whether our yes, for this once, was the first answer."""
+    """Allow one call; return False if the question was answered before."""
     try:
         record_reply(gate, question, ApprovalReply(True))
     except Failure:
@@ -141,9 +113,7 @@ def allow_once(gate: Gate, question: Question) -> bool:
 @approvals.command("deny")
 @click.argument("question_id", metavar="ID", shell_complete=complete_questions)
 @click.option("-m", "--message", default="", help="Why; the agent is told.")
-@repo_option
-@json_option
-@reports_failures
+@command_options
 def deny(question_id: str, message: str, repo: Path, as_json: bool) -> None:
     """Say no."""
     require_person("answering for a person")
@@ -155,9 +125,7 @@ def deny(question_id: str, message: str, repo: Path, as_json: bool) -> None:
 
 @approvals.command("revoke")
 @click.argument("grant_id", metavar="ID")
-@repo_option
-@json_option
-@reports_failures
+@command_options
 def revoke(grant_id: str, repo: Path, as_json: bool) -> None:
     """Take a grant back."""
     require_person("revoking a grant")
@@ -170,18 +138,17 @@ def revoke(grant_id: str, repo: Path, as_json: bool) -> None:
 
 
 def active_grants(gate: Gate) -> tuple[Grant, ...]:
-    """The grants that hold now, those of `remit.toml` among them."""
+    """Return the grants in force, including the ones in `remit.toml`."""
     return gate.questions.active_grants(gate.rules.config.grants)
 
 
 def revoke_grant(gate: Gate, grant: Grant) -> bool:
-    """Whether the grant is gone now. Raises Failure where `remit.toml` cannot be changed."""
+    """Revoke the grant; return False if no such grant is in force. Raises Failure if `remit.toml` cannot be changed."""
     try:
         return gate.questions.revoke_grant(grant.id) or ProjectGrants(gate.workspace, gate.state).remove_grant(grant.id)
     except GRANT_WRITE_ERRORS as error:
-        raise Failure(
-            "CONFIG_INVALID", f"remit.toml was not changed: {error}", fix="take the grant out by hand"
-        ) from error
+        message = f"remit.toml was not changed: {error}"
+        raise Failure("CONFIG_INVALID", message, fix="take the grant out by hand") from error
 
 
 @approvals.command("watch")
@@ -196,26 +163,27 @@ def watch(repo: Path) -> None:
 
 
 def answer_questions(gate: Gate, prompt: Callable[..., str]) -> None:
-    """Ask the person about each card as it comes, and ring the terminal's bell for it."""
+    """Show each card as it arrives, ring the terminal bell, and record the person's answer, until Ctrl-C."""
     gate.questions.mark_watcher_present()
-    gone = threading.Event()
-    threading.Thread(target=announce_watcher, args=(gate.workspace.root, gone), daemon=True).start()
+    stopped = threading.Event()
+    threading.Thread(target=announce_watcher, args=(gate.workspace.root, stopped), daemon=True).start()
     try:
         while True:
             close_orphans(gate)
-            waiting = [one for one in gate.questions.list_unanswered() if one.status == "open"]
-            for card in (card[:MAX_EQUAL_QUESTIONS] for card in group_equal_questions(waiting)[:1]):
+            waiting = [item for item in gate.questions.list_unanswered() if item.status == "open"]
+            if waiting:
+                card = group_equal_questions(waiting)[0][:MAX_EQUAL_QUESTIONS]
                 discard_typed_input()
                 click.echo("\n".join(card_lines(card, gate.workspace.root)) + ("\a" if sys.stdout.isatty() else ""))
                 answer_card(gate, card, ask_until_answered(card, prompt))
             time.sleep(POLL_INTERVAL_S)
     except (KeyboardInterrupt, click.Abort):
-        gone.set()
+        stopped.set()
         gate.questions.mark_watcher_gone()
 
 
 def ask_until_answered(card: Sequence[ListedQuestion], prompt: Callable[..., str]) -> tuple[ApprovalReply, str]:
-    """Ask until the person types an answer that this card offers; the answer, and the text as typed."""
+    """Prompt until the person types an answer that the card offers; return the answer and the typed text."""
     while True:
         word = prompt(prompt_text(card), default="no")
         reply = parse_answer(word, card)
@@ -226,7 +194,7 @@ def ask_until_answered(card: Sequence[ListedQuestion], prompt: Callable[..., str
 
 
 def is_rule_allowed(reply: ApprovalReply, question: Question) -> bool:
-    """Whether the yes can go as far as it was typed; where it cannot, the reason is printed."""
+    """Return whether the approval may reach as far as typed; print the reason if not."""
     try:
         covered_rule(question, reply.extent, reply.pattern)
     except Failure as failure:
@@ -236,57 +204,53 @@ def is_rule_allowed(reply: ApprovalReply, question: Question) -> bool:
 
 
 def discard_typed_input() -> None:
-    """What was typed before the card stood there answers nothing."""
+    """Discard input typed before the card was shown, so that no stray key answers a question."""
     if sys.stdin.isatty():
         termios.tcflush(sys.stdin, termios.TCIFLUSH)
 
 
 def answer_card(gate: Gate, card: Sequence[ListedQuestion], answer: tuple[ApprovalReply, str]) -> None:
-    """Give the answer to the first of the card, or to all of it, and confirm it in one line.
+    """Record the answer for the first question of the card, or for each with `all`, and print a confirmation.
 
-    A question that was answered elsewhere meanwhile keeps that answer, which is said.
+    A question that was answered elsewhere meanwhile keeps its answer; the reason is printed.
     """
     reply, word = answer
     chosen = card if word.strip().lower() in ("a", "all") else card[:1]
-    settled = 0
-    for one in chosen:
+    recorded = 0
+    for item in chosen:
         try:
-            record_reply(gate, one.question, reply)
-            settled += 1
+            record_reply(gate, item.question, reply)
+            recorded += 1
         except Failure as failure:
             click.echo(f"  {failure}")
-    if settled:
-        click.echo(outcome_line(reply, card, settled))
+    if recorded:
+        click.echo(outcome_line(reply, card, recorded))
 
 
 def announce_watcher(root: Path, stopped: threading.Event) -> None:
-    """Tell every second that somebody is there, also while they think. A connection of its own: it is a thread."""
-    found = governed_gate(root).questions
+    """Record once a second that a person is watching. Uses its own connection, because it runs in a thread."""
+    questions = governed_gate(root).questions
     while not stopped.wait(1.0):
-        found.mark_watcher_present()
+        questions.mark_watcher_present()
 
 
 def record_reply(gate: Gate, question: Question, reply: ApprovalReply) -> bool:
-    """Give the answer; whether it came when nobody waited any more. Raises Failure where it can take no answer."""
-    asked = gate.questions.answer_question(question.id, reply)
-    if asked is None:
-        raise Failure("NOT_OPEN", "the question is not open any more: its time was over", fix="`remit approvals list`")
-    if asked.status == "expired":
-        open_asking(gate).record_answer(question, reply, gate.rules)
-    return asked.status == "expired"
+    """Record the answer; return True if the agent no longer waits for it. Raises Failure if the question is closed."""
+    answered = gate.questions.answer_question(question.id, reply)
+    if answered is None:
+        raise Failure("NOT_OPEN", "the question is closed: its time is over", fix="`remit approvals list`")
+    is_late = answered.status == "expired"
+    if is_late:  # the agent's hook, which would record the answer, is gone
+        ApprovalRequests(gate.questions, gate.recorder, gate.environment).record_answer(question, reply, gate.rules)
+    return is_late
 
 
 def close_orphans(gate: Gate) -> None:
-    """Close what nobody waits for any more."""
-    open_asking(gate).close_orphaned_questions(gate.rules)
+    """Close the questions whose hooks ended without an answer."""
+    ApprovalRequests(gate.questions, gate.recorder, gate.environment).close_orphaned_questions(gate.rules)
 
 
-def open_asking(gate: Gate) -> ApprovalRequests:
-    """Who records questions and answers."""
-    return ApprovalRequests(gate.questions, gate.recorder, gate.environment)
-
-
-def find_question(approvals: QuestionStore, question_id: str) -> ListedQuestion:
-    """Return the question without an answer of that id, or of a part of it. Raises Failure."""
-    asked = {one.question.id: one for one in approvals.list_unanswered()}
-    return asked[choose_id("open question", question_id, asked, "`remit approvals list`")]
+def find_question(questions: QuestionStore, question_id: str) -> ListedQuestion:
+    """Return the unanswered question with this id or part of an id. Raises Failure."""
+    listed = {item.question.id: item for item in questions.list_unanswered()}
+    return listed[choose_id("open question", question_id, listed, "`remit approvals list`")]

@@ -1,9 +1,4 @@
-"""`remit policy report-wrong`, and the replay of what it wrote.
-
-Making a fixture of a recorded decision: the call as recorded, and the facts that it met, as far as they stand.
-
-Where a fact has gone by since (what a session had read, how often it was refused), it is taken from what was decided.
-"""
+"""`remit policy report-wrong`: write a wrong decision as a fixture, and replay fixtures."""
 
 from pathlib import Path
 from typing import Any, cast, get_args
@@ -13,9 +8,10 @@ import msgspec
 from msgspec import Struct, convert
 from msgspec.structs import replace
 
-from remit.cli.output import FINDINGS, Failure, emit, governed_gate, json_option, repo_option, reports_failures
+from remit.cli.output import FINDINGS, Failure, command_options, emit, governed_gate
 from remit.cli.person_only import require_person
 from remit.cli.records.lookup import find_record
+from remit.cli.repository import open_index
 from remit.core.call import Effect, SessionKey, ToolCall
 from remit.core.decision import Verdict
 from remit.core.diff.contents import sha256
@@ -29,7 +25,6 @@ from remit.gate.gate import Gate
 from remit.gate.gather import gather_facts
 from remit.gate.rules.copies import VERSIONS_FOLDER, copies_folder
 from remit.gate.rules.load import Rules
-from remit.ledger.index.index import open_index
 from remit.policy.fixtures import (
     FIXTURE_ROOT,
     VERSION,
@@ -47,6 +42,16 @@ from remit.workspace.intents_file.parse import parse_intents
 ABSENT_SHA256 = "0" * 64
 
 
+MAX_FIXTURE_BYTES = 4 * 1024 * 1024
+"""A bound, because a pipe or device in the folder would never end."""
+
+FIXTURES_FOLDER = "fixtures"
+"""The default folder of fixtures, below `.orchestration/`."""
+
+UNREPLAYABLE_CODES = ("CONSTRAINT_VIOLATION", "HOOK_BLOCKED", "INVALID_ARGUMENTS", "USER_REJECTED")
+"""Codes that depend on unrecorded facts: contents, a hook's answer, arguments, a person's answer."""
+
+
 class FixtureReport(Struct, frozen=True):
     """The fixture, and the verdict that its facts give now."""
 
@@ -55,38 +60,47 @@ class FixtureReport(Struct, frozen=True):
     was: Verdict
 
 
-def make_refusal_fixture(site: WorkspaceContext, record: dict[str, Any], expected: Verdict, why: str) -> FixtureReport:
-    """The fixture of a `denied` or `tool_use` record. Raises StateError, GitError, OSError; LookupError for others."""
+def make_record_fixture(
+    context: WorkspaceContext, record: dict[str, Any], expected: Verdict, why: str
+) -> FixtureReport:
+    """Return the fixture of a `denied` or `tool_use` record.
+
+    Raises StateError, GitError, OSError; LookupError for records of other events.
+    """
     body: dict[str, Any] = record["metadata"][KEY]
     if body.get("event") not in ("denied", "tool_use") or not isinstance(body.get("call"), dict):
         raise LookupError(f"record {record['id']} is of {body.get('event')!r}: it holds no decision about a call")
-    rules = load_past_rules(site, body)
-    call = rebuild_call(record, body, str(site.workspace.root))
+    rules = load_past_rules(context, body)
+    call = rebuild_call(record, body, str(context.workspace.root))
     decision = body.get("decision", {})
-    found = gather_facts(site, call, rules)
-    facts = replace(rebuild_facts(found.facts, body), mode=decision.get("mode", found.facts.mode))
+    gathered = gather_facts(context, call, rules)
+    facts = replace(rebuild_facts(gathered.facts, body), mode=decision.get("mode", gathered.facts.mode))
     was = cast("Verdict", decision.get("verdict", "deny"))
-    about = DecisionFixture(VERSION, expected, was, {}, {}, why=why, record=str(record["id"]))
-    home = str(site.environment.home)
-    places = {str(site.workspace.root): FIXTURE_ROOT, home: "/home/someone", str(site.environment.temporary): "/tmp"}  # noqa: S108
-    document = clean_document(make_fixture(found.call, facts, select_relevant_intents(rules, facts), about), places)
-    again = replay_fixture(convert(document, DecisionFixture)).verdict
-    return FixtureReport({**document, "reproduced": again == was}, again, was)
+    draft = DecisionFixture(VERSION, expected, was, {}, {}, why=why, record=str(record["id"]))
+    home = str(context.environment.home)
+    places = {
+        str(context.workspace.root): FIXTURE_ROOT,
+        home: "/home/someone",
+        str(context.environment.temporary): "/tmp",  # noqa: S108
+    }
+    document = clean_document(make_fixture(gathered.call, facts, select_relevant_intents(rules, facts), draft), places)
+    verdict = replay_fixture(convert(document, DecisionFixture)).verdict
+    return FixtureReport({**document, "reproduced": verdict == was}, verdict, was)
 
 
-def load_past_rules(site: WorkspaceContext, body: dict[str, Any]) -> Rules:
-    """The rules, with the intents file that was in force where its content was kept."""
-    rules = site.rules
+def load_past_rules(context: WorkspaceContext, body: dict[str, Any]) -> Rules:
+    """Return the rules, with the intents file in force at the decision if its content was kept."""
+    rules = context.rules
     digest = str(body.get("decision", {}).get("intent_sha256", ""))
-    kept = copies_folder(site.workspace) / VERSIONS_FOLDER / digest
-    if not digest.isalnum() or not kept.is_file():
+    path = copies_folder(context.workspace) / VERSIONS_FOLDER / digest
+    if not digest.isalnum() or not path.is_file():
         return rules
-    document: IntentsDocument = parse_intents(kept.read_bytes())
+    document: IntentsDocument = parse_intents(path.read_bytes())
     return replace(rules, document=document, intents=IntentSet(document.intents), invalid=bool(document.errors))
 
 
 def rebuild_call(record: dict[str, Any], body: dict[str, Any], root: str) -> ToolCall:
-    """The call, as far as the record tells it."""
+    """Return the call, as far as the record describes it."""
     call: dict[str, Any] = body["call"]
     command = call.get("command")
     return ToolCall(
@@ -102,19 +116,19 @@ def rebuild_call(record: dict[str, Any], body: dict[str, Any], root: str) -> Too
 
 
 def rebuild_facts(facts: Facts, body: dict[str, Any]) -> Facts:
-    """The facts with those that have gone by since, as the violation tells them."""
+    """Return the facts, with past states restored from the violation."""
     facts = replace(facts, session=SessionFacts(body.get("intent_id"), facts.session.source))
     if "detour" not in body.get("decision", {}).get("rules", []):
         facts = replace(facts, denied=())
     match body.get("violation", {}).get("error_type"):
         case "STALE_FILE":
             path = body["violation"].get("path")
-            seen = (replace(t, seen_sha256=ABSENT_SHA256) if t.path == path else t for t in facts.targets)
-            return replace(facts, targets=tuple(seen))
+            stale = (replace(t, seen_sha256=ABSENT_SHA256) if t.path == path else t for t in facts.targets)
+            return replace(facts, targets=tuple(stale))
         case "FILE_LEASED":
             path = body["violation"].get("path")
-            held = (replace(t, leased_by="another session") if t.path == path else t for t in facts.targets)
-            return replace(facts, targets=tuple(held))
+            leased = (replace(t, leased_by="another session") if t.path == path else t for t in facts.targets)
+            return replace(facts, targets=tuple(leased))
         case "CIRCUIT_OPEN":
             return replace(facts, session=replace(facts.session, denials=3, failures=5))
         case _:
@@ -122,25 +136,15 @@ def rebuild_facts(facts: Facts, body: dict[str, Any]) -> Facts:
 
 
 def select_relevant_intents(rules: Rules, facts: Facts) -> list[Intent]:
-    """The intents that the decision is about: the active one, and whose the files are. Their words for people go."""
+    """Return the active intent and the owners of the files, without texts for people."""
     owners = {owner for target in facts.targets if target.path for owner in facts.intents.find_owners(target.path)}
     wanted = owners | {facts.session.intent_id}
-    every = rules.document.intents if rules.document else ()
+    intents = rules.document.intents if rules.document else ()
     return [
         replace(intent, description="", owner="", acceptance_criteria=(), references=(), blocked_reason=None)
-        for intent in every
+        for intent in intents
         if intent.id in wanted
     ]
-
-
-MAX_FIXTURE_BYTES = 4 * 1024 * 1024
-"""Bytes of a fixture. A pipe or a device in the folder would never end."""
-
-FIXTURES_FOLDER = "fixtures"
-"""Below `.orchestration/`, where fixtures lie unless another folder is named."""
-
-UNREPLAYABLE_CODES = ("CONSTRAINT_VIOLATION", "HOOK_BLOCKED", "INVALID_ARGUMENTS", "USER_REJECTED")
-"""Reasons that lie in what no record holds: contents, a hook's word, arguments, a person's answer."""
 
 
 @click.command("report-wrong")
@@ -149,9 +153,7 @@ UNREPLAYABLE_CODES = ("CONSTRAINT_VIOLATION", "HOOK_BLOCKED", "INVALID_ARGUMENTS
 @click.option("--expected", type=click.Choice(get_args(Verdict)), required=True, help="What should have been decided.")
 @click.option("--why", default="", metavar="TEXT", help="A word to whoever reads it.")
 @click.option("--to", "folder", type=click.Path(path_type=Path, file_okay=False), help="Where to write it.")
-@repo_option
-@json_option
-@reports_failures
+@command_options
 def report_wrong(
     record_id: str | None, last: bool, expected: Verdict, why: str, folder: Path | None, repo: Path, as_json: bool
 ) -> None:
@@ -167,26 +169,26 @@ def report_wrong(
     gate = governed_gate(repo)
     record = newest_decision(gate, expected) if record_id is None else find_record(gate, record_id)
     try:
-        found = make_refusal_fixture(gate, record, expected, why)
+        report = make_record_fixture(gate, record, expected, why)
     except LookupError as error:
         raise Failure("NOT_FOUND", str(error), fix="`remit log --event denied` lists refusals") from error
-    path = write_fixture(folder or gate.workspace.folder / FIXTURES_FOLDER, found.document)
-    data = {"path": str(path), "was": found.was, "verdict": found.verdict, **found.document}
-    emit(data, as_json, f"{path}\n{describe_replay(found.was, found.verdict, record)}")
+    path = write_fixture(folder or gate.workspace.folder / FIXTURES_FOLDER, report.document)
+    data = {"path": str(path), "was": report.was, "verdict": report.verdict, **report.document}
+    emit(data, as_json, f"{path}\n{describe_replay(report.was, report.verdict, record)}")
 
 
 def newest_decision(gate: Gate, expected: Verdict) -> dict[str, Any]:
-    """The newest decision that may be meant. Raises Failure."""
+    """Return the newest record of the expected kind of decision. Raises Failure."""
     event = "denied" if expected == "allow" else "tool_use"
-    with open_index(gate.workspace.state, gate.workspace.log_folder) as index:
-        found = index.find(event=event, limit=1)
-    if not found:
+    with open_index(gate.workspace) as index:
+        newest = index.find(event=event, limit=1)
+    if not newest:
         raise Failure("NOT_FOUND", f"there is no {event} record yet", fix="name a RECORD; `remit log` lists them")
-    return found[0]
+    return newest[0]
 
 
 def write_fixture(folder: Path, document: dict[str, Any]) -> Path:
-    """Write the fixture under the name that its content gives it. Raises OSError."""
+    """Write the fixture under a name derived from its content. Raises OSError."""
     content = msgspec.json.format(msgspec.json.encode(document, order="sorted"), indent=2) + b"\n"
     path = folder / f"{document['expected']}-{document['call'].get('tool', 'call').lower()}-{sha256(content)[:10]}.json"
     path = path.with_name("".join(c if c.isalnum() or c in "-._" else "_" for c in path.name))
@@ -196,32 +198,28 @@ def write_fixture(folder: Path, document: dict[str, Any]) -> Path:
 
 
 def describe_replay(was: Verdict, verdict: Verdict, record: dict[str, Any]) -> str:
-    """What the file is good for."""
+    """Return a line on whether the replay reproduces the recorded decision."""
     if was == verdict:
         return f"replayed, it is decided as then: {was}"
-    reason = record["metadata"]["dev.remit"].get("violation", {}).get("error_type")
-    lost = (
-        f"{reason} lies in what records do not hold"
-        if reason in UNREPLAYABLE_CODES
-        else "the situation has changed since"
-    )
-    return f"replayed, it is decided otherwise than then ({verdict}, not {was}): {lost}"
+    code = record["metadata"][KEY].get("violation", {}).get("error_type")
+    is_lost = code in UNREPLAYABLE_CODES
+    reason = f"{code} depends on facts outside the record" if is_lost else "the situation has changed since"
+    return f"replayed, it is decided otherwise than then ({verdict}, not {was}): {reason}"
 
 
 def replay_folder(folder: Path, as_json: bool) -> None:
-    """Decide every fixture of a folder anew; exit 1 where one is not decided as expected."""
-    found = [judge_fixture(path) for path in sorted(folder.glob("*.json"))]
-    if not found:
+    """Decide every fixture of a folder again; exit 1 on a mismatch."""
+    results = [judge_fixture(path) for path in sorted(folder.glob("*.json"))]
+    if not results:
         raise Failure("NOT_FOUND", f"there is no fixture in {folder}", fix="`remit policy report-wrong` writes one")
-    wrong = sum(not one["ok"] for one in found)
-    lines = [fixture_line(one) for one in found]
-    emit(found, as_json, "\n".join([*lines, f"{len(found) - wrong} of {len(found)} as expected"]))
+    wrong = sum(not result["ok"] for result in results)
+    summary = f"{len(results) - wrong} of {len(results)} as expected"
+    emit(results, as_json, "\n".join([*map(fixture_line, results), summary]))
     if wrong:
         raise SystemExit(FINDINGS)
 
 
 def judge_fixture(path: Path) -> dict[str, Any]:
-    """One fixture, decided anew."""
     try:
         fixture = read_fixture(read_regular_file(path, MAX_FIXTURE_BYTES))
         decision = replay_fixture(fixture)
@@ -236,10 +234,10 @@ def judge_fixture(path: Path) -> dict[str, Any]:
     }
 
 
-def fixture_line(one: dict[str, Any]) -> str:
-    """One fixture for people."""
-    if one["ok"]:
-        return f"ok     {sanitise_line(one['file'])}: {one['verdict']}"
-    reasons = "; ".join(one["reasons"]) or "no rule objects"
-    decided = f"{one['verdict']}, expected {one['expected']} " if one["expected"] else ""
-    return f"wrong  {sanitise_line(one['file'])}: {decided}({sanitise_line(reasons)})"
+def fixture_line(result: dict[str, Any]) -> str:
+    name = sanitise_line(result["file"])
+    if result["ok"]:
+        return f"ok     {name}: {result['verdict']}"
+    reasons = "; ".join(result["reasons"]) or "no rule objects"
+    decided = f"{result['verdict']}, expected {result['expected']} " if result["expected"] else ""
+    return f"wrong  {name}: {decided}({sanitise_line(reasons)})"

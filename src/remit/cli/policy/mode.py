@@ -8,7 +8,7 @@ import click
 import msgspec
 
 from remit.adapters import ROWS
-from remit.cli.output import emit, governed_gate, json_option, repo_option, reports_failures
+from remit.cli.output import command_options, emit, governed_gate
 from remit.cli.person_only import require_person
 from remit.core.decision import Mode
 from remit.core.display_text import sanitise_line
@@ -32,48 +32,40 @@ MODE_DESCRIPTIONS: dict[Mode, str] = {
 
 @click.command()
 @click.argument("mode", type=click.Choice([*MODE_DESCRIPTIONS, "suggest"]), required=False)
-@repo_option
-@json_option
-@reports_failures
+@command_options
 def mode(mode: Mode | Literal["suggest"] | None, repo: Path, as_json: bool) -> None:
     """Show the mode, or set it; `suggest` tells what enforce would have refused so far."""
     gate = governed_gate(repo)
     if mode == "suggest":
-        found, rules = find_refusable_calls(gate.workspace.log_folder), gate.rules
-        covered = count_covered_calls(found, open_intents(rules))
-        step = next_step(found, covered)
-        data = {**msgspec.to_builtins(found), "within": covered, "mode": rules.mode, "next": step}
-        del data["loose"]
-        emit(data, as_json, "\n".join((*describe_refusals(found), *describe_covered(covered), step)))
+        suggest_mode(gate, as_json)
         return
     if mode is not None:
         require_person("setting the mode")
         set_mode(gate.workspace, mode)
-    rules = gate.rules
-    around = gate.environment
-    unstaged = describe_containment_warning(around.home, around.temporary) if rules.mode == "enforce" else ""
-    for warning in (*mode_warnings(rules), *filter(None, [unstaged])):
+    rules, environment = gate.rules, gate.environment
+    warnings = mode_warnings(rules)
+    if rules.mode == "enforce":
+        warnings.append(describe_containment_warning(environment.home, environment.temporary))
+    for warning in filter(None, warnings):
         click.echo(f"warning: {warning}", err=True)
-    own = own_rule_lines(gate) if mode == "enforce" else []
-    emit(
-        {"mode": rules.mode, "own_rules": own},
-        as_json,
-        "\n".join((f"{rules.mode}: {MODE_DESCRIPTIONS[rules.mode]}", *own)),
-    )
+    own_rules = own_rule_lines(gate) if mode == "enforce" else []
+    text = "\n".join((f"{rules.mode}: {MODE_DESCRIPTIONS[rules.mode]}", *own_rules))
+    emit({"mode": rules.mode, "own_rules": own_rules}, as_json, text)
 
 
 def own_rule_lines(gate: "Gate") -> list[str]:
-    """What was found of the person's own rules for the agents that have a folder of settings here, a line each."""
-    around = gate.environment
-    folders = {
-        row.agent: around.config_folders.get(row.agent) or around.home / row.config_folder for row in ROWS.values()
-    }
-    rows = [row for row in ROWS.values() if Path(folders[row.agent]).is_dir()]
-    return [f"{row.title}, {describe_rules(row, gate.workspace.root, around)}" for row in rows]
+    """Return a line on the person's own rules for each agent with a settings folder."""
+    environment = gate.environment
+    lines: list[str] = []
+    for row in ROWS.values():
+        folder = environment.config_folders.get(row.agent) or environment.home / row.config_folder
+        if Path(folder).is_dir():
+            lines.append(f"{row.title}, {describe_rules(row, gate.workspace.root, environment)}")
+    return lines
 
 
 def mode_warnings(rules: Rules) -> list[str]:
-    """What a person should know who looks at the mode."""
+    """Return warnings about the files that govern."""
     if rules.config_error:
         return [f"{rules.config_error}; until it is mended, every change is refused"]
     document = rules.document
@@ -84,36 +76,36 @@ def mode_warnings(rules: Rules) -> list[str]:
     return []
 
 
-def describe_refusals(found: RefusableCalls) -> list[str]:
-    """What enforce would have said, for people."""
+def suggest_mode(gate: "Gate", as_json: bool) -> None:
+    """Print the recorded calls that enforce would have refused, and the advice for the next step."""
+    found = find_refusable_calls(gate.workspace.log_folder)
+    covered = count_covered_calls(found, open_intents(gate.rules))
+    advice = next_step(found, covered)
+    data = {**msgspec.to_builtins(found), "within": covered, "mode": gate.rules.mode, "next": advice}
+    del data["loose"]
     lines = [f"{found.calls} calls were let through without enforcing; enforce would have refused {found.refused}"]
     if found.asked:
         lines.append(f"and asked a person about {found.asked}")
     lines += [f"  {count:>5}  {rule}" for rule, count in found.by_rule.items()]
     lines += [f"         {sanitise_line(example, 160)}" for example in found.examples]
-    return lines
+    lines += [f"{count} of them pass once the agent selects {name}" for name, count in list(covered.items())[:5]]
+    emit(data, as_json, "\n".join([*lines, advice]))
 
 
 def open_intents(rules: Rules) -> list[Intent]:
-    """The intents that an agent may work under."""
-    found = rules.document.intents if rules.document else ()
-    return [intent for intent in found if intent.status in ("DRAFT", "IN_PROGRESS")]
+    intents = rules.document.intents if rules.document else ()
+    return [intent for intent in intents if intent.status in ("DRAFT", "IN_PROGRESS")]
 
 
 def count_covered_calls(found: RefusableCalls, intents: Sequence[Intent]) -> dict[str, int]:
-    """How many of the refused calls each open intent would have let pass, the most first."""
+    """Return the number of refused calls inside each open intent's scope, largest first."""
     scopes = {intent.id: Scope(intent.owned_scope) for intent in intents}
     counts = {name: sum(all(map(scope.matches, paths)) for paths in found.loose) for name, scope in scopes.items()}
     return dict(sorted(((name, count) for name, count in counts.items() if count), key=lambda pair: -pair[1]))
 
 
-def describe_covered(covered: dict[str, int]) -> list[str]:
-    """The same for people."""
-    return [f"{count} of them pass once the agent selects {name}" for name, count in list(covered.items())[:5]]
-
-
 def next_step(found: RefusableCalls, covered: dict[str, int]) -> str:
-    """What to do about it."""
+    """Return the advice for the next step."""
     if not found.calls:
         return "Nothing was recorded in observe or warn yet: work for a while, then ask again."
     if not found.by_rule:

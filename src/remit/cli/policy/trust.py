@@ -1,4 +1,4 @@
-"""`remit trust`: a person's yes to the commands that a repository brings."""
+"""`remit trust`: a person's approval of the commands that a repository brings."""
 
 from datetime import UTC, datetime
 from pathlib import Path
@@ -6,8 +6,8 @@ from pathlib import Path
 import click
 import msgspec
 
-from remit.cli.output import Failure, emit, governed_gate, json_option, repo_option, reports_failures
-from remit.cli.policy.approvals import require_terminal
+from remit.cli.output import Failure, command_options, emit, governed_gate
+from remit.cli.person_only import require_terminal
 from remit.core.display_text import sanitise_full_line, sanitise_line
 from remit.core.team_hooks import TrustItem
 from remit.core.timestamps import format_utc
@@ -23,9 +23,7 @@ SIGN_COLOURS = {"+": "green", "-": "red", " ": None}
 @click.option("--show", is_flag=True, help="Only show what would run, and what of it is trusted.")
 @click.option("--list", "list_", is_flag=True, help="List the repositories that are trusted on this machine.")
 @click.option("--revoke", is_flag=True, help="Trust nothing of this repository any more.")
-@repo_option
-@json_option
-@reports_failures
+@command_options
 def trust(show: bool, list_: bool, revoke: bool, repo: Path, as_json: bool) -> None:
     """Let the commands run that this repository brings: its hooks, and the commands of acceptance criteria.
 
@@ -35,14 +33,15 @@ def trust(show: bool, list_: bool, revoke: bool, repo: Path, as_json: bool) -> N
     if show + list_ + revoke > 1:
         raise Failure("USAGE", "--show, --list and --revoke cannot be combined")
     if list_:
-        found = list(list_trusts(read_environment().home))
-        emit([msgspec.to_builtins(t) for t in found], as_json, "\n".join(map(trusted_line, found)) or "nothing")
+        trusts = list(list_trusts(read_environment().home))
+        emit(trusts, as_json, "\n".join(map(trusted_line, trusts)) or "nothing")
         return
     gate = governed_gate(repo)
     if revoke:
         require_terminal()
-        gone = forget_trust(gate.environment.home, gate.recorder.repository)
-        emit({"revoked": gone}, as_json, "nothing of it is trusted any more" if gone else "nothing of it was trusted")
+        revoked = forget_trust(gate.environment.home, gate.recorder.repository)
+        text = "nothing of it is trusted any more" if revoked else "nothing of it was trusted"
+        emit({"revoked": revoked}, as_json, text)
         return
     before = read_trust(gate.environment.home, gate.recorder.repository)
     old, new = before.commands if before else (), brought_commands(gate)
@@ -54,7 +53,7 @@ def trust(show: bool, list_: bool, revoke: bool, repo: Path, as_json: bool) -> N
 
 
 def brought_commands(gate: Gate) -> tuple[TrustItem, ...]:
-    """What would run. Raises Failure where that cannot be told."""
+    """Return the commands that would run. Raises Failure if the files are broken."""
     rules = gate.rules
     if rules.config_error:
         raise Failure("CONFIG_INVALID", rules.config_error, fix="repair it first: what it names cannot be shown")
@@ -64,57 +63,49 @@ def brought_commands(gate: Gate) -> tuple[TrustItem, ...]:
 
 
 def confirm_trust(gate: Gate, old: tuple[TrustItem, ...], new: tuple[TrustItem, ...]) -> None:
-    """Show it, ask, and keep the yes to what was shown, if it is still that."""
+    """Show the commands, ask, and store the approval if the commands are unchanged."""
     click.echo("\n".join(trust_lines(gate, old, new)))
-    if {c.digest for c in new} == {c.digest for c in old}:
+    if {item.digest for item in new} == {item.digest for item in old}:
         return
     if not click.confirm("Let all of these run on this machine?", default=False):
         raise Failure("NOT_TRUSTED", "nothing was changed", fix="`remit trust` asks again")
     if brought_commands(gate) != new:
-        raise Failure("CHANGED", "it was changed while you read it; nothing is trusted", fix="run `remit trust` again")
+        raise Failure(
+            "CHANGED", "the commands changed while you read them; nothing is trusted", fix="run `remit trust` again"
+        )
     now = format_utc(datetime.now(UTC), "seconds")
     write_trust(gate.environment.home, Trust(gate.recorder.repository, str(gate.workspace.root), now, new))
     click.echo(f"trusted: {len(new)} commands")
 
 
 def trust_document(old: tuple[TrustItem, ...], new: tuple[TrustItem, ...]) -> dict[str, object]:
-    """The commands as data."""
-    trusted = {c.digest for c in old}
-    commands = [{**msgspec.to_builtins(c), "trusted": c.digest in trusted} for c in new]
-    gone = [msgspec.to_builtins(c) for c in old if c.digest not in {n.digest for n in new}]
-    return {"commands": commands, "no_longer": gone}
+    trusted, current = {item.digest for item in old}, {item.digest for item in new}
+    commands = [{**msgspec.to_builtins(item), "trusted": item.digest in trusted} for item in new]
+    return {"commands": commands, "no_longer": [item for item in old if item.digest not in current]}
 
 
 def trust_lines(gate: Gate, old: tuple[TrustItem, ...], new: tuple[TrustItem, ...]) -> list[str]:
-    """What would run, for people: `+` is not trusted, `-` was trusted and is gone or changed."""
+    """Return the commands for people: `+` is not trusted, `-` was trusted and is gone or changed."""
     if not new and not old:
         return ["This repository brings no commands."]
-    trusted, now = {c.digest for c in old}, {c.digest for c in new}
-    lines = [
-        *(command_line("-", c) for c in old if c.digest not in now),
-        *(command_line(" " if c.digest in trusted else "+", c) for c in new),
-    ]
-    if any(c.kind == "hook" for c in new):
-        lines += script_lines(gate.workspace.folder / HOOKS_FOLDER)
-    waiting = sum(c.digest not in trusted for c in new)
-    return [
-        *lines,
-        f"{waiting} of {len(new)} are not trusted, and do not run" if waiting else "all of them are trusted",
-    ]
+    trusted, current = {item.digest for item in old}, {item.digest for item in new}
+    lines = [command_line("-", item) for item in old if item.digest not in current]
+    lines += [command_line(" " if item.digest in trusted else "+", item) for item in new]
+    if any(item.kind == "hook" for item in new):
+        # The approval covers these files byte for byte, and no file elsewhere.
+        folder = gate.workspace.folder / HOOKS_FOLDER
+        names = [path.relative_to(folder.parent).as_posix() for path in list_hook_files(folder)]
+        lines += [f"  beside them, covered to the byte: {sanitise_line(', '.join(names), 2_000)}"] if names else []
+    waiting = sum(item.digest not in trusted for item in new)
+    state = f"{waiting} of {len(new)} are not trusted, and do not run" if waiting else "all of them are trusted"
+    return [*lines, state]
 
 
 def command_line(sign: str, command: TrustItem) -> str:
-    """One command. All of it: nobody says yes to what they were not shown."""
+    """Return one command in full, because people must see all that they approve."""
     text = sanitise_full_line(command.text)
     return click.style(f"{sign} {command.kind:<6} {sanitise_line(command.name, 100)}  {text}", fg=SIGN_COLOURS[sign])
 
 
-def script_lines(folder: Path) -> list[str]:
-    """The files that hooks may run, whose bytes the yes covers: it does not cover what lies elsewhere."""
-    names = [path.relative_to(folder.parent).as_posix() for path in list_hook_files(folder)]
-    return [f"  beside them, covered to the byte: {sanitise_line(', '.join(names), 2_000)}"] if names else []
-
-
 def trusted_line(found: Trust) -> str:
-    """One repository."""
     return f"{found.at}  {len(found.commands):>3} commands  {sanitise_line(found.root)}  ({found.repository[:12]})"

@@ -1,1 +1,1 @@
-"""Records."""
+"""Commands that read records: log, search, show, session, export."""

@@ -8,20 +8,19 @@ from typing import Any, cast, get_args
 
 import click
 
-from remit.cli.output import Failure, encode_json, governed_gate, json_option, print_text, repo_option, reports_failures
+from remit.cli.output import Failure, command_options, encode_json, governed_gate, print_text
 from remit.cli.records.query import each_record, filter_options, resolve_filters
 from remit.core.display_text import sanitise_text
-from remit.core.formats.record_export import Format, export_record, format_csv_header
+from remit.core.formats.record_export import COLUMNS, Format, export_record, format_csv_header, make_csv_row
 
 PARQUET = "parquet"
+BATCH_ROWS = 10_000
 
 
 @click.command()
 @click.option("--as", "form", type=click.Choice([*get_args(Format), PARQUET]), default="agent-trace", show_default=True)
 @filter_options
-@repo_option
-@json_option
-@reports_failures
+@command_options
 def export(form: str, repo: Path, as_json: bool, **filters: Any) -> None:
     """Write records, the oldest first, in another form. s1 to s4 are the ledgers of older tools.
 
@@ -30,36 +29,23 @@ def export(form: str, repo: Path, as_json: bool, **filters: Any) -> None:
     `pip install 'remit[parquet]'`; in csv a text that a spreadsheet would run begins with an apostrophe.
     """
     gate = governed_gate(repo)
-    found = fetch_first(each_record(gate, resolve_filters(gate, repo, filters)))
+    records = each_record(gate, resolve_filters(gate, repo, filters))
+    # Fetch the first record now: errors surface before any output.
+    records = chain(list(islice(records, 1)), records)
     if form == PARQUET:
-        export_parquet(found, as_json)
+        write_parquet(records, as_json)
         return
-    chosen = cast("Format", form)
-    lines = (line for record in found for line in export_record(record, chosen))
+    text_form = cast("Format", form)
+    lines = (line for record in records for line in export_record(record, text_form))
     if as_json:
         write_document(form, lines)
         return
-    for line in chain([format_csv_header()] if chosen == "csv" else [], lines):
+    for line in chain([format_csv_header()] if form == "csv" else [], lines):
         print_text(sanitise_text(line) if sys.stdout.isatty() else line)
 
 
-def fetch_first(found: Iterator[dict[str, Any]]) -> Iterator[dict[str, Any]]:
-    """The same records, the first of them looked for: what fails, fails before a line is written. Raises Failure."""
-    first = list(islice(found, 1))
-    return chain(first, found)
-
-
-def export_parquet(found: Iterator[dict[str, Any]], as_json: bool) -> None:
-    """Write a Parquet file to standard output. Raises Failure where that cannot be."""
-    from remit.cli.records.parquet import write_parquet  # an optional part stands behind it
-
-    if as_json or sys.stdout.isatty():
-        raise Failure("USAGE", "parquet is no text", fix="remit export --as parquet > records.parquet")
-    write_parquet(found, sys.stdout.buffer)
-
-
 def write_document(form: str, lines: Iterator[str]) -> None:
-    """One JSON document, of which no more than a line is in memory."""
+    """Print one JSON document, line by line to bound memory."""
     first = next(lines, None)
     click.echo(f'{{"schema_version":1,"data":{{"as":{encode_json(form)},"lines":[', nl=False)
     if first is not None:
@@ -67,3 +53,25 @@ def write_document(form: str, lines: Iterator[str]) -> None:
     for line in lines:
         click.echo("," + encode_json(line), nl=False)
     click.echo("]}}")
+
+
+def write_parquet(records: Iterator[dict[str, Any]], as_json: bool) -> None:
+    """Write the columns of the `csv` form as Parquet to standard output, in batches. Raises Failure."""
+    if as_json or sys.stdout.isatty():
+        raise Failure("USAGE", "parquet is no text", fix="remit export --as parquet > records.parquet")
+    try:
+        import arro3.core  # optional dependency
+        import arro3.io
+    except ImportError as error:
+        fix = "pip install 'remit[parquet]'"
+        raise Failure("NOT_INSTALLED", "Parquet needs the optional part `parquet`", fix=fix) from error
+    arrow: Any = arro3.core  # the stubs are incomplete
+    schema = arrow.Schema([arrow.Field(name, arrow.DataType.string(), nullable=False) for name in COLUMNS])
+
+    def read_batches() -> Iterator[Any]:
+        rows = map(make_csv_row, records)
+        while batch := list(islice(rows, BATCH_ROWS)):
+            columns = [arrow.Array(list(column), arrow.DataType.string()) for column in zip(*batch, strict=True)]
+            yield arrow.RecordBatch.from_arrays(columns, schema=schema)
+
+    arro3.io.write_parquet(arrow.RecordBatchReader.from_batches(schema, read_batches()), sys.stdout.buffer)

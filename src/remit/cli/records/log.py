@@ -8,26 +8,15 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, NoReturn
 
 import click
-import msgspec
 
 from remit.cli.failure import INTERRUPT
-from remit.cli.output import (
-    current_screen,
-    emit_view,
-    encode_json,
-    governed_site,
-    json_option,
-    print_text,
-    repo_option,
-    reports_failures,
-    view_options,
-)
+from remit.cli.output import current_screen, emit_view, encode_json, governed_context, print_text, view_command_options
 from remit.cli.records.query import add_classes, filter_options, find_records, follow_records, resolve_filters
 from remit.cli.terminal.screen import Screen
 from remit.core.display_text import sanitise_text
 from remit.gate.context import WorkspaceContext
 from remit.ledger.index.index import Filters
-from remit.provenance.why import conversation_search
+from remit.provenance.why.conversation_search import ConversationMatch, search_conversations
 from remit.tools.conversations import intake_of_all_sessions
 
 if TYPE_CHECKING:
@@ -42,10 +31,7 @@ if TYPE_CHECKING:
 @click.option("--reverse", is_flag=True, help="The oldest of them first.")
 @click.option("-f", "--follow", is_flag=True, help="Then show records as they come, the oldest first, until Ctrl-C.")
 @click.option("-n", "--limit", default=20, show_default=True, type=click.IntRange(1, 100_000))
-@repo_option
-@json_option
-@view_options
-@reports_failures
+@view_command_options
 def log(
     text: tuple[str, ...], reverse: bool, follow: bool, limit: int, repo: Path, as_json: bool, **filters: Any
 ) -> None:
@@ -53,31 +39,29 @@ def log(
 
     With --follow and --json each record is a document on a line of its own.
     """
-    gate = governed_site(repo)
-    asked = resolve_filters(gate, repo, filters)
-    found = find_records(gate, asked, text, limit)
+    context = governed_context(repo)
+    resolved = resolve_filters(context, repo, filters)
+    documents = find_records(context, resolved, text, limit)
     if follow:
-        emit_feed(chain([found[::-1]], follow_records(gate, asked, text, found)), as_json)
-    found = add_classes(gate, found) if as_json else found
-    emit_records(found[::-1] if reverse else found, as_json)
+        emit_feed(chain([documents[::-1]], follow_records(context, resolved, text, documents)), as_json)
+    documents = add_classes(context, documents) if as_json else documents
+    emit_records(documents[::-1] if reverse else documents, as_json)
 
 
 def emit_feed(batches: Iterable[list[dict[str, Any]]], as_json: bool) -> NoReturn:
-    """Print records as they come: rows, or a JSON document each. Ends the process when the person says so."""
+    """Print records as they arrive: rows, or a JSON document each. Ends the process on Ctrl-C."""
     from remit.cli.records.record_table import record_table
     from remit.cli.terminal.view import render
 
     try:
         for documents in batches:
             if as_json:
-                for found in documents:
-                    print_text(encode_json(found))
+                for document in documents:
+                    print_text(encode_json(document))
             elif documents:
                 screen = current_screen()
-                print_text(
-                    sanitise_text(render([record_table(documents, screen, is_feed=True)], screen)),
-                    has_colour=screen.is_coloured,
-                )
+                text = render([record_table(documents, screen, is_feed=True)], screen)
+                print_text(sanitise_text(text), has_colour=screen.is_coloured)
             sys.stdout.flush()
     except KeyboardInterrupt:
         pass
@@ -90,10 +74,7 @@ def emit_feed(batches: Iterable[list[dict[str, Any]]], as_json: bool) -> NoRetur
 @click.option("--newest", is_flag=True, help="The newest first, not the best.")
 @click.option("--talk", is_flag=True, help="What people and agents said to each other, instead of records.")
 @click.option("-n", "--limit", default=20, show_default=True, type=click.IntRange(1, 100_000))
-@repo_option
-@json_option
-@view_options
-@reports_failures
+@view_command_options
 def search(
     words: tuple[str, ...], newest: bool, talk: bool, limit: int, repo: Path, as_json: bool, **filters: Any
 ) -> None:
@@ -104,54 +85,48 @@ def search(
     `changes`. `auth*` stands for all that begins so; '"two words"' in double quotes stand together. With --talk they
     are sought in the agents' conversations, as far as these are kept; of the filters --session and --since count.
     """
-    gate = governed_site(repo)
+    context = governed_context(repo)
+    resolved = resolve_filters(context, repo, filters)
     if talk:
-        emit_conversations(gate, words, resolve_filters(gate, repo, filters), limit, newest=newest, as_json=as_json)
+        emit_conversations(context, words, resolved, limit, newest=newest, as_json=as_json)
         return
-    found = find_records(gate, resolve_filters(gate, repo, filters), words, limit, ranked=not newest)
-    emit_records(add_classes(gate, found) if as_json else found, as_json)
+    documents = find_records(context, resolved, words, limit, ranked=not newest)
+    emit_records(add_classes(context, documents) if as_json else documents, as_json)
 
 
 def emit_conversations(
-    gate: WorkspaceContext, words: tuple[str, ...], by: Filters, limit: int, *, newest: bool, as_json: bool
+    context: WorkspaceContext, words: tuple[str, ...], filters: Filters, limit: int, *, newest: bool, as_json: bool
 ) -> None:
-    """What was said with those words, or one line each."""
-    with intake_of_all_sessions(gate).open_conversations(gate.environment.clock()) as kept:
-        session, since = by.get("session_id") or "", by.get("since") or ""
-        found = conversation_search.search_conversations(
-            kept.database, words, limit, session=session, since=since, newest=newest
-        )
-        trouble = kept.problem
-    emit_view(msgspec.to_builtins(found), as_json, partial(conversation_view, found, trouble))
+    """Print the conversation entries that match the words."""
+    session, since = filters.get("session_id") or "", filters.get("since") or ""
+    with intake_of_all_sessions(context).open_conversations(context.environment.clock()) as conversations:
+        database = conversations.database
+        matches = search_conversations(database, words, limit, session=session, since=since, newest=newest)
+        problem = conversations.problem
+    emit_view(matches, as_json, partial(conversation_view, matches, problem))
 
 
-def conversation_view(
-    found: Sequence[conversation_search.ConversationMatch], trouble: str, screen: Screen
-) -> "Iterator[ViewPart]":
-    """Return what was said, a row each."""
+def conversation_view(matches: Sequence[ConversationMatch], problem: str, screen: Screen) -> "Iterator[ViewPart]":
     from remit.cli.terminal.view import TextTable, mark, styled_text
 
     rows = [
         (
-            styled_text(one.session_id[:8], "yellow"),
-            styled_text(screen.format_time(one.at), "dim"),
-            mark("person" if one.role == "user" else "agent", one.role),
-            styled_text(one.around),
+            styled_text(match.session_id[:8], "yellow"),
+            styled_text(screen.format_time(match.at), "dim"),
+            mark("person" if match.role == "user" else "agent", match.role),
+            styled_text(match.around),
         )
-        for one in found
+        for match in matches
     ]
-    yield TextTable(rows) if rows else "nothing that was kept says so"
-    if trouble:
-        yield f"note: {trouble}"
+    yield TextTable(rows) if rows else "no kept conversation matches"
+    if problem:
+        yield f"note: {problem}"
 
 
-def emit_records(found: list[dict[str, Any]], as_json: bool) -> None:
-    """Answer with the records, a row each."""
-    emit_view(found, as_json, lambda screen: record_view(found, screen))
+def emit_records(documents: list[dict[str, Any]], as_json: bool) -> None:
+    def record_view(screen: Screen) -> "Iterator[ViewPart]":
+        from remit.cli.records.record_table import record_table
 
+        yield record_table(documents, screen) if documents else "no records"
 
-def record_view(found: list[dict[str, Any]], screen: Screen) -> "Iterator[ViewPart]":
-    """Return the records as rows."""
-    from remit.cli.records.record_table import record_table
-
-    yield record_table(found, screen) if found else "no records"
+    emit_view(documents, as_json, record_view)

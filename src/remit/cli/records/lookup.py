@@ -1,12 +1,13 @@
-"""Ids as people type them: whole, by their beginning, or by the part that a view shows. One resolver for all kinds.
+"""Lookup of records and ids: own logs, logs of other machines and tools, ids as people type them.
 
-The records that commands read: the index of the logs that lie here, and the logs of other machines and tools.
+An id may be given whole, by its beginning, or by the part that a view shows.
 """
 
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
 from remit.cli.failure import Failure
+from remit.cli.repository import open_index
 from remit.core.display_text import sanitise_line
 from remit.core.ids import match_ids
 from remit.core.json_guards import as_object
@@ -15,24 +16,28 @@ from remit.gate.context import WorkspaceContext
 from remit.gate.log_sharing.check_logs import count_proved_records
 from remit.gate.records.tree_heads import trusted_keys
 from remit.ledger.foreign_logs import read_foreign_records
-from remit.ledger.index.index import open_index
 from remit.ledger.machine_logs import list_local_names
 from remit.workspace.sharing.tracked_logs import list_other_logs as others_tracked
 
+MAX_CANDIDATES = 10
+MAX_SESSIONS = 1000
+MAX_SEARCHED = 20_000
+"""The newest records to search for calls, questions and snapshots."""
 
-def load_foreign_records(gate: WorkspaceContext) -> list[dict[str, Any]]:
-    """The records of other machines and older tools, oldest first."""
-    workspace = gate.workspace
-    config = gate.rules.config
-    keys = trusted_keys(gate.environment.home, config) if config.ledger.trusted_keys else ()
+
+def load_foreign_records(context: WorkspaceContext) -> list[dict[str, Any]]:
+    """Return the records of other machines and older tools, oldest first."""
+    workspace = context.workspace
+    config = context.rules.config
+    keys = trusted_keys(context.environment.home, config) if config.ledger.trusted_keys else ()
     tracked = others_tracked(workspace.tracked_logs, workspace.state)
-    own = list_local_names(workspace.log_folder, gate.recorder.log.name)
+    own = list_local_names(workspace.log_folder, context.recorder.log.name)
     return read_foreign_records(workspace.view_path, workspace.log_folder, own, keys, tracked)
 
 
-def mark_unproved(gate: WorkspaceContext, documents: Iterable[dict[str, Any]]) -> Iterator[dict[str, Any]]:
-    """The same records; what another machine wrote in this repository is `unproved` without a trusted key."""
-    own, proved = gate.recorder.log.name, count_proved_records(gate.recorder, gate.rules.config)
+def mark_unproved(context: WorkspaceContext, documents: Iterable[dict[str, Any]]) -> Iterator[dict[str, Any]]:
+    """Yield the records; mark another machine's record as `unproved` unless a trusted key signed its log."""
+    own, proved = context.recorder.log.name, count_proved_records(context.recorder, context.rules.config)
     for document in documents:
         body = as_object(document["metadata"].get(KEY))
         chain = as_object(body.get("chain"))
@@ -42,92 +47,79 @@ def mark_unproved(gate: WorkspaceContext, documents: Iterable[dict[str, Any]]) -
         yield document
 
 
-def find_by_id(gate: WorkspaceContext, named: str) -> list[dict[str, Any]]:
-    """The records whose id is `named`, else those whose id begins with, or holds it."""
-    with open_index(gate.workspace.state, gate.workspace.log_folder) as index:
-        own = list(mark_unproved(gate, index.find_by_id_prefix(named) or index.find_by_id_part(named)))
-    found = [d for d in (*own, *load_foreign_records(gate)) if named in str(d["id"])]
-    return [d for d in found if d["id"] == named] or found
-
-
-MAX_CANDIDATES = 10
-MAX_SESSIONS = 1000
-MAX_SEARCHED = 20_000
-"""The newest records, among which calls, questions and snapshots are looked for."""
+def find_by_id(context: WorkspaceContext, text: str) -> list[dict[str, Any]]:
+    """Return the records with this id, else the records whose id contains the text."""
+    with open_index(context.workspace) as index:
+        own = list(mark_unproved(context, index.find_by_id_prefix(text) or index.find_by_id_part(text)))
+    matching = [document for document in (*own, *load_foreign_records(context)) if text in str(document["id"])]
+    return [document for document in matching if document["id"] == text] or matching
 
 
 def choose_id(kind: str, given: str, known: Iterable[str], listing: str) -> str:
-    """Return the id that is meant. Raises Failure: with the candidates where several fit, with `listing` for none."""
-    found = match_ids(given, known)
-    if len(found) == 1:
-        return found[0]
-    if not found:
+    """Return the id that fits. Raises Failure: with the candidates for several, with `listing` for none."""
+    ids = match_ids(given, known)
+    if len(ids) == 1:
+        return ids[0]
+    if not ids:
         raise Failure("NOT_FOUND", f"no {kind} {given!r}", fix=f"{listing} lists them", target=given)
-    raise Failure(
-        "AMBIGUOUS", f"{given!r} fits {len(found)} {kind}s: {join_ids(found)}", fix="give more of it", target=given
-    )
+    message = f"{given!r} fits {len(ids)} {kind}s: {join_ids(ids)}"
+    raise Failure("AMBIGUOUS", message, fix="give more of it", target=given)
 
 
 def join_ids(names: Sequence[str]) -> str:
-    """Return the first of some ids, and how many more there are."""
     more = f" and {len(names) - MAX_CANDIDATES} more" if len(names) > MAX_CANDIDATES else ""
     return ", ".join(sanitise_line(name, 80) for name in names[:MAX_CANDIDATES]) + more
 
 
-def find_session(site: WorkspaceContext, given: str) -> str:
-    """Return the session whose id is `given` or begins so, in any log. Raises Failure."""
-    with open_index(site.workspace.state, site.workspace.log_folder) as index:
+def find_session(context: WorkspaceContext, given: str) -> str:
+    """Return the session id that is `given` or begins with the text, from any log. Raises Failure."""
+    with open_index(context.workspace) as index:
         own = index.list_values("session_id", MAX_SESSIONS, prefix=given)
-    others = (
-        (str(d["metadata"][KEY].get("session_id") or "") for d in load_foreign_records(site))
-        if given not in own
-        else ()
-    )
-    heard = [key.session_id for key in site.state.list_recent_sessions(MAX_SESSIONS)]
+    recent = [key.session_id for key in context.state.list_recent_sessions(MAX_SESSIONS)]
+    others: list[str] = []
+    if given not in own:  # reading the other logs is slow
+        others = [str(record["metadata"][KEY].get("session_id") or "") for record in load_foreign_records(context)]
     try:
-        return choose_id("session", given, [*own, *heard, *filter(None, others)], "`remit log --event session_start`")
+        return choose_id("session", given, [*own, *recent, *filter(None, others)], "`remit log --event session_start`")
     except Failure as failure:
-        if failure.code == "NOT_FOUND" and heard:
-            failure.fix = f"the newest: {join_ids(heard)}"
+        if failure.code == "NOT_FOUND" and recent:
+            failure.fix = f"the newest: {join_ids(recent)}"
         raise
 
 
-def find_record(site: WorkspaceContext, given: str) -> dict[str, Any]:
-    """Return the record of that id, or the one that tells most of the call, question or snapshot of that id.
+def find_record(context: WorkspaceContext, given: str) -> dict[str, Any]:
+    """Return the record of this id, or the main record of a call, question or snapshot. Raises Failure."""
+    records = {str(document["id"]): document for document in find_by_id(context, given)}
+    if records:
+        return records[choose_id("record", given, records, "`remit log`")]
+    by_subject = records_by_subject(context, given)
+    return by_subject[choose_id("record, call, question or snapshot", given, by_subject, "`remit log`")]
 
-    Raises Failure.
+
+def records_by_subject(context: WorkspaceContext, given: str) -> dict[str, dict[str, Any]]:
+    """Return the main record of each call, question and snapshot, by id.
+
+    Raises Failure for the id of a session or an intent, which have commands of their own.
     """
-    found = {str(document["id"]): document for document in find_by_id(site, given)}
-    if found:
-        return found[choose_id("record", given, found, "`remit log`")]
-    about = records_by_subject(site, given)
-    return about[choose_id("record, call, question or snapshot", given, about, "`remit log`")]
-
-
-def records_by_subject(site: WorkspaceContext, given: str) -> dict[str, dict[str, Any]]:
-    """Return, by the id of each call, question and snapshot, the record that tells most of it.
-
-    Raises Failure where a session or an intent is meant, which have views of their own.
-    """
-    if given in site.rules.intents.ids:
+    if given in context.rules.intents.ids:
         raise Failure("NOT_FOUND", f"{given} is an intent", fix=f"`remit intent show {given}`", target=given)
-    with open_index(site.workspace.state, site.workspace.log_folder) as index:
+    with open_index(context.workspace) as index:
         sessions = index.list_values("session_id", 1, prefix=given)
         newest = index.find(limit=MAX_SEARCHED)
     if sessions:
         raise Failure("NOT_FOUND", f"{given!r} is a session", fix=f"`remit session {given}`", target=given)
-    about: dict[str, dict[str, Any]] = {}
-    for document in newest:  # the newest first: a question's answer before it, a call's result before its beginning
+    by_subject: dict[str, dict[str, Any]] = {}
+    for document in newest:  # newest first: an answer comes before its question, a result before its call
         body: dict[str, Any] = document["metadata"][KEY]
         subject = subject_id(body)
-        if subject not in about or body.get("event") in ("tool_use", "denied"):
-            about[subject] = document
-    about.pop("", None)
-    return about
+        if subject not in by_subject or body.get("event") in ("tool_use", "denied"):
+            by_subject[subject] = document
+    by_subject.pop("", None)
+    return by_subject
 
 
 def subject_id(body: dict[str, Any]) -> str:
-    """Return the id of what a record is about: a question, a snapshot, or a call."""
+    """Return the id of the question, snapshot or call that a record is about."""
     if approval := body.get("approval"):
         return str(approval.get("id") or "")
     if body.get("event") == "snapshot":

@@ -1,4 +1,4 @@
-"""Rows of records: actor, event, intent, object."""
+"""Records as table rows: actor, event, intent, object."""
 
 from collections.abc import Iterable, Iterator
 from typing import Any, NamedTuple
@@ -10,11 +10,11 @@ from remit.cli.terminal.view import Meaning, TextTable, join_texts, mark, one_li
 from remit.core.record import KEY
 
 ID_CHARS = 8
-"""The end of a record's id: its beginning is the time."""
+"""Shown from the end of a record's id, which begins with the time."""
 WHOLE_ID_CHARS = 12
-"""The same in a file or a pipe, where programs read it."""
+"""Id length in a file or a pipe, for programs."""
 MIN_WIDE_COLUMNS = 100
-"""From this width on, agents have their whole name."""
+"""From this width on, agents' names are shown in full."""
 MAX_PATHS = 5
 FEED_COLUMN_WIDTHS = (ID_CHARS, len("59 min ago"), len("✦ claude"), len("✓ contained"), len("INT-001"))
 ORIGIN_MARKS: dict[str, tuple[Meaning, str]] = {
@@ -25,7 +25,7 @@ ORIGIN_MARKS: dict[str, tuple[Meaning, str]] = {
 
 
 class RecordSummary(NamedTuple):
-    """The verb and object of a record. `is_quiet`: other records of the same call say as much."""
+    """The verb and object of a record. `is_quiet`: another record of the same call says as much."""
 
     meaning: Meaning
     verb: str
@@ -36,32 +36,31 @@ class RecordSummary(NamedTuple):
 def record_table(
     documents: Iterable[dict[str, Any]], screen: Screen, indent: int = 0, *, is_feed: bool = False
 ) -> TextTable:
-    """Return records as rows: id, time, actor, what happened, intent, to what. A feed's tables align."""
+    """Return records as rows: id, time, actor, event, intent, object. Consecutive tables of a feed align."""
     rows = [record_row(document, screen) for document in documents]
     return TextTable(rows, indent=indent, min_sizes=FEED_COLUMN_WIDTHS if is_feed else ())
 
 
 def record_row(document: dict[str, Any], screen: Screen) -> list[Text]:
-    """Return one record as the cells of a row."""
     body: dict[str, Any] = document["metadata"][KEY]
-    found = summarize_record(body)
-    about = join_texts(styled_text(found.about), styled_text("(unproved)", "yellow") if body.get("unproved") else None)
+    summary = summarize_record(body)
+    remark = styled_text("(unproved)", "yellow") if body.get("unproved") else None
     row = [
         styled_text(str(document["id"])[-(ID_CHARS if screen.width else WHOLE_ID_CHARS) :], "yellow"),
         styled_text(screen.format_time(str(document["timestamp"])), "dim"),
         actor_mark(document, body, is_short=screen.width is not None and screen.width < MIN_WIDE_COLUMNS),
-        mark(found.meaning, found.verb),
+        mark(summary.meaning, summary.verb),
         styled_text(body.get("intent_id") or "-"),
-        about,
+        join_texts(styled_text(summary.about), remark),
     ]
-    if found.is_quiet:
+    if summary.is_quiet:
         for cell in row[2:]:
             cell.stylize("dim")
     return row
 
 
 def actor_mark(document: dict[str, Any], body: dict[str, Any], *, is_short: bool) -> Text:
-    """Return who acted: the agent, with its sub-agent, a person, git, a check; or Remit by itself."""
+    """Return the actor: the agent with its sub-agent, a person, git, a check; or Remit."""
     event = body.get("event")
     if event == "human_edit" and not body.get("call"):
         return mark(*ORIGIN_MARKS.get(str(body.get("origin")), ("unknown", "unknown")))
@@ -79,7 +78,7 @@ def actor_mark(document: dict[str, Any], body: dict[str, Any], *, is_short: bool
 
 
 def summarize_record(body: dict[str, Any]) -> RecordSummary:
-    """Return what happened. Records of other tools and later versions have events that are not known here."""
+    """Return the event. Records of other tools and later versions may hold unknown events."""
     match body.get("event"):
         case "tool_use":
             return summarize_call(body)
@@ -98,48 +97,40 @@ def summarize_record(body: dict[str, Any]) -> RecordSummary:
         case "approval_requested" | "approval_answered":
             return summarize_approval(body)
         case "verification":
-            is_fine = body.get("exit_code") == 0
             about = " ".join(filter(None, (str(body.get("command")), list_paths(body.get("paths", [])))))
-            return RecordSummary("allowed" if is_fine else "failed", "passed" if is_fine else "failed", about)
+            passed = body.get("exit_code") == 0
+            return RecordSummary("allowed", "passed", about) if passed else RecordSummary("failed", "failed", about)
         case _:
             return summarize_other(body)
 
 
 def summarize_call(body: dict[str, Any]) -> RecordSummary:
-    """Return a call that went on."""
     decision: dict[str, Any] = body.get("decision", {})
-    is_contained = decision.get("effect") == "contain"
-    approved = "" if not decision.get("approved_by") else " (a person said yes)"
-    warned = f" ({decision.get('mode')}; enforce would not have allowed it)" if is_allowed_by_mode(decision) else ""
-    verb = ("contained", "contained") if is_contained else ("allowed", "allowed")
-    return RecordSummary(*verb, f"{describe_call(body)}{approved or warned}")
-
-
-def is_allowed_by_mode(decision: dict[str, Any]) -> bool:
-    """Return whether only the mode let the call go on."""
-    return decision.get("mode") in ("observe", "warn") and decision.get("verdict") in ("deny", "ask")
+    verb = "contained" if decision.get("effect") == "contain" else "allowed"
+    remark = ""
+    if decision.get("approved_by"):
+        remark = " (a person said yes)"
+    elif decision.get("mode") in ("observe", "warn") and decision.get("verdict") in ("deny", "ask"):
+        remark = f" ({decision['mode']}; enforce would not have allowed it)"
+    return RecordSummary(verb, verb, describe_call(body) + remark)
 
 
 def summarize_result(body: dict[str, Any]) -> RecordSummary:
-    """Return how a call came back."""
-    found: dict[str, Any] = body.get("result", {})
-    code = found.get("exit_code")
-    ended = f" (exit {code})" if code else ""
-    is_fine = found.get("ok", True) and not code
-    return RecordSummary(
-        "quiet" if is_fine else "failed", "returned" if is_fine else "failed", describe_call(body) + ended, is_fine
-    )
+    result: dict[str, Any] = body.get("result", {})
+    code = result.get("exit_code")
+    about = describe_call(body) + (f" (exit {code})" if code else "")
+    if result.get("ok", True) and not code:
+        return RecordSummary("quiet", "returned", about, is_quiet=True)
+    return RecordSummary("failed", "failed", about)
 
 
 def describe_call(body: dict[str, Any], path: str = "") -> str:
-    """Return a call in words: its tool, and its command or files."""
     call: dict[str, Any] = body.get("call", {})
     target = path or str(call.get("command") or "") or list_paths(call.get("paths", []))
     return " ".join(filter(None, (str(call.get("name") or ""), target)))
 
 
 def list_paths(paths: Iterable[object]) -> str:
-    """Return the first of some paths, and how many more there are."""
     names = [str(path) for path in paths]
     more = f" and {len(names) - MAX_PATHS} more" if len(names) > MAX_PATHS else ""
     return ", ".join(names[:MAX_PATHS]) + more
@@ -149,27 +140,27 @@ OPERATION_SIGNS = {"create": "+", "modify": "~", "delete": "-", "rename": ">"}
 
 
 def summarize_change(body: dict[str, Any]) -> RecordSummary:
-    """Return which files changed, each with `+`, `~` or `-` before it."""
+    """Return the changed files, each with `+`, `~` or `-` before the path."""
     files: list[dict[str, Any]] = body.get("files", [])
-    told = list_paths(f"{OPERATION_SIGNS.get(str(file.get('operation')), '~')}{file.get('path')}" for file in files)
+    paths = list_paths(f"{OPERATION_SIGNS.get(str(file.get('operation')), '~')}{file.get('path')}" for file in files)
     if body.get("event") == "human_edit" and body.get("call"):
-        return RecordSummary("git", "by git", f"{describe_call(body)}: {told}")
-    is_stray = body.get("in_scope") is False and body.get("intent_id") is not None
-    is_approved = body.get("decision", {}).get("approved_by")
-    stray = " (out of scope, with a person's yes)" if is_approved else " (out of scope)"
-    return RecordSummary("changed", "changed", told + (stray if is_stray else ""))
+        return RecordSummary("git", "by git", f"{describe_call(body)}: {paths}")
+    remark = ""
+    if body.get("in_scope") is False and body.get("intent_id") is not None:
+        is_approved = body.get("decision", {}).get("approved_by")
+        remark = " (out of scope, with a person's yes)" if is_approved else " (out of scope)"
+    return RecordSummary("changed", "changed", paths + remark)
 
 
 def describe_generated(counted: dict[str, Any]) -> str:
-    """Return how many generated files a command changed, and the folders that most of them lie in."""
     return f"{counted.get('files')} files that git ignores, in {list_paths(counted.get('folders', {}))}"
 
 
 def summarize_restore(body: dict[str, Any]) -> RecordSummary:
-    """Return which files were put back: by Remit after a call that had no right to change them, or by a person."""
-    paths, why = list_paths(body.get("paths", [])), str(body.get("why") or "")
-    to = f" to {body['to']}" if body.get("to") and not why else ""
-    return RecordSummary("undone", "undone" if why else "restored", f"{paths}{to}{f': {why}' if why else ''}")
+    paths = list_paths(body.get("paths", []))
+    if body.get("why"):
+        return RecordSummary("undone", "undone", f"{paths}: {body['why']}")
+    return RecordSummary("undone", "restored", f"{paths} to {body['to']}" if body.get("to") else paths)
 
 
 EXTENT_NAMES = {
@@ -181,22 +172,21 @@ EXTENT_NAMES = {
 
 
 def summarize_approval(body: dict[str, Any]) -> RecordSummary:
-    """Return a question to a person, or the answer: yes or no, how far, and why."""
-    found: dict[str, Any] = body.get("approval", {})
+    approval: dict[str, Any] = body.get("approval", {})
     tool = str(body.get("call", {}).get("name") or "")
-    action = one_line(str(found.get("action") or f"question {str(found.get('id') or '')[-ID_CHARS:]}"))
+    action = one_line(str(approval.get("action") or f"question {str(approval.get('id') or '')[-ID_CHARS:]}"))
     if tool and action.startswith(f"{tool}: "):
         action = f"{tool} {action.removeprefix(f'{tool}: ')}"
     if body.get("event") == "approval_requested":
-        risk = f", risk {found['risk']}" if "risk" in found else ""
-        return RecordSummary("asked", "asked", f"{action}: {found.get('rule') or 'a yes is needed'}{risk}")
-    said = f" “{found['words']}”" if found.get("words") else ""
-    if found.get("answer") != "allow":
-        return RecordSummary("denied", "no", f"{action}{':' if said else ''}{said}")
-    grant: dict[str, Any] = found.get("grant") or {}
-    extent = EXTENT_NAMES.get(str(grant.get("extent") or found.get("extent") or "once"), "")
+        risk = f", risk {approval['risk']}" if "risk" in approval else ""
+        return RecordSummary("asked", "asked", f"{action}: {approval.get('rule') or 'a yes is needed'}{risk}")
+    quote = f" “{approval['words']}”" if approval.get("words") else ""
+    if approval.get("answer") != "allow":
+        return RecordSummary("denied", "no", f"{action}{':' if quote else ''}{quote}")
+    grant: dict[str, Any] = approval.get("grant") or {}
+    extent = EXTENT_NAMES.get(str(grant.get("extent") or approval.get("extent") or "once"), "")
     rule = f" ({grant['rule']})" if grant.get("rule") else ""
-    return RecordSummary("allowed", "yes", f"{extent}{rule}: {action}{said}")
+    return RecordSummary("allowed", "yes", f"{extent}{rule}: {action}{quote}")
 
 
 OTHER_EVENTS: dict[str, tuple[Meaning, str]] = {
@@ -213,7 +203,6 @@ OTHER_EVENTS: dict[str, tuple[Meaning, str]] = {
 
 
 def summarize_other(body: dict[str, Any]) -> RecordSummary:
-    """Return an event that happens to no call and no file."""
     event, name = str(body.get("event")), str(body.get("name") or "")
     meaning, verb = OTHER_EVENTS.get(event, ("quiet", event))
     if event == "intent_changed":
@@ -222,19 +211,17 @@ def summarize_other(body: dict[str, Any]) -> RecordSummary:
     return RecordSummary(meaning, verb, about, is_quiet=event in ("snapshot", "tree_head", "pruned"))
 
 
-def describe_field_change(field: str, how: dict[str, Any]) -> str:
-    """Return how a field of an intent changed, such as `owned_scope +docs/**`."""
-    if "to" in how:
-        return f"{field} {how.get('from') or 'nothing'} → {how['to'] or 'nothing'}"
-    signs = [f"{sign}{text}" for sign, key in (("+", "added"), ("-", "removed")) for text in how.get(key, ())]
+def describe_field_change(field: str, change: dict[str, Any]) -> str:
+    if "to" in change:
+        return f"{field} {change.get('from') or 'nothing'} → {change['to'] or 'nothing'}"
+    signs = [f"{sign}{text}" for sign, key in (("+", "added"), ("-", "removed")) for text in change.get(key, ())]
     return f"{field} {' '.join(signs)}"
 
 
 def other_details(event: str, body: dict[str, Any]) -> Iterator[str]:
-    """Return what is worth saying of such an event."""
     if event == "intent_changed":
         changed: dict[str, dict[str, Any]] = body.get("changed") or {}
-        yield from (describe_field_change(field, how) for field, how in changed.items())
+        yield from (describe_field_change(field, change) for field, change in changed.items())
     if event == "intent_transition":
         yield f"{body.get('from')} to {body.get('to')}"
     if event == "lesson":

@@ -1,7 +1,4 @@
-"""`remit show ID`: one record, whole.
-
-One record as people see it in a terminal, with the other records of its call.
-"""
+"""`remit show ID`: one record in full, with the related records of its call."""
 
 from collections.abc import Iterator, Sequence
 from datetime import datetime, timedelta
@@ -14,35 +11,62 @@ from msgspec import json
 from rich.text import Text
 
 from remit.cli.completion import complete_records
-from remit.cli.output import emit_view, governed_site, json_option, repo_option, reports_failures, view_options
+from remit.cli.output import emit_view, governed_context, view_command_options
 from remit.cli.records.lookup import find_record
 from remit.cli.records.query import add_classes
 from remit.cli.records.record_table import EXTENT_NAMES, OPERATION_SIGNS, actor_mark, record_table, summarize_record
+from remit.cli.repository import open_index
 from remit.cli.terminal.screen import Screen
 from remit.cli.terminal.view import GAP, TextTable, ViewPart, facts, heading, join_texts, mark, styled_text
 from remit.core.record import KEY
 from remit.core.timestamps import format_utc
 from remit.gate.context import WorkspaceContext
-from remit.ledger.index.index import open_index
 
 FORMATTED_KEYS = frozenset(
     {"event", "schema", "chain", "call", "decision", "violation", "files", "result", "approval", "changed"}
 )
-"""Keys of a record that have lines of their own; all others are listed as they are."""
+"""Keys with formatted lines; other keys are listed as JSON."""
 MAX_FILES = 50
+RELATED_WINDOW = timedelta(hours=1)
+MAX_RELATED = 1000
+
+
+@click.command()
+@click.argument("record_id", metavar="ID", shell_complete=complete_records)
+@view_command_options
+def show(record_id: str, repo: Path, as_json: bool) -> None:
+    """Show one record; ID is its id, or the part of it that `remit log` shows."""
+    context = governed_context(repo)
+    [document] = add_classes(context, [find_record(context, record_id)])
+    related = [] if as_json else find_related(context, document)
+    emit_view(document, as_json, partial(record_view, document, related))
+
+
+def find_related(context: WorkspaceContext, document: dict[str, Any]) -> list[dict[str, Any]]:
+    """Return the other records of the same call, oldest first."""
+    body: dict[str, Any] = document["metadata"][KEY]
+    call = call_of(document)
+    if not body.get("session_id") or not (call.get("id") or call.get("arguments_sha256")):
+        return []
+    at = datetime.fromisoformat(str(document["timestamp"]))
+    since, until = (format_utc(at + shift, "auto") for shift in (-RELATED_WINDOW, RELATED_WINDOW))
+    with open_index(context.workspace) as index:
+        near = index.find(session_id=str(body["session_id"]), since=since, until=until, limit=MAX_RELATED)
+    key = "id" if call.get("id") else "arguments_sha256"
+    return [other for other in near if other["id"] != document["id"] and call_of(other).get(key) == call[key]][::-1]
+
+
+def call_of(document: dict[str, Any]) -> dict[str, Any]:
+    return document["metadata"][KEY].get("call") or {}
 
 
 def record_view(document: dict[str, Any], related: Sequence[dict[str, Any]], screen: Screen) -> Iterator[ViewPart]:
-    """Return a record: what happened, who did it, who allowed it and why, and what else there is of its call."""
+    """Return a record: event, actor, approval, reasons, and related records."""
     body: dict[str, Any] = document["metadata"][KEY]
-    found = summarize_record(body)
+    summary = summarize_record(body)
+    verb = mark(summary.meaning, summary.verb, is_strong=True)
     yield heading(str(document["id"]), screen.format_time(str(document["timestamp"])))
-    yield join_texts(
-        actor_mark(document, body, is_short=False),
-        mark(found.meaning, found.verb, is_strong=True),
-        found.about,
-        between=GAP,
-    )
+    yield join_texts(actor_mark(document, body, is_short=False), verb, summary.about, between=GAP)
     yield ""
     yield facts([*call_facts(body), *approval_facts(body), *violation_facts(body), *other_facts(document, body)])
     files: list[dict[str, Any]] = body.get("files", [])
@@ -58,7 +82,6 @@ def record_view(document: dict[str, Any], related: Sequence[dict[str, Any]], scr
 
 
 def call_facts(body: dict[str, Any]) -> Iterator[tuple[str, str | Text]]:
-    """Return the call, what was decided about it, and how it came back."""
     call: dict[str, Any] = body.get("call", {})
     decision: dict[str, Any] = body.get("decision", {})
     result: dict[str, Any] = body.get("result", {})
@@ -78,23 +101,24 @@ def call_facts(body: dict[str, Any]) -> Iterator[tuple[str, str | Text]]:
 
 
 def approval_facts(body: dict[str, Any]) -> Iterator[tuple[str, str | Text]]:
-    """Return what a person was asked, and what they said."""
-    said: dict[str, Any] = body.get("approval", {})
-    yield "question", str(said.get("action") or "")
-    yield "because", str(said.get("message") or said.get("rule") or "")
-    if "risk" in said:
-        yield "risk", ": ".join(filter(None, (f"{said['risk']} of 100", "; ".join(map(str, said.get("reasons", []))))))
-    if said.get("answer"):
-        is_yes = said["answer"] == "allow"
-        grant: dict[str, Any] = said.get("grant") or {}
-        extent = EXTENT_NAMES.get(str(grant.get("extent") or said.get("extent") or "once"), "") if is_yes else ""
+    approval: dict[str, Any] = body.get("approval", {})
+    yield "question", str(approval.get("action") or "")
+    yield "because", str(approval.get("message") or approval.get("rule") or "")
+    if "risk" in approval:
+        yield (
+            "risk",
+            ": ".join(filter(None, (f"{approval['risk']} of 100", "; ".join(map(str, approval.get("reasons", [])))))),
+        )
+    if approval.get("answer"):
+        is_yes = approval["answer"] == "allow"
+        grant: dict[str, Any] = approval.get("grant") or {}
+        extent = EXTENT_NAMES.get(str(grant.get("extent") or approval.get("extent") or "once"), "") if is_yes else ""
         answer = mark("allowed" if is_yes else "denied", "yes" if is_yes else "no")
-        yield "answer", join_texts(answer, extent, str(grant.get("rule") or ""), f"by {said.get('by')}")
-    yield "words", str(said.get("words") or "")
+        yield "answer", join_texts(answer, extent, str(grant.get("rule") or ""), f"by {approval.get('by')}")
+    yield "words", str(approval.get("words") or "")
 
 
 def violation_facts(body: dict[str, Any]) -> Iterator[tuple[str, str | Text]]:
-    """Return why a call was refused, and what the agent was told to do."""
     violation: dict[str, Any] = body.get("violation", {})
     yield "refused", styled_text(str(violation.get("error_type") or ""), "red")
     yield "why", str(violation.get("error") or "")
@@ -102,7 +126,7 @@ def violation_facts(body: dict[str, Any]) -> Iterator[tuple[str, str | Text]]:
 
 
 def other_facts(document: dict[str, Any], body: dict[str, Any]) -> Iterator[tuple[str, str | Text]]:
-    """Return all else that the record says, as it says it, and its place in the log."""
+    """Yield the remaining fields of the record, and its place in the log."""
     for key, value in body.items():
         if key not in FORMATTED_KEYS and value not in (None, "", [], {}):
             yield key, value if isinstance(value, str) else json.encode(value).decode()
@@ -112,46 +136,12 @@ def other_facts(document: dict[str, Any], body: dict[str, Any]) -> Iterator[tupl
 
 
 def file_row(file: dict[str, Any], body: dict[str, Any]) -> tuple[Text, Text, Text, Text]:
-    """Return a changed file: operation, path, lines, and whether it lies outside the scope."""
+    """Return a changed file: operation, path, line counts, and a note if out of scope."""
     hunks: list[list[int]] = file.get("hunks") or []
-    added, gone = sum(hunk[3] for hunk in hunks), sum(hunk[1] for hunk in hunks)
+    added, removed = sum(hunk[3] for hunk in hunks), sum(hunk[1] for hunk in hunks)
     is_stray = file.get("in_scope") is False and body.get("intent_id") is not None and body.get("event") == "mutation"
-    counts = join_texts(styled_text(f"+{added}", "green"), styled_text(f"-{gone}", "red")) if hunks else styled_text("")
+    counts = (
+        join_texts(styled_text(f"+{added}", "green"), styled_text(f"-{removed}", "red")) if hunks else styled_text("")
+    )
     sign = styled_text(OPERATION_SIGNS.get(str(file.get("operation")), "~"))
     return sign, styled_text(file.get("path")), counts, styled_text("out of scope" if is_stray else "", "yellow")
-
-
-RELATED_WINDOW = timedelta(hours=1)
-MAX_RELATED = 1000
-
-
-@click.command()
-@click.argument("record_id", metavar="ID", shell_complete=complete_records)
-@repo_option
-@json_option
-@view_options
-@reports_failures
-def show(record_id: str, repo: Path, as_json: bool) -> None:
-    """Show one record; ID is its id, or the part of it that `remit log` shows."""
-    site = governed_site(repo)
-    [found] = add_classes(site, [find_record(site, record_id)])
-    emit_view(found, as_json, partial(record_view, found, [] if as_json else find_related(site, found)))
-
-
-def find_related(site: WorkspaceContext, document: dict[str, Any]) -> list[dict[str, Any]]:
-    """Return the other records of the same call, the oldest first."""
-    body: dict[str, Any] = document["metadata"][KEY]
-    call = call_of(document)
-    if not body.get("session_id") or not (call.get("id") or call.get("arguments_sha256")):
-        return []
-    at = datetime.fromisoformat(str(document["timestamp"]))
-    since, until = (format_utc(at + shift, "auto") for shift in (-RELATED_WINDOW, RELATED_WINDOW))
-    with open_index(site.workspace.state, site.workspace.log_folder) as index:
-        near = index.find(session_id=str(body["session_id"]), since=since, until=until, limit=MAX_RELATED)
-    key = "id" if call.get("id") else "arguments_sha256"
-    return [d for d in near if d["id"] != document["id"] and call_of(d).get(key) == call[key]][::-1]
-
-
-def call_of(document: dict[str, Any]) -> dict[str, Any]:
-    """Return the call that a record is about; empty for none."""
-    return document["metadata"][KEY].get("call") or {}

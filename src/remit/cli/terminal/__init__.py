@@ -1,1 +1,1 @@
-"""Terminal."""
+"""Terminal output: colour, screen, views, pager."""

@@ -1,6 +1,6 @@
-"""Showing a long answer on a terminal, as git does.
+"""Paging of long answers on a terminal, with the user's pager.
 
-The pager is the user's own: a repository's settings may name any program, and are not asked.
+A repository's settings may name any program, and are ignored.
 """
 
 import os
@@ -9,18 +9,18 @@ import sys
 from collections.abc import Mapping
 
 PAGER_ENVIRONMENT = {"LESS": "FRX", "LV": "-c"}
-"""What git sets for pagers where the user did not. Source: git-config(1), core.pager, read 2026-11."""
+"""Git's defaults for pagers. Source: git-config(1), core.pager, read 2026-11."""
 
 
 FALSE_WORDS = ("false", "no", "off", "0")
 TRUE_WORDS = ("true", "yes", "on", "1")
-"""Words of git's for a truth. Source: git-config(1), read 2026-11."""
+"""Git's boolean words. Source: git-config(1), read 2026-11."""
 
 
 def choose_pager(own: Mapping[str, str], around: Mapping[str, str]) -> str:
-    """The user's pager, empty for none: GIT_PAGER, their `pager.blame`, their `core.pager`, PAGER, less.
+    """Return the pager, empty for none: GIT_PAGER, `pager.blame`, `core.pager`, PAGER, less.
 
-    `own` are the settings of the user and of the machine. `pager.blame` may also say that there is none, or any.
+    `user_settings` are git settings of the user and the machine. `pager.blame` may also be a boolean.
     """
     wanted = own.get("pager.blame", "")
     if wanted.lower() in FALSE_WORDS:
@@ -32,7 +32,7 @@ def choose_pager(own: Mapping[str, str], around: Mapping[str, str]) -> str:
 
 
 def show_in_pager(answer: bytes, pager: str) -> None:
-    """Hand the answer to the pager, and wait until it is left."""
+    """Run the pager with the answer as input, and wait for its end."""
     try:
         child = subprocess.Popen(
             ["/bin/sh", "-c", pager], stdin=subprocess.PIPE, env={**PAGER_ENVIRONMENT, **os.environ}

@@ -7,18 +7,18 @@ from datetime import UTC, datetime
 
 from msgspec import Struct
 
-from remit.cli.colour import has_colour
+from remit.cli.terminal.colour import has_colour
 from remit.core.display_text import sanitise_line
 
 MIN_WIDTH = 40
-"""A view is not made for less: a terminal that says so wraps by itself."""
+"""Narrower terminals wrap lines themselves."""
 MINUTE_S, HOUR_S, DAY_S = 60, 3600, 86400
 MAX_RELATIVE_S = 30 * DAY_S
-"""Older times are shown as a date."""
+"""Older times are shown as dates."""
 
 
 class Screen(Struct, frozen=True):
-    """A terminal, or the file or pipe that takes its place: then `width` is None, and nothing is cut or wrapped."""
+    """A terminal; or a file or pipe, with `width` None and no cutting or wrapping."""
 
     now: float
     width: int | None = None
@@ -27,7 +27,6 @@ class Screen(Struct, frozen=True):
     has_relative_times: bool = False
 
     def format_time(self, at: str | float) -> str:
-        """Return a time as this screen shows it: `3 min ago`, or `2026-02-21T12:00:00Z`."""
         seconds = parse_seconds(at) if isinstance(at, str) else at
         if seconds is None:
             return sanitise_line(str(at), 20)
@@ -35,7 +34,7 @@ class Screen(Struct, frozen=True):
 
 
 def parse_seconds(at: str) -> float | None:
-    """Return an ISO 8601 time as seconds since 1970, or None for text that names no time."""
+    """Return an ISO 8601 time as seconds since 1970; None for invalid text."""
     try:
         found = datetime.fromisoformat(at)
     except ValueError:
@@ -44,12 +43,11 @@ def parse_seconds(at: str) -> float | None:
 
 
 def iso_time(seconds: float) -> str:
-    """Return a time to the second, in UTC."""
     return datetime.fromtimestamp(seconds, UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
 
 
 def relative_time(seconds: float, now: float) -> str:
-    """Return how long ago a time was, in one unit; a local date where that is more than 30 days ago."""
+    """Return the age of a time in one unit; a local date beyond 30 days."""
     age = now - seconds
     if age > MAX_RELATIVE_S:
         return datetime.fromtimestamp(seconds, UTC).astimezone().strftime("%Y-%m-%d")
@@ -62,12 +60,11 @@ def relative_time(seconds: float, now: float) -> str:
 
 
 def has_glyphs() -> bool:
-    """Return whether standard output takes signs outside ASCII."""
     return "utf" in (sys.stdout.encoding or "").lower()
 
 
 def open_screen(colour: str, times: str, now: float) -> Screen:
-    """Return the screen that standard output is, as the user's options have it."""
+    """Return the screen of standard output, adjusted by the user's options."""
     is_terminal = sys.stdout.isatty()
     return Screen(
         now=now,

@@ -1,7 +1,7 @@
 """The printer of views: lines, tables and paragraphs of styled text, fitted to a screen.
 
-A view is a list of parts. All text of a part comes from `line`, `words` or `mark`, which keep hostile text on its line
-and take control characters out. Colour is never alone: a mark is a glyph with a word beside it.
+A view is a list of parts. Text of a part comes from `join_texts`, `styled_text` or `mark`, which keep hostile text on
+its line and remove control characters. Colour never stands alone: a mark is a glyph with a word.
 """
 
 from collections.abc import Iterable, Iterator, Sequence
@@ -37,7 +37,7 @@ Meaning: TypeAlias = Literal[
 
 
 class MarkStyle(NamedTuple):
-    """The looks of a meaning: a glyph, the letter for screens without glyphs, and a style of rich's."""
+    """The look of a meaning: a glyph, a letter for ASCII screens, and a rich style."""
 
     glyph: str
     letter: str
@@ -66,38 +66,34 @@ ASCII_FALLBACKS = str.maketrans(
     {**{mark.glyph: mark.letter for mark in MARKS.values()}, "…": "~", "⏎": "|", "→": ">", "–": "-"}
 )
 MAX_LINE_CHARS = 4096
-"""More of one text is never shown on one line: records hold commands of this length."""
+"""The longest text on one line; records hold commands of this length."""
 GAP = "  "
 LINE_BREAK = "⏎"
 
 
 def one_line(text: str) -> str:
-    """Return hostile text on one line, each line break as ⏎, and what a terminal would obey as an escape."""
+    """Return hostile text on one line, with line breaks as ⏎ and control characters escaped."""
     lines = [part.strip() if number else part.rstrip() for number, part in enumerate(text.splitlines())]
     return sanitise_line(f" {LINE_BREAK} ".join(filter(None, lines)).replace("\t", " "), MAX_LINE_CHARS)
 
 
 def styled_text(text: object, style: str = "") -> Text:
-    """Return text of any origin as one styled line."""
     return Text(one_line(str(text)), style=style, end="")
 
 
 def mark(meaning: Meaning, text: str = "", *, is_strong: bool = False) -> Text:
-    """Return the glyph of a meaning, and a word beside it in its colour."""
-    found = MARKS[meaning]
-    style = f"bold {found.style}".strip() if is_strong else found.style
-    return styled_text(f"{found.glyph} {text}" if text else found.glyph, style)
+    glyph, _, style = MARKS[meaning]
+    return styled_text(f"{glyph} {text}" if text else glyph, f"bold {style}".strip() if is_strong else style)
 
 
 def join_texts(*parts: Text | str | None, between: str = " ") -> Text:
-    """Join texts to one line; empty ones and None are left out."""
     texts = [part if isinstance(part, Text) else styled_text(part) for part in parts if part is not None]
     return Text(between, end="").join([text for text in texts if text.plain])
 
 
 class TextTable(Struct, frozen=True):
-    """Rows of cells in columns. Where they are wider than the screen, the column `cut` gives way: it ends in `…`, or,
-    where `is_folded`, goes on below itself.
+    """Rows of cells in columns. If too wide for the screen, column `cut` is truncated with `…`, or wrapped below if
+    `is_folded`.
     """
 
     rows: Sequence[Sequence[Text | str]]
@@ -106,10 +102,10 @@ class TextTable(Struct, frozen=True):
     is_folded: bool = False
     indent: int = 0
     min_sizes: Sequence[int] = ()
-    """Columns have at least these widths: tables that follow each other then align."""
+    """Least widths of the columns, so that consecutive tables align."""
 
     def lay_out_lines(self, width: int | None) -> Iterator[Text]:
-        """Lay the rows out, one or more lines each."""
+        """Yield the rows, one or more lines each."""
         rows = [[cell if isinstance(cell, Text) else styled_text(cell) for cell in row] for row in self.rows]
         if self.heads and rows:
             rows.insert(0, [styled_text(head, "dim") for head in self.heads])
@@ -125,38 +121,36 @@ class TextTable(Struct, frozen=True):
 
 
 MIN_CELLS = 8
-"""A column that gives way keeps so much."""
+"""The least width of a truncated column."""
 
 
 def lay_out_row(row: list[Text], sizes: Sequence[int], table: TextTable, *, is_fitted: bool) -> Iterator[Text]:
-    """Lay one row out in columns of those sizes."""
     cut = table.cut % len(sizes)
-    more: list[Text] = []
+    below: list[Text] = []
     if is_fitted and row[cut].cell_len > sizes[cut]:
         if table.is_folded:
-            row[cut], *more = row[cut].wrap(MEASURING_CONSOLE, sizes[cut])
+            row[cut], *below = row[cut].wrap(MEASURING_CONSOLE, sizes[cut])
         else:
             row[cut] = row[cut].copy()
             row[cut].truncate(sizes[cut], overflow="ellipsis")
     yield pad_cells(row, sizes, table.indent)
     start = table.indent + sum(size + len(GAP) for size in sizes[:cut])
-    for rest in more:
-        rest.rstrip()
-        yield Text(" " * start, end="") + rest
+    for line in below:
+        line.rstrip()
+        yield Text(" " * start, end="") + line
 
 
 def pad_cells(row: Sequence[Text], sizes: Sequence[int], indent: int) -> Text:
-    """Return the cells side by side; nothing follows the last one that has text."""
-    found = Text(" " * indent, end="")
+    line = Text(" " * indent, end="")
     for cell, size in zip(row, sizes, strict=True):
-        found.append_text(cell)
-        found.append(" " * (size - cell.cell_len) + GAP)
-    found.rstrip()
-    return found
+        line.append_text(cell)
+        line.append(" " * (size - cell.cell_len) + GAP)
+    line.rstrip()
+    return line
 
 
 def facts(rows: Iterable[tuple[str, Text | str]], indent: int = 0) -> TextTable:
-    """Return names and values in two columns; long values go on below themselves."""
+    """Return names and values in two columns; long values wrap in their column."""
     named = [
         (styled_text(name, "dim"), value if isinstance(value, Text) else styled_text(value)) for name, value in rows
     ]
@@ -164,12 +158,10 @@ def facts(rows: Iterable[tuple[str, Text | str]], indent: int = 0) -> TextTable:
 
 
 def heading(text: str, about: str = "") -> Text:
-    """Return a title, and a remark beside it."""
     return join_texts(styled_text(text, "bold"), styled_text(about, "dim"), between=GAP)
 
 
 def paragraph(text: str, indent: int = 0, style: str = "") -> Iterator[Text]:
-    """Return text of several lines, each kept as a line and indented."""
     for part in text.splitlines():
         yield Text(" " * indent, end="") + styled_text(part, style)
 
@@ -179,7 +171,7 @@ MEASURING_CONSOLE = Console(file=StringIO(), width=80)
 
 
 def lay_out(view: Iterable[ViewPart], screen: Screen) -> Iterator[Text]:
-    """Fit the parts to the screen: tables give way in one column, lines go on below, indented as they began."""
+    """Fit the parts to the screen: tables truncate one column, lines wrap with their indentation."""
     for part in view:
         if isinstance(part, TextTable):
             yield from part.lay_out_lines(screen.width)
@@ -195,14 +187,14 @@ def lay_out(view: Iterable[ViewPart], screen: Screen) -> Iterator[Text]:
 
 
 def render(view: Iterable[ViewPart], screen: Screen) -> str:
-    """Return a view as the text that the screen is to get."""
+    """Return a view as text for the screen."""
     lines = list(lay_out(view, screen))
     if screen.is_coloured:
         console = Console(file=StringIO(), color_system="standard", force_terminal=True, no_color=False)
-        with console.capture() as found:
-            for text in lines:
-                console.print(text, soft_wrap=True, highlight=False, markup=False, emoji=False, end="\n")
-        out = found.get().removesuffix("\n")
+        with console.capture() as capture:
+            for line in lines:
+                console.print(line, soft_wrap=True, highlight=False, markup=False, emoji=False, end="\n")
+        text = capture.get().removesuffix("\n")
     else:
-        out = "\n".join(text.plain for text in lines)
-    return out if screen.has_glyphs else out.translate(ASCII_FALLBACKS).encode("ascii", "backslashreplace").decode()
+        text = "\n".join(line.plain for line in lines)
+    return text if screen.has_glyphs else text.translate(ASCII_FALLBACKS).encode("ascii", "backslashreplace").decode()

@@ -6,13 +6,14 @@ from pathlib import Path
 
 import pytest
 
-from cli.test_ledger import MAIN
+from cli.running import MAIN
 from conftest import run_git
 from gate.driving import Agent, governed
 from remit.cli.blame.answer_cache import CACHE_FOLDER
 from remit.cli.blame.arguments import parse_arguments
 from remit.cli.blame.fast_path import parse_plain_arguments
 
+PARSER = "remit.cli.blame.fast_path.parse_plain_arguments"
 BODY = "def main():\n    x = 2\n    return x\n"
 
 
@@ -56,7 +57,7 @@ def said(folder: Path, *words: str, before: str = "") -> tuple[int, bytes, str]:
     ids=" ".join,
 )
 def test_both_ways_answer_alike(root: Path, words: tuple[str, ...]) -> None:
-    by_command_line = "import remit.cli.blame.fast_path as a; a.sorted_plainly = lambda words: None; "
+    by_command_line = f"from unittest import mock; mock.patch({PARSER!r}, return_value=None).start(); "
     assert said(root, *words) == said(root, *words, before=by_command_line)
 
 

@@ -1,17 +1,17 @@
-"""Whether text is coloured, by the user's option and environment. Nothing is imported: `remit --help` asks, too.
+"""Whether text is coloured, by the user's option and environment. Imports nothing: `remit --help` needs this module.
 
-Precedence, the strongest first: `--color`, NO_COLOR, CLICOLOR_FORCE or FORCE_COLOR, CLICOLOR=0, the terminal.
-Source: https://no-color.org and https://bixense.com/clicolors, read 2026-11.
+Precedence, strongest first: `--color`, NO_COLOR, CLICOLOR_FORCE or FORCE_COLOR, CLICOLOR=0, the terminal. Source:
+https://no-color.org and https://bixense.com/clicolors, read 2026-11.
 """
 
 from collections.abc import Mapping
 
 DIFF_COLOURS = {"+": "green", "-": "red", "@": "cyan"}
-"""Git's colours of a diff's lines, by their first character."""
+"""Git's colours of diff lines, by first character."""
 
 
 def forced_colour(choice: str, environment: Mapping[str, str]) -> bool | None:
-    """Return what the user wants wherever the text goes; None where that is for the terminal to say."""
+    """Return the user's choice; None to let the terminal decide."""
     if choice != "auto":
         return choice == "always"
     if environment.get("NO_COLOR"):
@@ -22,6 +22,5 @@ def forced_colour(choice: str, environment: Mapping[str, str]) -> bool | None:
 
 
 def has_colour(choice: str, environment: Mapping[str, str], *, is_terminal: bool) -> bool:
-    """Return whether text is to be coloured."""
     forced = forced_colour(choice, environment)
     return is_terminal and environment.get("TERM", "dumb") != "dumb" if forced is None else forced
