@@ -1,4 +1,4 @@
-"""Step 6: enforce the decision about a call, and record it before the call is answered.
+"""Steps 4 to 6 of a call: gather, decide, and enforce the decision; it is recorded before the call is answered.
 
 1. The repository's hooks see the call first, and may rewrite it.
 2. The facts are gathered and the checks decide.
@@ -81,6 +81,7 @@ def enforce(context: WorkspaceContext, call: ToolCall, hooks: RegisteredHooks) -
             setbacks.allow_paths(call.session, tuple(str(t.path or t.resolved) for t in facts.targets))
     decision = apply_reply(call, plan.decision, reply)
 
+    # The tool server serves a tool of Remit only for a call that a hook announced, also one that is denied here.
     if call.remit_tool is not None:
         announce_remit_call(context, call)
 
@@ -88,7 +89,8 @@ def enforce(context: WorkspaceContext, call: ToolCall, hooks: RegisteredHooks) -
     if decision.effect not in ("allow", "ask", "contain"):
         return with_hook_output(deny(context, call, facts, decision), replies)
 
-    # 6.5 Keep what the call may change.
+    # 6.5 Keep what the call may change. In an overlay nothing changes yet: the snapshot is taken before its changes are
+    # brought over (`containment/apply.py`).
     kept = NO_SNAPSHOT
     rewriter = CommandRewriter(context) if decision.effect == "contain" else None
     if rewriter is not None and rewriter.has_overlay:

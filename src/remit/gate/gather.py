@@ -35,7 +35,7 @@ CUT_NOTE = "\n… (cut: read the file)"
 
 
 class GatheredCall(Struct, frozen=True):
-    """A call with marks for judgement, and the facts; a path without a possible file makes the call malformed."""
+    """A call with marks for judgement, and the facts; a call with a path that no file can have is marked malformed."""
 
     call: ToolCall
     facts: Facts
@@ -57,7 +57,7 @@ def gather_facts(context: WorkspaceContext, call: ToolCall, rules: Rules) -> Gat
         call, targets = replace(call, malformed=str(error)), ()
     targets = tuple(observe_target(context, target, call) for target in targets)
 
-    # 4.3 The files that a command's text says it writes, as long as nothing can move them before it runs.
+    # 4.3 The files that a command's text says it writes, unless another process may move them first.
     if call.command is not None:
         found = find_command_targets(mark_unproved_git(call), workspace, environment)
         call, targets, perhaps = found.call, (*targets, *found.targets), found.perhaps
@@ -133,6 +133,7 @@ def diff_since_seen(context: WorkspaceContext, seen_blob: str, now: bytes | None
 
 
 def mark_unproved_git(call: ToolCall) -> ToolCall:
+    """Mark a harmless git command as unproved if the repository's settings name a program that git would run."""
     if call.command is None or classify(call) != "safe" or "git" not in " ".join(analyse(call.command).reasons):
         return call
     named = find_programs(Path(call.cwd))

@@ -1,4 +1,4 @@
-"""Step 8: remember what a call did.
+"""Step 8: find what a call did, record it, and undo what it had no right to do.
 
 1. The pending call is found, and its effects are observed.
 2. The records are made, and appended or spooled: what is known of a call that has run is never lost.
@@ -228,7 +228,7 @@ def has_after_hooks(context: WorkspaceContext, hooks: RegisteredHooks) -> bool:
 
 
 def finish_command(context: WorkspaceContext, call: ToolCall, outcome: Outcome, token: str) -> str:
-    """Look at what only a command or a foreign tool can do: run uncontained after all, or take out Remit's hooks."""
+    """Return what to say of a command that missed the launcher, had writes refused, or took out Remit's hooks."""
     # Imported here: a file tool needs none of the three.
     from remit.gate.containment.refused_writes import record_refused_writes
     from remit.gate.containment.rewrite_call import CommandRewriter
