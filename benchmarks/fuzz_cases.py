@@ -22,7 +22,7 @@ from remit.wiring.json_merge import merge_json, unmerge_json
 from remit.wiring.json_text import NotJson
 from remit.wiring.plan import split_tables
 from remit.wiring.toml_merge import NotToml, find_value, merge_toml, parse_toml, unmerge_toml
-from remit.workspace.place.paths import MachinePlaces, resolve_real_paths, resolve_target
+from remit.workspace.place.resolve_paths import MachinePlaces, resolve_real_paths, resolve_target
 
 TESTS = Path(__file__).parent.parent / "tests"
 INTENT = "INT-001"

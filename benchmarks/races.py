@@ -19,7 +19,7 @@ from typing import TypeAlias
 
 from remit.core.diff.contents import sha256
 from remit.core.record import Body, Record
-from remit.gate.rules.markers import govern_workspace, set_mode
+from remit.gate.rules.governed_markers import govern_workspace, set_mode
 from remit.gate.undo.governing_files import restore_file
 from remit.ledger.log import MachineLog
 from remit.workspace.agents.settings_files import SettingsChanged, write_settings
@@ -29,7 +29,7 @@ from remit.workspace.files.safe_paths import open_below_root
 from remit.workspace.intents_file.storage import IntentsFileChanged, write_intents
 from remit.workspace.place.workspace import ORCHESTRATION_FOLDER, workspace_at
 from remit.workspace.sandbox.apply_changes import ChangeApplier
-from remit.workspace.sandbox.staged_changes import StagedChange
+from remit.workspace.sandbox.layer_changes import StagedChange
 
 SWAPS = """\
 import ctypes, os, sys

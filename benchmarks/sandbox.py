@@ -18,7 +18,7 @@ from pathlib import Path
 from hook import client, daemon, payload, remit
 
 from remit.core.call import SessionKey, ToolCall
-from remit.gate.containment.command import ContainedCommand
+from remit.gate.containment.contained_command import ContainedCommand
 from remit.gate.containment.run_command import make_sandbox_words
 from remit.gate.gate import Gate
 from remit.servers.environment import make_environment

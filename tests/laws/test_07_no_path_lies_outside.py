@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from laws.enemies import paths
 from remit.core.scope.repopath import InvalidPath, OutsideWorkspace, RepoPath
-from remit.workspace.place.paths import MachinePlaces, resolve_real_paths, resolve_target
+from remit.workspace.place.resolve_paths import MachinePlaces, resolve_real_paths, resolve_target
 from remit.workspace.place.workspace import Workspace
 
 

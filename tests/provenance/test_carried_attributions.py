@@ -12,7 +12,7 @@ from remit.core.diff.contents import Hunk
 from remit.provenance.origins.attributor import drop_common_blocks, fill_from_single_call
 from remit.provenance.origins.blame_porcelain import FileVersion, GitLine
 from remit.provenance.origins.carried_attributions import ContentPairs, carry_attributions, first_attributions
-from remit.provenance.origins.earlier_commits import call_identity
+from remit.provenance.origins.commits_before_call import call_identity
 from remit.provenance.origins.evidence import Attribution, attribution_at
 from remit.provenance.origins.recorded_steps import (
     MAX_CANDIDATES,

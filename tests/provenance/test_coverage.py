@@ -11,7 +11,7 @@ from remit.cli.blame.stats import stats
 from remit.cli.status import status
 from remit.gate.gate import Gate
 from remit.ledger.index.index import Index
-from remit.provenance.verify.coverage import Coverage, measure_coverage, measure_share
+from remit.provenance.verify.verdict_coverage import Coverage, measure_coverage, measure_share
 
 
 def coverage_of(root: Path) -> Coverage:

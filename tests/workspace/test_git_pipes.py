@@ -10,7 +10,7 @@ from conftest import run_git
 from remit.workspace.files.read_files import hash_large_file
 from remit.workspace.git.command import Git, GitError, take_early_answer
 from remit.workspace.git.early_start import STARTED_COMMANDS, start_command
-from remit.workspace.git.process import find_pipes, release_pipe
+from remit.workspace.git.run_process import find_pipes, release_pipe
 from remit.workspace.observe.observation import observe_workspace
 from remit.workspace.place.workspace import workspace_at
 

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from remit.core.scope.repopath import InvalidPath, fold_case
-from remit.workspace.place.paths import (
+from remit.workspace.place.resolve_paths import (
     folds_case,
     inside_protection_reason,
     is_inside,

@@ -9,9 +9,9 @@ from pathlib import Path
 import pytest
 
 from remit.workspace.place.workspace import Workspace
+from remit.workspace.sandbox.layer_changes import UNMEASURABLE_BYTES, measure_bytes
 from remit.workspace.sandbox.layers import SCRATCH_FOLDER, find_leftovers, open_staging, remove_leftovers
 from remit.workspace.sandbox.remove_tree import remove_tree
-from remit.workspace.sandbox.staged_changes import UNMEASURABLE_BYTES, measure_bytes
 
 DIG = "import os, sys; [(os.mkdir(sys.argv[2]), os.chdir(sys.argv[2])) for _ in range(int(sys.argv[1]))]"
 

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from remit.workspace.agents.shared_brain import (
+from remit.workspace.agents.lesson_blocks import (
     CLOSE_MARK,
     KINDS,
     OPEN_MARK,

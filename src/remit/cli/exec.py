@@ -13,7 +13,7 @@ from remit.cli.completion import complete_intents, complete_sessions
 from remit.cli.output import REFUSED, UNAVAILABLE, Failure, governed_gate, repo_option, reports_failures
 from remit.cli.person_only import is_below_agent, refuse_agent
 from remit.core.call import SessionKey, ToolCall, hash_arguments
-from remit.gate.containment.command import ContainedCommand
+from remit.gate.containment.contained_command import ContainedCommand
 from remit.gate.containment.record import ContainedResult
 from remit.gate.containment.rewrite_call import CONFINING_WAYS
 from remit.gate.containment.run_command import limits_from, run_contained, settle_staging

@@ -28,7 +28,7 @@ from remit.gate.state.database import StateError
 from remit.ledger.segments import LedgerError
 from remit.servers.environment import read_environment
 from remit.workspace.git.command import GitError
-from remit.workspace.git.settings import find_git_folder
+from remit.workspace.git.programs_in_settings import find_git_folder
 from remit.workspace.intents_file.storage import EditRefused, IntentsFileChanged
 
 if TYPE_CHECKING:

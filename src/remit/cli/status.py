@@ -21,7 +21,7 @@ from remit.cli.terminal.view import GAP, TextTable, ViewPart, facts, heading, jo
 from remit.gate.gate import Gate
 from remit.gate.rules.trust import describe_untrusted
 from remit.ledger.parse_time import parse_time
-from remit.provenance.verify.coverage import Coverage, CoverageShare, measure_coverage
+from remit.provenance.verify.verdict_coverage import Coverage, CoverageShare, measure_coverage
 from remit.wiring.agents import SettingsPlace
 from remit.wiring.client_checks import find_unhooked_files
 from remit.wiring.manifest import read_manifest

@@ -21,7 +21,7 @@ from remit.core.scope.repopath import InvalidPath, OutsideWorkspace, RepoPath
 from remit.gate.environment import Environment
 from remit.policy.commands import analyse
 from remit.policy.commands.programs.effects import Write
-from remit.workspace.place.paths import MachinePlaces, folds_case, resolve_real_paths, resolve_target
+from remit.workspace.place.resolve_paths import MachinePlaces, folds_case, resolve_real_paths, resolve_target
 from remit.workspace.place.workspace import Workspace
 
 MAX_TARGETS = 200

@@ -33,7 +33,12 @@ from remit.gate.state.pending_calls import PendingCall, RemitCall
 from remit.gate.state.questions import ApprovalReply, QuestionStore
 from remit.gate.state.setbacks import Setbacks
 from remit.gate.team_hooks.before_call import HookReplies, RepositoryHooks
-from remit.gate.team_hooks.registry import RegisteredHooks, join_findings, load_installed_checks, run_registered_checks
+from remit.gate.team_hooks.registered_checks import (
+    RegisteredHooks,
+    join_findings,
+    load_installed_checks,
+    run_registered_checks,
+)
 from remit.gate.undo.git_files import GitFileCopies
 from remit.policy.classify import classify
 from remit.policy.commands import analyse

@@ -32,7 +32,7 @@ from remit.gate.sessions.lifecycle import SessionLifecycle
 from remit.gate.sessions.pending_messages import PendingMessages
 from remit.gate.sessions.turn_summary import summarize_turn
 from remit.gate.state.questions import QuestionStore
-from remit.gate.team_hooks.registry import AfterListener, RegisteredHooks
+from remit.gate.team_hooks.registered_checks import AfterListener, RegisteredHooks
 from remit.gate.undo.agent_settings import AgentSettings, can_execute
 from remit.policy.decide import Check
 

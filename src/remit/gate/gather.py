@@ -24,10 +24,10 @@ from remit.policy.commands import analyse
 from remit.policy.commands.background import BACKGROUND_ARGUMENTS, leaves_process_running
 from remit.policy.commands.sent_commits import find_sent_commits, is_unbranched_name
 from remit.workspace.git.command import Git, GitError
-from remit.workspace.git.settings import find_programs
+from remit.workspace.git.programs_in_settings import find_programs
 from remit.workspace.intents_file.intent_ignore import find_barred_paths
 from remit.workspace.observe.observation import try_observe_file
-from remit.workspace.place.paths import add_content, is_inside, special_file_reason
+from remit.workspace.place.resolve_paths import add_content, is_inside, special_file_reason
 from remit.workspace.place.workspace import Workspace
 
 MAX_DIFF_CHARS = 12_000
@@ -68,7 +68,7 @@ def gather_facts(context: WorkspaceContext, call: ToolCall, rules: Rules) -> Gat
     # 4.4 Marks on the files: the sources that a test mirrors, generated files, ignored paths, leases.
     if intent is not None and intent.companions:
         # Imported here: few intents have companions, and finding them asks git.
-        from remit.gate.rules.companions import mark_mirrored_files
+        from remit.gate.rules.mirrored_files import mark_mirrored_files
 
         targets = mark_mirrored_files(targets, call, workspace, intent)
     if call.command is not None and (targets or perhaps):

@@ -25,15 +25,15 @@ from remit.gate.effects.changes import (
     observe_effects,
     update_state,
 )
-from remit.gate.effects.redirected_writes import outside_record, outside_warning
 from remit.gate.effects.stray_commits import find_stray_changes, stray_commit_warning
+from remit.gate.effects.writes_through_links import outside_record, outside_warning
 from remit.gate.evidence.differences import find_differences
 from remit.gate.records.call_records import ChangeEvidence, intent_at_decision, mutation_record
 from remit.gate.records.record_parts import is_in_scope
 from remit.gate.sessions.pending_messages import PendingMessages
 from remit.gate.state.pending_calls import PendingCall
 from remit.gate.team_hooks.after_call import run_after_hooks
-from remit.gate.team_hooks.registry import RegisteredHooks
+from remit.gate.team_hooks.registered_checks import RegisteredHooks
 from remit.gate.undo.governing_files import revert_governing_files, revert_notice
 from remit.policy.classify import classify
 from remit.workspace.observe.observation import Change

@@ -13,7 +13,7 @@ from pathlib import Path
 
 from remit.adapters import HookReply
 from remit.core.display_text import escape_surrogates
-from remit.gate.containment.command import ContainedCommand
+from remit.gate.containment.contained_command import ContainedCommand
 from remit.gate.containment.rewrite_call import CommandRewriter
 from remit.gate.containment.run_command import limits_from, make_sandbox_words, settle_staging
 from remit.gate.environment import Environment

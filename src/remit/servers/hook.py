@@ -33,7 +33,7 @@ from remit.gate.rules.load import load_rules
 from remit.gate.state.baseline import baseline_head
 from remit.policy.classify import classify
 from remit.servers.remit_commands import run_remit_command
-from remit.workspace.place.paths import resolve_real_paths
+from remit.workspace.place.resolve_paths import resolve_real_paths
 from remit.workspace.place.workspace import ORCHESTRATION_FOLDER, Workspace, locate_by_real_path, locate_workspace
 
 MAX_PAYLOAD_BYTES = 64 * 1024 * 1024

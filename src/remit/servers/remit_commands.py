@@ -16,7 +16,7 @@ from remit.gate.intents.refusals import IntentError, IntentRefused
 from remit.policy.classify import classify
 from remit.policy.commands import analyse
 from remit.policy.violations import explain
-from remit.workspace.agents.shared_brain import KIND_BY_NAME, BrainEntry
+from remit.workspace.agents.lesson_blocks import KIND_BY_NAME, BrainEntry
 from remit.workspace.intents_file.storage import EditRefused
 
 LESSON_OPTIONS = frozenset({"--kind", "--problem", "--resolution", "--pattern", "--path", "--intent"})

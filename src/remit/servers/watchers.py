@@ -10,7 +10,7 @@ from remit.gate.state.watch_status import WatchStatus
 from remit.workspace.git.command import GitError
 from remit.workspace.observe.observation import Observation, observe_workspace
 from remit.workspace.place.workspace import Workspace
-from remit.workspace.processes.background import ProcessFollower, Suspect
+from remit.workspace.processes.left_running import ProcessFollower, Suspect
 
 if TYPE_CHECKING:
     from remit.workspace.observe.incremental import IncrementalObserver

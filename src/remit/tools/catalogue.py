@@ -26,7 +26,7 @@ from remit.tools.proposals import (
     request_scope_expansion,
 )
 from remit.tools.result import Caller, ToolAnswer, ToolText
-from remit.workspace.agents.shared_brain import BrainEntry, Kind
+from remit.workspace.agents.lesson_blocks import BrainEntry, Kind
 
 
 class RecordLesson(Struct, frozen=True, forbid_unknown_fields=True):

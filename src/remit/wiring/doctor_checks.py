@@ -26,7 +26,7 @@ from remit.ledger.index.index import open_index
 from remit.ledger.integrity.verify_log import check_log_health
 from remit.ledger.parse_time import parse_time
 from remit.ledger.segments import LedgerError
-from remit.provenance.verify.coverage import measure_coverage
+from remit.provenance.verify.verdict_coverage import measure_coverage
 from remit.wiring.agents import TRUST_FUNCTIONS, DetectedAgent, SettingsPlace
 from remit.wiring.hook_client import NoClient, client_words, server_command
 from remit.wiring.manifest import Manifest

@@ -29,7 +29,7 @@ from remit.cli.repository import open_content_store, open_index_or_empty, path_i
 from remit.cli.terminal.colour import has_colour
 from remit.provenance.blame.blame import Blamer
 from remit.provenance.blame.blamed_line import BlamedLine, filter_by_grade
-from remit.provenance.blame.supplied_lines import SuppliedLinesBlamer, blame_reversed
+from remit.provenance.blame.given_contents import SuppliedLinesBlamer, blame_reversed
 from remit.provenance.origins.blame_porcelain import GitLine, parse_porcelain, relocate_lines
 from remit.provenance.origins.evidence import GRADES, parse_grades
 from remit.provenance.origins.evidence import GRADES_BY_CLASS as GRADE_CLASSES

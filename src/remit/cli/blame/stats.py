@@ -19,7 +19,7 @@ from remit.ledger.index.index import Filters, Index
 from remit.ledger.parse_time import parse_time
 from remit.provenance.blame.blame import Blamer
 from remit.provenance.stats.figures import Figures, measure_figures
-from remit.provenance.verify.coverage import measure_coverage, measure_range_coverage
+from remit.provenance.verify.verdict_coverage import measure_coverage, measure_range_coverage
 from remit.workspace.git.command import GitError
 from remit.workspace.place.workspace import Workspace
 

@@ -10,7 +10,7 @@ from remit.cli.person_only import PERSON, is_below_agent
 from remit.core.secrets.redaction import redact
 from remit.gate.gate import Gate
 from remit.gate.intents.lessons import LessonsWriter, find_lessons_path, read_lessons
-from remit.workspace.agents.shared_brain import KINDS, BrainEntry, Kind, to_plain_line
+from remit.workspace.agents.lesson_blocks import KINDS, BrainEntry, Kind, to_plain_line
 
 
 @click.command()

@@ -22,7 +22,7 @@ from remit.gate.gate import Gate
 from remit.gate.log_sharing.check_file import find_tracked_log_faults
 from remit.gate.log_sharing.check_logs import check_ledger
 from remit.gate.records.tree_heads import trusted_keys
-from remit.gate.rules.copies import VERSIONS_FOLDER, copies_folder
+from remit.gate.rules.governing_copies import VERSIONS_FOLDER, copies_folder
 from remit.provenance.blame.blame import Blamer
 from remit.provenance.notes.added_lines import find_additions
 from remit.provenance.notes.note_writer import resolve_commits

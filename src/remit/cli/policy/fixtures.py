@@ -23,7 +23,7 @@ from remit.core.record import KEY
 from remit.gate.context import WorkspaceContext
 from remit.gate.gate import Gate
 from remit.gate.gather import gather_facts
-from remit.gate.rules.copies import VERSIONS_FOLDER, copies_folder
+from remit.gate.rules.governing_copies import VERSIONS_FOLDER, copies_folder
 from remit.gate.rules.load import Rules
 from remit.policy.fixtures import (
     FIXTURE_ROOT,

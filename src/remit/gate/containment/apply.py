@@ -9,7 +9,7 @@ from msgspec.structs import replace
 from remit.core.decision import Decision, ErrorType, Finding
 from remit.core.display_text import sanitise_line
 from remit.gate.containment import judge
-from remit.gate.containment.command import ContainedCommand
+from remit.gate.containment.contained_command import ContainedCommand
 from remit.gate.containment.git import GIT_FOLDER, GitPart
 from remit.gate.containment.git_judgement import GitVerdict
 from remit.gate.containment.messages import (
@@ -30,7 +30,7 @@ from remit.gate.containment.messages import (
 from remit.gate.containment.record import ContainedResult, aside_folder, describe_sandbox_limits, record_result
 from remit.gate.context import WorkspaceContext, contents_to_keep
 from remit.gate.effects.between_calls import ChangesBetweenCalls
-from remit.gate.effects.redirected_writes import awaited_paths
+from remit.gate.effects.writes_through_links import awaited_paths
 from remit.gate.records.call_records import generated_record
 from remit.gate.rules.generated_files import (
     MAX_LISTING_BYTES,
@@ -47,9 +47,7 @@ from remit.workspace.git.command import Git
 from remit.workspace.observe.observation import Change, try_observe_file
 from remit.workspace.place.workspace import ORCHESTRATION_FOLDER, is_folder
 from remit.workspace.sandbox.apply_changes import ChangeApplier, save_aside
-from remit.workspace.sandbox.layers import Staging
-from remit.workspace.sandbox.run_command import CommandEnd
-from remit.workspace.sandbox.staged_changes import (
+from remit.workspace.sandbox.layer_changes import (
     MAX_FILE_BYTES,
     SPECIAL_KINDS,
     StagedChange,
@@ -59,6 +57,8 @@ from remit.workspace.sandbox.staged_changes import (
     has_privilege_bits,
     is_changed_since,
 )
+from remit.workspace.sandbox.layers import Staging
+from remit.workspace.sandbox.run_command import CommandEnd
 
 INEXCUSABLE_CODES: frozenset[ErrorType] = frozenset({"PROTECTED_PATH", "OUTSIDE_WORKSPACE", "INVALID_ARGUMENTS"})
 """Findings that hold even for a file in its committed version."""

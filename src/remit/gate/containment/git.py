@@ -7,17 +7,17 @@ from pathlib import Path
 from msgspec.structs import replace
 
 from remit.core.decision import Finding
-from remit.gate.containment.command import ContainedCommand
+from remit.gate.containment.compare_trees import WorkingTrees
+from remit.gate.containment.contained_command import ContainedCommand
 from remit.gate.containment.git_judgement import GIT_FOLDER, MADE_FACT, NO_GIT_CHANGES, GitJudgement, GitVerdict
 from remit.gate.containment.messages import git_part_dropped, remit_ref, write_failure
-from remit.gate.containment.working_trees import WorkingTrees
 from remit.workspace.git.command import Git, GitError
 from remit.workspace.place.workspace import Workspace
 from remit.workspace.sandbox.apply_changes import ChangeApplier
 from remit.workspace.sandbox.git_changes import REMOTES, GitChanges, write_tracking_settings
-from remit.workspace.sandbox.git_history import TooManyCommits
+from remit.workspace.sandbox.layer_changes import StagedChange, find_staged_changes
 from remit.workspace.sandbox.layers import Staging
-from remit.workspace.sandbox.staged_changes import StagedChange, find_staged_changes
+from remit.workspace.sandbox.new_commits import TooManyCommits
 
 
 class GitPart:

@@ -16,7 +16,8 @@ from remit.core.decision import Finding
 from remit.core.lazy_property import LazyProperty
 from remit.core.shell.simple_commands import UnreadableShell
 from remit.gate.containment import judge
-from remit.gate.containment.command import ContainedCommand
+from remit.gate.containment.compare_trees import WorkingTrees
+from remit.gate.containment.contained_command import ContainedCommand
 from remit.gate.containment.messages import (
     foreign_content,
     git_part_dropped,
@@ -24,7 +25,6 @@ from remit.gate.containment.messages import (
     stale_file,
     unmerged_conflict,
 )
-from remit.gate.containment.working_trees import WorkingTrees
 from remit.policy.commands import analyse
 from remit.policy.commands.program_calls import find_program_calls
 from remit.workspace.git.command import Git
@@ -44,14 +44,14 @@ from remit.workspace.sandbox.git_changes import (
     RefMove,
     split_changed_settings,
 )
-from remit.workspace.sandbox.git_history import CommandHistory, NewCommit, TreeChange, read_index_blobs
-from remit.workspace.sandbox.layers import Staging, saved_index_path
-from remit.workspace.sandbox.staged_changes import (
+from remit.workspace.sandbox.layer_changes import (
     StagedChange,
     could_be_removed_meanwhile,
     has_origin_mark,
     is_changed_since,
 )
+from remit.workspace.sandbox.layers import Staging, saved_index_path
+from remit.workspace.sandbox.new_commits import CommandHistory, NewCommit, TreeChange, read_index_blobs
 
 GIT_FOLDER = ".git"
 

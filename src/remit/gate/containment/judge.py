@@ -9,7 +9,7 @@ from remit.core.decision import Finding
 from remit.core.facts import Target
 from remit.core.scope.globs import Scope
 from remit.core.scope.repopath import InvalidPath
-from remit.gate.containment.command import ContainedCommand
+from remit.gate.containment.contained_command import ContainedCommand
 from remit.gate.containment.messages import make_finding
 from remit.gate.gather import mark_ignored, mark_leases
 from remit.gate.rules.generated_files import GeneratedFiles
@@ -18,8 +18,8 @@ from remit.gate.undo.find_violations import as_file_tool, constraint_finding, fi
 from remit.policy.decide import decide, split_waived
 from remit.workspace.git.tree_files import find_tracked
 from remit.workspace.observe.observation import Change, try_observe_file
-from remit.workspace.place.paths import MachinePlaces, folds_case, resolve_target
-from remit.workspace.sandbox.staged_changes import StagedChange
+from remit.workspace.place.resolve_paths import MachinePlaces, folds_case, resolve_target
+from remit.workspace.sandbox.layer_changes import StagedChange
 
 
 def find_objections(

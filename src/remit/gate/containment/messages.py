@@ -8,8 +8,8 @@ from pathlib import Path
 from remit.core.decision import ErrorType, Finding
 from remit.core.display_text import sanitise_line
 from remit.policy.commands.background import LONE_AMPERSAND, leaves_process_running
+from remit.workspace.sandbox.layer_changes import MAX_DEPTH, MAX_PATH_BYTES, ChangeKind
 from remit.workspace.sandbox.run_command import CommandEnd
-from remit.workspace.sandbox.staged_changes import MAX_DEPTH, MAX_PATH_BYTES, ChangeKind
 
 
 def make_finding(code: ErrorType, path: str, message: str) -> Finding:

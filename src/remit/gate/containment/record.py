@@ -14,7 +14,7 @@ from remit.core.display_text import sanitise_line
 from remit.core.record import Record
 from remit.core.shell.simple_commands import UnreadableShell
 from remit.gate.answer import Attempts, join_lines
-from remit.gate.containment.command import ContainedCommand
+from remit.gate.containment.contained_command import ContainedCommand
 from remit.gate.containment.messages import (
     describe_ended_background,
     describe_missing_signature,

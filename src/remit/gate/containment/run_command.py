@@ -15,7 +15,7 @@ from remit.core.config import ContainmentRules
 from remit.core.facts import Facts
 from remit.gate.answer import Attempts
 from remit.gate.containment.apply import take_over
-from remit.gate.containment.command import ContainedCommand
+from remit.gate.containment.contained_command import ContainedCommand
 from remit.gate.containment.judge import find_objections
 from remit.gate.containment.messages import limit_exceeded
 from remit.gate.containment.record import ContainedResult, record_result
@@ -27,6 +27,7 @@ from remit.gate.undo.governing_files import restore_file
 from remit.workspace.sandbox import landlock, layers, package_caches
 from remit.workspace.sandbox.bubblewrap import Jail, bubblewrap_command
 from remit.workspace.sandbox.containment import Containment, kind_for_workspace
+from remit.workspace.sandbox.layer_changes import measure_bytes
 from remit.workspace.sandbox.object_checks import check_objects
 from remit.workspace.sandbox.run_command import (
     MEBIBYTE,
@@ -38,7 +39,6 @@ from remit.workspace.sandbox.run_command import (
     run_without_bubblewrap,
 )
 from remit.workspace.sandbox.sockets import find_ssh_sockets
-from remit.workspace.sandbox.staged_changes import measure_bytes
 
 
 def limits_from(rules: ContainmentRules) -> Limits:

@@ -24,7 +24,7 @@ from remit.gate.undo.undo import undo_violations
 from remit.policy.commands.programs.table import has_role
 from remit.workspace.observe.git_arrivals import list_known_commits
 from remit.workspace.observe.observation import Change, Observation
-from remit.workspace.processes.background import SessionProcess, Suspect, find_suspects_now
+from remit.workspace.processes.left_running import SessionProcess, Suspect, find_suspects_now
 from remit.workspace.processes.process_info import program_name
 
 TOOL_NAME = "background process"

@@ -13,7 +13,7 @@ from remit.core.record import Record, Vcs
 from remit.gate.answer import Attempts
 from remit.gate.context import WorkspaceContext, contents_of_changes
 from remit.gate.effects.concurrent_calls import ConcurrentCalls, candidate_sessions, is_in_paths
-from remit.gate.effects.redirected_writes import (
+from remit.gate.effects.writes_through_links import (
     RedirectedPaths,
     find_redirected,
     find_redirected_changes,

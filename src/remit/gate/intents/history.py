@@ -11,7 +11,7 @@ from remit.core.display_text import sanitise_line
 from remit.core.intent import Constraint, Criterion, Intent
 from remit.gate.context import WorkspaceContext
 from remit.gate.intents.intents import record_body
-from remit.gate.rules.copies import VERSIONS_FOLDER, copies_folder
+from remit.gate.rules.governing_copies import VERSIONS_FOLDER, copies_folder
 from remit.ledger.index.index import open_index
 from remit.workspace.intents_file.storage import read_intents
 

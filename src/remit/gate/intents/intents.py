@@ -30,9 +30,9 @@ from remit.gate.intents.refusals import (
     validate_scope,
 )
 from remit.gate.records.recorder import Recorder
-from remit.gate.rules.copies import copies_signature, save_copies
+from remit.gate.rules.governed_markers import update_marker
+from remit.gate.rules.governing_copies import copies_signature, save_copies
 from remit.gate.rules.load import Rules, load_rules
-from remit.gate.rules.markers import update_marker
 from remit.gate.state.sessions import SessionState
 from remit.gate.state.workspace_state import State
 from remit.ledger.index.index import open_index

@@ -20,11 +20,11 @@ from remit.core.record import Body
 from remit.core.scope.globs import Scope
 from remit.core.secrets.redaction import redact
 from remit.gate.records.recorder import Recorder
-from remit.gate.rules.copies import COPIES_FOLDER, source_folder
+from remit.gate.rules.governing_copies import COPIES_FOLDER, source_folder
 from remit.gate.rules.load import load_rules
 from remit.gate.state.workspace_state import State
 from remit.ledger import lock
-from remit.workspace.agents.shared_brain import (
+from remit.workspace.agents.lesson_blocks import (
     MAX_BRAIN_BYTES,
     BrainEntry,
     append_block,

@@ -5,7 +5,7 @@ from collections.abc import Mapping
 
 from remit.core.intent import Constraint, Criterion, Intent
 from remit.gate.intents.refusals import IntentError
-from remit.gate.rules.copies import source_folder
+from remit.gate.rules.governing_copies import source_folder
 from remit.workspace.files.read_files import read_regular_file
 from remit.workspace.intents_file.parse import parse_template
 from remit.workspace.place.workspace import Workspace

@@ -12,7 +12,13 @@ from remit.core.decision import Mode
 from remit.core.intent import IntentsDocument, LintFinding
 from remit.core.intents.intent_set import IntentSet
 from remit.core.team_hooks import NamedHook, TrustItem, list_on_write_items, list_trust_items
-from remit.gate.rules.copies import GOVERNING_FILES, copies_folder, list_governed_hooks, read_file_state, source_folder
+from remit.gate.rules.governing_copies import (
+    GOVERNING_FILES,
+    copies_folder,
+    list_governed_hooks,
+    read_file_state,
+    source_folder,
+)
 from remit.workspace.intents_file.intent_ignore import IntentIgnore, read_intent_ignore
 from remit.workspace.intents_file.storage import read_intents
 from remit.workspace.place.config import HOOKS_FOLDER, ConfigError, HookFolder, number_hooks, read_config, read_hooks

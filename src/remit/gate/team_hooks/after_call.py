@@ -11,7 +11,7 @@ from remit.gate.context import WorkspaceContext
 from remit.gate.gather import gather_facts
 from remit.gate.rules.trust import trusted_hooks
 from remit.gate.team_hooks.before_call import MAX_ALL_HOOKS_S, select_hooks
-from remit.gate.team_hooks.registry import RegisteredHooks
+from remit.gate.team_hooks.registered_checks import RegisteredHooks
 from remit.gate.team_hooks.run_hook import HookCall, HookFailed, clean_text, inform_hook
 
 

@@ -17,7 +17,7 @@ from remit.core.facts import Facts
 from remit.core.secrets.redaction import redact
 from remit.core.team_hooks import HookAnswer, HookMoment, NamedHook
 from remit.gate.environment import Environment
-from remit.gate.team_hooks.registry import objection_code
+from remit.gate.team_hooks.registered_checks import objection_code
 from remit.gate.team_hooks.run_hook import HookCall, HookFailed, ask_hook, clean_text
 from remit.workspace.place.workspace import Workspace
 

@@ -13,7 +13,7 @@ from remit.core.facts import Facts
 from remit.core.intents.context_block import remove_invisible
 from remit.core.team_hooks import AfterAnswer, HookAnswer, NamedHook
 from remit.gate.environment import Environment
-from remit.gate.team_hooks.registry import load_function
+from remit.gate.team_hooks.registered_checks import load_function
 from remit.policy.classify import classify
 from remit.workspace.place.workspace import Workspace
 from remit.workspace.processes.trusted_command import CommandResult, run_trusted_command

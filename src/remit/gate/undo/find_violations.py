@@ -17,7 +17,7 @@ from remit.gate.undo.git_files import GitFileCopies, is_git_path
 from remit.policy.decide import decide, split_waived
 from remit.workspace.observe.git_arrivals import find_arriving_paths
 from remit.workspace.observe.observation import Change
-from remit.workspace.place.paths import MachinePlaces, folds_case, resolve_target
+from remit.workspace.place.resolve_paths import MachinePlaces, folds_case, resolve_target
 from remit.workspace.place.workspace import ORCHESTRATION_FOLDER
 
 UNDONE_CODES: frozenset[ErrorType] = frozenset({"SCOPE_VIOLATION", "INTENTIGNORE_PATH_BLOCKED", "PROTECTED_PATH"})

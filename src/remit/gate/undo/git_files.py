@@ -10,7 +10,7 @@ from pathlib import Path
 
 from remit.workspace.contents.blob_folder import BlobFolder
 from remit.workspace.files.read_files import ObservedFile
-from remit.workspace.git.settings import list_settings
+from remit.workspace.git.programs_in_settings import list_settings
 from remit.workspace.observe.observation import Change
 from remit.workspace.place.workspace import Workspace
 

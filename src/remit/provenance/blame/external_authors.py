@@ -89,7 +89,7 @@ def find_external_authors(
     authors = NotedLines(attributor.workspace).find_authors(lines)
     if imported:
         # Imported here for start-up speed: signature checks load slowly.
-        from remit.provenance.blame.imported_lines import ImportedLines
+        from remit.provenance.blame.imported_records import ImportedLines
 
         authors = {**ImportedLines(attributor).find_authors([n for n in lines if n.line not in authors]), **authors}
     return {line.line: blame_external_author(line, authors[line.line]) for line in lines if line.line in authors}

@@ -18,7 +18,7 @@ from remit.core.record import KEY
 from remit.ledger.file_changes import RecordedChange
 from remit.ledger.index.index import Index
 from remit.provenance.origins.blame_porcelain import FileVersion
-from remit.provenance.origins.earlier_commits import (
+from remit.provenance.origins.commits_before_call import (
     PastContents,
     backdated_query,
     calls_begun_after_commit,

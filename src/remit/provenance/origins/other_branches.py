@@ -12,7 +12,7 @@ from msgspec.structs import replace
 
 from remit.core.diff.distinctive_lines import is_distinctive_line
 from remit.provenance.origins.blame_porcelain import FileVersion
-from remit.provenance.origins.earlier_commits import parse_raw_changes
+from remit.provenance.origins.commits_before_call import parse_raw_changes
 from remit.provenance.origins.evidence import Attribution, Attributions
 from remit.provenance.origins.file_histories import FileHistories
 from remit.provenance.origins.recorded_steps import FileHistory, certain_route

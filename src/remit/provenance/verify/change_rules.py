@@ -16,7 +16,7 @@ from remit.provenance.origins.blame_porcelain import unquote_path
 from remit.provenance.verify.base_policy import BasePolicy
 from remit.provenance.verify.range_evidence import NotedLine
 from remit.provenance.verify.rules import Document, RuleFinding, body_of, make_finding
-from remit.workspace.place.paths import STEERS_AGENT, inside_protection_reason
+from remit.workspace.place.resolve_paths import STEERS_AGENT, inside_protection_reason
 
 AGENT_SETTINGS = tuple(
     dict.fromkeys(name for row in ROWS.values() for name in (*row.settings_files, row.hooks_file, row.mcp_file) if name)

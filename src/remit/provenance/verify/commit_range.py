@@ -10,7 +10,7 @@ from remit.ledger.file_changes import RecordedChange
 from remit.provenance.notes.added_lines import Addition
 from remit.provenance.notes.note_writer import version_of_addition
 from remit.provenance.origins.attributor import LineAttributor
-from remit.provenance.origins.earlier_commits import parse_raw_changes
+from remit.provenance.origins.commits_before_call import parse_raw_changes
 from remit.provenance.origins.evidence import attribution_at
 from remit.provenance.verify.rules import CommitRange, LinePosition
 from remit.workspace.git.command import Git

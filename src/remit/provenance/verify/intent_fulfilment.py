@@ -17,8 +17,8 @@ from remit.core.secrets.redaction import redact
 from remit.ledger.index.index import Index
 from remit.policy.checks.constraints.breach import ProposedChange
 from remit.policy.checks.constraints.evaluate import describe_breach, find_all_breaches
-from remit.provenance.verify.coverage import find_undone_paths
 from remit.provenance.verify.rules import Document, RuleFinding, body_of, make_finding
+from remit.provenance.verify.verdict_coverage import find_undone_paths
 from remit.workspace.contents.content_store import ContentStore
 
 LoadIntents: TypeAlias = Callable[[str], dict[str, Intent]]

@@ -14,7 +14,7 @@ from remit.core.formats.authorship_notes import Author
 from remit.provenance.blame.blame import Blamer
 from remit.provenance.blame.blamed_line import BlamedLine
 from remit.provenance.blame.external_authors import NotedLines, grade_of_author
-from remit.provenance.blame.imported_lines import ImportedLines
+from remit.provenance.blame.imported_records import ImportedLines
 from remit.provenance.notes.added_lines import Addition
 from remit.provenance.notes.note_writer import NoteWriter, version_of_addition
 from remit.provenance.origins.blame_porcelain import GitLine

@@ -22,8 +22,8 @@ from remit.provenance.verify.counts_of_tests import (
     count_tests,
     find_test_beginnings,
 )
-from remit.provenance.verify.coverage import find_undone_paths
 from remit.provenance.verify.rules import CommitRange, Document, RuleFinding, body_of, make_finding
+from remit.provenance.verify.verdict_coverage import find_undone_paths
 from remit.workspace.contents.content_store import ContentStore
 from remit.workspace.git.refs import OID
 

@@ -8,8 +8,8 @@ from typing import NamedTuple
 
 from remit.workspace.git import early_start
 from remit.workspace.git.early_start import GUARDS, take_started
-from remit.workspace.git.process import release_pipes, run_git_process
-from remit.workspace.git.settings import override_options
+from remit.workspace.git.programs_in_settings import override_options
+from remit.workspace.git.run_process import release_pipes, run_git_process
 
 TIMEOUT_S = 60.0
 

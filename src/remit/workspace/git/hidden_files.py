@@ -8,7 +8,7 @@ from pathlib import Path
 from msgspec import Struct
 
 from remit.workspace.git.command import Git, GitError
-from remit.workspace.git.settings import file_state, read_repository_settings
+from remit.workspace.git.programs_in_settings import file_state, read_repository_settings
 from remit.workspace.place.workspace import Workspace
 
 SUSPICIOUS_ENTRY = re.compile(rb"(?<![^\0])(?:[a-zS] \d{6}|[A-Z?] 1[26]0000) [0-9a-f]+ \d\t[^\0]+")

@@ -14,8 +14,8 @@ from msgspec import Struct
 
 from remit.workspace.git.command import Git, GitError
 from remit.workspace.git.hidden_files import private_pattern_files, refuse_other_worktree
+from remit.workspace.git.programs_in_settings import file_state
 from remit.workspace.git.refs import head_commit
-from remit.workspace.git.settings import file_state
 from remit.workspace.git.tree_files import MAX_NAMED_PATHS, read_tree_entries
 from remit.workspace.observe.observation import (
     LOG_VIEW,

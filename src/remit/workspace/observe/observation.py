@@ -25,7 +25,7 @@ from remit.workspace.place.workspace import ORCHESTRATION_FOLDER, Workspace
 from remit.workspace.sharing.tracked_logs import is_own_write
 
 if TYPE_CHECKING:
-    from remit.workspace.processes.background import Suspect
+    from remit.workspace.processes.left_running import Suspect
 
 GOVERNING_FILES = (
     f"{ORCHESTRATION_FOLDER}/active_intents.yaml",

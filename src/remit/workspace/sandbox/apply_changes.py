@@ -12,7 +12,7 @@ from pathlib import Path
 
 from remit.workspace.files.atomic import replaced_file
 from remit.workspace.files.safe_paths import open_parent_folder
-from remit.workspace.sandbox.staged_changes import PRIVILEGE_BITS, SPECIAL_KINDS, StagedChange, read_attributes
+from remit.workspace.sandbox.layer_changes import PRIVILEGE_BITS, SPECIAL_KINDS, StagedChange, read_attributes
 
 BLOCK_BYTES = 1 << 20
 

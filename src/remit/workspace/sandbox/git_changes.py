@@ -15,11 +15,11 @@ from msgspec import Struct
 
 from remit.core.lazy_property import LazyProperty
 from remit.workspace.git.command import Git
-from remit.workspace.git.settings import list_settings
+from remit.workspace.git.programs_in_settings import list_settings
+from remit.workspace.sandbox.layer_changes import SPECIAL_KINDS, StagedChange
 from remit.workspace.sandbox.layered_git import LayeredGit
 from remit.workspace.sandbox.layers import OWN_REFS
 from remit.workspace.sandbox.object_checks import is_whole_pack, object_name
-from remit.workspace.sandbox.staged_changes import SPECIAL_KINDS, StagedChange
 
 PACKED_REFS = "packed-refs"
 STASH_REF = "refs/stash"

@@ -11,9 +11,9 @@ from contextlib import suppress
 from pathlib import Path
 
 from remit.core.diff.contents import sha256
+from remit.workspace.sandbox.layer_changes import measure_bytes
 from remit.workspace.sandbox.layers import Staging
 from remit.workspace.sandbox.remove_tree import remove_tree
-from remit.workspace.sandbox.staged_changes import measure_bytes
 
 LENT_FILE = "lent"
 """File in a command's staging area: the origin of its caches and their names."""

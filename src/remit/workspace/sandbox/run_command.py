@@ -16,7 +16,7 @@ from typing import Literal, TypeAlias
 from msgspec import Struct
 
 from remit.workspace.sandbox import landlock
-from remit.workspace.sandbox.staged_changes import UNMEASURABLE_BYTES
+from remit.workspace.sandbox.layer_changes import UNMEASURABLE_BYTES
 
 FORWARDED_SIGNALS = (signal.SIGHUP, signal.SIGINT, signal.SIGQUIT, signal.SIGTERM)
 """The command has its own session, so no terminal sends these."""

@@ -17,7 +17,7 @@ from remit.policy.commands.programs.row import (
     formatter_row,
     rows,
 )
-from remit.policy.commands.programs.scripts import read_awk, write_perl
+from remit.policy.commands.programs.sed_awk_perl import read_awk, write_perl
 from remit.policy.commands.programs.services import REGISTRY
 
 PYTHON_PRINTS = re.compile(r"print\((?:[\s\d.+*/%<>=!,()-]|\"[^\"\\]*\"|'[^'\\]*')*\)")

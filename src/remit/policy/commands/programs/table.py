@@ -10,8 +10,8 @@ from collections.abc import Mapping
 from remit.policy.commands.parse.options import word_set
 from remit.policy.commands.programs import (
     archives,
+    compilers_formatters,
     converters,
-    development,
     files,
     git,
     interpreters,
@@ -28,7 +28,7 @@ FAMILIES = (
     files.PROGRAMS,
     text.PROGRAMS,
     archives.PROGRAMS,
-    development.PROGRAMS,
+    compilers_formatters.PROGRAMS,
     interpreters.PROGRAMS,
     converters.PROGRAMS,
     git.PROGRAMS,

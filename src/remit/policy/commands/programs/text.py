@@ -16,7 +16,7 @@ from remit.policy.commands.programs.effects import CommandEffects, Lines
 from remit.policy.commands.programs.files import files_below
 from remit.policy.commands.programs.row import ANY_NUMBER, Program, StdinRule, WriterRow, Writes, rows
 from remit.policy.commands.programs.row_writes import find_row_writes
-from remit.policy.commands.programs.scripts import read_sed, write_sed
+from remit.policy.commands.programs.sed_awk_perl import read_sed, write_sed
 
 PAGER_OPTIONS = {
     "less": OptionRow("NSRFXnirEeKsw", reads="all"),

@@ -6,7 +6,7 @@ from pathlib import Path
 
 from remit.core.config import Config
 from remit.core.decision import Mode
-from remit.gate.rules.copies import read_file_state, save_copies, state_root
+from remit.gate.rules.governing_copies import read_file_state, save_copies, state_root
 from remit.gate.rules.load import MAX_CACHED, load_rules
 from remit.workspace.files.atomic import write_below
 from remit.workspace.place.config import ConfigError, read_config, read_config_text

@@ -9,7 +9,7 @@ from typing import Any, TypeAlias
 from msgspec import Struct
 
 from remit.ledger.index.index import Index
-from remit.provenance.origins.earlier_commits import parse_raw_changes
+from remit.provenance.origins.commits_before_call import parse_raw_changes
 from remit.provenance.origins.evidence import LIKELY
 from remit.provenance.verify.rules import body_of
 from remit.workspace.git.command import Git

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from remit.workspace.git.command import Git
 from remit.workspace.place.workspace import Workspace
-from remit.workspace.sandbox.staged_changes import StagedChange
+from remit.workspace.sandbox.layer_changes import StagedChange
 
 SHA1_HEX_DIGITS = 40
 

@@ -11,7 +11,7 @@ from functools import lru_cache
 from pathlib import Path
 
 from remit.workspace.git.early_start import PROGRAM_SETTING_WORDS
-from remit.workspace.git.process import run_git_process
+from remit.workspace.git.run_process import run_git_process
 from remit.workspace.place.workspace import is_folder, path_exists, resolve_common_folder, resolve_git_folder
 
 PROGRAM_SETTINGS = (
