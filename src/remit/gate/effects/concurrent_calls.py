@@ -25,7 +25,7 @@ MAX_CALL_S = 600.0
 RECORDED_FACT = "recorded_meanwhile"
 
 
-class RecordedChange(Struct, frozen=True):
+class ConcurrentChange(Struct, frozen=True):
     """A change that was recorded while calls of other sessions were pending; `at` is seconds since the epoch."""
 
     session: str
@@ -80,16 +80,16 @@ class ConcurrentCalls:
         }
         return [{"session_id": session, **known.get(session, {})} for session in sessions]
 
-    def recorded_changes(self) -> list[RecordedChange]:
+    def recorded_changes(self) -> list[ConcurrentChange]:
         text = self.state.read_fact(RECORDED_FACT)
-        found = msgspec.convert(json.loads(text), list[RecordedChange]) if text else []
+        found = msgspec.convert(json.loads(text), list[ConcurrentChange]) if text else []
         return [change for change in found if change.at > self.now - MAX_CALL_S]
 
     def record_changes(self, session: SessionKey, changes: Iterable[Change]) -> None:
         """Store recorded changes for the pending calls of concurrent sessions."""
         if not self.other_calls(session):
             return
-        fresh = [RecordedChange(session.session_id, c.path, content_identity(c.after), self.now) for c in changes]
+        fresh = [ConcurrentChange(session.session_id, c.path, content_identity(c.after), self.now) for c in changes]
         if fresh:
             self.state.put_fact(RECORDED_FACT, json.dumps(msgspec.to_builtins([*self.recorded_changes(), *fresh])))
 

@@ -16,7 +16,7 @@ from remit.ledger.segments import list_segments, read_head
 from remit.workspace.sharing.log_refs import LogPart, LogRefs, SharedLog
 
 
-class FetchedLogs(Struct, frozen=True):
+class LogFetch(Struct, frozen=True):
     """Result of a fetch: number of records by machine, and the refused machines."""
 
     records: dict[str, int]
@@ -61,7 +61,7 @@ def read_complete_lines(folder: Path, segment: str) -> bytes:
     return content[: content.rfind(b"\n") + 1]
 
 
-def fetch_logs(context: WorkspaceContext, remote: str) -> FetchedLogs:
+def fetch_logs(context: WorkspaceContext, remote: str) -> LogFetch:
     """Fetch remote machines' logs and store them as evidence, unproved without a key.
 
     Raises OSError, LedgerError, GitError, UnknownRemote.
@@ -73,4 +73,4 @@ def fetch_logs(context: WorkspaceContext, remote: str) -> FetchedLogs:
         machine: store_shared_log(folder, machine, refs.read_log(machine, MAX_IMPORT_BYTES), own)
         for machine in fetched.logs
     }
-    return FetchedLogs(records, fetched.refused)
+    return LogFetch(records, fetched.refused)

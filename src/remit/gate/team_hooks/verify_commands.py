@@ -47,7 +47,7 @@ minutes.
 """
 
 
-class CommandProof(Struct, frozen=True):
+class VerificationProof(Struct, frozen=True):
     """Result of a command. `paths` are the changed files, `reverted_paths` the governing files among them."""
 
     command: str
@@ -77,7 +77,7 @@ def run_verification(
     *,
     intent_id: str | None,
     session_id: str | None,
-) -> CommandProof:
+) -> VerificationProof:
     """Run a command on behalf of an intent and record it with its changes; further calls may run meanwhile.
 
     `command` is the name shown to people, `words` are executed. Raises the errors in RECORDING_ERRORS.
@@ -100,7 +100,7 @@ def run_verification(
     is_enforcing = context.rules.mode == "enforce"
     reverted = revert_governing_files(context, done, intent_id) if is_enforcing else ()
     kept = tuple(c for c in done if c.path not in reverted)
-    proof = CommandProof(command, ran, tuple(quote_path(c.path) for c in kept), reverted, kept)
+    proof = VerificationProof(command, ran, tuple(quote_path(c.path) for c in kept), reverted, kept)
 
     # 3 Record the run, and its changes as the command's own: the session's call did not make them.
     detail: dict[str, object] = {
@@ -126,7 +126,7 @@ def run_verification(
 
 
 def make_edit_record(
-    context: WorkspaceContext, proof: CommandProof, intent_id: str | None, session_id: str | None
+    context: WorkspaceContext, proof: VerificationProof, intent_id: str | None, session_id: str | None
 ) -> Body:
     """Return the record of the files changed by the command.
 
@@ -182,7 +182,7 @@ def verify_write(context: WorkspaceContext, call: ToolCall, changed: tuple[str, 
 
     # A command beyond the common time limit fails without running.
     state.put_fact(BUSY_FACT, repr(now + MAX_TOTAL_S))
-    proofs: list[tuple[CommandProof, list[str]]] = []
+    proofs: list[tuple[VerificationProof, list[str]]] = []
     intent_id, session_id = state.active_session(call.session).intent_id, call.session.session_id
     until = time.monotonic() + MAX_TOTAL_S
     try:
@@ -222,7 +222,7 @@ def is_plain_file(path: Path) -> bool:
     return path.is_file() and not path.is_symlink()
 
 
-def describe_proof(proof: CommandProof, paths: list[str]) -> str:
+def describe_proof(proof: VerificationProof, paths: list[str]) -> str:
     """Return the message about a run: the failure with a suggested lesson, and the rewritten files."""
     rewrote = ""
     if proof.paths:
@@ -236,7 +236,7 @@ def describe_proof(proof: CommandProof, paths: list[str]) -> str:
     return join_lines(f"Remit: after this write {proof.failure}{suggest_lesson(proof, paths)}", rewrote)
 
 
-def suggest_lesson(proof: CommandProof, paths: list[str]) -> str:
+def suggest_lesson(proof: VerificationProof, paths: list[str]) -> str:
     """Return the tool call that would record the lesson, with the known arguments filled in."""
     arguments = {
         "kind": "lesson",
