@@ -21,7 +21,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from remit.gate.environment import Environment
-from remit.gate.rules.governed_markers import govern_workspace, set_mode
+from remit.gate.rules.governed_workspaces import govern_workspace, set_mode
 from remit.servers.hook import EventClass, HookFrame, answer
 from remit.workspace.place.workspace import find_git_root, workspace_at
 

@@ -28,7 +28,7 @@ from fuzz_cases import AREAS
 from remit.adapters import ROWS
 from remit.gate.environment import Environment
 from remit.gate.gate import Gate
-from remit.gate.rules.governed_markers import govern_workspace, set_mode
+from remit.gate.rules.governed_workspaces import govern_workspace, set_mode
 from remit.workspace.place.workspace import workspace_at
 
 SLOWEST_S = 10

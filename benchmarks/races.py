@@ -19,7 +19,7 @@ from typing import TypeAlias
 
 from remit.core.diff.contents import sha256
 from remit.core.record import Body, Record
-from remit.gate.rules.governed_markers import govern_workspace, set_mode
+from remit.gate.rules.governed_workspaces import govern_workspace, set_mode
 from remit.gate.undo.governing_files import restore_file
 from remit.ledger.log import MachineLog
 from remit.workspace.agents.settings_files import SettingsChanged, write_settings

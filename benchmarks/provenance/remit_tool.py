@@ -9,7 +9,7 @@ from typing import Any
 from remit.adapters import ROWS
 from remit.gate.environment import Environment
 from remit.gate.gate import Gate
-from remit.gate.rules.governed_markers import govern_workspace, set_mode
+from remit.gate.rules.governed_workspaces import govern_workspace, set_mode
 from remit.ledger.index.index import Index
 from remit.provenance.blame.blame import Blamer
 from remit.provenance.blame.blamed_line import BlamedLine

@@ -14,7 +14,7 @@ from conftest import run_git
 from gate.driving import INTENTS, Agent, governed, machine
 from remit.core.grant import Grant
 from remit.gate.gate import Gate
-from remit.gate.rules.governed_markers import set_mode
+from remit.gate.rules.governed_workspaces import set_mode
 from remit.gate.rules.governing_copies import VERSIONS_FOLDER, copies_folder
 
 

@@ -14,7 +14,7 @@ from gate.team_hooks.trusted_hooks import trust_all
 from remit.cli.ledger.verify import finding_place
 from remit.core.secrets.redaction import redact, redact_value
 from remit.gate.gate import Gate
-from remit.gate.rules.governed_markers import set_mode
+from remit.gate.rules.governed_workspaces import set_mode
 from remit.provenance.verify.change_rules import is_dependency_file
 from remit.provenance.verify.rules import RULES, make_finding
 

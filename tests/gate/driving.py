@@ -11,7 +11,7 @@ import pytest
 from remit.adapters import ROWS, HookReply
 from remit.gate.environment import Environment
 from remit.gate.gate import Gate
-from remit.gate.rules.governed_markers import govern_workspace, set_mode
+from remit.gate.rules.governed_workspaces import govern_workspace, set_mode
 from remit.ledger.reader import read_lines as log_lines
 from remit.servers.hook import EventClass, HookFrame, answer
 from remit.workspace.place.workspace import find_git_root, workspace_at

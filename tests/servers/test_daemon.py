@@ -18,7 +18,7 @@ import pytest
 
 import remit_hook
 from processes import daemons_of
-from remit.gate.rules.governed_markers import govern_workspace
+from remit.gate.rules.governed_workspaces import govern_workspace
 from remit.gate.state.questions import ApprovalReply, QuestionStore
 from remit.gate.state.workspace_state import State
 from remit.servers.daemon import socket_path

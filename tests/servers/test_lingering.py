@@ -16,7 +16,7 @@ import pytest
 from conftest import run_git
 from gate.driving import allowed, body, records
 from gate.test_lingering import working
-from remit.gate.rules.governed_markers import set_mode
+from remit.gate.rules.governed_workspaces import set_mode
 from remit.servers.daemon import check_background_changes
 from remit.workspace.place.workspace import workspace_at
 from remit.workspace.processes.left_running import SessionProcess, find_session_processes

@@ -15,7 +15,7 @@ from remit.gate.call_targets import paths_in_workspace
 from remit.gate.environment import Environment
 from remit.gate.ledger_index import open_index
 from remit.gate.records.recorder import Recorder
-from remit.gate.rules.governed_markers import resume_governing
+from remit.gate.rules.governed_workspaces import resume_governing
 from remit.gate.rules.load import Rules, load_rules
 from remit.gate.state.baseline import find_unkept, mark_kept
 from remit.gate.state.database import StateError

@@ -39,7 +39,7 @@ from remit.gate.team_hooks.registered_checks import (
     load_installed_checks,
     run_registered_checks,
 )
-from remit.gate.undo.git_files import GitFileCopies
+from remit.gate.undo.git_file_copies import GitFileCopies
 from remit.policy.classify import classify
 from remit.policy.commands import analyse
 from remit.policy.decide import blocking_findings, can_agent_ask, decide, hold_irreversible, waiver_for

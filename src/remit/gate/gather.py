@@ -68,7 +68,7 @@ def gather_facts(context: WorkspaceContext, call: ToolCall, rules: Rules) -> Gat
     # 4.4 Marks on the files: the sources that a test mirrors, generated files, ignored paths, leases.
     if intent is not None and intent.companions:
         # Imported here: few intents have companions, and finding them asks git.
-        from remit.gate.rules.mirrored_files import mark_mirrored_files
+        from remit.gate.rules.companions import mark_mirrored_files
 
         targets = mark_mirrored_files(targets, call, workspace, intent)
     if call.command is not None and (targets or perhaps):
@@ -162,7 +162,7 @@ def mark_generated(
     if not outside:
         return targets
     # Imported here: only commands that write outside the scope have git asked.
-    from remit.gate.rules.generated_files import GeneratedFiles, is_exempt_from_scope
+    from remit.gate.rules.scope_exempt_files import GeneratedFiles, is_exempt_from_scope
 
     folders = [path for path in outside if (workspace.root / path).is_dir()]
     files = [path for path in outside if path not in folders]

@@ -2,7 +2,7 @@
 
 from remit.core.call import REMIT_COMMANDS, CallClass, ToolCall
 from remit.policy.commands import analyse
-from remit.policy.commands.terminal_input import waits_for_input
+from remit.policy.commands.waits_for_input import waits_for_input
 
 
 def classify(call: ToolCall) -> CallClass:

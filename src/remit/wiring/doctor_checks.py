@@ -17,8 +17,8 @@ from remit.gate.approvals.agent_permissions import describe_rules
 from remit.gate.gate import Gate
 from remit.gate.log_sharing.check_file import find_tracked_log_faults
 from remit.gate.log_sharing.check_logs import check_ledger
-from remit.gate.rules.generated_files import find_tracked_matches
 from remit.gate.rules.load import load_rules
+from remit.gate.rules.scope_exempt_files import find_tracked_matches
 from remit.gate.rules.trust import describe_untrusted
 from remit.gate.state.database import StateError
 from remit.gate.state.watch_status import read_watch_status

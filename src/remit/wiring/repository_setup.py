@@ -9,7 +9,7 @@ from remit.core.config import ShareSettings
 from remit.core.decision import Mode
 from remit.core.machine_paths import STATE_FOLDER
 from remit.gate.records.tree_heads import NOTES_REF as NOTES
-from remit.gate.rules.governed_markers import govern_workspace, set_mode
+from remit.gate.rules.governed_workspaces import govern_workspace, set_mode
 from remit.gate.rules.load import load_config, load_rules
 from remit.wiring.plan import WiringProblem
 from remit.wiring.toml_merge import merge_toml

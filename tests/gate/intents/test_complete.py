@@ -13,7 +13,7 @@ from gate.team_hooks.trusted_hooks import trust_all
 from remit.core.call import SessionKey
 from remit.gate.gate import Gate
 from remit.gate.intents.refusals import IntentRefused
-from remit.gate.rules.governed_markers import set_mode
+from remit.gate.rules.governed_workspaces import set_mode
 from remit.gate.team_hooks import verify_commands
 
 KEY = SessionKey("session-1")

@@ -17,7 +17,7 @@ from remit.gate.intents.lessons import (
     read_lessons,
     read_todo_lists,
 )
-from remit.gate.rules.governed_markers import govern_workspace
+from remit.gate.rules.governed_workspaces import govern_workspace
 from remit.workspace.agents.lesson_blocks import BrainEntry, format_block
 
 ONE = SessionKey("s1")

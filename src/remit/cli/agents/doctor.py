@@ -15,7 +15,7 @@ from remit.cli.output import FINDINGS, command_options, emit
 from remit.cli.person_only import require_person
 from remit.core.timestamps import format_utc
 from remit.gate.gate import Gate
-from remit.gate.rules.governed_markers import update_marker
+from remit.gate.rules.governed_workspaces import update_marker
 from remit.gate.rules.load import load_rules
 from remit.ledger.segments import LedgerError
 from remit.servers.environment import read_environment

@@ -44,7 +44,7 @@ from remit.wiring.manifest import Manifest, read_manifest, write_manifest
 from remit.wiring.plan import FilePlan, describe_unread, display_path, find_unread_agents, plan_settings, write_plans
 from remit.wiring.repository_setup import RepositoryStart, is_private, plan_start, start_governing
 from remit.workspace.git.command import GitError
-from remit.workspace.git.identity import repository_id
+from remit.workspace.git.machine_identity import repository_id
 from remit.workspace.place.trusted_commands import read_trust
 from remit.workspace.place.workspace import Workspace
 

@@ -15,7 +15,7 @@ from remit.core.display_text import sanitise_line
 from remit.core.intent import Intent
 from remit.core.scope.globs import Scope
 from remit.gate.approvals.agent_permissions import describe_rules
-from remit.gate.rules.governed_markers import set_mode
+from remit.gate.rules.governed_workspaces import set_mode
 from remit.gate.rules.load import Rules
 from remit.provenance.stats.mode_suggestion import RefusableCalls, find_refusable_calls
 from remit.wiring.doctor_checks import describe_containment_warning

@@ -32,7 +32,7 @@ from remit.gate.context import WorkspaceContext, contents_to_keep
 from remit.gate.effects.between_calls import ChangesBetweenCalls
 from remit.gate.effects.writes_through_links import awaited_paths
 from remit.gate.records.call_records import generated_record
-from remit.gate.rules.generated_files import (
+from remit.gate.rules.scope_exempt_files import (
     MAX_LISTING_BYTES,
     GeneratedChange,
     format_listing,

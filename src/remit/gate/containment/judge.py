@@ -12,7 +12,7 @@ from remit.core.scope.repopath import InvalidPath
 from remit.gate.containment.contained_command import ContainedCommand
 from remit.gate.containment.messages import make_finding
 from remit.gate.gather import mark_ignored, mark_leases
-from remit.gate.rules.generated_files import GeneratedFiles
+from remit.gate.rules.scope_exempt_files import GeneratedFiles
 from remit.gate.rules.trust import trusted_patterns
 from remit.gate.undo.find_violations import as_file_tool, constraint_finding, find_move_sources
 from remit.policy.decide import decide, split_waived

@@ -30,7 +30,7 @@ from remit.gate.intents.refusals import (
     validate_scope,
 )
 from remit.gate.records.recorder import Recorder
-from remit.gate.rules.governed_markers import update_marker
+from remit.gate.rules.governed_workspaces import update_marker
 from remit.gate.rules.governing_copies import copies_signature, save_copies
 from remit.gate.rules.load import Rules, load_rules
 from remit.gate.state.sessions import SessionState

@@ -24,8 +24,8 @@ from remit.gate.records.record_parts import (
     violation_document,
 )
 from remit.gate.records.recorder import Recorder
-from remit.gate.rules.generated_files import MAX_LISTING_BYTES, GeneratedChange
 from remit.gate.rules.load import Rules
+from remit.gate.rules.scope_exempt_files import MAX_LISTING_BYTES, GeneratedChange
 from remit.gate.state.pending_calls import PendingCall
 from remit.policy.violations import leading_violation
 from remit.workspace.observe.observation import Change

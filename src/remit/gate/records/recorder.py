@@ -31,7 +31,7 @@ from remit.ledger.log import AppendedRecord, MachineLog
 from remit.ledger.segments import LedgerError
 from remit.ledger.spool import Spool
 from remit.workspace.git.command import GitError
-from remit.workspace.git.identity import machine_id, repository_id
+from remit.workspace.git.machine_identity import machine_id, repository_id
 from remit.workspace.git.refs import head_commit
 from remit.workspace.place.workspace import Workspace, is_folder
 

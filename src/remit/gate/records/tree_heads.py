@@ -38,7 +38,7 @@ from remit.ledger.reader import measure_log_bytes
 from remit.ledger.segments import LedgerError
 from remit.workspace.contents.remit_repository import RemitRepository
 from remit.workspace.git.command import Git
-from remit.workspace.git.identity import machine_id
+from remit.workspace.git.machine_identity import machine_id
 from remit.workspace.git.refs import head_commit
 from remit.workspace.place.workspace import Workspace
 

@@ -13,7 +13,7 @@ from remit.gate.context import WorkspaceContext
 from remit.gate.gather import gather_facts, mark_ignored
 from remit.gate.state.pending_calls import PendingCall
 from remit.gate.state.questions import QuestionStore
-from remit.gate.undo.git_files import GitFileCopies, is_git_path
+from remit.gate.undo.git_file_copies import GitFileCopies, is_git_path
 from remit.policy.decide import decide, split_waived
 from remit.workspace.observe.git_arrivals import find_arriving_paths
 from remit.workspace.observe.observation import Change

@@ -5,7 +5,7 @@ from collections.abc import Iterable
 from remit.core.call import ToolCall
 from remit.core.display_text import quote_path, sanitise_line
 from remit.gate.state.pending_calls import PendingCall
-from remit.gate.undo.git_files import is_git_path
+from remit.gate.undo.git_file_copies import is_git_path
 from remit.gate.undo.undo import UndoResult
 
 MAX_NAMED = 10

@@ -24,7 +24,7 @@ from remit.gate.snapshots.take import SnapshotTaker
 from remit.gate.state.baseline import find_known_versions, version_identity
 from remit.gate.state.pending_calls import OpenCall, PendingCall
 from remit.gate.undo.find_violations import BROKEN_CODE, Reasons, find_broken_constraints, find_violations
-from remit.gate.undo.git_files import GIT_PREFIX, GitFileCopies, is_git_path
+from remit.gate.undo.git_file_copies import GIT_PREFIX, GitFileCopies, is_git_path
 from remit.workspace.files.atomic import FileToWrite, delete_file, write_files
 from remit.workspace.files.read_files import MAX_KEPT_BYTES, ObservedFile
 from remit.workspace.observe.observation import Change, Observation, content_identity, try_observe_file

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from remit.core.display_text import sanitise_line
 from remit.core.formats.commit_trailers import TrailerFinding
 from remit.provenance.notes.audit import audit_notes
-from remit.provenance.verify.record_integrity import find_leaked_notes
+from remit.provenance.verify.record_contents import find_leaked_notes
 from remit.provenance.verify.rules import RuleFinding, make_finding
 from remit.workspace.git.command import Git
 from remit.workspace.sharing.authorship_notes import NotesRef

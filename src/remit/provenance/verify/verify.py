@@ -19,7 +19,7 @@ from remit.provenance.map.change_classes import add_computed_classes
 from remit.provenance.verify.base_policy import BasePolicy
 from remit.provenance.verify.change_rules import check_change, read_announcements
 from remit.provenance.verify.intent_fulfilment import find_broken_constraints, find_unmet_criteria
-from remit.provenance.verify.record_integrity import compare_contents, find_leaked_records
+from remit.provenance.verify.record_contents import compare_contents, find_leaked_records
 from remit.provenance.verify.rules import CommitRange, Document, RuleFinding, body_of, make_finding, place_findings
 from remit.provenance.verify.verdict_coverage import find_undone_paths
 from remit.provenance.verify.weakened_tests import find_weakened_tests

@@ -2,7 +2,7 @@
 other.
 
 Here the files are checked: each must be a file that git's usual commands write, with the content that its name
-promises. The history behind the names is judged by `git_history`. Remit's own refs stay unchanged; other changes
+promises. The history behind the names is judged by `new_commits`. Remit's own refs stay unchanged; other changes
 proceed without them. Of the settings, only a branch's upstream may come over: other settings run programs, hide files,
 or redirect git, and belong to a person.
 """
