@@ -25,7 +25,7 @@ def test_an_intent_needs_a_name(agent: Agent, name: str) -> None:
     [
         (r"src\\app.py", "backslash"),
         (" src/** ", "white space"),
-        (".orchestration/**", "nothing is in any scope"),
+        (".orchestration/**", "which no scope contains"),
         ("scr/**", "matches no file"),
     ],
 )

@@ -19,7 +19,8 @@ def place(root: Path) -> Workspace:
 
 
 def test_a_machine_has_one_key_whoever_asks_first(home: Path) -> None:
-    program = f"from pathlib import Path; from remit.workspace.git.machine_identity import *; print(machine_id(Path({str(home)!r})))"
+    program = "from pathlib import Path; from remit.workspace.git.machine_identity import *; "
+    program += f"print(machine_id(Path({str(home)!r})))"
     asking = [subprocess.Popen([sys.executable, "-c", program], stdout=subprocess.PIPE) for _ in range(4)]
     names = {process.communicate()[0].decode().strip() for process in asking}
     assert names == {machine_id(home)}
